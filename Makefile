@@ -1,0 +1,59 @@
+# One command for each thing a contributor does. `make help` lists them.
+
+PYTHON ?= python3
+export PYTHON
+ARGS ?=
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+SPARK_4 := .runtimes/spark-4.3/.installed
+SPARK_3 := .runtimes/spark-3.5/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check test bench chaos java clean
+
+help: ## Show this list.
+	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: java $(INSTALLED) $(SPARK_4) $(SPARK_3) ## Make .venv and the Spark runtimes of the tests.
+
+demo: java $(INSTALLED) $(SPARK_4) ## Run a stream in a real Airflow; ARGS=--once tells the whole story and ends.
+	@exec $(BIN)/python -m demo.run $(ARGS)
+
+check: $(INSTALLED) ## Format, lint, types, rooms, unit tests.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest tests/unit -q $(ARGS)
+
+test: setup check ## Everything, with real Spark, real stores and a real Airflow.
+	$(BIN)/pytest tests/integration tests/system
+
+bench: setup ## Measure; the figures go to the screen and say what they were measured on.
+	@for program in launch listener restart; do $(BIN)/python -m benchmarks.$$program || exit 1; done
+
+chaos: setup ## Kill everything at random moments on real events and count what got lost or doubled.
+	@exec $(BIN)/python -m tests.system.chaos $(ARGS)
+
+java:
+	@scripts/java.sh
+
+$(INSTALLED): pyproject.toml constraints.txt scripts/install.sh
+	@echo "Installing Airflow, the provider and the tools into .venv ..."
+	@scripts/install.sh .venv --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(SPARK_4): scripts/install.sh | $(INSTALLED)
+	@echo "Installing Spark 4.3 into .runtimes/spark-4.3 ..."
+	@scripts/install.sh .runtimes/spark-4.3 pyspark==4.3.0
+	@touch $@
+
+# Spark 3.5 imports distutils, which Python 3.12 gave up; setuptools brings it back.
+$(SPARK_3): scripts/install.sh | $(INSTALLED)
+	@echo "Installing Spark 3.5 into .runtimes/spark-3.5 ..."
+	@scripts/install.sh .runtimes/spark-3.5 pyspark==3.5.9 setuptools
+	@touch $@
+
+clean: ## Remove everything that make made.
+	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache

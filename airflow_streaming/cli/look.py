@@ -1,0 +1,169 @@
+"""
+One look at a stream for a person: observation, verdict and what explains them.
+
+Whoever keeps a stream alive times its silence by watching. A person at a terminal has no time for
+that, so this look compares the heartbeat's time with the clock here, and when that looks bad it
+watches for a few seconds before it says so. Nothing is ever decided on this look.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow_streaming.core.control import Circuit, CircuitState, Desired, DesiredState, Event
+from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.core.epoch import Epoch, Launch
+from airflow_streaming.core.health import HealthRules, Observation, Process, Verdict, judge
+from airflow_streaming.core.restart import RestartAction, RestartDecision
+from airflow_streaming.core.wire import format_time
+from airflow_streaming.home.home import StreamHome
+
+Probe = Callable[[Epoch, Launch | None], Process]
+"""How the processes of an epoch's driver are seen from here."""
+
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """
+    What there is to tell of a stream.
+
+    :param decision: What was decided about the newest epoch, if it failed.
+    :param restarts: Restarts decided since the circuit was last closed by a person.
+    """
+
+    stream: str
+    now: datetime
+    desired: Desired | None
+    circuit: Circuit | None
+    deployment: Deployment | None
+    seen: Observation | None
+    verdict: Verdict | None
+    decision: RestartDecision | None
+    restarts: int
+    events: tuple[Event, ...]
+
+    @property
+    def wants_to_run(self) -> bool:
+        """Tell whether the stream should run; one that nobody ever stopped should."""
+        return self.desired is None or self.desired.state is DesiredState.RUNNING
+
+    @property
+    def circuit_is_open(self) -> bool:
+        """Tell whether the circuit keeps the stream down."""
+        return self.circuit is not None and self.circuit.state is CircuitState.OPEN
+
+    @property
+    def is_all_right(self) -> bool:
+        """Tell whether the stream works or waits for data, or is down because it is wanted so."""
+        if self.wants_to_run:
+            return self.verdict is not None and self.verdict.is_well
+        return self.verdict is None or self.verdict.has_ended
+
+    @property
+    def next_attempt_at(self) -> datetime | None:
+        """Return when a restart is due; ``None`` when none is decided."""
+        return self.decision.next_attempt_at if self.decision is not None else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report for ``--json``; records have the form they have in the home."""
+        seen, verdict = self.seen, self.verdict
+        found = (seen.epoch, seen.launch, seen.status, seen.exit, seen.death) if seen else ()
+        return {
+            "stream": self.stream,
+            "at": format_time(self.now),
+            "all_right": self.is_all_right,
+            "verdict": verdict.state.value if verdict else None,
+            "reason": verdict.reason if verdict else "The stream has never run.",
+            "process": seen.process.state.value if seen else None,
+            "restarts": self.restarts,
+            "next_attempt_at": format_time(self.next_attempt_at) if self.next_attempt_at else None,
+            **{
+                record.KIND: record.to_dict()
+                for record in (self.desired, self.circuit, self.deployment, *found)
+                if record is not None
+            },
+            "events": [event.to_dict() for event in self.events],
+        }
+
+
+def local_probe() -> Probe:
+    """Return a probe of this host's processes; where it cannot be had, nothing is seen."""
+    try:
+        from airflow_streaming.launch.local import LocalLauncher
+    except ImportError as err:
+        reason = f"processes cannot be looked at from here ({err})"
+        return lambda _epoch, _launch: Process.unseen(reason)
+    return LocalLauncher().probe
+
+
+def report(home: StreamHome, probe: Probe, *, patience: float, events: int = 5) -> Report:
+    """
+    Look at a stream.
+
+    :param patience: Seconds to watch for a sign of life from a driver that seems silent.
+    """
+    seen = observe(home, probe, patience=patience)
+    decision = home.restart_decision(seen.epoch.number) if seen else None
+    earlier = home.earlier_decisions(seen.epoch.number + 1) if seen else []
+    return Report(
+        stream=home.name,
+        now=datetime.now(UTC),
+        desired=home.desired(),
+        circuit=home.circuit(),
+        deployment=home.newest_deployment(),
+        seen=seen,
+        verdict=judge(seen, HealthRules()) if seen else None,
+        decision=decision,
+        restarts=sum(one.action is RestartAction.RESTART for one in earlier),
+        events=tuple(home.events(events)),
+    )
+
+
+def observe(home: StreamHome, probe: Probe, *, patience: float) -> Observation | None:
+    """Observe the newest epoch, ``None`` when the stream has never run."""
+    epoch = home.newest_epoch()
+    if epoch is None:
+        return None
+    first = _look(home, epoch, probe)
+    if first.is_dead or first.silent_for < HealthRules().hang_after:
+        return replace(first, silent_for=timedelta(0))
+    started = time.monotonic()
+    second = first
+    while time.monotonic() - started < patience:
+        time.sleep(POLL_SECONDS)
+        second = _look(home, epoch, probe)
+        if second.is_dead or second.silent_for < first.silent_for:
+            return replace(second, silent_for=timedelta(0))
+    return replace(second, cpu_in_silence=_cpu(first, second, time.monotonic() - started))
+
+
+def _look(home: StreamHome, epoch: Epoch, probe: Probe) -> Observation:
+    launch = home.launch(epoch.number)
+    # The process first: one that ends in between is seen "going down", never "gone, no exit".
+    process = probe(epoch, launch)
+    status = home.status(epoch.number)
+    now = datetime.now(UTC)
+    return Observation(
+        epoch=epoch,
+        process=process,
+        now=now,
+        launch=launch,
+        status=status,
+        exit=home.exit(epoch.number),
+        death=home.death(epoch.number),
+        silent_for=now - (status.at if status else epoch.created_at),
+    )
+
+
+def _cpu(first: Observation, second: Observation, watched: float) -> float | None:
+    """Stretch the CPU time used while watching over the whole silence."""
+    before, after = first.process.cpu_seconds, second.process.cpu_seconds
+    if before is None or after is None or watched < POLL_SECONDS:
+        return None
+    return (after - before) / watched * second.silent_for.total_seconds()

@@ -1,0 +1,172 @@
+"""
+The command ``airflow-streaming``: streams for a person on call without the UI.
+
+Exit codes: 0 all right, 1 a problem (the stream is not well, is unknown, or could not be read or
+stopped), 2 wrong use. ``status`` counts a stream as well when it works or waits for data, and when
+it is down because it is wanted stopped.
+
+Credentials of a home on an object store come from where its client takes them (such as
+``AWS_ACCESS_KEY_ID``); other settings of the client from ``FSSPEC_`` variables (such as
+``FSSPEC_S3_ENDPOINT_URL``). They are never arguments, which every user of the host can read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from airflow_streaming import __version__
+from airflow_streaming.cli import commands
+from airflow_streaming.cli.look import Probe, local_probe
+from airflow_streaming.exceptions import SpecError, StreamingError
+from airflow_streaming.home.home import Home, StreamHome, open_home
+
+HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"
+WRONG_USE: Final = 2
+DEFAULT_GRACE: Final = 60.0
+"""Seconds; the default of ``StreamSpec.stop_grace``."""
+
+READING: Final = frozenset({"list", "status"})
+
+
+def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> int:
+    """
+    Run one command and return its exit code.
+
+    :param argv: Arguments without the program's name; by default those of the process.
+    :param probe: How driver processes are seen; by default those of this host.
+    """
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if not arguments.home:
+        parser.error(f"which home? Give --home, or set {HOME_VARIABLE}.")
+    try:
+        home = open_home(arguments.home, probe=arguments.command not in READING)
+        return _run(home, arguments, probe or local_probe())
+    except SpecError as err:
+        print(f"airflow-streaming: {err}", file=sys.stderr)
+        return WRONG_USE
+    except StreamingError as err:
+        print(f"airflow-streaming: {err}", file=sys.stderr)
+        return commands.PROBLEM
+
+
+def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
+    if arguments.command == "list":
+        return commands.list_streams(home, probe)
+    stream = home.stream(arguments.stream)
+    if stream.newest_deployment() is None:
+        raise StreamingError(
+            f"There is no stream {stream.name!r} in {home.store.uri}. Its streams are: "
+            f"{', '.join(home.streams()) or 'none'}."
+        )
+    return _COMMANDS[arguments.command](stream, arguments, probe)
+
+
+_COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int]]] = {
+    "status": lambda stream, a, probe: commands.show_status(stream, probe, as_json=a.json),
+    "start": lambda stream, a, _: commands.start(stream, _person(a)),
+    "stop": lambda stream, a, probe: commands.stop(
+        stream, _person(a), probe, grace=a.grace, wait=a.wait
+    ),
+    "close-circuit": lambda stream, a, _: commands.close_circuit(stream, _person(a)),
+    "declare-dead": lambda stream, a, probe: commands.declare_dead(
+        stream, _person(a), probe, number=a.epoch
+    ),
+}
+
+
+def _person(arguments: argparse.Namespace) -> commands.Person:
+    return commands.Person(name=arguments.by or _user(), reason=arguments.reason)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        # A container often runs under a number that has no name.
+        return f"user {os.getuid()}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="airflow-streaming",
+        description="Look at streams and steer them through the records in their home.",
+        epilog="Exit codes: 0 all right, 1 a problem, 2 wrong use.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    _add_home(parser, os.environ.get(HOME_VARIABLE))
+    kinds = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add(kinds, "list", "list the streams of the home", has_stream=False)
+    status = _add(kinds, "status", "show one stream; exit code 1 when it is not well")
+    status.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    _add_person(_add(kinds, "start", "want the stream running"))
+    _add_stop(_add(kinds, "stop", "want the stream stopped, and ask its driver to stop"))
+    _add_person(_add(kinds, "close-circuit", "let a stream run again that was given up"))
+    dead = _add(kinds, "declare-dead", "vouch that the driver of the newest epoch is gone")
+    dead.add_argument("--epoch", type=int, required=True, metavar="N", help="the newest epoch")
+    _add_person(dead, must_say_why=True)
+    return parser
+
+
+def _add(
+    kinds: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    text: str,
+    *,
+    has_stream: bool = True,
+) -> argparse.ArgumentParser:
+    parser = kinds.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    _add_home(parser, argparse.SUPPRESS)
+    if has_stream:
+        parser.add_argument("stream", metavar="STREAM", help="name of the stream")
+    return parser
+
+
+def _add_home(parser: argparse.ArgumentParser, default: str | None) -> None:
+    parser.add_argument(
+        "--home",
+        default=default,
+        metavar="URI",
+        help=f"folder or URI with the records of all streams (default: ${HOME_VARIABLE})",
+    )
+
+
+def _add_stop(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--grace",
+        type=_seconds,
+        default=DEFAULT_GRACE,
+        metavar="SECONDS",
+        help="how long the driver may look for a batch boundary (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--wait", type=_seconds, metavar="SECONDS", help="wait until the driver is proved down"
+    )
+    _add_person(parser)
+
+
+def _add_person(parser: argparse.ArgumentParser, *, must_say_why: bool = False) -> None:
+    parser.add_argument("--by", metavar="NAME", help="who acts (default: the user of this host)")
+    parser.add_argument(
+        "--reason",
+        required=must_say_why,
+        default="No reason was given.",
+        metavar="TEXT",
+        help="why, for the record",
+    )
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < 10_000_000:
+        raise ValueError(text)
+    return seconds
+
+
+if __name__ == "__main__":
+    sys.exit(main())

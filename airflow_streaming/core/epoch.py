@@ -1,0 +1,196 @@
+"""
+An epoch and what is known of its driver: the records under ``epochs/``.
+
+``epochs/000017.json`` is created once and is the fence: whoever creates it may start one driver,
+and any driver of an older epoch that sees it stops itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import ClassVar, Final
+
+from airflow_streaming.core.wire import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """
+    One running operating system: what a process id is relative to.
+
+    :param name: Host name.
+    :param machine: The machine's id, the same after a reboot; empty where unknown.
+    :param boot: Id of this boot; empty where unknown.
+    :param pid_space: Id of the process-id namespace; empty where unknown.
+    """
+
+    name: str
+    machine: str = ""
+    boot: str = ""
+    pid_space: str = ""
+
+    def rebooted_since(self, earlier: Host) -> bool:
+        """
+        Tell whether this is the earlier host after a reboot, so that its processes are gone.
+
+        Two hosts may share a name; without a machine id nothing is proved.
+        """
+        same_machine = (self.name, self.machine) == (earlier.name, earlier.machine)
+        known = self.machine and self.boot and earlier.boot
+        return bool(same_machine and known and self.boot != earlier.boot)
+
+
+class LaunchCause(StrEnum):
+    """Why an epoch was begun."""
+
+    FIRST = "first"
+    RESTART = "restart"
+    START = "start"
+    """After a stop, a completed script, or a replaced deployment."""
+    TRIAL = "trial"
+    """The one try of a half-open circuit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch(Record):
+    """
+    The right to start one driver, created once.
+
+    :param token: Random text that the driver process carries on its command line.
+    :param host: Where the launcher is about to start it.
+    :param launcher: Kind of launcher, e.g. ``local``.
+    :param cause: Why it was begun.
+    :param by: Who began it: a dag run, a person.
+    """
+
+    KIND: ClassVar[str] = "epoch"
+
+    number: int
+    stream: str
+    deployment: int
+    token: str
+    host: Host
+    launcher: str
+    cause: LaunchCause
+    reason: str
+    by: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch(Record):
+    """
+    The external id of an epoch's driver, written right after it was started.
+
+    :param pid: Leader of the driver's process group.
+    :param started: Start time of that process in seconds since the Unix epoch.
+    :param log: File with the driver's output, on ``host``.
+    """
+
+    KIND: ClassVar[str] = "launch"
+
+    epoch: int
+    token: str
+    host: Host
+    pid: int
+    started: float
+    log: str
+    launched_at: datetime
+
+
+MAX_STOP_GRACE: Final = timedelta(days=1)
+"""No stop waits longer for a batch boundary; it bounds what a damaged record can ask for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequest(Record):
+    """
+    A request that the epoch's driver stops at a batch boundary.
+
+    :param grace_seconds: How long it may take, at most a day; after that it is killed.
+    """
+
+    KIND: ClassVar[str] = "stop"
+
+    epoch: int
+    by: str
+    reason: str
+    grace_seconds: float
+    requested_at: datetime
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.grace_seconds <= MAX_STOP_GRACE.total_seconds():
+            raise ValueError("The grace of a stop must be between 0 s and one day.")
+
+
+class Outcome(StrEnum):
+    """How a driver ended."""
+
+    COMPLETED = "completed"
+    """The script ended and every query had ended without an error."""
+    STOPPED = "stopped"
+    """It was asked to."""
+    FENCED = "fenced"
+    """A newer epoch owns the stream."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit(Record):
+    """
+    The driver's own word on why it ended; a killed driver leaves none.
+
+    :param retryable: False when the driver refused to run: the same attempt fails the same way.
+    :param condition: Spark's error condition, e.g. ``STREAM_FAILED``.
+    :param conditions: All conditions named in the message, innermost last.
+    :param query: The query that failed first.
+    :param batch_id: The batch it was in.
+    """
+
+    KIND: ClassVar[str] = "exit"
+
+    epoch: int
+    outcome: Outcome
+    reason: str
+    ended_at: datetime
+    retryable: bool = True
+    exception_class: str | None = None
+    condition: str | None = None
+    conditions: tuple[str, ...] = ()
+    query: str | None = None
+    batch_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Death(Record):
+    """
+    Proof that an epoch's driver is gone, or a named person's word for it.
+
+    :param override: True when a person vouches for what no machine could see.
+    """
+
+    KIND: ClassVar[str] = "death"
+
+    epoch: int
+    evidence: str
+    by: str
+    override: bool
+    declared_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryClaim(Record):
+    """
+    Which Spark query a checkpoint of this stream belongs to, written after its first start.
+
+    :param query_id: The id in the checkpoint's ``metadata`` file.
+    """
+
+    KIND: ClassVar[str] = "query_claim"
+
+    query: str
+    query_id: str
+    checkpoint: str
+    epoch: int

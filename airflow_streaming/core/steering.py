@@ -1,0 +1,223 @@
+"""
+Situation → Step: what the task that keeps a stream alive does next.
+
+The law of this file: the trigger and the operator ask the same function. The trigger wakes its task
+when the step is one that needs an act; the operator looks again, asks again, and acts on its own
+answer. So a trigger may run twice, an event may be lost or late, and a task may die on any line:
+the next look finds the records and comes to the next step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from airflow_streaming.core.control import Circuit, DesiredState
+from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.core.epoch import LaunchCause, StopRequest
+from airflow_streaming.core.health import (
+    HealthRules,
+    Observation,
+    ProcessState,
+    Verdict,
+    VerdictState,
+    judge,
+)
+from airflow_streaming.core.restart import RestartAction, RestartDecision, RestartPolicy
+
+
+class Action(StrEnum):
+    """What to do next."""
+
+    WATCH = "watch"
+    """The driver does what is wanted: look on."""
+    WAIT = "wait"
+    """A restart is decided and not yet due."""
+    PARK = "park"
+    """Stopped, or the circuit is open: look on until a person or the policy changes that."""
+    LAUNCH = "launch"
+    """Take the next epoch and start a driver."""
+    STOP = "stop"
+    """Ask the driver to stop."""
+    KILL = "kill"
+    """Kill the driver and prove it dead."""
+    SETTLE = "settle"
+    """Record what becomes of a failed epoch: a restart, or an open circuit."""
+    BLOCKED = "blocked"
+    """The driver cannot be proved dead: only its host or a named person can say so."""
+    FINISH = "finish"
+    """End the task with success and leave the stream as it is."""
+
+
+PASSIVE: Final = frozenset({Action.WATCH, Action.WAIT, Action.PARK})
+"""Steps during which a task stays deferred."""
+
+STOP_MARGIN: Final = timedelta(seconds=15)
+"""Added to the grace of a stop: the driver's own shutdown after its queries have stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step, with the reason in words and, for a launch, its cause."""
+
+    action: Action
+    reason: str
+    cause: LaunchCause = LaunchCause.START
+
+    @property
+    def is_passive(self) -> bool:
+        """Tell whether a deferred task stays deferred."""
+        return self.action in PASSIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """
+    Everything the next step depends on.
+
+    :param deployment: The deployment that should run; ``None`` before the first.
+    :param seen: The newest epoch as observed; ``None`` before the first.
+    :param decision: The restart decision recorded for that epoch.
+    :param stopping_for: How long this observer has seen the stop request unanswered.
+    :param watched: The epoch this task has been watching; ``None`` in a fresh task.
+    :param run_age: Age of the dag run, for rollover.
+    """
+
+    desired: DesiredState
+    now: datetime
+    rules: HealthRules
+    policy: RestartPolicy
+    deployment: Deployment | None = None
+    circuit: Circuit | None = None
+    seen: Observation | None = None
+    decision: RestartDecision | None = None
+    stop: StopRequest | None = None
+    stopping_for: timedelta = timedelta(0)
+    watched: int | None = None
+    run_age: timedelta = timedelta(0)
+    rollover_after: timedelta | None = None
+
+
+def decide(situation: Situation) -> Step:
+    """Decide the next step."""
+    step = _decide(situation)
+    if step.is_passive and _rollover_is_due(situation):
+        return Step(
+            action=Action.FINISH,
+            reason="The dag run has reached its rollover age; the next run carries on. "
+            + step.reason,
+        )
+    return step
+
+
+def _decide(s: Situation) -> Step:
+    if s.seen is None and s.watched is not None:
+        # An unmounted folder looks like an empty one, and the driver may well be alive.
+        return Step(
+            action=Action.WATCH,
+            reason=f"Epoch {s.watched} is no longer in the home. Waiting for it to be back.",
+        )
+    if s.seen is None:
+        return _without_driver(s, verdict=None)
+    verdict = judge(s.seen, s.rules)
+    if verdict.has_ended:
+        return _without_driver(s, verdict)
+    return _with_driver(s, s.seen, verdict)
+
+
+def _with_driver(s: Situation, seen: Observation, verdict: Verdict) -> Step:
+    if verdict.state is VerdictState.UNREACHABLE:
+        # Spark does not fence: a driver nobody can see may still write. Silence is no proof.
+        return Step(action=Action.BLOCKED, reason=verdict.reason)
+    if verdict.state is VerdictState.HUNG:
+        return Step(action=Action.KILL, reason=verdict.reason)
+    if s.stop is not None:
+        return _stopping(s, seen, s.stop)
+    if s.desired is DesiredState.STOPPED:
+        return Step(action=Action.STOP, reason="The stream is wanted stopped.")
+    if s.deployment is not None and seen.epoch.deployment != s.deployment.number:
+        return Step(action=Action.STOP, reason=_replaced(s.deployment, seen))
+    return Step(action=Action.WATCH, reason=verdict.reason)
+
+
+def _stopping(s: Situation, seen: Observation, stop: StopRequest) -> Step:
+    overdue = timedelta(seconds=stop.grace_seconds) + STOP_MARGIN
+    if s.stopping_for < overdue:
+        return Step(action=Action.WATCH, reason=f"Waiting for the driver to stop: {stop.reason}")
+    if seen.process.state is ProcessState.UNSEEN:
+        return Step(
+            action=Action.BLOCKED,
+            reason=f"Driver of epoch {seen.epoch.number} does not answer the stop request and "
+            f"cannot be looked at: {seen.process.detail}.",
+        )
+    return Step(
+        action=Action.KILL,
+        reason=f"Driver of epoch {seen.epoch.number} has not stopped in "
+        f"{overdue.total_seconds():.0f} s.",
+    )
+
+
+def _without_driver(s: Situation, verdict: Verdict | None) -> Step:
+    if s.desired is DesiredState.STOPPED:
+        return Step(action=Action.PARK, reason="The stream is wanted stopped.")
+    if verdict is not None and verdict.state is VerdictState.COMPLETED and _was_watched(s):
+        return Step(action=Action.FINISH, reason=verdict.reason)
+    if s.circuit is not None and s.circuit.holds(s.seen.epoch.number if s.seen else None):
+        return _circuit_open(s, s.circuit)
+    if s.seen is None or verdict is None:
+        return Step(
+            action=Action.LAUNCH, reason="The stream has never run.", cause=LaunchCause.FIRST
+        )
+    if verdict.state is VerdictState.COMPLETED or s.stop is not None:
+        # A driver that was asked to stop and had to be killed has not failed either. One that
+        # stopped unasked counts as a failure: whatever signals it may do so again and again.
+        return Step(action=Action.LAUNCH, reason=verdict.reason)
+    return _after_failure(s, s.seen, verdict)
+
+
+def _circuit_open(s: Situation, circuit: Circuit) -> Step:
+    wait = s.policy.half_open_after
+    if wait is not None and s.now - circuit.at >= wait:
+        return Step(
+            action=Action.LAUNCH,
+            reason=f"Half-open: one try after {wait.total_seconds():.0f} s.",
+            cause=LaunchCause.TRIAL,
+        )
+    return Step(action=Action.PARK, reason=f"The circuit is open: {circuit.reason}")
+
+
+def _after_failure(s: Situation, seen: Observation, verdict: Verdict) -> Step:
+    if s.circuit is not None and s.circuit.epoch == seen.epoch.number:
+        return Step(
+            action=Action.LAUNCH,
+            reason=f"{s.circuit.by} closed the circuit: {s.circuit.reason}",
+        )
+    if s.deployment is not None and seen.epoch.deployment != s.deployment.number:
+        return Step(action=Action.LAUNCH, reason=_replaced(s.deployment, seen))
+    if s.decision is None or s.decision.action is RestartAction.GIVE_UP:
+        # Given up, yet no circuit opened for this epoch: whoever decided died in between.
+        return Step(action=Action.SETTLE, reason=verdict.reason)
+    if s.decision.is_waiting(s.now):
+        return Step(
+            action=Action.WAIT,
+            reason=f"Restart after failure {s.decision.consecutive_failures} in a row is due at "
+            f"{s.decision.next_attempt_at:%H:%M:%S} UTC.",
+        )
+    return Step(action=Action.LAUNCH, reason=verdict.reason, cause=LaunchCause.RESTART)
+
+
+def _replaced(deployment: Deployment, seen: Observation) -> str:
+    return (
+        f"Deployment {deployment.number} replaces deployment {seen.epoch.deployment}, which epoch "
+        f"{seen.epoch.number} runs."
+    )
+
+
+def _was_watched(s: Situation) -> bool:
+    return s.seen is not None and s.watched == s.seen.epoch.number
+
+
+def _rollover_is_due(s: Situation) -> bool:
+    return s.rollover_after is not None and s.run_age >= s.rollover_after

@@ -1,0 +1,42 @@
+"""Faults that must not reach the user's query: told once when they begin and when they end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
+
+from airflow_streaming.core.failure import presentable
+
+logger = logging.getLogger("airflow_streaming.driver")
+
+
+def log_to_stderr() -> None:
+    """Send the driver's own lines to the driver log, whatever the script does to logging."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s airflow_streaming: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+class Faults:
+    """Remembers which of our own works fail at present, so that each is told once per change."""
+
+    def __init__(self) -> None:
+        self._present: dict[str, str] = {}
+
+    @contextlib.contextmanager
+    def contained(self, work: str) -> Iterator[None]:
+        """Run a piece of our own work; an error in it is logged and goes no further."""
+        try:
+            yield
+        except Exception as err:  # noqa: BLE001  # whatever it is, the queries go on
+            kind = type(err).__name__
+            if self._present.get(work) != kind:
+                self._present[work] = kind
+                logger.warning("%s fails, the queries go on: %s", work, presentable(str(err)))
+        else:
+            if self._present.pop(work, None) is not None:
+                logger.info("%s works again.", work)

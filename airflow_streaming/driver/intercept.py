@@ -1,0 +1,226 @@
+"""
+The one place where the user's script meets ours: the methods of pyspark that start a query.
+
+Patched are public methods only, on the class, and each calls the original with what it was given:
+``start`` and ``toTable`` (the moment a query begins), ``foreachBatch`` (to put the gate before the
+function), and ``queryName``, ``option`` and ``options`` (to know what the script chose). Names and
+signatures of these are the same from 3.5 to 4.3, whereas the fields of the JVM's writer, the other
+place to learn them from, are private and moved between 3.5 and 4.0. What the script does not use is
+not touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_streaming.driver.admission import Admission, Started, Wish
+from airflow_streaming.driver.gate import Gate
+from airflow_streaming.driver.hadoop import HadoopStore
+from airflow_streaming.driver.query import SparkQuery
+from airflow_streaming.exceptions import DriverRefusal
+
+_NOTES: Final = "_airflow_streaming_notes"
+_OPTION: Final = "checkpointlocation"
+_SESSION_OPTION: Final = "spark.sql.streaming.checkpointLocation"
+_POOL: Final = "spark.scheduler.pool"
+
+CONNECT_REFUSAL: Final = (
+    "This script uses Spark Connect, whose queries run in another process that cannot be watched, "
+    "stopped or fenced from here. Use a classic session: remove SPARK_REMOTE, builder.remote(...) "
+    "and spark.api.mode=connect."
+)
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the script has said on one ``DataStreamWriter`` so far."""
+
+    name: str | None = None
+    location: str | None = None
+    gated: bool = False
+
+
+def location_in(options: Mapping[str, Any]) -> str | None:
+    """Return the checkpoint location among writer options, whose names know no case."""
+    chosen = [value for key, value in options.items() if key.lower() == _OPTION and value]
+    return str(chosen[-1]) if chosen else None
+
+
+def is_connect(environment: Mapping[str, str], options: Mapping[str, Any]) -> bool:
+    """Tell whether a session built here and now would be one of Spark Connect."""
+    if environment.get("SPARK_REMOTE") or environment.get("SPARK_CONNECT_MODE_ENABLED"):
+        return True
+    mode = options.get("spark.api.mode") or environment.get("SPARK_API_MODE") or "classic"
+    return "spark.remote" in options or str(mode).lower() == "connect"
+
+
+class Interception:
+    """
+    The patches on pyspark.
+
+    :param fair_pools: Start every query in a scheduler pool of its own.
+    :param refuse: Told when the script asks for a session that cannot be watched.
+    """
+
+    def __init__(
+        self,
+        *,
+        admission: Admission,
+        gate: Gate,
+        fair_pools: bool,
+        refuse: Callable[[str], None],
+    ) -> None:
+        self._admission, self._gate = admission, gate
+        self._fair_pools, self._refuse = fair_pools, refuse
+
+    def install(self) -> None:
+        """
+        Patch pyspark.
+
+        :raises DriverRefusal: this Python has no classic pyspark.
+        """
+        import pyspark.util
+
+        # From 4.0 there is a client-only installation, which has no classic sessions at all.
+        if getattr(pyspark.util, "is_remote_only", bool)():
+            raise DriverRefusal(CONNECT_REFUSAL)
+        from pyspark.sql import SparkSession
+        from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+        for name in ("getOrCreate", "create"):
+            self._patch_builder(SparkSession.Builder, name)
+        _patch(DataStreamWriter, "queryName", _note_name)
+        _patch(DataStreamWriter, "option", _note_option)
+        _patch(DataStreamWriter, "options", _note_options)
+        _patch(DataStreamWriter, "foreachBatch", self._put_gate)
+        _patch(DataStreamWriter, "start", self._start)
+        _patch(DataStreamWriter, "toTable", self._start)
+
+    def _patch_builder(self, builder: type, name: str) -> None:
+        original = builder.__dict__.get(name)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def create(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            self._check_classic(is_connect(os.environ, getattr(self_, "_options", {})))
+            session = original(self_, *args, **kwargs)
+            self._check_classic(type(session).__module__.startswith("pyspark.sql.connect"))
+            return session
+
+        setattr(builder, name, create)
+
+    def _check_classic(self, connect: bool) -> None:
+        if connect:
+            self._refuse(CONNECT_REFUSAL)
+            raise DriverRefusal(CONNECT_REFUSAL)
+
+    def _put_gate(self, original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+        notes = _notes_of(writer)
+        notes.gated = True
+        return original(writer, self._gate.wrap(given["func"], lambda: notes.name))
+
+    def _start(self, original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+        notes = _notes_of(writer)
+        if given.get("queryName") is not None:
+            notes.name = given["queryName"]
+        chosen = location_in(given.get("options", {})) or notes.location
+        context = writer._spark.sparkContext
+        wish = Wish(
+            name=notes.name,
+            location=chosen or _session_location(writer._spark, notes.name),
+            gated=notes.gated,
+        )
+        results: list[Any] = []
+
+        def launch(name: str, location: str) -> Started:
+            if wish.location is None:
+                # Past the patches: a location we give is not one the script chose.
+                writer._jwrite = writer._jwrite.option("checkpointLocation", location)
+            with self._pool(context, name):
+                query = _call(original, writer, given)
+            results.append(query)
+            return Started(query=SparkQuery(query._jsq), id=str(query.id), run_id=str(query.runId))
+
+        self._admission.start(
+            wish,
+            open_checkpoint=lambda location: HadoopStore(
+                location, context._gateway, context._jsc.hadoopConfiguration()
+            ),
+            launch=launch,
+        )
+        return results[0]
+
+    @contextlib.contextmanager
+    def _pool(self, context: Any, name: str) -> Iterator[None]:
+        if not self._fair_pools:
+            yield
+            return
+        # A query keeps the pool of the thread that started it, for all its batches.
+        before = context.getLocalProperty(_POOL)
+        context.setLocalProperty(_POOL, name)
+        try:
+            yield
+        finally:
+            context.setLocalProperty(_POOL, before)
+
+
+Patch = Callable[[Any, Any, Mapping[str, Any]], Any]
+
+
+def _patch(owner: type, name: str, patch: Patch) -> None:
+    original = owner.__dict__[name]
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def patched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = dict(signature.bind(self, *args, **kwargs).arguments)
+        del given["self"]
+        return patch(original, self, given)
+
+    setattr(owner, name, patched)
+
+
+def _call(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+    named = {key: value for key, value in given.items() if key != "options"}
+    return original(writer, **named, **given.get("options", {}))
+
+
+def _note_name(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+    _notes_of(writer).name = given["queryName"]
+    return original(writer, **given)
+
+
+def _note_option(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+    _note_location(writer, {given["key"]: given["value"]})
+    return original(writer, **given)
+
+
+def _note_options(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+    _note_location(writer, given.get("options", {}))
+    return _call(original, writer, given)
+
+
+def _note_location(writer: Any, options: Mapping[str, Any]) -> None:
+    location = location_in(options)
+    if location is not None:
+        _notes_of(writer).location = location
+
+
+def _notes_of(writer: Any) -> Notes:
+    notes = writer.__dict__.get(_NOTES)
+    if notes is None:
+        notes = writer.__dict__[_NOTES] = Notes()
+    return notes  # type: ignore[no-any-return]
+
+
+def _session_location(session: Any, name: str | None) -> str | None:
+    # Spark's own rule: the folder of the session's configuration, and in it the query's name.
+    folder = session.conf.get(_SESSION_OPTION, "")
+    return f"{str(folder).rstrip('/')}/{name}" if folder and name else None

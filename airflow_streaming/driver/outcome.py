@@ -1,0 +1,191 @@
+"""
+How the run ended → the exit record and the process's exit code.
+
+Pure: what the script did, what the queries did and who asked for what are values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from airflow_streaming.core.epoch import Exit, Outcome
+from airflow_streaming.core.failure import presentable
+from airflow_streaming.driver.ending import Stop
+from airflow_streaming.driver.query import QueryError
+
+COMPLETED_CODE: Final = 0
+FAILED_CODE: Final = 1
+REFUSED_CODE: Final = 2
+
+
+class ScriptState(StrEnum):
+    """How far the user's script has come."""
+
+    RUNNING = "running"
+    RETURNED = "returned"
+    """It came to its end, or left with exit code 0."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptEnd:
+    """
+    What the script did.
+
+    :param error: Why it failed.
+    :param retryable: False for a script that cannot even be compiled.
+    """
+
+    state: ScriptState
+    error: QueryError | None = None
+    retryable: bool = True
+
+
+RUNNING: Final = ScriptEnd(state=ScriptState.RUNNING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """
+    Everything that is known at the end of a run.
+
+    :param started: At least one query was started.
+    :param still_active: Queries that had to be cut off.
+    """
+
+    epoch: int
+    at: datetime
+    script: ScriptEnd
+    started: bool
+    stop: Stop | None = None
+    refusal: str | None = None
+    failed_query: str | None = None
+    query_error: QueryError | None = None
+    still_active: tuple[str, ...] = ()
+    jvm_gone: bool = False
+
+
+def conclude(end: End) -> Exit:
+    """Say why the driver ended."""
+    if end.stop is not None:
+        return _stopped(end, end.stop)
+    if end.refusal is not None:
+        return _failed(end, end.refusal, retryable=False, exception_class="DriverRefusal")
+    if end.jvm_gone:
+        return _failed(
+            end, "The Spark JVM of this driver is gone; it was killed or ran out of memory."
+        )
+    if end.query_error is not None:
+        return _query_failed(end, end.query_error)
+    if end.script.state is ScriptState.FAILED:
+        return _script_failed(end)
+    if not end.started:
+        return _failed(
+            end,
+            "The script ended without starting a streaming query. Start one with "
+            "df.writeStream.queryName(...).start(), or run the script as an ordinary batch job.",
+            retryable=False,
+        )
+    return Exit(
+        epoch=end.epoch,
+        outcome=Outcome.COMPLETED,
+        reason="The script and all its queries came to their end.",
+        ended_at=end.at,
+    )
+
+
+def fenced(epoch: int, at: datetime) -> Exit:
+    """Say that a newer epoch owns the stream."""
+    return Exit(
+        epoch=epoch,
+        outcome=Outcome.FENCED,
+        reason=f"An epoch newer than {epoch} owns the stream; this driver ended itself.",
+        ended_at=at,
+    )
+
+
+def refused(epoch: int, at: datetime, sentence: str) -> Exit:
+    """Say that the driver did not even begin."""
+    return Exit(
+        epoch=epoch,
+        outcome=Outcome.FAILED,
+        reason=presentable(sentence),
+        ended_at=at,
+        retryable=False,
+        exception_class="DriverRefusal",
+    )
+
+
+def code_of(exit: Exit) -> int:
+    """Return the exit code of the process."""
+    if exit.outcome is not Outcome.FAILED:
+        return COMPLETED_CODE
+    return REFUSED_CODE if exit.exception_class == "DriverRefusal" else FAILED_CODE
+
+
+def _stopped(end: End, stop: Stop) -> Exit:
+    reason = f"Stopped by {stop.by}: {stop.reason}"
+    if end.still_active:
+        reason += (
+            f" Cut off after {stop.grace:.0f} s without a batch boundary in "
+            f"{', '.join(map(repr, end.still_active))}; the unfinished batch runs again."
+        )
+    error = end.query_error
+    if error is not None:
+        reason += f" Query {end.failed_query!r} failed meanwhile: {error.message}"
+    return Exit(
+        epoch=end.epoch,
+        outcome=Outcome.STOPPED,
+        reason=presentable(reason),
+        ended_at=end.at,
+        query=end.failed_query,
+        exception_class=None if error is None else error.exception_class,
+        conditions=() if error is None else error.conditions,
+    )
+
+
+def _query_failed(end: End, error: QueryError) -> Exit:
+    batch = "" if error.batch_id is None else f" in batch {error.batch_id}"
+    return Exit(
+        epoch=end.epoch,
+        outcome=Outcome.FAILED,
+        reason=presentable(f"Query {end.failed_query!r} failed{batch}: {error.message}"),
+        ended_at=end.at,
+        exception_class=error.exception_class,
+        condition=error.condition,
+        conditions=error.conditions,
+        query=end.failed_query,
+        batch_id=error.batch_id,
+    )
+
+
+def _script_failed(end: End) -> Exit:
+    error = end.script.error
+    if error is None:
+        return _failed(end, "The script failed.")
+    return Exit(
+        epoch=end.epoch,
+        outcome=Outcome.FAILED,
+        reason=presentable(f"The script failed: {error.message}"),
+        ended_at=end.at,
+        retryable=end.script.retryable,
+        exception_class=error.exception_class,
+        condition=error.condition,
+        conditions=error.conditions,
+    )
+
+
+def _failed(
+    end: End, reason: str, *, retryable: bool = True, exception_class: str | None = None
+) -> Exit:
+    return Exit(
+        epoch=end.epoch,
+        outcome=Outcome.FAILED,
+        reason=presentable(reason),
+        ended_at=end.at,
+        retryable=retryable,
+        exception_class=exception_class,
+    )

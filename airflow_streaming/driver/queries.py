@@ -1,0 +1,65 @@
+"""All queries the script has started; one that is started again replaces its older run."""
+
+from __future__ import annotations
+
+import threading
+
+from airflow_streaming.core.status import BatchProgress
+from airflow_streaming.driver.faults import Faults
+from airflow_streaming.driver.query import TrackedQuery
+
+
+class Queries:
+    """The queries of this epoch, shared by the script's threads and the driver's own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._polling = threading.Lock()
+        self._faults = Faults()
+        self._by_name: dict[str, TrackedQuery] = {}
+        self._failed: list[TrackedQuery] = []
+        self._fresh: list[BatchProgress] = []
+
+    def add(self, tracked: TrackedQuery) -> None:
+        """Track a query that has just been started, after an older run under its name if any."""
+        older = self.named(tracked.name)
+        if older is not None:
+            with self._polling:
+                self._ask(older)
+            tracked.committed_before = older.batches
+        with self._lock:
+            self._by_name[tracked.name] = tracked
+
+    def all(self) -> list[TrackedQuery]:
+        """Return the latest run of every query."""
+        with self._lock:
+            return list(self._by_name.values())
+
+    def named(self, name: str) -> TrackedQuery | None:
+        """Return the latest run under a name."""
+        with self._lock:
+            return self._by_name.get(name)
+
+    @property
+    def any_active(self) -> bool:
+        """Tell whether a query was active when last asked."""
+        return any(query.active for query in self.all())
+
+    @property
+    def first_failed(self) -> TrackedQuery | None:
+        """Return the query that was first seen to have failed."""
+        return self._failed[0] if self._failed else None
+
+    def poll(self) -> list[BatchProgress]:
+        """Ask Spark about every active query and return the batches that are new."""
+        with self._polling:
+            for tracked in self.all():
+                self._ask(tracked)
+            fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def _ask(self, tracked: TrackedQuery) -> None:
+        with self._faults.contained(f"Asking Spark about query {tracked.name!r}"):
+            self._fresh += tracked.poll()
+        if tracked.error is not None and tracked not in self._failed:
+            self._failed.append(tracked)

@@ -1,0 +1,165 @@
+"""
+The driver's heartbeat: ``status.json`` and the progress history.
+
+Every beat first asks the JVM something and only then writes, so a frozen JVM makes the heartbeat
+stand still although this process lives. Any other fault, in our own code or in the home, is logged
+and does not disturb the queries; it costs a beat, not a batch.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from airflow_streaming.core.names import Layout
+from airflow_streaming.core.status import DriverState, Status
+from airflow_streaming.driver.checkpoint import Claims
+from airflow_streaming.driver.ending import Ending
+from airflow_streaming.driver.faults import Faults, logger
+from airflow_streaming.driver.history import History
+from airflow_streaming.driver.host import this_host
+from airflow_streaming.driver.jvm import JvmView
+from airflow_streaming.driver.order import Assignment
+from airflow_streaming.driver.queries import Queries
+from airflow_streaming.files.store import Store
+
+BEAT_SECONDS: Final = 2.0
+
+_SHARE: Final = 20
+"""A beat rests at least this many times as long as it worked: it never takes more than 5 % of a
+core, however many queries there are."""
+
+_LONGEST_REST: Final = 10.0
+"""Seconds; well below the silence that makes a driver look hung."""
+
+
+def rest_after(worked: float) -> float:
+    """Return the seconds to rest after a beat that worked this many seconds."""
+    return min(max(BEAT_SECONDS, worked * _SHARE), _LONGEST_REST)
+
+
+class Report:
+    """
+    Writes the status of one epoch.
+
+    :param jvm: What is asked to prove that Spark answers.
+    :param on_failure: Called when a query is found to have failed.
+    """
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        store: Store,
+        *,
+        queries: Queries,
+        claims: Claims,
+        ending: Ending,
+        jvm: JvmView,
+        on_failure: Callable[[], object],
+    ) -> None:
+        layout = Layout(assignment.epoch.stream)
+        number = assignment.epoch.number
+        self._assignment, self._store, self._path = (
+            assignment,
+            store,
+            layout.epoch(number, "status.json"),
+        )
+        self._queries, self._claims, self._ending, self._jvm = queries, claims, ending, jvm
+        self._on_failure = on_failure
+        self._history = History(store, layout.progress(number))
+        self._host, self._started_at = this_host(), datetime.now(UTC)
+        self._spark_version = _pyspark_version() or assignment.deployment.spark_version
+        self._first_progress_at: datetime | None = None
+        self._beat = 0
+        self._faults = Faults()
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, name="airflow-streaming-beat", daemon=True
+        )
+
+    def begin(self) -> None:
+        """Give the first sign of life, without the JVM, and start beating."""
+        with self._lock:
+            self._write_status()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Beat a last time, with whatever the queries have still to tell."""
+        self._closing.set()
+        self.beat(final=True)
+
+    def beat(self, *, final: bool = False) -> None:
+        """Ask Spark, then write. It can block as long as the JVM does."""
+        with self._lock:
+            answered = False
+            with self._faults.contained("Asking the JVM"):
+                self._jvm.ping()
+                answered = True
+            if not answered:
+                return
+            self._look()
+            self._write_status()
+            with self._faults.contained("Writing the progress history"):
+                self._history.write(now=time.monotonic(), final=final)
+            with self._faults.contained("Writing the claims on checkpoints"):
+                self._claims.write()
+
+    def _run(self) -> None:
+        rest = BEAT_SECONDS
+        while not self._closing.wait(rest):
+            begun = time.monotonic()
+            self.beat()
+            rest = rest_after(time.monotonic() - begun)
+
+    def _look(self) -> None:
+        fresh = self._queries.poll()
+        self._history.add(fresh, now=time.monotonic())
+        if fresh and self._first_progress_at is None:
+            self._first_progress_at = datetime.now(UTC)
+        failed = self._queries.first_failed
+        if failed is not None and failed.error is not None and not self._ending.begun.is_set():
+            logger.error("Query %r failed: %s", failed.name, failed.error.message)
+            self._on_failure()
+
+    def _write_status(self) -> None:
+        with self._faults.contained("Writing the status"):
+            self._store.replace(self._path, self._status().to_bytes())
+
+    def _status(self) -> Status:
+        self._beat += 1
+        epoch = self._assignment.epoch
+        queries = tuple(query.as_status() for query in self._queries.all())
+        return Status(
+            stream=epoch.stream,
+            epoch=epoch.number,
+            token=epoch.token,
+            beat=self._beat,
+            state=self._state(bool(queries)),
+            host=self._host,
+            pid=os.getpid(),
+            started_at=self._started_at,
+            at=datetime.now(UTC),
+            spark_version=self._spark_version,
+            application_id=self._jvm.application_id,
+            ui_url=self._jvm.ui_url,
+            first_progress_at=self._first_progress_at,
+            queries=queries,
+        )
+
+    def _state(self, started: bool) -> DriverState:
+        if self._ending.begun.is_set():
+            return DriverState.STOPPING
+        return DriverState.RUNNING if started else DriverState.STARTING
+
+
+def _pyspark_version() -> str | None:
+    try:
+        import pyspark
+    except ImportError:
+        return None
+    return str(pyspark.__version__)

@@ -1,0 +1,84 @@
+"""
+Running the user's script as if Python had started it.
+
+The copy that was deployed is run, under the name and path of the original: ``__main__`` is the
+script's module, so functions defined in it are pickled by value for the executors as usual, and
+tracebacks show its lines.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import linecache
+import sys
+import types
+from pathlib import Path
+
+from airflow_streaming.core.failure import conditions_in, first_line, presentable
+from airflow_streaming.core.uris import is_local, local_path
+from airflow_streaming.driver.faults import logger
+from airflow_streaming.driver.order import Assignment
+from airflow_streaming.driver.outcome import ScriptEnd, ScriptState
+from airflow_streaming.driver.query import QueryError
+from airflow_streaming.exceptions import DriverRefusal
+
+
+def run_script(assignment: Assignment) -> ScriptEnd:
+    """Run the script to its end and tell how it ended; an interrupt passes through."""
+    try:
+        _execute(assignment)
+    except SystemExit as leaving:
+        return _left(leaving.code)
+    except SyntaxError as err:
+        logger.exception("The script cannot be compiled.")
+        return ScriptEnd(state=ScriptState.FAILED, error=error_of(err), retryable=False)
+    except DriverRefusal as err:
+        logger.error("%s", err)  # the sentence says it all, without a traceback
+        return ScriptEnd(state=ScriptState.FAILED, error=error_of(err), retryable=False)
+    except Exception as err:  # noqa: BLE001  # the script may raise anything
+        logger.exception("The script raised an exception.")
+        return ScriptEnd(state=ScriptState.FAILED, error=error_of(err))
+    return ScriptEnd(state=ScriptState.RETURNED)
+
+
+def error_of(err: BaseException) -> QueryError:
+    """Return what an exception of the script says; Spark's carry an error condition."""
+    text = str(err)
+    condition = None
+    for method in ("getCondition", "getErrorClass"):
+        ask = getattr(err, method, None)
+        if ask is not None:
+            condition = ask()
+            break
+    line = presentable(first_line(text))
+    name = type(err).__name__
+    return QueryError(
+        message=f"{name}: {line}" if line else name,
+        exception_class=name,
+        condition=condition,
+        conditions=conditions_in(text),
+    )
+
+
+def _left(code: object) -> ScriptEnd:
+    if code in (None, 0):
+        return ScriptEnd(state=ScriptState.RETURNED)
+    said = f"exit code {code}" if isinstance(code, int) else presentable(first_line(str(code)))
+    error = QueryError(message=f"It left with {said}.", exception_class="SystemExit")
+    return ScriptEnd(state=ScriptState.FAILED, error=error)
+
+
+def _execute(assignment: Assignment) -> None:
+    deployment = assignment.deployment
+    path = local_path(deployment.application)
+    source = importlib.util.decode_source(assignment.source)
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=path, __builtins__=builtins, __cached__=None, __spec__=None)
+    sys.modules["__main__"] = module
+    sys.argv[:] = [path, *deployment.arguments(assignment.home)]
+    if is_local(deployment.application) and Path(path).parent.is_dir():
+        sys.path.insert(0, str(Path(path).parent))
+    # No modification time: the cache is never refreshed from a file that may differ by now.
+    linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+    exec(compile(assignment.source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102

@@ -1,0 +1,88 @@
+"""
+Every error this package raises, cut by who has to act.
+
+::
+
+    StreamingError
+    ├── SpecError              the dag author: the stream as written cannot run
+    │   ├── RuntimeNotFound        no Spark installation of that name, or it is broken
+    │   └── ApplicationNotFound    the script cannot be read
+    ├── RecordError            a file in the home is not what it should be
+    ├── HomeError              the home cannot be used
+    │   ├── HomeUnavailable        it cannot be reached now; looking again may help
+    │   └── HomeNotExclusive       its store lets two writers create one file
+    ├── AlreadyExists          an exclusive create lost: somebody else was first
+    ├── LaunchError            the driver process could not be started
+    ├── StreamFailed           a person on call: the stream is down and stays down
+    └── DriverRefusal          inside the driver: the script asks for what we do not allow
+        ├── FencedError            a newer epoch owns the stream
+        └── StopRequested          the stream is being stopped at a batch boundary
+
+Messages have one form: what happened, to which stream or file, and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class StreamingError(Exception):
+    """Base of every error of this package."""
+
+
+class SpecError(StreamingError, ValueError):
+    """The stream as written in the dag cannot run; retrying does not help."""
+
+
+class RuntimeNotFound(SpecError):
+    """The named Spark installation is unknown or not usable."""
+
+
+class ApplicationNotFound(SpecError):
+    """The application script cannot be read."""
+
+
+class RecordError(StreamingError, ValueError):
+    """A record is malformed, too large, or of a version this release does not know."""
+
+
+class HomeError(StreamingError):
+    """The home cannot be used."""
+
+
+class HomeUnavailable(HomeError):
+    """The home could not be read or written just now."""
+
+
+class HomeNotExclusive(HomeError):
+    """The store under the home does not honour exclusive create."""
+
+
+class AlreadyExists(StreamingError):
+    """
+    An exclusive create lost the race.
+
+    :param path: The file that exists already.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} exists already; somebody else created it first.")
+        self.path = path
+
+
+class LaunchError(StreamingError):
+    """The driver process could not be started."""
+
+
+class StreamFailed(StreamingError):
+    """The stream is down and nothing will bring it back until a person acts."""
+
+
+class DriverRefusal(StreamingError):
+    """The script asks the driver for something that would not be safe to run."""
+
+
+class FencedError(DriverRefusal):
+    """A newer epoch exists: another driver owns the stream."""
+
+
+class StopRequested(DriverRefusal):
+    """Raised at a batch boundary of a stream that is being stopped."""

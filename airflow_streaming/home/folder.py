@@ -1,0 +1,114 @@
+"""
+The folder of one stream: records of a known kind, read and written by number.
+
+What is read is checked twice: by the codec, and against the number in its file's name, so that a
+copied or renamed file cannot pass for another epoch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from airflow_streaming.core.names import Layout, number_of
+from airflow_streaming.core.uris import join
+from airflow_streaming.core.wire import Record
+from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
+from airflow_streaming.files.store import Store
+
+R = TypeVar("R", bound=Record)
+
+APPEND_TRIES: Final = 100
+"""Every lost try means that another writer got one record in; a hundred in a row is a fault."""
+
+
+class StreamFolder:
+    """
+    Typed access to the files of one stream.
+
+    :param store: The home's store.
+    :param name: The stream's name.
+    :raises SpecError: the name cannot be a folder.
+    """
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.store = store
+        self.name = name
+        self._layout = Layout(name)
+
+    def _read(self, cls: type[R], path: str, **expected: object) -> R | None:
+        data = self.store.read(path)
+        if data is None:
+            return None
+        try:
+            record = cls.from_bytes(data)
+        except RecordError as err:
+            raise RecordError(f"{self._shown(path)} cannot be read: {err}") from err
+        for field, value in expected.items():
+            if getattr(record, field) != value:
+                raise RecordError(
+                    f"{self._shown(path)} is not what its name says: its {field} is "
+                    f"{getattr(record, field)!r}, not {value!r}. Move the file out of the home."
+                )
+        return record
+
+    def _create_or_read(self, record: R, path: str, **expected: object) -> R:
+        """Create the record; return it, or the one that was created first."""
+        try:
+            self.store.create(path, record.to_bytes())
+        except AlreadyExists as err:
+            first = self._read(type(record), path, **expected)
+            if first is None:
+                raise HomeUnavailable(f"{self._shown(path)} exists and cannot be read.") from err
+            return first
+        return record
+
+    def _numbers(self, kind: str) -> list[int]:
+        names = self.store.names(self._layout.folder(kind))
+        return sorted(number for name in names if (number := number_of(name)) is not None)
+
+    def _numbered(self, cls: type[R], kind: str, number: int) -> R:
+        """
+        Return one numbered record.
+
+        :raises RecordError: there is none of that number.
+        """
+        path = self._layout.record(kind, number)
+        record = self._read(cls, path, number=number)
+        if record is None:
+            raise RecordError(f"{self._shown(path)} does not exist.")
+        return record
+
+    def _newest(self, cls: type[R], kind: str) -> R | None:
+        numbers = self._numbers(kind)
+        return self._numbered(cls, kind, numbers[-1]) if numbers else None
+
+    def _append(
+        self, cls: type[R], kind: str, change: Callable[[R | None, int], R | None]
+    ) -> R | None:
+        """
+        Append the record that ``change`` makes of the newest one and the next number.
+
+        Whoever loses the number looks again, so ``change`` always judges the newest record.
+
+        :returns: The newest record; the one found when ``change`` returned ``None``.
+        """
+        for _ in range(APPEND_TRIES):
+            numbers = self._numbers(kind)
+            number = numbers[-1] + 1 if numbers else 1
+            newest = self._numbered(cls, kind, number - 1) if numbers else None
+            record = change(newest, number)
+            if record is None:
+                return newest
+            try:
+                self.store.create(self._layout.record(kind, number), record.to_bytes())
+            except AlreadyExists:
+                continue
+            return record
+        raise HomeUnavailable(
+            f"No record could be added to {self._shown(self._layout.folder(kind))}: {APPEND_TRIES} "
+            "times another one was there first. Check that the store lists its newest files."
+        )
+
+    def _shown(self, path: str) -> str:
+        return join(self.store.uri, path)

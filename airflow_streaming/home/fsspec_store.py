@@ -1,0 +1,203 @@
+"""
+Records on any file system that fsspec knows: S3, GCS, ABFS, HDFS.
+
+Every store says "this file exists already" and "I cannot be reached" in its own way. This module is
+the one place that knows those ways. fsspec itself is never imported here: the file system comes
+from outside, so that importing a dag costs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import random
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any, Final
+
+from airflow_streaming.core.wire import MAX_RECORD_BYTES
+from airflow_streaming.exceptions import (
+    AlreadyExists,
+    HomeUnavailable,
+    RecordError,
+    StreamingError,
+)
+from airflow_streaming.files.store import check_relative
+
+CONFLICT_TRIES: Final = 5
+"""S3 answers 409 when two conditional writes meet, and asks for a repetition; one usually does."""
+
+_RENAMING: Final = frozenset({"hdfs", "arrow_hdfs", "webhdfs"})
+"""fsspec has no exclusive open on HDFS, but HDFS never renames onto an existing file."""
+
+
+class FsspecStore:
+    """
+    A folder of an fsspec file system as a store.
+
+    :param fs: The file system, made without a listing cache.
+    :param root: The folder as the file system spells it, e.g. ``bucket/streams``.
+    :param uri: The folder as the user wrote it.
+    """
+
+    def __init__(self, fs: Any, root: str, uri: str) -> None:
+        self.uri = uri
+        self._fs = fs
+        self._root = root.rstrip("/")
+        protocol = fs.protocol
+        names = {protocol} if isinstance(protocol, str) else set(protocol)
+        self._renames = bool(names & _RENAMING)
+
+    def read(self, path: str) -> bytes | None:
+        with self._reporting(path) as full:
+            try:
+                data: bytes = self._fs.cat_file(full, end=MAX_RECORD_BYTES + 1)
+            except FileNotFoundError as err:
+                if _code(err) == "NoSuchBucket":
+                    raise
+                return None
+            except Exception as err:
+                # No range of an empty object can be satisfied.
+                if _status(err) != 416:
+                    raise
+                return b""
+        if len(data) > MAX_RECORD_BYTES:
+            raise RecordError(f"{self._shown(path)} is larger than {MAX_RECORD_BYTES} bytes.")
+        return data
+
+    def create(self, path: str, data: bytes) -> None:
+        with self._reporting(path) as full:
+            if self._renames:
+                self._create_by_rename(path, full, data)
+                return
+            for attempt in range(CONFLICT_TRIES):
+                try:
+                    self._fs.pipe_file(full, data, mode="create")
+                except Exception as err:
+                    if _says_exists(err):
+                        raise AlreadyExists(self._shown(path)) from err
+                    if _status(err) != 409 or attempt == CONFLICT_TRIES - 1:
+                        raise
+                    time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311 - only jitter
+                else:
+                    return
+
+    def replace(self, path: str, data: bytes) -> None:
+        with self._reporting(path) as full:
+            if not self._renames:
+                self._fs.pipe_file(full, data)
+                return
+            with self._temporary(full, data) as temporary:
+                with contextlib.suppress(FileNotFoundError):
+                    self._fs.rm_file(full)
+                self._fs.mv(temporary, full)
+
+    def names(self, folder: str) -> list[str]:
+        with self._reporting(folder) as full:
+            self._fs.invalidate_cache(full)
+            try:
+                found = self._fs.ls(full, detail=False)
+            except FileNotFoundError as err:
+                if _code(err) == "NoSuchBucket":
+                    raise
+                return []
+        names = (str(path).rstrip("/").rsplit("/", 1)[-1] for path in found if not _is(path, full))
+        return sorted(name for name in names if name and not name.startswith("."))
+
+    def delete(self, path: str) -> None:
+        with self._reporting(path) as full, contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(full)
+
+    def _create_by_rename(self, path: str, full: str, data: bytes) -> None:
+        with self._temporary(full, data) as temporary:
+            # A refused rename may be silent (WebHDFS answers "false"), so the proof is that the
+            # temporary file has gone.
+            with contextlib.suppress(OSError):
+                self._fs.mv(temporary, full)
+            if not self._fs.exists(temporary):
+                return
+            if self._fs.exists(full):
+                raise AlreadyExists(self._shown(path))
+            raise OSError(errno.EIO, "the file system refused to rename a new file to its name")
+
+    @contextlib.contextmanager
+    def _temporary(self, full: str, data: bytes) -> Iterator[str]:
+        folder, _, name = full.rpartition("/")
+        temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
+        self._fs.makedirs(folder, exist_ok=True)
+        self._fs.pipe_file(temporary, data)
+        try:
+            yield temporary
+        finally:
+            with contextlib.suppress(OSError):
+                self._fs.rm_file(temporary)
+
+    def _shown(self, path: str) -> str:
+        return f"{self.uri.rstrip('/')}/{path}" if path else self.uri
+
+    @contextlib.contextmanager
+    def _reporting(self, path: str) -> Iterator[str]:
+        full = f"{self._root}/{check_relative(path)}" if path else self._root
+        try:
+            yield full
+        except StreamingError:
+            raise
+        except Exception as err:
+            # Storage clients share no base class: botocore's, Azure's and Google's errors are not
+            # OSErrors. Whatever they say, it means that the home could not be used just now.
+            raise HomeUnavailable(
+                f"{self._shown(path)} cannot be used: {_words(err)}. Check that the store can be "
+                "reached from this host and that the credentials may read and write there."
+            ) from err
+
+
+def _is(path: object, folder: str) -> bool:
+    # A folder marker, or on some stores the file that was asked for as if it were a folder.
+    return str(path).strip("/") == folder.strip("/")
+
+
+def _says_exists(err: BaseException) -> bool:
+    if isinstance(err, FileExistsError):
+        return True
+    # s3fs turns "precondition failed" into errno 22, which also stands for other things.
+    return getattr(err, "errno", None) == errno.EEXIST or _status(err) == 412
+
+
+def _answers(err: BaseException) -> Iterator[BaseException]:
+    seen: BaseException | None = err
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__
+
+
+def _status(err: BaseException) -> int | None:
+    """Return the HTTP status behind an error, as botocore, Azure, Google or aiohttp keep it."""
+    for answer in _answers(err):
+        response = getattr(answer, "response", None)
+        if isinstance(response, dict):
+            return _number(response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
+        for name in ("status_code", "status", "code"):
+            status = _number(getattr(answer, name, None))
+            if status is not None:
+                return status
+    return None
+
+
+def _code(err: BaseException) -> str | None:
+    for answer in _answers(err):
+        response = getattr(answer, "response", None)
+        if isinstance(response, dict):
+            return str(response.get("Error", {}).get("Code"))
+    return None
+
+
+def _number(value: object) -> int | None:
+    try:
+        return int(value) if isinstance(value, int | str) else None
+    except ValueError:
+        return None
+
+
+def _words(err: BaseException) -> str:
+    return f"{str(err).rstrip('.') or 'no reason given'} ({type(err).__name__})"

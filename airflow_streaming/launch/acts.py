@@ -1,0 +1,142 @@
+"""
+The acts on a stream that need no spec: stop, kill, settle, and telling the timeline.
+
+An act is safe to run twice and by two tasks at once: what must happen once is an exclusive create
+in the home, and whoever loses it goes on from the winner's record.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from airflow_streaming.core.control import Event, EventKind
+from airflow_streaming.core.epoch import Death, Epoch, LaunchCause, StopRequest
+from airflow_streaming.core.health import Observation, ProcessState, Verdict, judge
+from airflow_streaming.core.restart import (
+    Failure,
+    RestartAction,
+    RestartDecision,
+    decide_restart,
+)
+from airflow_streaming.core.steering import Situation
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.port import Launcher
+
+log: Final = logging.getLogger(__name__)
+
+
+class StreamActs:
+    """
+    Acts on one stream on behalf of one task or person.
+
+    :param home: The stream's records.
+    :param launcher: Starts and kills drivers.
+    :param by: Who acts, for the records.
+    :param now: The time of day.
+    :param chance: A number from 0 to 1, for jitter.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        launcher: Launcher,
+        *,
+        by: str,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._home, self._launcher = home, launcher
+        self._by, self._now, self._chance = by, now, chance
+
+    def stop(self, seen: Observation, reason: str, grace: timedelta) -> StopRequest:
+        """Ask the driver to stop at a batch boundary; it looks for the request itself."""
+        number = seen.epoch.number
+        request = self._home.request_stop(
+            StopRequest(
+                epoch=number,
+                by=self._by,
+                reason=reason,
+                grace_seconds=grace.total_seconds(),
+                requested_at=self._now(),
+            )
+        )
+        self.tell(EventKind.STOP_REQUESTED, f"Epoch {number}: {reason}", epoch=number)
+        return request
+
+    def kill(self, seen: Observation, reason: str) -> bool:
+        """Kill the driver; tell whether it is proved gone."""
+        number = seen.epoch.number
+        self.tell(EventKind.KILLED, f"Killing the driver of epoch {number}: {reason}", epoch=number)
+        process = self._launcher.kill(seen.epoch, seen.launch)
+        if process.state is not ProcessState.GONE:
+            log.error("The driver of epoch %d could not be killed: %s", number, process.detail)
+            return False
+        self.declare_dead(seen.epoch, f"killed: {reason} {process.detail}")
+        return True
+
+    def declare_dead(self, epoch: Epoch, evidence: str) -> None:
+        """Record that an epoch's driver is proved gone."""
+        self._home.declare_dead(
+            Death(
+                epoch=epoch.number,
+                evidence=evidence,
+                by=self._by,
+                override=False,
+                declared_at=self._now(),
+            )
+        )
+
+    def settle(self, situation: Situation) -> RestartDecision:
+        """Record what becomes of a failed epoch, and open the circuit if it is given up."""
+        seen = situation.seen
+        if seen is None:
+            raise StreamingError("There is no epoch to settle; nothing was recorded.")
+        decision = self._home.restart_decision(seen.epoch.number)
+        if decision is None:
+            decision = self._home.record_restart_decision(
+                decide_restart(
+                    failure_of(seen, judge(seen, situation.rules)),
+                    earlier=self._home.earlier_decisions(seen.epoch.number),
+                    policy=situation.policy,
+                    now=self._now(),
+                    chance=self._chance(),
+                )
+            )
+            self.tell(EventKind.RESTART_DECIDED, decision.reason, epoch=decision.epoch)
+        if decision.action is RestartAction.GIVE_UP:
+            self._home.open_circuit(
+                epoch=decision.epoch, by=self._by, reason=decision.reason, now=self._now()
+            )
+            self.tell(EventKind.CIRCUIT_OPENED, decision.reason, epoch=decision.epoch)
+        return decision
+
+    def tell(
+        self, kind: EventKind, message: str, *, epoch: int | None = None, **facts: str
+    ) -> None:
+        """Add a line to the stream's timeline and to the task log."""
+        log.info("%s", message)
+        self._home.add_event(
+            Event(
+                event=kind, at=self._now(), by=self._by, message=message, epoch=epoch, facts=facts
+            )
+        )
+
+
+def failure_of(seen: Observation, verdict: Verdict) -> Failure:
+    """Return what the restart policy has to know of an epoch that failed."""
+    status = seen.status
+    failure = Failure(
+        epoch=seen.epoch.number,
+        reason=verdict.reason,
+        retryable=seen.exit is None or seen.exit.retryable,
+        trial=seen.epoch.cause is LaunchCause.TRIAL,
+    )
+    if status is None:
+        return failure
+    return replace(failure, progressed_for=status.progressed_for, batches=status.batches)

@@ -1,0 +1,201 @@
+"""
+The acts on a stream that need its spec: propose, deploy, begin.
+
+What is about to happen is recorded before it is done: the epoch, with the token by which its driver
+can be found, exists before the driver does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from airflow_streaming.core.control import EventKind
+from airflow_streaming.core.deployment import REDACTED, Deployment, StreamSpec, conf_text, redact
+from airflow_streaming.core.epoch import Epoch
+from airflow_streaming.core.health import Observation, ProcessState
+from airflow_streaming.core.names import Layout
+from airflow_streaming.core.steering import Situation, Step
+from airflow_streaming.core.uris import join
+from airflow_streaming.exceptions import AlreadyExists, LaunchError, SpecError, StreamingError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.acts import StreamActs
+from airflow_streaming.launch.port import Launcher, LaunchRequest
+from airflow_streaming.launch.runtime import Runtime
+
+log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """
+    What has to be turned into a ``spark-submit`` command.
+
+    :param conf: The whole configuration, secrets included; it goes to a private file only.
+    """
+
+    epoch: Epoch
+    deployment: Deployment
+    conf: dict[str, str]
+
+
+Submit = Callable[[Submission], LaunchRequest]
+"""Builds the command, environment and log of a driver; raises ``SpecError`` for a bad spec."""
+
+
+class Keeper(StreamActs):
+    """
+    Acts on one stream on behalf of the task that keeps it alive.
+
+    :param home: The stream's records.
+    :param launcher: Starts and kills drivers.
+    :param spec: The stream as the dag asks for it now, checked.
+    :param submit: Builds the command for the launcher.
+    :param by: Who acts, for the records.
+    :param now: The time of day.
+    :param chance: A number from 0 to 1, for jitter.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        launcher: Launcher,
+        *,
+        spec: StreamSpec,
+        submit: Submit,
+        by: str,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        super().__init__(home, launcher, by=by, now=now, chance=chance)
+        self._spec, self._submit = spec, submit
+
+    def propose(self, runtime: Runtime, location: str, source: bytes) -> Deployment:
+        """
+        Return the deployment that the spec asks for, numbered as the next one.
+
+        It keeps the checkpoint and the output of the current deployment, unless the spec names
+        others: a change of code alone must not start from nothing.
+
+        :param location: Where the script was found.
+        :param source: The script.
+        """
+        current = self._home.newest_deployment()
+        number = current.number + 1 if current else 1
+        layout, spec = Layout(self._spec.name), self._spec
+        return Deployment(
+            number=number,
+            stream=spec.name,
+            application=location,
+            application_sha256=hashlib.sha256(source).hexdigest(),
+            application_args=tuple(str(argument) for argument in spec.application_args),
+            conf=redact(spec.conf),
+            env=tuple(sorted(spec.env)),
+            py_files=tuple(spec.py_files),
+            jars=tuple(spec.jars),
+            packages=tuple(spec.packages),
+            files=tuple(spec.files),
+            runtime=runtime.name,
+            spark_version=runtime.spark_version,
+            checkpoint=spec.checkpoint
+            or (current.checkpoint if current else join(spec.home, layout.checkpoint(number))),
+            output=spec.output
+            or (current.output if current else join(spec.home, layout.output(number))),
+            fair_pools=spec.fair_pools,
+            created_at=self._now(),
+            created_by=self._by,
+        )
+
+    def deploy(self, deployment: Deployment, source: bytes) -> None:
+        """Make a proposed deployment the current one; the running driver is replaced by steering."""
+        try:
+            self._home.create_deployment(deployment, source)
+        except AlreadyExists:
+            log.info("Another task created deployment %d first.", deployment.number)
+            return
+        self.tell(EventKind.DEPLOYED, f"Deployment {deployment.number} is now the current one.")
+
+    def begin(self, situation: Situation, step: Step) -> Epoch | None:
+        """
+        Take the next epoch and start its driver.
+
+        :returns: The epoch, or ``None`` when another task took it first.
+        :raises SpecError: the deployment cannot be launched; nothing was recorded.
+        :raises LaunchError: the process could not be started; the epoch is recorded as dead.
+        """
+        deployment, previous = situation.deployment, situation.seen
+        if deployment is None:
+            raise SpecError(f"Stream {self._spec.name!r} has no deployment to launch.")
+        conf = self._whole_conf(deployment)
+        epoch = Epoch(
+            number=previous.epoch.number + 1 if previous else 1,
+            stream=self._spec.name,
+            deployment=deployment.number,
+            token=uuid.uuid4().hex,
+            host=self._launcher.host(),
+            launcher=self._launcher.kind,
+            cause=step.cause,
+            reason=step.reason,
+            by=self._by,
+            created_at=self._now(),
+        )
+        request = self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf))
+        try:
+            self._home.create_epoch(epoch)
+        except AlreadyExists:
+            request.discard()
+            log.info("Another task began epoch %d first.", epoch.number)
+            return None
+        self._make_sure_of_death(previous)
+        self._start(epoch, request)
+        return epoch
+
+    def _start(self, epoch: Epoch, request: LaunchRequest) -> None:
+        try:
+            launch = self._launcher.launch(request)
+        except LaunchError as err:
+            request.discard()
+            self.declare_dead(epoch, f"it could not be started: {err}")
+            raise
+        self._home.record_launch(launch)
+        self.tell(
+            EventKind.LAUNCHED,
+            f"Epoch {epoch.number} launched ({epoch.cause}): {epoch.reason}",
+            epoch=epoch.number,
+            pid=str(launch.pid),
+            host=launch.host.name,
+            log=launch.log,
+        )
+
+    def _make_sure_of_death(self, previous: Observation | None) -> None:
+        # The new epoch is the fence: the old driver, should a late launcher have started it after
+        # we looked, ends itself when it sees the fence. It must be gone before ours starts.
+        if previous is None or previous.death is not None:
+            return
+        process = self._launcher.probe(previous.epoch, previous.launch)
+        if process.state is not ProcessState.GONE:
+            log.warning("A driver of epoch %d appeared late; killing it.", previous.epoch.number)
+            process = self._launcher.kill(previous.epoch, previous.launch)
+        if process.state is not ProcessState.GONE:
+            raise StreamingError(
+                f"Driver of epoch {previous.epoch.number} of stream {self._spec.name!r} is still "
+                f"there ({process.detail}). Nothing was started; the next look tries again."
+            )
+
+    def _whole_conf(self, deployment: Deployment) -> dict[str, str]:
+        conf = dict(deployment.conf)
+        for key in (key for key, value in conf.items() if value == REDACTED):
+            if key not in self._spec.conf:
+                raise SpecError(
+                    f"Deployment {deployment.number} of stream {self._spec.name!r} needs the "
+                    f"secret {key!r}, which the dag no longer gives. Put it back into conf, or "
+                    "trigger the dag with restart=True to apply what it proposes."
+                )
+            conf[key] = conf_text(self._spec.conf[key])
+        return conf

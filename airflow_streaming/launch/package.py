@@ -1,0 +1,99 @@
+"""
+The part of this package that a driver needs, as one zip and one script.
+
+``spark-submit`` ships the zip beside the script. Its content depends on nothing but our sources, so
+that its name can be a digest of it: built once, shared by all streams of a user, never out of date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import uuid
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import airflow_streaming
+from airflow_streaming.exceptions import LaunchError
+from airflow_streaming.launch.private import private_folder, write_private
+
+_MODULES: Final = ("__init__.py", "exceptions.py")
+_ROOMS: Final = ("core", "files", "driver")
+_ENTRY: Final = "driver/main.py"
+_OLDEST_ZIP_DATE: Final = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverPackage:
+    """
+    What is submitted to Spark.
+
+    :param archive: The zip, for ``--py-files``.
+    :param main: The script to submit, alone with the zip in its folder: Python puts the folder of
+        the script first on its path, and the modules of ``driver`` must not be found there.
+    """
+
+    archive: Path
+    main: Path
+
+
+def build_driver_package(
+    cache: Path, source: Path = Path(airflow_streaming.__file__).parent
+) -> DriverPackage:
+    """
+    Return the driver's package, built if the cache does not hold it.
+
+    :param cache: A folder of this user alone: what lies in it will be executed.
+    :param source: Folder of the installed ``airflow_streaming``.
+    :raises LaunchError: the cache belongs to somebody else or cannot be written.
+    """
+    content = _zip(source)
+    main = (source / _ENTRY).read_bytes()
+    digest = hashlib.sha256(content + main).hexdigest()[:16]
+    folder = _own(private_folder(cache / f"driver-{digest}"))
+    archive = folder / "airflow_streaming.zip"
+    entry = folder / "main.py"
+    for path, data in ((archive, content), (entry, main)):
+        _keep(path, data)
+    return DriverPackage(archive=archive, main=entry)
+
+
+def _zip(source: Path) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for path in _files(source):
+            name = f"airflow_streaming/{path.relative_to(source).as_posix()}"
+            info = zipfile.ZipInfo(name, _OLDEST_ZIP_DATE)
+            info.create_system = 3  # Unix, on whichever system it is built
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, path.read_bytes())
+    return buffer.getvalue()
+
+
+def _files(source: Path) -> Iterator[Path]:
+    for name in _MODULES:
+        yield source / name
+    for room in _ROOMS:
+        yield from sorted((source / room).rglob("*.py"))
+
+
+def _own(folder: Path) -> Path:
+    owner = folder.stat().st_uid
+    if owner != os.geteuid():
+        raise LaunchError(
+            f"The folder {folder} belongs to user {owner}, not to this one; code in it will not be "
+            "run. Give every operating-system user a folder of its own."
+        )
+    return folder
+
+
+def _keep(path: Path, data: bytes) -> None:
+    if path.is_file() and path.read_bytes() == data:
+        return
+    # A running spark-submit may be reading the old file: it is replaced, never written over.
+    temporary = write_private(path.with_name(f".{path.name}.{uuid.uuid4().hex}"), data)
+    temporary.replace(path)

@@ -1,0 +1,53 @@
+"""
+A shop's revenue, kept up to date by a stream that is always on.
+
+The task launches the driver, defers, and comes back only when something has to be done. The dag
+follows itself: when a run ends, the next one begins and adopts the driver that runs.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from airflow_streaming.operators.stream import SparkStreamOperator
+from airflow_streaming.spec import Budget, RestartPolicy, StreamSpec
+
+HOME = "{{ var.value.get('streams_home', '/opt/airflow/streams') }}"
+INPUT = "{{ var.value.get('retail_input', '/opt/airflow/retail') }}"
+
+# [START howto_keep_alive]
+with DAG(
+    "retail_revenue",
+    schedule="@continuous",
+    max_active_runs=1,
+    catchup=False,
+    params={
+        "restart": Param(
+            False, type="boolean", description="Apply an edited stream: stop it, deploy, start it."
+        )
+    },
+    tags=["streaming"],
+    doc_md=__doc__,
+):
+    SparkStreamOperator(
+        task_id="revenue",
+        stream=StreamSpec(
+            name="retail_revenue",
+            application="jobs/retail_revenue.py",
+            application_args=["--input", INPUT, "--output", "{output}"],
+            home=HOME,
+            runtime="spark-4.3",
+            conf={"spark.sql.shuffle.partitions": 2},
+            restart=RestartPolicy(
+                max_delay=timedelta(minutes=2),
+                budgets=(
+                    Budget(restarts=5, window=timedelta(minutes=10)),
+                    Budget(restarts=20, window=timedelta(hours=24)),
+                ),
+            ),
+        ),
+        conn_id="spark_default",
+    )
+# [END howto_keep_alive]

@@ -1,0 +1,40 @@
+"""
+Stop or start a stream by hand, from Airflow's page.
+
+Stopping is remembered in the stream's home: the keep-alive dag stays parked, through its own next
+runs and through restarts of Airflow, until somebody starts the stream again.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, Param, task
+
+from airflow_streaming.operators.stream import StartStreamOperator, StopStreamOperator
+
+HOME = "{{ var.value.get('streams_home', '/opt/airflow/streams') }}"
+
+# [START howto_switch]
+with DAG(
+    "stream_switch",
+    schedule=None,
+    catchup=False,
+    params={
+        "stream": Param("retail_revenue", type="string", description="Name of the stream."),
+        "action": Param("stop", enum=["stop", "start"]),
+        "reason": Param("by hand", type="string", description="Goes into the stream's timeline."),
+    },
+    tags=["streaming"],
+    doc_md=__doc__,
+):
+
+    @task.branch
+    def choose(action: str) -> str:
+        """Return the task that does what was asked for."""
+        return f"{action}_stream"
+
+    which = {"home": HOME, "stream": "{{ params.stream }}", "reason": "{{ params.reason }}"}
+    choose("{{ params.action }}") >> [
+        StopStreamOperator(task_id="stop_stream", **which),
+        StartStreamOperator(task_id="start_stream", **which),
+    ]
+# [END howto_switch]

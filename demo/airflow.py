@@ -1,0 +1,277 @@
+"""
+A whole Airflow in one folder, as child processes that never outlive their parent's wish.
+
+Each component is started by itself and leads a process group of its own: a SIGTERM to
+``airflow standalone`` was seen to orphan its children, and a terminal's Ctrl-C must reach the
+parent only, which then takes everything down in order.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from demo.waiting import Say, wait_for
+
+COMPONENTS: Final = ("api-server", "scheduler", "dag-processor", "triggerer")
+STOP_SECONDS: Final = 20.0
+"""A component's time to end by itself; then its whole group is killed."""
+
+START_SECONDS: Final = 300.0
+"""Four Airflow processes importing everything at once on two cores need up to two minutes."""
+
+
+class Airflow:
+    """
+    An Airflow on SQLite with LocalExecutor and without passwords, on the loopback address only.
+
+    :param home: AIRFLOW_HOME; made when missing.
+    :param dags: Folder of the dag files.
+    :param environment: More settings, as environment variables.
+    :param port: Port of the API server; any free one is taken when it is in use.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        dags: Path,
+        environment: Mapping[str, str],
+        port: int = 8080,
+    ) -> None:
+        self.home = home
+        self.port = free_port(port)
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.environment = {**os.environ, **settings(home, dags, self.url), **environment}
+        self._components: dict[str, subprocess.Popen[bytes]] = {}
+        self._token: str | None = None
+
+    def start(self, say: Say) -> None:
+        """
+        Make the database, start every component and wait until all of them work.
+
+        :raises RuntimeError: a component ended, or was not ready in time; names its log.
+        """
+        (self.home / "logs").mkdir(parents=True, exist_ok=True)
+        say("Making Airflow's database")
+        self._migrate()
+        for component in COMPONENTS:
+            self.start_component(component)
+        wait_for(
+            self.is_healthy,
+            what="Airflow's API server, scheduler, dag processor and triggerer",
+            seconds=START_SECONDS,
+            say=say,
+            failing=self.ended_component,
+        )
+
+    def start_component(self, component: str) -> None:
+        """Start one component; its output goes to ``logs/<component>.log``."""
+        command = airflow_command(component, *self._options(component))
+        with self.log(component).open("ab") as log:
+            self._components[component] = subprocess.Popen(
+                command,
+                env=self.environment,
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _options(self, component: str) -> tuple[str, ...]:
+        match component:
+            case "api-server":
+                return "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"
+            case "scheduler" | "triggerer":
+                # Their log servers listen on every address; here all read the same folder.
+                return ("--skip-serve-logs",)
+            case _:
+                return ()
+
+    def log(self, component: str) -> Path:
+        """Return the log file of a component."""
+        return self.home / "logs" / f"{component}.log"
+
+    def replace_component(self, component: str) -> str:
+        """Kill a component with all of its processes and start it again; say what was killed."""
+        process = self._components[component]
+        kill_group(process.pid)
+        process.wait()
+        self.start_component(component)
+        return f"group {process.pid}"
+
+    def workers(self) -> list[psutil.Process]:
+        """Return the processes in which LocalExecutor runs tasks."""
+        found = []
+        for process in self.leftovers():
+            with contextlib.suppress(psutil.Error):
+                if "airflow worker -- LocalExecutor" in " ".join(process.cmdline()):
+                    found.append(process)
+        return found
+
+    def ended_component(self) -> str | None:
+        """Say which component has ended though nobody stopped it."""
+        for component, process in self._components.items():
+            if process.poll() is not None:
+                return (
+                    f"Airflow's {component} ended with code {process.returncode}; "
+                    f"see {self.log(component)}."
+                )
+        return None
+
+    def is_healthy(self) -> bool:
+        """Tell whether every component works, by Airflow's own word."""
+        try:
+            health = self.get("/api/v2/monitor/health")
+        except OSError:
+            return False
+        parts = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+        return all((health.get(part) or {}).get("status") == "healthy" for part in parts)
+
+    def has_dag(self, dag_id: str) -> bool:
+        """Tell whether the dag processor has read a dag."""
+        try:
+            self.get(f"/api/v2/dags/{dag_id}")
+        except OSError:
+            return False
+        return True
+
+    def unpause(self, dag_id: str) -> None:
+        """Let a dag run."""
+        self.call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
+
+    def trigger(self, dag_id: str) -> str:
+        """Start a run of a dag and return its id."""
+        run = self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None})
+        return str(run["dag_run_id"])
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        """Return the state of a dag run."""
+        return str(self.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
+
+    def get(self, path: str) -> Any:
+        """Read from the REST API; raises ``OSError`` when it does not answer well."""
+        return self.call("GET", path)
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """Call the REST API; raises ``OSError`` when it does not answer well."""
+        if self._token is None and not path.startswith("/auth"):
+            self._token = self.call("GET", "/auth/token")["access_token"]
+        request = urllib.request.Request(  # noqa: S310 - our own loopback address
+            self.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={
+                "Content-Type": "application/json",
+                **({"Authorization": f"Bearer {self._token}"} if self._token else {}),
+            },
+        )
+        with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310 - see above
+            return json.load(response)
+
+    def stop(self) -> None:
+        """End every component and whatever else its group holds; returns when all are gone."""
+        for process in self._components.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+        for process in self._components.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
+            kill_group(process.pid)
+            process.wait()
+        self._components.clear()
+        # A worker whose scheduler was killed has a group of its own and is found by its settings.
+        for leftover in self.leftovers():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                leftover.kill()
+
+    def leftovers(self) -> list[psutil.Process]:
+        """Return the processes of this Airflow that are alive, other than the one that asks."""
+        return [p for p in processes_with("AIRFLOW_HOME", str(self.home)) if p.pid != os.getpid()]
+
+    def _migrate(self) -> None:
+        with self.log("migrate").open("wb") as log:
+            done = subprocess.run(
+                airflow_command("db", "migrate"),
+                env=self.environment,
+                cwd=self.home,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        if done.returncode != 0:
+            raise RuntimeError(f"Airflow's database cannot be made; see {self.log('migrate')}.")
+
+
+def settings(home: Path, dags: Path, url: str) -> dict[str, str]:
+    """Return the environment of a small Airflow that reacts quickly and calls nobody."""
+    fernet = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+    return {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": "3",
+        "AIRFLOW__CORE__FERNET_KEY": fernet,
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__API__SECRET_KEY": secrets.token_hex(16),
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
+        "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+        "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
+        # Airflow renames its processes; without this the new name would overwrite the environment
+        # by which leftovers are found.
+        "SPT_NOENV": "1",
+    }
+
+
+def airflow_command(*arguments: str) -> list[str]:
+    """Return an Airflow command that runs in this program's own environment."""
+    return [sys.executable, "-m", "airflow", *arguments]
+
+
+def free_port(preferred: int = 0) -> int:
+    """Return the preferred port of the loopback address if it is free, else any free one."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", preferred))
+        except OSError:
+            return free_port()
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def kill_group(leader: int) -> None:
+    """Kill what is left of a process group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def processes_with(variable: str, value: str) -> Iterator[psutil.Process]:
+    """Yield the living processes that have an environment variable of that value."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(variable) != value:
+                continue
+            if process.status() != psutil.STATUS_ZOMBIE:
+                yield process

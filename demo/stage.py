@@ -1,0 +1,147 @@
+"""One folder with a whole play in it: Airflow, a stream, and the files that arrive for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import psutil
+
+from demo.airflow import Airflow, processes_with
+from demo.drivers import DriverCount
+from demo.events import Arrivals
+from demo.stream import Stream
+from demo.waiting import Say
+
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+APPLICATION: Final = REPOSITORY / "dags" / "jobs" / "retail_revenue.py"
+MARK: Final = "STREAM_DEMO_FOLDER"
+"""Environment variable that every process of a demo inherits, the drivers included."""
+
+
+class Stage:
+    """
+    Airflow with the repository's dags, one stream, and a folder into which files arrive.
+
+    On leaving, the stream is stopped, then Airflow, and nothing is left running.
+
+    :param folder: Everything lies here; emptied at the start.
+    :param runtime: The Spark runtime ``spark-4.3``: a virtual environment with pyspark.
+    :param files: Names and contents of the files that arrive once ``arrivals`` is started.
+    :param every: Seconds between two arrivals.
+    :param dags: Folder of the dag files.
+    :param stream: The stream's name.
+    :param environment: More settings for Airflow.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        runtime: Path,
+        say: Say,
+        files: Iterable[tuple[str, str]] = (),
+        every: float = 3.0,
+        dags: Path = REPOSITORY / "dags",
+        stream: str = "retail_revenue",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder, self.runtime = folder.resolve(), runtime.absolute()
+        if not (self.runtime / "bin" / "python").exists():
+            raise RuntimeError(f"There is no Spark runtime in {runtime}. Run 'make setup' first.")
+        self._say = say
+        clear(self.folder, say)
+        self.orders, self.home = self.folder / "orders", self.folder / "streams"
+        for made in (self.orders, self.home):
+            made.mkdir(parents=True)
+        self.stream = Stream(self.home, stream)
+        self.arrivals = Arrivals(self.orders, files, every=every)
+        self.drivers = DriverCount(self.home)
+        self.airflow = Airflow(
+            self.folder / "airflow",
+            dags=dags,
+            environment={**self._environment(), **(environment or {})},
+        )
+
+    def _environment(self) -> Mapping[str, str]:
+        return {
+            MARK: str(self.folder),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+            "AIRFLOW_VAR_STREAMS_HOME": str(self.home),
+            "AIRFLOW_VAR_RETAIL_INPUT": str(self.orders),
+            "AIRFLOW__STREAMING__RUNTIMES": json.dumps({"spark-4.3": str(self.runtime)}),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+
+    def __enter__(self) -> Self:
+        self.drivers.start()
+        try:
+            self.airflow.start(self._say)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop everything; safe to call twice."""
+        if self.arrivals.is_alive():
+            self.arrivals.stop()
+        self._say("Stopping the stream")
+        self.stream.stop(self._say)
+        self._say("Stopping Airflow")
+        self.airflow.stop()
+        if self.drivers.is_alive():
+            self.drivers.stop()
+
+    def leftovers(self) -> list[psutil.Process]:
+        """Return the processes of this stage that are alive, other than the one that asks."""
+        return leftovers(self.folder)
+
+    def compare(self) -> dict[str, Any]:
+        """
+        Compare the stream's output with a batch run over the files that arrived.
+
+        :raises RuntimeError: the batch run failed; with the end of what it said.
+        """
+        program = [self.runtime / "bin" / "python", REPOSITORY / "demo" / "compare.py"]
+        options = ["--application", str(APPLICATION), "--input", str(self.orders)]
+        options += ["--output", self.stream.output]
+        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", MARK: str(self.folder)}
+        done = subprocess.run(
+            [*program, *options], env=environment, capture_output=True, text=True, check=False
+        )
+        lines = done.stdout.splitlines()
+        if not lines or not lines[-1].startswith("{"):
+            raise RuntimeError(f"The batch run failed: {done.stderr[-2000:]}")
+        result: dict[str, Any] = json.loads(lines[-1])
+        return result
+
+
+def leftovers(folder: Path) -> list[psutil.Process]:
+    """Return the living processes of a stage in that folder, other than the one that asks."""
+    return [p for p in processes_with(MARK, str(folder)) if p.pid != os.getpid()]
+
+
+def clear(folder: Path, say: Say) -> None:
+    """Remove an earlier stage, with the processes of one that was itself killed."""
+    for process in leftovers(folder):
+        say(f"Killing process {process.pid} of an earlier demo")
+        process.kill()
+    if folder.exists():
+        if any(folder.iterdir()) and not (folder / "streams").is_dir():
+            raise RuntimeError(f"{folder} is in use for something else; give another --folder.")
+        shutil.rmtree(folder)

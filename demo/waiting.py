@@ -1,0 +1,55 @@
+"""Wait for a condition, tell what is waited for, and give up with a sentence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+Say = Callable[[str], None]
+"""Prints one line of progress."""
+
+TELL_EVERY: Final = 15.0
+"""Seconds between two lines while a wait goes on."""
+
+
+class Progress:
+    """Prints lines with the seconds since the start, so that a person sees that work goes on."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        print(f"[{time.monotonic() - self._start:5.0f} s] {line}", flush=True)
+
+
+def wait_for(
+    condition: Callable[[], bool],
+    *,
+    what: str,
+    seconds: float,
+    say: Say,
+    failing: Callable[[], str | None] = lambda: None,
+    every: float = 0.5,
+) -> float:
+    """
+    Wait until the condition holds; return the seconds it took.
+
+    :param what: What is waited for, for the lines and the error.
+    :param failing: Says why waiting has become useless, or ``None``.
+    :raises RuntimeError: it became useless, or took too long.
+    """
+    start = time.monotonic()
+    told = start
+    say(f"Waiting for {what}")
+    while not condition():
+        if reason := failing():
+            raise RuntimeError(reason)
+        now = time.monotonic()
+        if now - start > seconds:
+            raise RuntimeError(f"Waited {seconds:.0f} s in vain for {what}.")
+        if now - told >= TELL_EVERY:
+            told = now
+            say(f"... still waiting for {what}")
+        time.sleep(every)
+    return time.monotonic() - start

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Install packages into a virtual environment: scripts/install.sh VENV PIP-INSTALL-ARGUMENTS...
+#
+# The environment is created when it is missing. uv is used where it can be had, because it is many
+# times faster. uv does not read pip's configuration, so where packages come from a place that only
+# pip knows of, uv fails and pip does the work. Both read the user's own environment variables.
+set -euo pipefail
+
+venv=$1
+shift
+uv=.venv/bin/uv
+
+if [ ! -x "$venv/bin/python" ]; then
+  "${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "Python 3.11 or newer is needed. Install it, or name it: make setup PYTHON=python3.12" >&2
+    exit 1
+  }
+  "${PYTHON:-python3}" -m venv "$venv" || {
+    echo "Python cannot make virtual environments. On Debian: apt-get install python3-venv" >&2
+    exit 1
+  }
+fi
+
+if [ ! -x "$uv" ] && [ -x .venv/bin/python ]; then
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check uv ||
+    echo "uv cannot be installed here; going on with pip, which takes longer."
+fi
+
+if [ -x "$uv" ] && "$uv" pip install --quiet --python "$venv/bin/python" "$@"; then
+  exit 0
+fi
+exec "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"

@@ -1,0 +1,40 @@
+"""
+What all tests share.
+
+Airflow reads its settings at import, so they are made here, before any test module is imported: a
+folder of its own for every run, no examples, and a database that no unit test may touch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+
+_airflow_home = tempfile.TemporaryDirectory(prefix="airflow-streaming-tests-")
+os.environ["AIRFLOW_HOME"] = _airflow_home.name
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "True"
+os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{_airflow_home.name}/airflow.db"
+
+
+def find_runtimes() -> dict[str, Path]:
+    """Return the Spark runtimes on this machine, by name."""
+    named = json.loads(os.environ.get("AIRFLOW_STREAMING_TEST_RUNTIMES", "{}"))
+    made = {path.name: path for path in (REPOSITORY / ".runtimes").glob("spark-*")}
+    return {name: Path(path) for name, path in {**made, **named}.items()}
+
+
+@pytest.fixture(scope="session")
+def spark_4_3() -> Path:
+    """The runtime of Spark 4.3, which every full run of the tests has."""
+    runtime = find_runtimes().get("spark-4.3")
+    if runtime is None:
+        pytest.skip("There is no .runtimes/spark-4.3; run 'make setup'.")
+    return runtime

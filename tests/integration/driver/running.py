@@ -1,0 +1,254 @@
+"""Real drivers for tests: a home laid out by hand, the package as a zip, and spark-submit."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import textwrap
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import airflow_streaming
+from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.core.epoch import Epoch, Exit, Host, LaunchCause, StopRequest
+from airflow_streaming.core.names import Layout
+from airflow_streaming.core.status import QueryStatus, Status
+from airflow_streaming.files.local import LocalStore
+
+PACKAGE = Path(airflow_streaming.__file__).parent
+STREAM = "orders"
+LAYOUT = Layout(STREAM)
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+HEADER = """
+import sys, time
+from pathlib import Path
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+folder = Path(sys.argv[1])
+
+def source(rows=5):
+    return (spark.readStream.format("rate-micro-batch")
+            .option("rowsPerBatch", rows).option("numPartitions", 1).load())
+"""
+"""What most scripts of these tests begin with: a source that gives rows for ever."""
+
+
+def build_package(folder: Path) -> Path:
+    """Zip what a driver needs."""
+    target = folder / "airflow_streaming.zip"
+    files = [PACKAGE / "__init__.py", PACKAGE / "exceptions.py"]
+    for room in ("core", "files", "driver"):
+        files += sorted((PACKAGE / room).glob("*.py"))
+    with zipfile.ZipFile(target, "w") as archive:
+        for file in files:
+            archive.write(file, f"airflow_streaming/{file.relative_to(PACKAGE)}")
+    return target
+
+
+def until(condition: Callable[[], Any], *, seconds: float, what: str) -> Any:
+    """Poll until the condition holds and return what it gave."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        time.sleep(0.1)
+    return found
+
+
+class Driver:
+    """One running driver."""
+
+    def __init__(
+        self, world: World, epoch: int, process: subprocess.Popen[bytes], log: Path
+    ) -> None:
+        self.world, self.epoch, self.process, self._log = world, epoch, process, log
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def status(self) -> Status | None:
+        data = self.world.store.read(LAYOUT.epoch(self.epoch, "status.json"))
+        return None if data is None else Status.from_bytes(data)
+
+    def query(self, name: str) -> QueryStatus | None:
+        status = self.status()
+        queries = status.queries if status is not None else ()
+        return next((query for query in queries if query.name == name), None)
+
+    def exit(self) -> Exit | None:
+        data = self.world.store.read(LAYOUT.epoch(self.epoch, "exit.json"))
+        return None if data is None else Exit.from_bytes(data)
+
+    def has_committed(self, batches: int, query: str = "q") -> Driver:
+        """Wait until the query has committed so many batches, as its status tells."""
+
+        def committed() -> bool:
+            assert self.process.poll() is None, self.log
+            status = self.query(query)
+            return status is not None and status.batches >= batches
+
+        until(committed, seconds=60, what=f"batch {batches} of {query}")
+        return self
+
+    def request_stop(self, *, grace: float = 30) -> None:
+        request = StopRequest(
+            epoch=self.epoch,
+            by="a test",
+            reason="It has seen enough.",
+            grace_seconds=grace,
+            requested_at=datetime.now(UTC),
+        )
+        path = LAYOUT.epoch(self.epoch, "stop.json")
+        self.world.store.create(path, request.to_bytes())
+
+    def ended(self, *, seconds: float = 60) -> int:
+        """Wait for the end and return the exit code."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"The driver did not end in {seconds} s:\n{self.log}") from None
+
+    def python_pid(self) -> int:
+        """The Python half of the driver; its parent is the JVM."""
+        status = until(self.status, seconds=60, what="a first status")
+        return int(status.pid)
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class World:
+    """A home with one stream, and the drivers started on it."""
+
+    def __init__(self, folder: Path, runtime: Path, package: Path) -> None:
+        self.folder, self.runtime, self.package = folder, runtime, package
+        self.home = folder / "home"
+        self.home.mkdir()
+        self.store = LocalStore(str(self.home))
+        self.drivers: list[Driver] = []
+
+    def checkpoint(self, query: str = "q", deployment: int = 1) -> Path:
+        return self.home / LAYOUT.checkpoint(deployment) / query
+
+    def claim(self, query: str = "q", deployment: int = 1) -> Path:
+        return self.home / LAYOUT.claim(deployment, query)
+
+    def deploy(self, script: str, number: int = 1, **changes: Any) -> Deployment:
+        source = (HEADER + textwrap.dedent(script)).encode()
+        digest = hashlib.sha256(source).hexdigest()
+        deployment = Deployment(
+            number=number,
+            stream=STREAM,
+            application=str(self.folder / "application" / "orders.py"),
+            application_sha256=digest,
+            application_args=(str(self.folder), "{stream}"),
+            conf={},
+            env=(),
+            py_files=(),
+            jars=(),
+            packages=(),
+            files=(),
+            runtime="spark-4.3",
+            spark_version="4.3.0",
+            checkpoint=str(self.home / LAYOUT.checkpoint(number)),
+            output=str(self.home / LAYOUT.output(number)),
+            fair_pools=False,
+            created_at=NOW,
+            created_by="a test",
+        )
+        deployment = replace(deployment, **changes)
+        self.store.create(LAYOUT.application(number, digest), source)
+        self.store.create(LAYOUT.record("deployments", number), deployment.to_bytes())
+        return deployment
+
+    def begin_epoch(self, number: int = 1, deployment: int = 1) -> Epoch:
+        epoch = Epoch(
+            number=number,
+            stream=STREAM,
+            deployment=deployment,
+            token=f"token-{number}",
+            host=Host(name="anywhere"),
+            launcher="test",
+            cause=LaunchCause.FIRST,
+            reason="A test begins.",
+            by="a test",
+            created_at=NOW,
+        )
+        self.store.create(LAYOUT.record("epochs", number), epoch.to_bytes())
+        return epoch
+
+    def launch(self, epoch: int = 1, *options: str, env: dict[str, str] | None = None) -> Driver:
+        """Start the driver of an epoch that was begun."""
+        log = self.folder / f"driver-{epoch}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*self._submit(), "--epoch", str(epoch), "--token", f"token-{epoch}", *options],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self._environment(), **(env or {})},
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        driver = Driver(self, epoch, process, log)
+        self.drivers.append(driver)
+        return driver
+
+    def run(self, script: str, *, env: dict[str, str] | None = None, **changes: Any) -> Driver:
+        """Deploy a script, begin the first epoch, and start its driver."""
+        self.deploy(script, **changes)
+        self.begin_epoch()
+        return self.launch(env=env)
+
+    def _submit(self) -> list[str]:
+        conf = {
+            "spark.master": "local[2]",
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+        }
+        settings = [part for pair in conf.items() for part in ("--conf", "=".join(pair))]
+        submit = str(self._spark_home() / "bin" / "spark-submit")
+        main = str(PACKAGE / "driver" / "main.py")
+        wrapper = ["--py-files", str(self.package), main, "--home", str(self.home)]
+        return [submit, *settings, *wrapper, "--stream", STREAM]
+
+    def _environment(self) -> dict[str, str]:
+        python = str(self.runtime / "bin" / "python")
+        return {
+            "SPARK_HOME": str(self._spark_home()),
+            "PYSPARK_PYTHON": python,
+            "PYSPARK_DRIVER_PYTHON": python,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYTHONPATH": "",
+        }
+
+    def _spark_home(self) -> Path:
+        return next(self.runtime.glob("lib/python*/site-packages/pyspark"))
+
+
+@contextlib.contextmanager
+def world_in(folder: Path, runtime: Path, package: Path) -> Iterator[World]:
+    """Give a world whose drivers are all gone afterwards."""
+    world = World(folder, runtime, package)
+    try:
+        yield world
+    finally:
+        for driver in world.drivers:
+            driver.kill()
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """Read a file with one JSON value a line."""
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,0 +1,205 @@
+"""A driver that runs well, from its first sign of life to its last word."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.core.status import CheckpointOrigin, DriverState
+from tests.integration.driver.running import LAYOUT, World, lines, until
+
+FILES_TO_PARQUET = """
+from pyspark.sql.functions import udf
+
+@udf("long")
+def doubled(value):
+    return value * 2
+
+rows = source().select(doubled("value").alias("value"))
+query = (rows.writeStream.format("parquet").queryName("q")
+         .trigger(processingTime="200 milliseconds").start(str(folder / "out")))
+print("ARGUMENTS", __name__, __file__, sys.argv[1:], sys.path[0])
+assert spark.sparkContext.getLocalProperty("spark.scheduler.pool") is None
+"""
+
+
+def test_a_script_without_await_termination_runs_is_watched_and_stops_on_request(
+    world_on_each_spark: World,
+) -> None:
+    world = world_on_each_spark
+    world.deploy(FILES_TO_PARQUET, fair_pools=True)
+    world.begin_epoch()
+    secret = world.folder / "private.conf"
+    secret.write_text("spark.hadoop.fs.s3a.secret.key canary\n")
+    (world.folder / "application").mkdir()
+    driver = world.launch(1, "--properties-file", str(secret))
+
+    until(driver.status, seconds=30, what="a first sign of life")
+    driver.has_committed(3)
+    assert not secret.exists()
+    script = world.folder / "application" / "orders.py"
+    told = f"ARGUMENTS __main__ {script} {[str(world.folder), 'orders']} {script.parent}"
+    assert told in driver.log
+
+    status, query = driver.status(), driver.query("q")
+    assert status is not None
+    assert query is not None
+    assert status.state is DriverState.RUNNING
+    assert status.application_id
+    assert status.application_id.startswith("local-")
+    assert status.first_progress_at is not None
+    assert query.checkpoint_origin is CheckpointOrigin.DEPLOYMENT
+    assert query.checkpoint == f"file:{world.checkpoint()}"
+    assert query.id == json.loads((world.checkpoint() / "metadata").read_text())["id"]
+    assert json.loads(world.claim().read_text())["query_id"] == query.id
+
+    driver.request_stop()
+    assert driver.ended() == 0
+    ended = driver.exit()
+    assert ended is not None
+    assert ended.outcome is Outcome.STOPPED
+    assert ended.reason == "Stopped by a test: It has seen enough."
+    rows = lines(world.home / LAYOUT.progress(1) / "000001.jsonl")
+    last = driver.query("q")
+    assert last is not None
+    assert [row["batch_id"] for row in rows] == list(range(last.batches))
+    assert (world.folder / "out" / "_spark_metadata").is_dir()
+
+
+def test_a_finite_stream_completes_with_a_function_of_the_script_in_a_worker(world: World) -> None:
+    driver = world.run(
+        """
+        def write(batch, number):
+            batch.selectExpr("count(*) AS n").write.mode("append").json(str(folder / "out"))
+
+        (folder / "in").mkdir()
+        (folder / "in" / "a.json").write_text('{"value": 1}\\n{"value": 2}\\n')
+        given = spark.readStream.schema("value long").json(str(folder / "in"))
+        query = (given.writeStream.queryName("q").foreachBatch(write)
+                 .trigger(availableNow=True).start())
+        query.awaitTermination()
+        query = (given.writeStream.queryName("q").foreachBatch(write)
+                 .trigger(availableNow=True).start())
+        query.awaitTermination()
+        spark.stop()
+        """
+    )
+
+    assert driver.ended() == 0
+    ended, query = driver.exit(), driver.query("q")
+    assert ended is not None
+    assert query is not None
+    assert ended.outcome is Outcome.COMPLETED
+    assert query.batches == 1
+    assert not query.active
+
+
+SLOW_BATCHES = """
+def write(batch, number):
+    with (folder / "began").open("a") as file:
+        file.write(f"{number}\\n")
+    time.sleep(2)
+    with (folder / "wrote").open("a") as file:
+        file.write(f"{number}\\n")
+
+query = source().writeStream.queryName("q").foreachBatch(write).start()
+query.awaitTermination()
+"""
+
+
+def test_sigterm_lets_the_running_batch_commit_and_begins_no_other(world: World) -> None:
+    driver = world.run(SLOW_BATCHES)
+    began = world.folder / "began"
+    until(began.exists, seconds=60, what="a first batch")
+    driver.has_committed(1)
+
+    os.kill(driver.python_pid(), signal.SIGTERM)
+
+    assert driver.ended() == 0
+    ended = driver.exit()
+    assert ended is not None
+    assert (ended.outcome, ended.query) == (Outcome.STOPPED, None)
+    commits = {file.name for file in (world.checkpoint() / "commits").glob("[0-9]*")}
+    assert began.read_text() == (world.folder / "wrote").read_text()
+    assert set(began.read_text().split()) == commits
+
+    # The batch that was turned away at the gate is the first of the next epoch.
+    world.begin_epoch(2)
+    driver = world.launch(2).has_committed(1)
+    driver.request_stop()
+    assert driver.ended() == 0
+    numbers = [int(line) for line in began.read_text().split()]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_a_stop_that_takes_too_long_cuts_the_driver_off(world: World) -> None:
+    driver = world.run(
+        """
+        def write(batch, number):
+            (folder / "began").touch()
+            time.sleep(600)
+
+        query = source().writeStream.queryName("q").foreachBatch(write).start()
+        query.awaitTermination()
+        """
+    )
+    until((world.folder / "began").exists, seconds=60, what="a first batch")
+
+    driver.request_stop(grace=1)
+
+    assert driver.ended(seconds=15) != 0
+    ended = driver.exit()
+    assert ended is not None
+    assert ended.outcome is Outcome.STOPPED
+    assert "Cut off after 1 s without a batch boundary in 'q'" in ended.reason
+
+
+def test_a_home_that_goes_away_does_not_disturb_the_query(world: World) -> None:
+    driver = world.run(
+        """
+        query = (source().writeStream.format("noop").queryName("q")
+                 .option("checkpointLocation", str(folder / "elsewhere")).start())
+        query.awaitTermination()
+        """
+    ).has_committed(1)
+    commits = world.folder / "elsewhere" / "commits"
+    query = driver.query("q")
+    assert query is not None
+    assert query.checkpoint_origin is CheckpointOrigin.SCRIPT
+
+    world.home.rename(world.folder / "moved")
+    world.home.write_text("a file where the home was")
+    until(lambda: "Writing the status fails" in driver.log, seconds=20, what="a complaint")
+    before = len(list(commits.glob("[0-9]*")))
+    until(lambda: len(list(commits.glob("[0-9]*"))) > before + 3, seconds=30, what="more batches")
+    assert driver.process.poll() is None
+
+    world.home.unlink()
+    (world.folder / "moved").rename(world.home)
+    until(lambda: "Writing the status works again" in driver.log, seconds=20, what="recovery")
+    driver.request_stop()
+    assert driver.ended() == 0
+    assert driver.log.count("Writing the status fails") == 1
+
+
+@pytest.mark.parametrize("frozen", [False, True], ids=["running", "suspended"])
+def test_a_newer_epoch_ends_the_driver_at_once(world: World, frozen: bool) -> None:
+    driver = world.run(SLOW_BATCHES).has_committed(1)
+    commits = world.checkpoint() / "commits"
+    if frozen:
+        os.killpg(driver.process.pid, signal.SIGSTOP)
+    before = sorted(file.name for file in commits.glob("[0-9]*"))
+
+    world.begin_epoch(2)
+    if frozen:
+        os.killpg(driver.process.pid, signal.SIGCONT)
+
+    assert driver.ended(seconds=3) != 0
+    ended = until(driver.exit, seconds=3, what="a last word")
+    assert ended.outcome is Outcome.FENCED
+    if frozen:
+        assert sorted(file.name for file in commits.glob("[0-9]*")) == before

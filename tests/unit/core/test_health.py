@@ -1,0 +1,331 @@
+"""Every observation has one verdict, and only proof makes it "dead"."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.core.health import (
+    BUSY_SHARE,
+    ENDED,
+    SPAWN_GRACE,
+    WELL,
+    HealthRules,
+    Observation,
+    Process,
+    ProcessState,
+    VerdictState,
+    judge,
+)
+from airflow_streaming.core.status import DriverState
+from tests.unit.core.builders import (
+    BEGUN,
+    NOW,
+    a_death,
+    a_launch,
+    a_query,
+    a_status,
+    an_epoch,
+    an_exit,
+    minutes,
+    observed,
+    seconds,
+)
+
+RULES: Final = HealthRules()
+RUNNING, SUSPENDED = ProcessState.RUNNING, ProcessState.SUSPENDED
+GONE, UNSEEN = ProcessState.GONE, ProcessState.UNSEEN
+
+WAITING: Final = a_query(processing=False, data_available=False)
+UNBORN: Final = {"launch": None, "status": None, "epoch": an_epoch(created_at=NOW - seconds(5))}
+UNHEARD: Final = {"status": None}
+HANGING: Final = {"silent_for": RULES.hang_after}
+
+
+def busy(silent_for: timedelta, share: float = 2 * BUSY_SHARE) -> dict[str, object]:
+    used = share * silent_for.total_seconds()
+    return {"silent_for": silent_for, "cpu_in_silence": used}
+
+
+CASES: Final = {
+    # The launcher is at work.
+    "an epoch begun moments ago is starting": (observed(GONE, **UNBORN), "starting"),
+    "also where its host cannot be seen": (observed(UNSEEN, **UNBORN), "starting"),
+    "also by a clock that was set back": (
+        observed(GONE, **UNBORN | {"epoch": an_epoch(created_at=NOW + seconds(5))}),
+        "starting",
+    ),
+    "an epoch that never got a driver is dead after the grace": (
+        observed(GONE, **UNBORN | {"epoch": an_epoch(created_at=NOW - SPAWN_GRACE)}),
+        "dead",
+    ),
+    "a clock that is hours ahead does not keep it starting": (
+        observed(GONE, **UNBORN | {"epoch": an_epoch(created_at=NOW + minutes(90))}),
+        "dead",
+    ),
+    "a launch that failed is dead at once": (observed(GONE, **UNBORN, death=a_death()), "dead"),
+    "a young driver that left a launch record and is gone is dead": (
+        observed(GONE, **UNBORN | {"launch": a_launch()}),
+        "dead",
+    ),
+    "a young driver that left its last word failed": (
+        observed(GONE, **UNBORN, exit=an_exit()),
+        "failed",
+    ),
+    # No sign of life yet.
+    "a driver without a heartbeat is starting Spark": (observed(**UNHEARD), "starting"),
+    "a driver found without a launch record is starting": (
+        observed(launch=None, status=None),
+        "starting",
+    ),
+    "a slow start is not a hang": (
+        observed(**UNHEARD, silent_for=RULES.startup_timeout - seconds(1)),
+        "starting",
+    ),
+    "a start that takes too long is a hang": (
+        observed(**UNHEARD, silent_for=RULES.startup_timeout),
+        "hung",
+    ),
+    "however busy it is": (observed(**UNHEARD, **busy(RULES.startup_timeout)), "hung"),
+    "a start on an unseen host is waited for": (
+        observed(UNSEEN, **UNHEARD, **HANGING),
+        "starting",
+    ),
+    "a start on an unseen host that takes too long is unreachable": (
+        observed(UNSEEN, **UNHEARD, silent_for=RULES.startup_timeout),
+        "unreachable",
+    ),
+    "a suspended start is a hang much sooner": (
+        observed(SUSPENDED, **UNHEARD, **HANGING),
+        "hung",
+    ),
+    "a driver without a batch is starting": (
+        observed(status=a_status(state=DriverState.STARTING, first_progress_at=None, queries=())),
+        "starting",
+    ),
+    # Beating.
+    "a query in a batch is healthy": (observed(), "healthy"),
+    "a query with data to read is healthy": (
+        observed(status=a_status(queries=(a_query(processing=False),))),
+        "healthy",
+    ),
+    "one working query is enough": (
+        observed(status=a_status(queries=(WAITING, a_query()))),
+        "healthy",
+    ),
+    "queries without data are idle": (
+        observed(status=a_status(queries=(WAITING, WAITING))),
+        "idle",
+    ),
+    "a query that has ended has no say": (
+        observed(status=a_status(queries=(WAITING, a_query(active=False)))),
+        "idle",
+    ),
+    "a driver on an unseen host that beats is healthy": (observed(UNSEEN), "healthy"),
+    "a suspension shorter than a pause is nothing": (
+        observed(SUSPENDED, silent_for=RULES.hang_after - seconds(1)),
+        "healthy",
+    ),
+    "a long garbage collection is nothing": (
+        observed(silent_for=seconds(20), cpu_in_silence=0.0),
+        "healthy",
+    ),
+    # Silent.
+    "silence without CPU time is a hang": (observed(**busy(RULES.hang_after, 0.0)), "hung"),
+    "silence with next to no CPU time is a hang": (
+        observed(**busy(RULES.hang_after, BUSY_SHARE)),
+        "hung",
+    ),
+    "silence with CPU time is slow": (observed(**busy(RULES.hang_after)), "slow"),
+    "silence with CPU time becomes a hang too": (observed(**busy(RULES.busy_hang_after)), "hung"),
+    "silence is a hang where CPU time cannot be seen": (observed(**HANGING), "hung"),
+    "a silent suspended driver is a hang": (observed(SUSPENDED, **HANGING), "hung"),
+    "a suspended driver is a hang whatever its CPU time": (
+        observed(SUSPENDED, **busy(RULES.hang_after)),
+        "hung",
+    ),
+    "silence on an unseen host is unreachable": (observed(UNSEEN, **HANGING), "unreachable"),
+    "however long": (observed(UNSEEN, silent_for=timedelta(days=30)), "unreachable"),
+    # Going down.
+    "a driver that stops its queries is stopping": (
+        observed(status=a_status(state=DriverState.STOPPING)),
+        "stopping",
+    ),
+    "a driver that has said its last word is stopping": (observed(exit=an_exit()), "stopping"),
+    "also before its first heartbeat": (observed(**UNHEARD, exit=an_exit()), "stopping"),
+    "a last word on an unseen host proves nothing": (
+        observed(UNSEEN, exit=an_exit(), **HANGING),
+        "unreachable",
+    ),
+    "after the last word nothing is worth waiting for": (
+        observed(exit=an_exit(), **busy(RULES.hang_after)),
+        "hung",
+    ),
+    # Gone.
+    "gone without a word is dead": (observed(GONE), "dead"),
+    "gone after a failure": (observed(GONE, exit=an_exit(Outcome.FAILED)), "failed"),
+    "gone after the work is done": (observed(GONE, exit=an_exit(Outcome.COMPLETED)), "completed"),
+    "gone after a stop": (observed(GONE, exit=an_exit(Outcome.STOPPED)), "stopped"),
+    "gone because a newer epoch owns the stream": (
+        observed(GONE, exit=an_exit(Outcome.FENCED)),
+        "stopped",
+    ),
+    # A person's word.
+    "declared dead where nobody can look": (observed(UNSEEN, death=a_death(), **HANGING), "dead"),
+    "declared dead although it seemed well": (observed(UNSEEN, death=a_death()), "dead"),
+    "its last word counts when a person declares it dead": (
+        observed(UNSEEN, death=a_death(), exit=an_exit(Outcome.STOPPED)),
+        "stopped",
+    ),
+}
+
+
+@pytest.mark.parametrize(("seen", "verdict"), CASES.values(), ids=CASES.keys())
+def test_verdict(seen: Observation, verdict: str) -> None:
+    assert judge(seen, RULES).state == verdict
+
+
+def test_the_table_reaches_every_verdict() -> None:
+    assert {verdict for _, verdict in CASES.values()} == {state.value for state in VerdictState}
+
+
+@pytest.mark.parametrize(("seen", "verdict"), CASES.values(), ids=CASES.keys())
+def test_every_verdict_says_which_epoch_and_why(seen: Observation, verdict: str) -> None:
+    reason = judge(seen, RULES).reason
+
+    assert "17" in reason
+    assert reason.endswith(".")
+
+
+@pytest.mark.parametrize("said", ["it broke", "it broke.", "it broke!"])
+def test_words_from_outside_are_closed_with_one_full_stop(said: str) -> None:
+    reasons = [
+        judge(observed(GONE, exit=an_exit(reason=said)), RULES).reason,
+        judge(observed(GONE, death=a_death(evidence=said)), RULES).reason,
+        judge(observed(exit=an_exit(reason=said)), RULES).reason,
+    ]
+
+    assert all(reason.endswith((": it broke.", ": it broke!")) for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (observed(GONE), "pid 4711 is gone"),
+        (observed(GONE, death=a_death()), "the host was scrapped."),
+        (observed(GONE, exit=an_exit()), "ended: the sink is full."),
+        (
+            observed(UNSEEN, **HANGING),
+            "silent for 45 s and cannot be looked at: pid 4711 is unseen",
+        ),
+        (observed(SUSPENDED, **HANGING), "is suspended (pid 4711 is suspended)"),
+        (observed(**busy(minutes(1))), "silent for 60 s but uses CPU time"),
+        (observed(), "1 of 1 queries active, 40 batches committed in epoch 17."),
+        (observed(status=a_status(queries=(WAITING,))), "in epoch 17, waiting for data."),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_verdict_gives_its_evidence(seen: Observation, words: str) -> None:
+    assert words in judge(seen, RULES).reason
+
+
+def test_a_verdict_is_well_or_ended_or_neither_but_not_both() -> None:
+    for seen, state in CASES.values():
+        verdict = judge(seen, RULES)
+        assert verdict.is_well is (state in {"healthy", "idle"})
+        assert verdict.has_ended is (state in {"failed", "dead", "completed", "stopped"})
+    assert not ENDED & WELL
+
+
+def test_health_is_counted_from_the_first_progress_by_the_clock_of_the_driver() -> None:
+    status = a_status(first_progress_at=BEGUN, at=BEGUN + minutes(7))
+
+    assert judge(observed(status=status), RULES).healthy_for == minutes(7)
+    assert judge(observed(**UNHEARD), RULES).healthy_for == timedelta(0)
+
+
+def test_a_clock_of_the_driver_that_was_set_back_makes_no_negative_health() -> None:
+    status = a_status(first_progress_at=NOW, at=BEGUN)
+
+    assert judge(observed(status=status), RULES).healthy_for == timedelta(0)
+
+
+@pytest.mark.parametrize("error", [timedelta(days=-400), timedelta(days=400)], ids=["old", "new"])
+@pytest.mark.parametrize(("seen", "verdict"), CASES.values(), ids=CASES.keys())
+def test_only_the_observer_times_silence(seen: Observation, verdict: str, error: timedelta) -> None:
+    # The driver's clock is wrong by more than a year; nothing may change.
+    if seen.status is not None and seen.status.first_progress_at is not None:
+        status = replace(
+            seen.status,
+            at=seen.status.at + error,
+            started_at=seen.status.started_at + error,
+            first_progress_at=seen.status.first_progress_at + error,
+        )
+        seen = replace(seen, status=status)
+
+    assert judge(seen, RULES).state == verdict
+
+
+def test_patience_with_a_busy_driver_is_never_less_than_with_an_idle_one() -> None:
+    rules = HealthRules(hang_after=minutes(20), busy_hang_after=minutes(1))
+
+    assert judge(observed(**busy(minutes(19))), rules).state is VerdictState.HEALTHY
+    assert judge(observed(**busy(minutes(20))), rules).state is VerdictState.HUNG
+
+
+@pytest.mark.parametrize("rule", ["hang_after", "startup_timeout"])
+def test_rules_that_take_a_pause_for_a_hang_are_refused(rule: str) -> None:
+    with pytest.raises(ValueError, match=f"{rule} below 10 s"):
+        HealthRules(**{rule: seconds(9)})
+
+
+processes = st.sampled_from([*ProcessState]).map(lambda state: Process(state=state, detail="x"))
+observations = st.builds(
+    Observation,
+    epoch=st.sampled_from([an_epoch(), an_epoch(created_at=NOW)]),
+    process=processes,
+    now=st.just(NOW),
+    launch=st.sampled_from([None, a_launch()]),
+    status=st.sampled_from(
+        [
+            None,
+            a_status(),
+            a_status(state=DriverState.STOPPING),
+            a_status(first_progress_at=None),
+            a_status(queries=(WAITING,)),
+        ]
+    ),
+    exit=st.sampled_from([None, *(an_exit(outcome) for outcome in Outcome)]),
+    death=st.sampled_from([None, None, a_death()]),
+    silent_for=st.sampled_from([seconds(0), seconds(44), seconds(45), minutes(10), minutes(60)]),
+    cpu_in_silence=st.sampled_from([None, 0.0, 1_000.0]),
+)
+
+
+@settings(max_examples=150, deadline=None, database=None)
+@given(seen=observations)
+def test_nobody_is_dead_or_hung_who_cannot_be_seen(seen: Observation) -> None:
+    verdict = judge(seen, RULES)
+
+    assert verdict.reason
+    if verdict.has_ended:
+        assert seen.death is not None or seen.process.state is GONE
+    if verdict.state is VerdictState.HUNG:
+        assert seen.process.state in (RUNNING, SUSPENDED)
+    if seen.death is not None:
+        assert verdict.has_ended
+    if verdict.is_well:
+        assert seen.silent_for < RULES.hang_after
+
+
+@pytest.mark.parametrize("state", [*ProcessState])
+def test_a_process_can_be_named_by_its_state(state: ProcessState) -> None:
+    named = {GONE: Process.gone("x"), UNSEEN: Process.unseen("x")}
+
+    assert named.get(state, Process(state=state, detail="x")).state is state

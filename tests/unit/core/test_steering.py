@@ -1,0 +1,418 @@
+"""Whatever the records say, there is one next step, and it never starts a second driver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_streaming.core.control import CircuitState, DesiredState
+from airflow_streaming.core.epoch import LaunchCause, Outcome
+from airflow_streaming.core.health import HealthRules, ProcessState, VerdictState, judge
+from airflow_streaming.core.restart import RestartPolicy
+from airflow_streaming.core.status import DriverState
+from airflow_streaming.core.steering import PASSIVE, STOP_MARGIN, Action, Situation, decide
+from tests.unit.core.builders import (
+    EPOCH,
+    NOW,
+    a_circuit,
+    a_death,
+    a_deployment,
+    a_give_up,
+    a_query,
+    a_restart,
+    a_situation,
+    a_status,
+    a_stop,
+    an_epoch,
+    an_exit,
+    minutes,
+    observed,
+    seconds,
+)
+
+GONE, UNSEEN = ProcessState.GONE, ProcessState.UNSEEN
+STOPPED: Final = DesiredState.STOPPED
+OVERDUE: Final = seconds(60) + STOP_MARGIN
+SILENT: Final = {"silent_for": minutes(1)}
+HALF_OPENING: Final = RestartPolicy(half_open_after=minutes(30))
+
+ALIVE: Final = observed()
+HUNG: Final = observed(**SILENT)
+LOST: Final = observed(UNSEEN, **SILENT)
+STARTING: Final = observed(status=None)
+UNBORN: Final = observed(GONE, launch=None, status=None, epoch=an_epoch(created_at=NOW))
+DEAD: Final = observed(GONE)
+FAILED: Final = observed(GONE, exit=an_exit())
+COMPLETED: Final = observed(GONE, exit=an_exit(Outcome.COMPLETED))
+HAS_STOPPED: Final = observed(GONE, exit=an_exit(Outcome.STOPPED))
+FENCED: Final = observed(GONE, exit=an_exit(Outcome.FENCED))
+NEXT: Final = a_deployment(number=4)
+OPEN: Final = a_circuit()
+CLOSED: Final = a_circuit(CircuitState.CLOSED)
+OPEN_BEFORE: Final = a_circuit(epoch=EPOCH - 1)
+
+TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    # No epoch yet.
+    "a stream that has never run is launched": ({"seen": None, "deployment": None}, "launch"),
+    "unless it is wanted stopped": ({"seen": None, "desired": STOPPED}, "park"),
+    "or its circuit was opened by hand": ({"seen": None, "circuit": OPEN}, "park"),
+    # A driver that runs.
+    "a healthy driver is watched": ({}, "watch"),
+    "a starting driver is watched": ({"seen": STARTING}, "watch"),
+    "an epoch that another task has just begun is watched": ({"seen": UNBORN}, "watch"),
+    "a busy silent driver is watched": (
+        {"seen": observed(**SILENT, cpu_in_silence=30.0)},
+        "watch",
+    ),
+    "a driver on an unseen host that beats is watched": ({"seen": observed(UNSEEN)}, "watch"),
+    "a driver that stops by itself is watched": (
+        {"seen": observed(status=a_status(state=DriverState.STOPPING))},
+        "watch",
+    ),
+    "a driver that goes down is watched": ({"seen": observed(exit=an_exit())}, "watch"),
+    "a running trial is watched although the circuit is open": ({"circuit": OPEN_BEFORE}, "watch"),
+    "a hung driver is killed": ({"seen": HUNG}, "kill"),
+    "also when it is wanted stopped": ({"seen": HUNG, "desired": STOPPED}, "kill"),
+    "also when it was asked to stop": ({"seen": HUNG, "stop": a_stop()}, "kill"),
+    "also when its deployment is replaced": ({"seen": HUNG, "deployment": NEXT}, "kill"),
+    "a silent driver on an unseen host blocks": ({"seen": LOST}, "blocked"),
+    "it blocks when it is wanted stopped": ({"seen": LOST, "desired": STOPPED}, "blocked"),
+    "it blocks when it was asked to stop": ({"seen": LOST, "stop": a_stop()}, "blocked"),
+    "it blocks with a last word": ({"seen": replace(LOST, exit=an_exit())}, "blocked"),
+    # Stopping.
+    "a driver that is wanted stopped is asked to": ({"desired": STOPPED}, "stop"),
+    "also before its first heartbeat": ({"desired": STOPPED, "seen": STARTING}, "stop"),
+    "also before it is born": ({"desired": STOPPED, "seen": UNBORN}, "stop"),
+    "also through the home where its host is unseen": (
+        {"desired": STOPPED, "seen": observed(UNSEEN)},
+        "stop",
+    ),
+    "a driver of a replaced deployment is asked to stop": ({"deployment": NEXT}, "stop"),
+    "it is asked once": ({"desired": STOPPED, "stop": a_stop()}, "watch"),
+    "it is asked once, whatever it runs": ({"deployment": NEXT, "stop": a_stop()}, "watch"),
+    "it has its grace": (
+        {"desired": STOPPED, "stop": a_stop(), "stopping_for": OVERDUE - seconds(1)},
+        "watch",
+    ),
+    "after its grace it is killed": (
+        {"desired": STOPPED, "stop": a_stop(), "stopping_for": OVERDUE},
+        "kill",
+    ),
+    "also when nobody wants it stopped any more": (
+        {"stop": a_stop(), "stopping_for": OVERDUE},
+        "kill",
+    ),
+    "after its grace it blocks where its host is unseen": (
+        {"seen": observed(UNSEEN), "stop": a_stop(), "stopping_for": OVERDUE},
+        "blocked",
+    ),
+    # Ended, and wanted stopped.
+    "a stopped stream is parked": ({"seen": HAS_STOPPED, "desired": STOPPED}, "park"),
+    "a killed driver that is wanted stopped is parked": (
+        {"seen": DEAD, "desired": STOPPED},
+        "park",
+    ),
+    "a failure that is wanted stopped is parked": ({"seen": FAILED, "desired": STOPPED}, "park"),
+    "a completed stream that is wanted stopped is parked": (
+        {"seen": COMPLETED, "desired": STOPPED, "watched": EPOCH},
+        "park",
+    ),
+    # Ended without a failure.
+    "the task that watched a script complete is done": (
+        {"seen": COMPLETED, "watched": EPOCH},
+        "finish",
+    ),
+    "a new task runs a completed script again": ({"seen": COMPLETED}, "launch"),
+    "also one that has watched another epoch": ({"seen": COMPLETED, "watched": 16}, "launch"),
+    "a stopped stream that is wanted again is launched": (
+        {"seen": HAS_STOPPED, "stop": a_stop()},
+        "launch",
+    ),
+    "a stop that had to kill is no failure": ({"seen": DEAD, "stop": a_stop()}, "launch"),
+    "a stop that failed is no failure": ({"seen": FAILED, "stop": a_stop()}, "launch"),
+    "a trial that was stopped does not wait for the old circuit": (
+        {"seen": HAS_STOPPED, "stop": a_stop(), "circuit": OPEN_BEFORE},
+        "launch",
+    ),
+    # Failed.
+    "a failure is settled": ({"seen": FAILED}, "settle"),
+    "a death is settled": ({"seen": DEAD}, "settle"),
+    "a death that a person declared is settled": (
+        {"seen": replace(LOST, death=a_death())},
+        "settle",
+    ),
+    "a launch that failed is settled": ({"seen": replace(UNBORN, death=a_death())}, "settle"),
+    "a stop that nobody asked for is settled": ({"seen": HAS_STOPPED}, "settle"),
+    "a driver fenced by nobody is settled": ({"seen": FENCED}, "settle"),
+    "a restart that is not yet due is waited for": (
+        {"seen": FAILED, "decision": a_restart(due_in=seconds(5))},
+        "wait",
+    ),
+    "a restart that is due is launched": ({"seen": FAILED, "decision": a_restart()}, "launch"),
+    "a restart decided by a clock years ahead is launched": (
+        {
+            "seen": FAILED,
+            "decision": a_restart(due_in=timedelta(days=900), decided_at=NOW + timedelta(days=899)),
+        },
+        "launch",
+    ),
+    "a replaced deployment needs no settling": ({"seen": FAILED, "deployment": NEXT}, "launch"),
+    "nor does it wait": (
+        {"seen": FAILED, "deployment": NEXT, "decision": a_restart(due_in=minutes(5))},
+        "launch",
+    ),
+    # The circuit.
+    "a failure that was given up parks": (
+        {"seen": FAILED, "decision": a_give_up(), "circuit": OPEN},
+        "park",
+    ),
+    "a circuit that was never opened is opened now": (
+        {"seen": FAILED, "decision": a_give_up()},
+        "settle",
+    ),
+    "also when it was last closed for an older epoch": (
+        {
+            "seen": FAILED,
+            "decision": a_give_up(),
+            "circuit": a_circuit(CircuitState.CLOSED, epoch=16),
+        },
+        "settle",
+    ),
+    "an open circuit holds whatever the epoch died of": (
+        {"seen": COMPLETED, "circuit": OPEN},
+        "park",
+    ),
+    "a restart that is due does not pass an open circuit": (
+        {"seen": FAILED, "decision": a_restart(), "circuit": OPEN},
+        "park",
+    ),
+    "a new deployment does not pass an open circuit": (
+        {"seen": FAILED, "deployment": NEXT, "circuit": OPEN},
+        "park",
+    ),
+    "a closed circuit lets a stream that was given up start": (
+        {"seen": FAILED, "decision": a_give_up(), "circuit": CLOSED},
+        "launch",
+    ),
+    "closing it ends a wait": (
+        {"seen": FAILED, "decision": a_restart(due_in=minutes(5)), "circuit": CLOSED},
+        "launch",
+    ),
+    "a circuit closed long ago is no pass": (
+        {"seen": FAILED, "circuit": a_circuit(CircuitState.CLOSED, epoch=3)},
+        "settle",
+    ),
+    "an open circuit half-opens after its time": (
+        {"seen": FAILED, "circuit": a_circuit(at=NOW - minutes(30)), "policy": HALF_OPENING},
+        "launch",
+    ),
+    "but not before": (
+        {"seen": FAILED, "circuit": a_circuit(at=NOW - minutes(29)), "policy": HALF_OPENING},
+        "park",
+    ),
+    "and not at all without being told to": (
+        {"seen": FAILED, "circuit": a_circuit(at=NOW - timedelta(days=900))},
+        "park",
+    ),
+    "a trial that failed is settled, not tried again at once": (
+        {
+            "seen": observed(GONE, epoch=an_epoch(cause=LaunchCause.TRIAL), exit=an_exit()),
+            "circuit": a_circuit(epoch=EPOCH - 1, at=NOW - minutes(31)),
+            "policy": HALF_OPENING,
+        },
+        "settle",
+    ),
+    "a trial that had earned a restart gets it": (
+        {"seen": DEAD, "circuit": OPEN_BEFORE, "decision": a_restart()},
+        "launch",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "action"), TABLE.values(), ids=TABLE.keys())
+def test_step(changes: dict[str, Any], action: str) -> None:
+    step = decide(a_situation(**changes))
+
+    assert step.action == action
+    assert step.reason.endswith(".")
+
+
+def test_the_table_reaches_every_action() -> None:
+    assert {action for _, action in TABLE.values()} == {action.value for action in Action}
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"seen": None}, LaunchCause.FIRST),
+        ({"seen": FAILED, "decision": a_restart()}, LaunchCause.RESTART),
+        ({"seen": COMPLETED}, LaunchCause.START),
+        ({"seen": HAS_STOPPED, "stop": a_stop()}, LaunchCause.START),
+        ({"seen": FAILED, "circuit": CLOSED}, LaunchCause.START),
+        ({"seen": FAILED, "deployment": NEXT}, LaunchCause.START),
+        (
+            {"seen": FAILED, "circuit": a_circuit(at=NOW - minutes(30)), "policy": HALF_OPENING},
+            LaunchCause.TRIAL,
+        ),
+    ],
+    ids=[
+        "the first",
+        "after a failure",
+        "after the work was done",
+        "after a stop",
+        "after a person closed the circuit",
+        "after a new deployment",
+        "half-open",
+    ],
+)
+def test_a_launch_knows_its_cause(changes: dict[str, Any], cause: LaunchCause) -> None:
+    step = decide(a_situation(**changes))
+
+    assert (step.action, step.cause) == (Action.LAUNCH, cause)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seen": None}, "The stream has never run."),
+        ({"desired": STOPPED}, "The stream is wanted stopped."),
+        ({"deployment": NEXT}, "Deployment 4 replaces deployment 3, which epoch 17 runs."),
+        ({"stop": a_stop()}, "Waiting for the driver to stop: Maintenance."),
+        ({"stop": a_stop(), "stopping_for": OVERDUE}, "has not stopped in 75 s."),
+        ({"seen": FAILED, "circuit": OPEN}, "The circuit is open: The disk was full."),
+        ({"seen": FAILED, "circuit": CLOSED}, "kim closed the circuit: The disk was full."),
+        ({"seen": DEAD, "decision": a_restart(due_in=seconds(5))}, "2 in a row is due at 12:00:05"),
+        ({"seen": LOST}, "has been silent for 60 s and cannot be looked at: pid 4711 is unseen."),
+        (
+            {"seen": FAILED, "circuit": a_circuit(at=NOW - minutes(30)), "policy": HALF_OPENING},
+            "Half-open: one try after 1800 s.",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_step_says_why(changes: dict[str, Any], words: str) -> None:
+    assert words in decide(a_situation(**changes)).reason
+
+
+def test_an_old_run_hands_over_to_the_next_and_leaves_the_stream_alone() -> None:
+    step = decide(a_situation(run_age=timedelta(days=7), rollover_after=timedelta(days=7)))
+
+    assert step.action is Action.FINISH
+    assert step.reason.startswith("The dag run has reached its rollover age; the next run carries")
+    assert "1 of 1 queries active" in step.reason
+
+
+@pytest.mark.parametrize(
+    ("age", "rollover"),
+    [(timedelta(days=7) - seconds(1), timedelta(days=7)), (timedelta(days=900), None)],
+    ids=["not old enough", "never"],
+)
+def test_a_run_that_need_not_hand_over_goes_on(age: timedelta, rollover: timedelta | None) -> None:
+    step = decide(a_situation(run_age=age, rollover_after=rollover))
+
+    assert step.action is Action.WATCH
+
+
+def optional(*values: Any) -> st.SearchStrategy[Any]:
+    return st.sampled_from([None, *values])
+
+
+observations = st.builds(
+    observed,
+    process=st.sampled_from([*ProcessState]),
+    epoch=st.sampled_from([an_epoch(), an_epoch(created_at=NOW)]),
+    launch=optional(observed().launch),
+    status=optional(
+        a_status(),
+        a_status(state=DriverState.STOPPING),
+        a_status(first_progress_at=None),
+        a_status(queries=(a_query(processing=False, data_available=False),)),
+    ),
+    exit=optional(*(an_exit(outcome) for outcome in Outcome)),
+    death=optional(a_death()),
+    silent_for=st.sampled_from([seconds(0), seconds(45), minutes(10), timedelta(days=1)]),
+    cpu_in_silence=optional(0.0, 1e9),
+)
+situations = st.builds(
+    a_situation,
+    desired=st.sampled_from([*DesiredState]),
+    policy=st.sampled_from([RestartPolicy(), HALF_OPENING]),
+    deployment=optional(a_deployment(), NEXT),
+    circuit=optional(
+        *(
+            a_circuit(state, epoch=epoch, at=NOW - age)
+            for state in CircuitState
+            for epoch in (EPOCH - 1, EPOCH)
+            for age in (minutes(0), minutes(31))
+        )
+    ),
+    seen=st.none() | observations,
+    decision=optional(a_restart(), a_restart(due_in=minutes(1)), a_give_up()),
+    stop=optional(a_stop()),
+    stopping_for=st.sampled_from([seconds(0), OVERDUE]),
+    watched=optional(EPOCH, EPOCH - 1),
+    run_age=st.sampled_from([timedelta(0), timedelta(days=8)]),
+    rollover_after=optional(timedelta(days=7)),
+)
+thorough = settings(max_examples=150, deadline=None, database=None)
+
+
+@thorough
+@given(situation=situations)
+def test_the_laws_hold_in_every_situation(situation: Situation) -> None:
+    step, seen = decide(situation), situation.seen
+    verdict = judge(seen, HealthRules()) if seen else None
+    ended = verdict is None or verdict.has_ended
+    circuit = situation.circuit
+    is_held = circuit is not None and circuit.holds(EPOCH if seen else None)
+
+    assert step.reason
+    if step.action is Action.LAUNCH:
+        assert ended
+        assert situation.desired is DesiredState.RUNNING
+        assert (step.cause is LaunchCause.TRIAL) is is_held
+        if is_held:
+            assert situation.policy is HALF_OPENING
+            assert circuit is not None
+            assert circuit.at == NOW - minutes(31)
+    if verdict is not None and verdict.state is VerdictState.UNREACHABLE:
+        assert step.action is Action.BLOCKED
+    if seen is not None and seen.process.state is UNSEEN:
+        assert step.action is not Action.KILL
+    if step.action in (Action.STOP, Action.KILL, Action.BLOCKED):
+        assert not ended
+    if step.action is Action.STOP:
+        assert situation.stop is None
+    if step.action in (Action.SETTLE, Action.WAIT):
+        assert ended
+        assert not is_held
+        assert situation.stop is None
+
+
+@thorough
+@given(situation=situations)
+def test_the_age_of_the_run_replaces_passive_steps_only(situation: Situation) -> None:
+    young = decide(replace(situation, run_age=timedelta(0)))
+    old = decide(replace(situation, run_age=timedelta(days=8), rollover_after=timedelta(days=7)))
+
+    if young.is_passive:
+        assert old.action is Action.FINISH
+        assert old.reason.endswith(young.reason)
+    else:
+        assert old == young
+    assert young.is_passive is (young.action in PASSIVE)
+
+
+@thorough
+@given(situation=situations)
+def test_what_a_task_remembers_decides_nothing_but_its_own_end(situation: Situation) -> None:
+    # A cleared task and a second trigger know only the home; they come to the same step.
+    remembering = decide(replace(situation, watched=EPOCH, rollover_after=None))
+    fresh = decide(replace(situation, watched=None, rollover_after=None))
+
+    assert fresh == remembering or remembering.action is Action.FINISH

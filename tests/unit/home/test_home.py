@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.files.local import LocalStore
+from airflow_streaming.home.fsspec_store import FsspecStore
+from airflow_streaming.home.home import Home, open_home
+from airflow_streaming.home.opening import open_store
+from airflow_streaming.home.probe import RECORD
+from tests.unit.home.make import SCRIPT, make_deployment
+
+
+def test_opening_a_home_to_write_probes_it(tmp_path: Path) -> None:
+    open_home(str(tmp_path))
+
+    assert LocalStore(str(tmp_path)).read(RECORD) is not None
+
+
+def test_opening_a_home_to_read_writes_nothing(tmp_path: Path) -> None:
+    assert open_home(str(tmp_path / "home"), probe=False).streams() == []
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_streams_of_a_home_are_the_folders_with_a_deployment(tmp_path: Path) -> None:
+    home = open_home(str(tmp_path))
+    for name in ("sales", "orders"):
+        home.stream(name).create_deployment(make_deployment(stream=name), SCRIPT)
+    (tmp_path / "README.md").write_text("not a stream")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a name").mkdir()
+
+    assert home.streams() == ["orders", "sales"]
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "a..b", "", "_store", "a b", "x" * 101, "ä"])
+def test_a_stream_whose_name_cannot_be_a_folder_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SpecError, match="cannot be used as a folder name"):
+        Home(LocalStore(str(tmp_path))).stream(name)
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        pytest.param("", "is empty", id="empty"),
+        pytest.param("streams", "is relative", id="a relative path"),
+        pytest.param("s3://key:secret@bucket/x", "may not carry credentials", id="credentials"),
+        pytest.param("/a/../b", "has '..' in it", id="dots"),
+        pytest.param("simplecache::s3://bucket", "Give a plain path or a URI", id="a chain"),
+        pytest.param("file://host/streams", "names a host", id="a file of another host"),
+        pytest.param("nosuch://x/y", "Protocol not known: nosuch.*Install", id="unknown scheme"),
+    ],
+)
+def test_a_uri_that_cannot_be_a_home_is_refused(uri: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        open_store(uri)
+
+
+def test_a_missing_client_is_named_with_the_extra_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import fsspec.core
+
+    def missing(*_: object, **__: object) -> None:
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
+
+    with pytest.raises(SpecError, match=r"pip install 'airflow-streaming\[s3\]'"):
+        open_store("s3a://bucket/streams")
+
+
+def test_a_remote_home_lists_without_a_cache_and_on_an_instance_of_its_own() -> None:
+    pytest.importorskip("s3fs")
+
+    stores = [open_store("s3a://bucket/streams", {"anon": True}) for _ in range(2)]
+
+    first, second = (store._fs for store in stores if isinstance(store, FsspecStore))
+    assert first is not second
+    assert first.dircache.use_listings_cache is False
+    assert stores[0].uri == "s3a://bucket/streams"
+
+
+def test_a_file_system_from_outside_is_used_as_it_is() -> None:
+    filesystem = MemoryFileSystem()
+
+    store = open_store("memory://test_home/streams/", filesystem=filesystem)
+
+    assert isinstance(store, FsspecStore)
+    assert store._fs is filesystem
+    store.create("a.json", b"x")
+    try:
+        assert filesystem.cat_file("/test_home/streams/a.json") == b"x"
+    finally:
+        filesystem.rm("/test_home", recursive=True)
+
+
+def test_the_uri_of_a_home_is_kept_as_the_user_wrote_it(tmp_path: Path) -> None:
+    assert open_home(f"file://{tmp_path}/").store.uri == f"file://{tmp_path}"

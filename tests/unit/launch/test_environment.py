@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.launch.environment import driver_environment
+from airflow_streaming.launch.runtime import Runtime
+
+RUNTIME = Runtime(
+    name="spark-4.3",
+    spark_home=Path("/opt/spark"),
+    python=Path("/opt/venv/bin/python"),
+    java_home=Path("/opt/jdk"),
+    spark_version="4.3.0",
+)
+OURS = {
+    "SPARK_HOME": "/opt/spark",
+    "PYSPARK_PYTHON": "/opt/venv/bin/python",
+    "PYSPARK_DRIVER_PYTHON": "/opt/venv/bin/python",
+    "JAVA_HOME": "/opt/jdk",
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AIRFLOW_HOME",
+        "AIRFLOW__CORE__FERNET_KEY",
+        "AIRFLOW_CONN_POSTGRES",
+        "AIRFLOW_CTX_DAG_ID",
+        "_AIRFLOW__STARTUP_MSG",
+        "__AIRFLOW_SUPERVISOR_FD",
+        "airflow__core__fernet_key",
+        "CELERY_BROKER_URL",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYTHON_VERSION",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "SPARK_HOME",
+        "PYSPARK_SUBMIT_ARGS",
+        "PYSPARK_GATEWAY_PORT",
+        "SPARK_REMOTE",
+        "SPARK_ENV_LOADED",
+        "JAVA_HOME",
+    ],
+)
+def test_what_belongs_to_airflow_or_to_another_spark_does_not_reach_the_driver(name: str) -> None:
+    assert driver_environment({name: "the worker's"}, RUNTIME, {}) == OURS
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PATH", "HOME", "AWS_SECRET_ACCESS_KEY", "HADOOP_CONF_DIR", "KRB5CCNAME", "SPARK_CONF_DIR"],
+)
+def test_everything_else_of_the_worker_reaches_the_driver(name: str) -> None:
+    assert driver_environment({name: "x"}, RUNTIME, {}) == {**OURS, name: "x"}
+
+
+def test_the_streams_own_variables_win_over_the_workers() -> None:
+    environment = driver_environment(
+        {"TZ": "CET", "PYTHONPATH": "/airflow"}, RUNTIME, {"TZ": "UTC", "PYTHONPATH": "/mine"}
+    )
+
+    assert environment == {**OURS, "TZ": "UTC", "PYTHONPATH": "/mine"}
+
+
+def test_an_unknown_java_is_left_to_the_worker() -> None:
+    environment = driver_environment({"JAVA_HOME": "/j"}, replace(RUNTIME, java_home=None), {})
+
+    assert environment["JAVA_HOME"] == "/j"
+
+
+@pytest.mark.parametrize(
+    "name", ["SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "JAVA_HOME"]
+)
+def test_a_stream_may_not_choose_another_spark_than_its_runtimes(name: str) -> None:
+    with pytest.raises(
+        SpecError,
+        match=rf"The stream's env may not set {name}; runtime 'spark-4\.3' does\. Choose another "
+        r"runtime, or define one under \[streaming\] runtimes\.",
+    ):
+        driver_environment({}, RUNTIME, {name: "/mine"})
+
+
+@pytest.mark.parametrize("name", ["", "A=B", "1A", "A-B", "A\0"])
+def test_a_name_that_cannot_be_a_variable_is_refused(name: str) -> None:
+    with pytest.raises(SpecError, match="cannot be the name of an environment variable"):
+        driver_environment({}, RUNTIME, {name: "x"})

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.exceptions import AlreadyExists, LaunchError
+from airflow_streaming.launch.private import open_private_log, private_folder, write_private
+
+
+@pytest.fixture(autouse=True)
+def generous_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_private_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    path = write_private(tmp_path / "a" / "b" / "spark.properties", "spark.password=ü\n")
+
+    assert path.read_text(encoding="utf-8") == "spark.password=ü\n"
+    assert [mode(p) for p in (path, path.parent, path.parent.parent)] == [0o600, 0o700, 0o700]
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "dangling_link"])
+def test_a_private_file_is_never_written_over_anything(tmp_path: Path, kind: str) -> None:
+    path, victim = tmp_path / "spark.properties", tmp_path / "victim"
+    if kind != "dangling_link":
+        victim.write_text("old")
+    if kind == "file":
+        victim.rename(path)
+    else:
+        path.symlink_to(victim)
+
+    with pytest.raises(AlreadyExists, match=r"spark\.properties exists already"):
+        write_private(path, "new")
+
+    assert "new" not in (path.read_text() if path.exists() else "")
+    assert victim.exists() == (kind == "link")
+
+
+def test_a_log_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+    path = tmp_path / "driver.log"
+    path.write_text("old\n")
+
+    descriptor = open_private_log(path)
+    os.write(descriptor, b"new\n")
+    os.close(descriptor)
+
+    assert path.read_text() == "old\nnew\n"
+    assert mode(path) == 0o600
+
+
+def test_a_folder_that_exists_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir(mode=0o755)
+
+    private_folder(tmp_path / "shared" / "mine")
+
+    assert (mode(tmp_path / "shared"), mode(tmp_path / "shared" / "mine")) == (0o755, 0o700)
+
+
+def test_a_folder_that_cannot_be_created_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(
+        LaunchError, match=r"The folder .*/file/x cannot be created: .*\. Check that its parent"
+    ):
+        private_folder(tmp_path / "file" / "x")

@@ -1,0 +1,484 @@
+"""The task that keeps a stream alive: every way in which it may be called again."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.core.control import CircuitState, DesiredState, EventKind
+from airflow_streaming.core.epoch import Death, Host, LaunchCause, Outcome
+from airflow_streaming.core.steering import Action, Step
+from airflow_streaming.operators.stream import SparkStreamOperator
+from airflow_streaming.spec import Budget, RestartPolicy
+from tests.unit.world import World
+
+ANOTHER_HOST = Host(name="worker-2", machine="machine-2", boot="boot-9", pid_space="pid:[1]")
+NO_BUDGET = RestartPolicy(budgets=(Budget(restarts=0, window=timedelta(hours=1)),))
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def test_the_first_run_deploys_launches_and_defers(world: World) -> None:
+    trigger = world.run()
+
+    assert world.epochs() == 1
+    assert world.epoch().cause is LaunchCause.FIRST
+    assert world.launcher.living() == [1]
+    assert trigger.watched == 1
+    assert world.home.application(1) == world.script.read_bytes()
+    assert world.ti.xcoms["stream"] == {
+        "home": world.uri,
+        "home_conn_id": None,
+        "stream": "orders",
+    }
+
+
+def test_the_driver_is_recorded_where_the_next_attempt_looks_for_it(world: World) -> None:
+    world.run()
+
+    launch = world.home.launch(1)
+    assert launch is not None
+    assert launch.token == world.epoch().token
+    command = world.launcher.launched[0].command
+    assert command[command.index("--token") + 1] == world.epoch().token
+
+
+@pytest.mark.parametrize("what", ["cleared", "retried", "new run"])
+def test_a_running_driver_is_adopted(world: World, what: str) -> None:
+    world.run()
+    world.ti.try_number += what == "retried"
+    world.ti.run_id = "run-2" if what == "new run" else world.ti.run_id
+
+    world.run()
+
+    assert world.epochs() == 1
+    assert len(world.launcher.launched) == 1
+
+
+def test_a_driver_whose_launcher_died_before_recording_it_is_adopted(world: World) -> None:
+    world.run()
+    (world.folder / "home/orders/epochs/000001/launch.json").unlink()
+
+    world.run()
+
+    assert len(world.launcher.launched) == 1
+
+
+def test_a_killed_driver_is_restarted_in_the_same_slice(world: World) -> None:
+    trigger = world.run()
+    world.crash()
+
+    trigger = world.wake(trigger)
+
+    assert world.epochs() == 2
+    assert world.epoch().cause is LaunchCause.RESTART
+    assert world.launcher.living() == [2]
+    assert trigger.watched == 2
+
+
+def test_the_restart_is_recorded_before_it_is_made(world: World) -> None:
+    trigger = world.run()
+    world.crash()
+    world.launcher.refusal = "no more processes"
+
+    with pytest.raises(Exception, match="no more processes"):
+        world.wake(trigger)
+
+    decision = world.home.restart_decision(1)
+    assert decision is not None
+    assert world.epochs() == 2
+    assert len(list((world.folder / "drivers").rglob("*.conf"))) == 1, "no secret is left behind"
+    death = world.home.death(2)
+    assert death is not None
+    assert "could not be started" in death.evidence
+
+
+def test_a_failed_launch_waits_before_the_next_try(world: World) -> None:
+    trigger = world.run()
+    world.crash()
+    world.launcher.refusal = "no more processes"
+    with pytest.raises(Exception, match="no more processes"):
+        world.wake(trigger)
+    world.launcher.refusal = None
+
+    operator = world.operator(
+        restart=RestartPolicy(first_delay=timedelta(minutes=5), max_delay=timedelta(minutes=5))
+    )
+    world.run(operator)
+
+    decision = world.home.restart_decision(2)
+    assert decision is not None
+    assert decision.consecutive_failures == 2
+    assert world.epochs() == 2, "the second restart waits, deferred"
+
+
+def test_two_tasks_that_wake_for_one_failure_start_one_driver(world: World) -> None:
+    trigger = world.run()
+    world.crash()
+
+    world.wake(trigger)
+    world.wake(trigger)
+
+    assert world.epochs() == 2
+    assert world.launcher.living() == [2]
+
+
+def test_a_task_that_lost_the_race_for_the_epoch_starts_nothing(world: World) -> None:
+    trigger = world.run()
+    world.crash()
+    world.wake(trigger)
+    rival = world.epoch()
+    world.crash()
+    operator = world.operator()
+    hook = operator._hook(world.context())
+    situation = hook.observer().situation()
+    world.home.create_epoch(dataclasses.replace(rival, number=3, created_at=now()))
+
+    begun = hook.keeper.begin(situation, Step(action=Action.LAUNCH, reason="late"))
+
+    assert begun is None
+    assert len(world.launcher.launched) == 2
+
+
+def test_a_driver_that_appears_late_is_killed_before_the_next_one_starts(world: World) -> None:
+    world.run()
+    token = world.epoch().token
+    world.crash()
+    hook = world.operator()._hook(world.context())
+    situation = hook.observer().situation()
+    driver = world.launcher.drivers[token]
+    driver.has_leader = driver.has_child = True
+
+    hook.keeper.begin(situation, Step(action=Action.LAUNCH, reason="restart"))
+
+    assert world.launcher.killed == [1]
+    assert world.launcher.living() == [2]
+
+
+def test_a_spent_budget_fails_the_task_and_opens_the_circuit(world: World) -> None:
+    operator = world.operator(restart=NO_BUDGET)
+    trigger = world.run(operator)
+    world.crash()
+
+    with pytest.raises(
+        AirflowFailException, match=r"budget of 0 restarts in 1 h is spent.*close-circuit orders"
+    ):
+        operator.on_event(world.context(), {"watched": trigger.watched})
+
+    circuit = world.home.circuit()
+    assert circuit is not None
+    assert circuit.state is CircuitState.OPEN
+    assert world.launcher.living() == []
+
+
+def test_the_run_after_a_spent_budget_parks(world: World) -> None:
+    operator = world.operator(restart=NO_BUDGET)
+    trigger = world.run(operator)
+    world.crash()
+    with pytest.raises(AirflowFailException):
+        operator.on_event(world.context(), {"watched": trigger.watched})
+
+    world.run(operator)
+
+    assert world.epochs() == 1
+
+
+def test_a_person_who_closes_the_circuit_brings_the_stream_back(world: World) -> None:
+    operator = world.operator(restart=NO_BUDGET)
+    trigger = world.run(operator)
+    world.crash()
+    with pytest.raises(AirflowFailException):
+        operator.on_event(world.context(), {"watched": trigger.watched})
+    trigger = world.run(operator)
+    world.home.close_circuit(epoch=1, by="ann", reason="mended", now=now())
+
+    world.wake(trigger, operator)
+
+    assert world.launcher.living() == [2]
+    assert world.epoch().cause is LaunchCause.START
+
+
+def test_a_task_that_died_between_giving_up_and_opening_the_circuit_is_caught_up(
+    world: World,
+) -> None:
+    operator = world.operator(restart=NO_BUDGET)
+    trigger = world.run(operator)
+    world.crash()
+    with pytest.raises(AirflowFailException):
+        operator.on_event(world.context(), {"watched": trigger.watched})
+    (world.folder / "home/orders/circuit/000001.json").unlink()
+
+    with pytest.raises(AirflowFailException):
+        operator.execute(world.context())
+
+    circuit = world.home.circuit()
+    assert circuit is not None
+    assert circuit.state is CircuitState.OPEN
+
+
+@pytest.mark.parametrize(
+    ("outcome", "retryable", "restarts"),
+    [
+        pytest.param(Outcome.FAILED, True, True, id="an error of its own"),
+        pytest.param(Outcome.STOPPED, True, True, id="stopped while it is wanted running"),
+    ],
+)
+def test_an_ended_driver_comes_back(
+    world: World, outcome: Outcome, retryable: bool, restarts: bool
+) -> None:
+    trigger = world.run()
+    world.last_words(outcome, retryable=retryable)
+
+    world.wake(trigger)
+
+    assert (world.epochs() == 2) is restarts
+
+
+def test_a_driver_that_refused_to_run_is_not_restarted(world: World) -> None:
+    trigger = world.run()
+    world.last_words(Outcome.FAILED, retryable=False)
+
+    with pytest.raises(AirflowFailException, match="A restart would fail the same way"):
+        world.operator().on_event(world.context(), {"watched": trigger.watched})
+
+
+def test_a_script_that_ended_well_ends_the_task(world: World) -> None:
+    trigger = world.run()
+    world.last_words(Outcome.COMPLETED)
+
+    told = world.operator().on_event(world.context(), {"watched": trigger.watched})
+
+    assert told["epoch"] == 1
+    assert world.epochs() == 1
+
+
+def test_the_next_run_of_a_completed_script_launches_it_again(world: World) -> None:
+    world.run()
+    world.last_words(Outcome.COMPLETED)
+
+    world.run()
+
+    assert world.launcher.living() == [2]
+    assert world.home.restart_decision(1) is None
+
+
+def test_a_stopped_stream_is_parked_until_it_is_wanted_again(world: World) -> None:
+    trigger = world.run()
+    world.home.want(DesiredState.STOPPED, by="ann", reason="maintenance", now=now())
+    trigger = world.wake(trigger)
+    stop = world.home.stop_request(1)
+    assert stop is not None
+    world.last_words(Outcome.STOPPED)
+
+    trigger = world.wake(trigger)
+    assert world.launcher.living() == []
+
+    world.home.want(DesiredState.RUNNING, by="ann", reason="done", now=now())
+    world.wake(trigger)
+    assert world.launcher.living() == [2]
+
+
+def test_a_driver_that_does_not_stop_in_its_grace_is_killed(world: World) -> None:
+    operator = world.operator(stop_grace=timedelta(seconds=1))
+    trigger = world.run(operator)
+    world.home.want(DesiredState.STOPPED, by="ann", reason="maintenance", now=now())
+    trigger = world.wake(trigger, operator)
+
+    memory = {"epoch": 1, "beat": 0, "silent_for": 0.0, "cpu": None, "stopping_for": 17.0}
+    world.wake(trigger, operator, memory=memory)
+
+    assert world.launcher.killed == [1]
+    assert world.epochs() == 1
+
+
+def test_a_hung_driver_is_killed_proved_dead_and_restarted(world: World) -> None:
+    trigger = world.run()
+    world.say(beat=5)
+    world.launcher.suspend(world.epoch().token)
+
+    memory = {"epoch": 1, "beat": 5, "silent_for": 50.0, "cpu": 0.0, "stopping_for": None}
+    world.wake(trigger, memory=memory)
+
+    assert world.launcher.killed == [1]
+    assert world.launcher.living() == [2]
+    death = world.home.death(1)
+    assert death is not None
+    assert "killed" in death.evidence
+
+
+def test_a_driver_that_came_back_to_life_before_the_task_woke_is_spared(world: World) -> None:
+    trigger = world.run()
+    world.say(beat=6)
+
+    memory = {"epoch": 1, "beat": 5, "silent_for": 50.0, "cpu": 0.0, "stopping_for": None}
+    world.wake(trigger, memory=memory)
+
+    assert world.launcher.killed == []
+
+
+def test_a_driver_that_cannot_be_killed_blocks_the_stream(world: World) -> None:
+    trigger = world.run()
+    world.say(beat=5)
+    world.launcher.suspend(world.epoch().token)
+    world.launcher.is_unkillable = True
+
+    memory = {"epoch": 1, "beat": 5, "silent_for": 50.0, "cpu": 0.0, "stopping_for": None}
+    trigger = world.wake(trigger, memory=memory)
+
+    assert world.epochs() == 1
+    assert trigger.blocked
+
+
+def test_a_silent_driver_on_another_host_is_left_alone_until_a_person_vouches(
+    world: World,
+) -> None:
+    trigger = world.run()
+    world.say(beat=5)
+    world.launcher.here = ANOTHER_HOST
+    memory = {"epoch": 1, "beat": 5, "silent_for": 500.0, "cpu": None, "stopping_for": None}
+
+    trigger = world.wake(trigger, memory=memory)
+
+    assert world.epochs() == 1
+    assert trigger.blocked
+    told = [event for event in world.home.events() if event.event is EventKind.BLOCKED]
+    assert "declare-dead orders" in told[0].message
+
+    world.home.declare_dead(
+        Death(epoch=1, evidence="I pulled the plug.", by="ann", override=True, declared_at=now())
+    )
+    world.wake(trigger, memory=memory)
+    assert world.epochs() == 2
+
+
+def test_an_edited_spec_is_a_proposal_until_a_restart_is_asked(world: World) -> None:
+    world.run()
+    edited = world.operator(conf={"spark.sql.shuffle.partitions": 4})
+
+    world.run(edited)
+    deployment = world.home.newest_deployment()
+    assert deployment is not None
+    assert deployment.number == 1
+    proposed = [e for e in world.home.events() if e.event is EventKind.PROPOSED]
+    assert "conf differ" in proposed[-1].message
+
+    trigger = world.run(edited, restart=True)
+    assert world.home.stop_request(1) is not None
+    world.last_words(Outcome.STOPPED)
+    world.wake(trigger, edited)
+    assert world.epoch().deployment == 2
+    changed = world.home.deployment(2)
+    assert changed.checkpoint == deployment.checkpoint, "the state is carried on"
+
+
+def test_a_script_edited_on_disk_does_not_run_by_itself(world: World) -> None:
+    trigger = world.run()
+    world.script.write_text("edited = True\n")
+    world.crash()
+
+    world.wake(trigger)
+
+    assert world.epoch().deployment == 1
+    assert b"edited" not in world.home.application(1)
+
+
+def test_a_run_that_is_old_enough_ends_and_leaves_the_driver_alone(world: World) -> None:
+    operator = world.operator(rollover_after=timedelta(days=7))
+    world.run(operator)
+    world.run_started_at = now() - timedelta(days=8)
+
+    told = operator.on_event(world.context(), {"watched": 1})
+
+    assert "rollover" in told["reason"]
+    assert world.launcher.living() == [1]
+
+
+def test_a_worker_that_is_told_to_go_leaves_the_driver_alone(world: World) -> None:
+    operator = world.operator()
+    world.run(operator)
+
+    operator.on_kill()
+
+    assert world.launcher.living() == [1]
+    assert world.home.desired() is None
+
+
+def test_secrets_reach_spark_by_a_private_file_only(world: World) -> None:
+    canary, other = "canary-4711", "canary-0815"
+    operator = world.operator(
+        conf={"spark.hadoop.fs.s3a.secret.key": canary}, env={"API_TOKEN": other}
+    )
+    world.run(operator)
+
+    request = world.launcher.launched[0]
+    properties = next((world.folder / "drivers").rglob("*.conf"))
+    assert canary in properties.read_text()
+    assert properties.stat().st_mode & 0o777 == 0o600
+    assert canary not in " ".join(request.command)
+    assert request.environment["API_TOKEN"] == other
+    records = [file.read_text() for file in (world.folder / "home").rglob("*") if file.is_file()]
+    assert records
+    assert not [text for text in records if canary in text or other in text]
+    assert canary not in repr(operator.stream)
+
+
+def test_a_rotated_secret_is_no_new_deployment(world: World) -> None:
+    world.run(world.operator(conf={"spark.my.password": "old"}))
+    world.crash()
+
+    world.run(world.operator(conf={"spark.my.password": "new"}))
+
+    assert world.epoch().deployment == 1
+    files = sorted((world.folder / "drivers").rglob("*.conf"))
+    assert "new" in files[-1].read_text()
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        pytest.param({"runtime": "spark-9"}, "spark-9", id="unknown runtime"),
+        pytest.param(
+            {"application": "/no/such/script.py"}, "was not found. Looked at", id="no script"
+        ),
+        pytest.param({"name": "a/b"}, "cannot be used as a folder name", id="slash in the name"),
+        pytest.param({"name": ".."}, "cannot be used as a folder name", id="dots as the name"),
+        pytest.param({"home": "relative/home"}, "Give an absolute path", id="relative home"),
+        pytest.param({"conf": {"master": "yarn"}}, "must begin with 'spark.'", id="no spark key"),
+    ],
+)
+def test_a_bad_spec_fails_without_retries_and_starts_nothing(
+    world: World, spec: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(AirflowFailException, match=sentence):
+        world.operator(**spec).execute(world.context())
+
+    assert world.launcher.launched == []
+
+
+def test_a_script_that_is_not_python_is_refused(world: World) -> None:
+    world.script.write_text("def broken(:\n")
+
+    with pytest.raises(AirflowFailException, match="is not valid Python"):
+        world.operator().execute(world.context())
+
+
+def test_templates_inside_the_spec_are_rendered(world: World) -> None:
+    operator = world.operator(application_args=["--day", "{{ ds }}"], home="{{ root }}/home")
+
+    operator.render_template_fields({"ds": "2026-11-21", "root": "/data"})
+
+    assert operator.stream.home == "/data/home"
+    assert list(operator.stream.application_args) == ["--day", "2026-11-21"]
+
+
+def test_the_operator_declares_its_links() -> None:
+    assert {link.name for link in SparkStreamOperator.operator_extra_links} == {
+        "Spark UI",
+        "Driver log",
+    }

@@ -1,0 +1,93 @@
+"""Stopping and starting a stream from a dag."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
+from airflow_streaming.core.control import CircuitState, DesiredState
+from airflow_streaming.core.epoch import Host, Outcome
+from airflow_streaming.operators.stream import StartStreamOperator, StopStreamOperator
+from tests.unit.world import World
+
+
+def make_stop(world: World, **kwargs: Any) -> StopStreamOperator:
+    return StopStreamOperator(task_id="stop", home=world.uri, stream="orders", **kwargs)
+
+
+def make_start(world: World) -> StartStreamOperator:
+    return StartStreamOperator(task_id="start", home=world.uri, stream="orders")
+
+
+def stop_memory(seconds: float) -> dict[str, Any]:
+    return {"epoch": 1, "beat": 0, "silent_for": 0.0, "cpu": None, "stopping_for": seconds}
+
+
+def test_the_wish_is_recorded_before_the_driver_is_asked(world: World) -> None:
+    world.run()
+
+    with pytest.raises(TaskDeferred) as deferred:
+        make_stop(world, reason="release").execute(world.context())
+
+    desired, stop = world.home.desired(), world.home.stop_request(1)
+    assert desired is not None
+    assert desired.state is DesiredState.STOPPED
+    assert stop is not None
+    assert stop.reason == "release"
+    assert stop.requested_at >= desired.at
+    assert deferred.value.trigger.until_parked
+
+
+def test_it_succeeds_when_no_process_of_the_driver_is_left(world: World) -> None:
+    world.run()
+    with pytest.raises(TaskDeferred):
+        make_stop(world).execute(world.context())
+    world.last_words(Outcome.STOPPED)
+
+    assert make_stop(world).on_event(world.context(), {})["epoch"] == 1
+
+
+def test_a_stream_that_never_ran_is_stopped_already(world: World) -> None:
+    assert make_stop(world).execute(world.context())["epoch"] is None
+
+
+def test_a_driver_that_ignores_the_request_is_killed_and_proved_dead(world: World) -> None:
+    world.run()
+    stop = make_stop(world, grace=timedelta(seconds=5))
+    with pytest.raises(TaskDeferred):
+        stop.execute(world.context())
+
+    told = stop.on_event(world.context(), {"memory": stop_memory(21.0)})
+
+    assert told["epoch"] == 1
+    assert world.launcher.killed == [1]
+    assert world.home.death(1) is not None
+
+
+def test_a_driver_on_another_host_that_does_not_answer_fails_the_task(world: World) -> None:
+    world.run()
+    stop = make_stop(world, grace=timedelta(seconds=5))
+    with pytest.raises(TaskDeferred):
+        stop.execute(world.context())
+    world.launcher.here = Host(name="elsewhere")
+
+    with pytest.raises(AirflowFailException, match="declare-dead orders"):
+        stop.on_event(world.context(), {"memory": stop_memory(21.0)})
+
+
+def test_starting_records_the_wish_and_closes_the_circuit(world: World) -> None:
+    world.run()
+    now = datetime.now(UTC)
+    world.home.want(DesiredState.STOPPED, by="ann", reason="x", now=now)
+    world.home.open_circuit(epoch=1, by="task", reason="budget", now=now)
+
+    make_start(world).execute(world.context())
+
+    desired, circuit = world.home.desired(), world.home.circuit()
+    assert desired is not None
+    assert desired.state is DesiredState.RUNNING
+    assert circuit is not None
+    assert circuit.state is CircuitState.CLOSED

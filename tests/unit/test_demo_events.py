@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from demo.events import COLUMNS, FIRST_DAY, Arrivals, Shop, drop, synthetic_files
+from demo.story import LATENESS
+
+DAYS = 20
+
+
+def read(content: str) -> list[dict[str, str]]:
+    return [*csv.DictReader(io.StringIO(content))]
+
+
+def time_of(line: dict[str, str]) -> datetime:
+    return datetime.fromisoformat(line["InvoiceDate"]).replace(tzinfo=UTC)
+
+
+def test_the_same_seed_makes_the_same_files() -> None:
+    assert [*synthetic_files(3, Shop(7))] == [*synthetic_files(3, Shop(7))]
+    assert [*synthetic_files(3, Shop(7))] != [*synthetic_files(3, Shop(8))]
+
+
+def test_a_file_reads_back_as_lines_with_the_columns_of_the_application() -> None:
+    _, content = next(synthetic_files(1, Shop(lines_per_day=200)))
+
+    lines = read(content)
+
+    assert len(lines) == 200
+    assert all(tuple(line) == COLUMNS for line in lines)
+    assert any(line["Description"] == 'RULER 12" WOOD' for line in lines)
+
+
+def test_no_line_is_later_than_the_application_allows() -> None:
+    newest = FIRST_DAY
+    late = 0
+    for _, content in synthetic_files(DAYS, Shop()):
+        moments = [time_of(line) for line in read(content)]
+        watermark = newest - LATENESS
+        # A line counts while the end of its day has not been passed by the watermark.
+        ends = [
+            moment.replace(hour=0, minute=0, second=0) + timedelta(days=1) for moment in moments
+        ]
+        assert min(ends) > watermark
+        late += sum(moment < newest for moment in moments)
+        newest = max(newest, *moments)
+    assert late > 0
+
+
+@pytest.mark.parametrize(
+    ("what", "is_so"),
+    [
+        pytest.param(
+            "cancelled orders", lambda line: line["Quantity"].startswith("-"), id="cancelled"
+        ),
+        pytest.param("anonymous customers", lambda line: line["CustomerID"] == "", id="anonymous"),
+    ],
+)
+def test_the_habits_of_the_real_data_are_there(what: str, is_so) -> None:  # type: ignore[no-untyped-def]
+    lines = [line for _, content in synthetic_files(3, Shop()) for line in read(content)]
+
+    assert 0 < sum(map(is_so, lines)) < len(lines) / 2, what
+
+
+def test_a_dropped_file_leaves_no_unfinished_one_behind(tmp_path: Path) -> None:
+    drop(tmp_path / "orders", "day.csv", "a,b\n")
+
+    assert [path.name for path in (tmp_path / "orders").iterdir()] == ["day.csv"]
+
+
+def test_arrivals_drop_every_file_in_order(tmp_path: Path) -> None:
+    arrivals = Arrivals(tmp_path, iter([("1.csv", "x"), ("2.csv", "y")]), every=0)
+
+    arrivals.start()
+    arrivals.join(timeout=10)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.csv", "2.csv"]
+    assert arrivals.dropped == 2
+
+
+def test_stopped_arrivals_drop_no_more(tmp_path: Path) -> None:
+    arrivals = Arrivals(tmp_path, ((f"{n}.csv", "x") for n in range(1000)), every=3600)
+
+    arrivals.start()
+    arrivals.stop()
+
+    assert not arrivals.is_alive()
+    assert len([*tmp_path.iterdir()]) == arrivals.dropped <= 1

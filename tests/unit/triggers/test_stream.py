@@ -1,0 +1,314 @@
+"""What a trigger sees, when it speaks, and what it never does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+from airflow.sdk.module_loading import import_string
+
+from airflow_streaming.core.control import DesiredState
+from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.launch.observer import Observer
+from airflow_streaming.triggers import stream
+from airflow_streaming.triggers.stream import HOLD, StreamHealthTrigger, StreamTrigger
+from tests.unit.world import World
+
+LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+POLL = 0.01
+
+
+def make_trigger(world: World, **kwargs: Any) -> StreamTrigger:
+    asked = {"home": world.uri, "stream": "orders", "deferred_at": LONG_AGO, "poll_seconds": POLL}
+    return StreamTrigger(**{**asked, "watched": 1, **kwargs})
+
+
+async def first_event(trigger: Any, within: float = 10.0) -> dict[str, Any]:
+    async with asyncio.timeout(within):
+        events = [event async for event in trigger.run()]
+    assert len(events) == 1
+    payload: dict[str, Any] = events[0].payload
+    return payload
+
+
+async def stays_silent(trigger: Any, looks: int = 5) -> bool:
+    """Let the trigger look a few times; tell whether it said nothing."""
+    enough, look, seen = threading.Event(), trigger.look, []
+
+    def counted(observer: Any) -> Any:
+        seen.append(look(observer))
+        if len(seen) >= looks:
+            enough.set()
+        return seen[-1]
+
+    trigger.look = counted
+    task = asyncio.create_task(anext(trigger.run()))
+    looked = asyncio.create_task(asyncio.to_thread(enough.wait, 10.0))
+    await asyncio.wait([looked, task], return_when=asyncio.FIRST_COMPLETED)
+    is_silent = enough.is_set() and not task.done()
+    enough.set()
+    task.cancel()
+    await asyncio.wait([task, looked])
+    return is_silent
+
+
+@pytest.mark.parametrize(
+    ("kind", "kwargs"),
+    [
+        (StreamTrigger, {"watched": 7, "rollover_seconds": 60.0, "blocked": True}),
+        (StreamTrigger, {"run_started_at": LONG_AGO, "rules": {"hang_after": 30.0}}),
+        (StreamTrigger, {"half_open_seconds": 5.0, "until_parked": True}),
+        (StreamHealthTrigger, {"healthy_for_seconds": 30.0, "rules": {"hang_after": 30.0}}),
+    ],
+)
+def test_it_comes_back_from_the_database_as_it_was(kind: type, kwargs: dict[str, Any]) -> None:
+    trigger = kind(home="/h", stream="s", home_conn_id="c", deferred_at=LONG_AGO, **kwargs)
+
+    path, told = trigger.serialize()
+
+    assert import_string(path)(**told).serialize() == (path, told)
+    assert kwargs.items() <= told.items()
+
+
+def test_a_row_written_by_a_newer_release_still_loads() -> None:
+    trigger = StreamTrigger(home="/h", stream="s", deferred_at=LONG_AGO, from_the_future=1)
+
+    assert "from_the_future" not in trigger.serialize()[1]
+
+
+async def test_it_stays_silent_while_the_driver_runs(world: World) -> None:
+    world.run()
+    world.say(progressed_for=timedelta(minutes=1))
+
+    assert await stays_silent(make_trigger(world))
+
+
+async def test_it_wakes_the_task_when_the_driver_is_gone(world: World) -> None:
+    world.run()
+    world.crash()
+
+    event = await first_event(make_trigger(world))
+
+    assert event["action"] == "settle"
+    assert "left no exit record" in event["reason"]
+    assert event["watched"] == 1
+
+
+async def test_two_copies_of_it_tell_the_same_and_change_nothing(world: World) -> None:
+    world.run()
+    world.last_words(Outcome.FAILED)
+    before = snapshot(Path(world.uri))
+
+    one, two = await asyncio.gather(
+        first_event(make_trigger(world)), first_event(make_trigger(world))
+    )
+
+    assert one["action"] == two["action"] == "settle"
+    assert snapshot(Path(world.uri)) == before
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+async def test_it_waits_for_a_restart_that_is_not_due(world: World) -> None:
+    operator = world.operator()
+    trigger = world.run(operator)
+    world.crash()
+    hook = operator._hook(world.context())
+    hook.keeper._chance = lambda: 1.0
+    hook.keeper.settle(hook.observer().situation())
+    trigger = make_trigger(world)
+    decision = world.home.restart_decision(1)
+    assert decision is not None
+    assert decision.next_attempt_at is not None
+
+    event = await first_event(trigger)
+
+    assert event["action"] == "launch"
+    assert datetime.now(UTC) >= decision.next_attempt_at
+
+
+async def test_a_parked_stream_wakes_when_it_is_wanted_again(world: World) -> None:
+    now = datetime.now(UTC)
+    world.run()
+    world.home.want(DesiredState.STOPPED, by="ann", reason="maintenance", now=now)
+    world.ask_to_stop()
+    world.last_words(Outcome.STOPPED)
+    assert await stays_silent(make_trigger(world))
+
+    world.home.want(DesiredState.RUNNING, by="ann", reason="done", now=now)
+
+    assert (await first_event(make_trigger(world)))["action"] == "launch"
+
+
+async def test_whoever_waits_for_the_stop_is_told_when_the_stream_is_down(world: World) -> None:
+    world.run()
+    world.home.want(DesiredState.STOPPED, by="ann", reason="x", now=datetime.now(UTC))
+    world.last_words(Outcome.STOPPED)
+
+    event = await first_event(make_trigger(world, until_parked=True))
+
+    assert event["action"] == "park"
+
+
+async def test_silence_is_timed_by_listening_and_handed_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+    world.say(beat=3)
+    world.launcher.suspend(world.epoch().token)
+    clock = iter(range(0, 10_000, 20))
+    monkeypatch.setattr(
+        stream,
+        "Observer",
+        lambda *args, **kwargs: Observer(*args, clock=lambda: float(next(clock)), **kwargs),
+    )
+
+    event = await first_event(make_trigger(world))
+
+    assert event["action"] == "kill"
+    assert event["memory"]["beat"] == 3
+    assert event["memory"]["silent_for"] >= 45
+
+
+async def test_it_holds_an_event_until_the_deferral_has_settled(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "HOLD", timedelta(seconds=0.5))
+    world.run()
+    world.crash()
+    began = time.monotonic()
+
+    await first_event(make_trigger(world, deferred_at=datetime.now(UTC).isoformat()))
+
+    assert time.monotonic() - began >= 0.4
+
+
+def test_the_hold_is_longer_than_the_scheduler_was_measured_to_need() -> None:
+    assert timedelta(seconds=12) <= HOLD
+
+
+async def test_a_home_that_is_suddenly_empty_is_no_reason_to_launch(world: World) -> None:
+    world.run()
+    (Path(world.uri) / "orders").rename(world.folder / "unmounted")
+
+    assert await stays_silent(make_trigger(world))
+
+
+async def test_a_home_that_cannot_be_read_is_no_verdict(world: World) -> None:
+    world.run()
+    world.crash()
+    orders = Path(world.uri) / "orders"
+    aside = orders.rename(orders.with_name("aside"))
+    orders.symlink_to(orders)  # a loop: neither there nor missing
+
+    trigger = make_trigger(world)
+    waiting = asyncio.create_task(first_event(trigger))
+    async with asyncio.timeout(10):
+        while trigger._trouble is None:  # noqa: ASYNC110 - no event to wait for
+            await asyncio.sleep(POLL)
+    assert not waiting.done()
+
+    orders.unlink()
+    aside.rename(orders)
+    assert (await waiting)["action"] == "settle"
+
+
+async def test_a_blocked_stream_does_not_wake_its_task_again_and_again(world: World) -> None:
+    world.run()
+    world.say()
+    world.launcher.here = world.launcher.here.__class__(name="elsewhere")
+    silent = {"hang_after": 10.0}
+
+    trigger = make_trigger(world, rules=silent, blocked=True)
+    trigger.look = hush(trigger.look)
+
+    assert await stays_silent(trigger)
+
+
+def hush(look: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Let every look happen after a long silence."""
+
+    def silenced(observer: Any) -> Any:
+        observer.situation()
+        observer._memory = observer._memory.__class__(
+            epoch=1, beat=observer._memory.beat, since=time.monotonic() - 500
+        )
+        return look(observer)
+
+    return silenced
+
+
+async def test_a_driver_that_nobody_here_can_see_is_shown_to_a_worker_once(world: World) -> None:
+    world.run()
+    world.say()
+    world.launcher.here = world.launcher.here.__class__(name="elsewhere")
+    trigger = make_trigger(world)
+    trigger.look = hush(trigger.look)
+
+    assert (await first_event(trigger))["action"] == "blocked"
+
+
+@pytest.mark.parametrize(
+    ("state", "stops"),
+    [
+        pytest.param("failed", True, id="marked failed by hand"),
+        pytest.param("success", True, id="marked successful by hand"),
+        pytest.param("deferred", False, id="moved to another triggerer"),
+        pytest.param(None, False, id="cleared"),
+        pytest.param("scheduled", False, id="cleared and on its way"),
+        pytest.param("running", False, id="resumed"),
+        pytest.param("skipped", False, id="skipped by a dag run timeout"),
+    ],
+)
+async def test_only_a_mark_made_by_hand_stops_the_stream(
+    world: World, monkeypatch: pytest.MonkeyPatch, state: str | None, stops: bool
+) -> None:
+    world.run()
+    trigger = watching(world, monkeypatch, state)
+
+    await trigger.on_kill()
+
+    desired = world.home.desired()
+    assert (desired is not None and desired.state is DesiredState.STOPPED) is stops
+    assert (world.home.stop_request(1) is not None) is stops
+
+
+async def test_a_stop_by_hand_survives_that_airflow_cuts_it_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+    trigger = watching(world, monkeypatch, "failed", delay=0.2)
+
+    kill = asyncio.create_task(trigger.on_kill())
+    await asyncio.sleep(0.05)
+    kill.cancel()
+    await asyncio.wait([kill])
+    assert world.home.stop_request(1) is None
+    async with asyncio.timeout(10):
+        while world.home.stop_request(1) is None:  # noqa: ASYNC110 - no event to wait for
+            await asyncio.sleep(POLL)
+
+
+def watching(
+    world: World, monkeypatch: pytest.MonkeyPatch, state: str | None, delay: float = 0.0
+) -> StreamTrigger:
+    def get_task_states(**asked: Any) -> dict[str, Any]:
+        time.sleep(delay)
+        return {asked["run_ids"][0]: {asked["task_ids"][0]: state}}
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", staticmethod(get_task_states))
+    trigger = make_trigger(world)
+    trigger.task_instance = SimpleNamespace(
+        dag_id="orders", run_id="run-1", task_id="orders", map_index=-1
+    )
+    return trigger

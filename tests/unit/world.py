@@ -1,0 +1,197 @@
+"""
+A small world for tests of operators, triggers and sensors.
+
+The home is real (a folder), the spec, the records and the decisions are real; only processes are
+the fake launcher's, and the test plays the driver by writing the records a driver writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import TaskDeferred
+
+from airflow_streaming.core.epoch import Epoch, Exit, Outcome, StopRequest
+from airflow_streaming.core.names import Layout
+from airflow_streaming.core.status import (
+    CheckpointOrigin,
+    DriverState,
+    QueryStatus,
+    Status,
+)
+from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.operators.stream import SparkStreamOperator
+from airflow_streaming.spec import StreamSpec
+from tests.fakes import FAKE_HOST, FakeLauncher
+
+SCRIPT = "spark = None  # a script that would start queries\n"
+
+
+def make_spark_home(folder: Path, version: str = "4.3.0") -> Path:
+    """Lay out as much of a Spark installation as is looked at before a launch."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "jars").mkdir()
+    (folder / "jars" / f"spark-core_2.13-{version}.jar").touch()
+    (folder / "RELEASE").write_text(f"Spark {version} built for Hadoop 3.5.0\n")
+    submit = folder / "bin" / "spark-submit"
+    submit.write_text("#!/bin/sh\nexit 1\n")
+    submit.chmod(0o755)
+    return folder
+
+
+@dataclass
+class TaskInstance:
+    """As much of a task instance as operators touch."""
+
+    dag_id: str = "orders"
+    task_id: str = "orders"
+    run_id: str = "run-1"
+    try_number: int = 1
+    map_index: int = -1
+    xcoms: dict[str, Any] = field(default_factory=dict)
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.xcoms[key] = value
+
+
+class World:
+    """One stream, its home, and the operator that keeps it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.uri = str(folder / "home")
+        self.script = folder / "orders.py"
+        self.script.write_text(SCRIPT)
+        self.launcher = FakeLauncher()
+        self.ti = TaskInstance()
+        self.run_started_at = datetime.now(UTC)
+
+    @property
+    def home(self) -> StreamHome:
+        return open_home(self.uri).stream("orders")
+
+    def spec(self, **changes: Any) -> StreamSpec:
+        asked: dict[str, Any] = {
+            "name": "orders",
+            "application": str(self.script),
+            "home": self.uri,
+            "runtime": "spark-4.3",
+        }
+        return StreamSpec(**{**asked, **changes})
+
+    def operator(self, *, rollover_after: timedelta | None = None, **spec: Any) -> Any:
+        dag = DAG("orders", schedule=None)
+        return SparkStreamOperator(
+            task_id="orders", stream=self.spec(**spec), rollover_after=rollover_after, dag=dag
+        )
+
+    def context(self, **params: Any) -> Any:
+        return {
+            "ti": self.ti,
+            "params": params,
+            "dag_run": SimpleNamespace(start_date=self.run_started_at),
+        }
+
+    def run(self, operator: Any = None, **params: Any) -> Any:
+        """Execute a fresh task until it defers; return the trigger."""
+        return self.deferral(lambda: (operator or self.operator()).execute(self.context(**params)))
+
+    def wake(self, trigger: Any, operator: Any = None, **event: Any) -> Any:
+        """Resume the task as an event of its trigger would; return the next trigger."""
+        payload = {"watched": trigger.watched, "memory": None, **event}
+        return self.deferral(
+            lambda: (operator or self.operator()).on_event(self.context(), payload)
+        )
+
+    @staticmethod
+    def deferral(act: Any) -> Any:
+        try:
+            act()
+        except TaskDeferred as deferred:
+            path, kwargs = deferred.trigger.serialize()
+            assert path.startswith("airflow_streaming.triggers.stream.")
+            return type(deferred.trigger)(**kwargs)
+        raise AssertionError("The task ended instead of deferring.")
+
+    def epoch(self) -> Epoch:
+        epoch = self.home.newest_epoch()
+        assert epoch is not None
+        return epoch
+
+    def epochs(self) -> int:
+        epoch = self.home.newest_epoch()
+        return epoch.number if epoch else 0
+
+    def crash(self) -> None:
+        """Let the driver of the newest epoch be killed without a word."""
+        self.launcher.end(self.epoch().token)
+
+    def say(
+        self, *, beat: int = 1, progressed_for: timedelta | None = None, **changes: Any
+    ) -> None:
+        """Write the newest driver's status."""
+        epoch, now = self.epoch(), datetime.now(UTC)
+        told: dict[str, Any] = {
+            "stream": "orders",
+            "epoch": epoch.number,
+            "token": epoch.token,
+            "beat": beat,
+            "state": DriverState.RUNNING,
+            "host": FAKE_HOST,
+            "pid": 1,
+            "started_at": now - timedelta(hours=1),
+            "at": now,
+            "spark_version": "4.3.0",
+            "first_progress_at": None if progressed_for is None else now - progressed_for,
+            "queries": (self.query(),),
+        }
+        self._store().replace(
+            Layout("orders").epoch(epoch.number, "status.json"),
+            Status(**{**told, **changes}).to_bytes(),
+        )
+
+    @staticmethod
+    def query(**changes: Any) -> QueryStatus:
+        told: dict[str, Any] = {
+            "name": "revenue",
+            "id": "id-1",
+            "run_id": "run-1",
+            "checkpoint": "/c",
+            "checkpoint_origin": CheckpointOrigin.DEPLOYMENT,
+            "active": True,
+            "processing": True,
+            "batches": 3,
+        }
+        return QueryStatus(**{**told, **changes})
+
+    def ask_to_stop(self) -> None:
+        """Request a stop of the newest driver."""
+        request = StopRequest(
+            epoch=self.epoch().number,
+            by="test",
+            reason="The test asks.",
+            grace_seconds=60.0,
+            requested_at=datetime.now(UTC),
+        )
+        self.home.request_stop(request)
+
+    def last_words(self, outcome: Outcome, *, retryable: bool = True) -> None:
+        """Let the newest driver write its exit record and go."""
+        epoch = self.epoch()
+        record = Exit(
+            epoch=epoch.number,
+            outcome=outcome,
+            reason=f"The test says {outcome}.",
+            ended_at=datetime.now(UTC),
+            retryable=retryable,
+        )
+        self._store().create(Layout("orders").epoch(epoch.number, "exit.json"), record.to_bytes())
+        self.launcher.end(epoch.token)
+
+    def _store(self) -> Any:
+        return open_home(self.uri).store
