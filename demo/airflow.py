@@ -13,18 +13,18 @@ import contextlib
 import json
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
+from demo.processes import kill_group, processes_with
 from demo.waiting import Say, wait_for
 
 COMPONENTS: Final = ("api-server", "scheduler", "dag-processor", "triggerer")
@@ -115,12 +115,13 @@ class Airflow:
         self.start_component(component)
         return f"group {process.pid}"
 
-    def workers(self) -> list[psutil.Process]:
-        """Return the processes in which LocalExecutor runs tasks."""
+    def busy_workers(self) -> list[psutil.Process]:
+        """Return the processes of LocalExecutor that run a task just now."""
         found = []
         for process in self.leftovers():
             with contextlib.suppress(psutil.Error):
-                if "airflow worker -- LocalExecutor" in " ".join(process.cmdline()):
+                title = " ".join(process.cmdline())
+                if "airflow worker -- LocalExecutor" in title and "<idle>" not in title:
                     found.append(process)
         return found
 
@@ -259,19 +260,3 @@ def free_port(preferred: int = 0) -> int:
             return free_port()
         port: int = probe.getsockname()[1]
         return port
-
-
-def kill_group(leader: int) -> None:
-    """Kill what is left of a process group."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
-
-
-def processes_with(variable: str, value: str) -> Iterator[psutil.Process]:
-    """Yield the living processes that have an environment variable of that value."""
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(variable) != value:
-                continue
-            if process.status() != psutil.STATUS_ZOMBIE:
-                yield process

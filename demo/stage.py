@@ -13,9 +13,10 @@ from typing import Any, Final, Self
 
 import psutil
 
-from demo.airflow import Airflow, processes_with
+from demo.airflow import Airflow
 from demo.drivers import DriverCount
 from demo.events import Arrivals
+from demo.processes import processes_with
 from demo.stream import Stream
 from demo.waiting import Say
 

@@ -102,7 +102,7 @@ def close_circuit(stream: StreamHome, person: Person) -> int:
         return OK
     number = epoch.number if epoch else 0
     stream.close_circuit(epoch=number, by=person.name, reason=person.reason, now=_now())
-    _tell(stream, EventKind.CIRCUIT_CLOSED, person, person.reason, number)
+    _tell(stream, EventKind.CIRCUIT_CLOSED, person, f"Circuit closed: {person.reason}", number)
     print(f"The circuit of {stream.name} is closed. Its restart budget is whole again.")
     wish = stream.desired()
     if wish is not None and wish.state is DesiredState.STOPPED:
@@ -132,7 +132,8 @@ def declare_dead(stream: StreamHome, person: Person, probe: Probe, *, number: in
             declared_at=_now(),
         )
     )
-    _tell(stream, EventKind.DECLARED_DEAD, person, person.reason, number)
+    message = f"Epoch {number} declared dead: {person.reason}"
+    _tell(stream, EventKind.DECLARED_DEAD, person, message, number)
     print(
         f"Epoch {number} of {stream.name} is taken for dead on the word of {death.by}: "
         f"{death.evidence}\nIts next epoch may start now. Should the old driver come back, it "
@@ -173,7 +174,7 @@ def _ask_to_stop(stream: StreamHome, epoch: int, person: Person, grace: float) -
     )
     if request.requested_at != now:
         return f"{request.by} has asked the driver of epoch {epoch} to stop already."
-    _tell(stream, EventKind.STOP_REQUESTED, person, person.reason, epoch)
+    _tell(stream, EventKind.STOP_REQUESTED, person, f"Epoch {epoch}: {person.reason}", epoch)
     return f"The driver of epoch {epoch} is asked to stop at its next batch boundary."
 
 

@@ -26,13 +26,14 @@ from airflow_streaming.exceptions import SpecError
 REDACTED: Final = "(redacted)"
 SECRET_KEY: Final = re.compile(
     r"secret|password|passwd|passphrase|token|credential|jaas"
-    r"|(access|account|api|private|encryption)[._-]?key|[._-]sas([._-]|$)",
+    r"|(?:access|account|api|private|encryption)[._-]?key"
+    r"|[._-]sas(?:[._-]|$)|[?&-]sig(?:nature)?\b",
     re.IGNORECASE,
 )
 """
-Spark's own redaction pattern and more: Spark's misses the account keys of Azure (``account.key``,
-``sas``) and what Kafka logs in with (``sasl.jaas.config``). Like Spark's, it is held against values
-as well, for options such as ``-Dtrust.password=...``.
+Spark's own redaction pattern and more: Spark's misses the keys of Azure (``account.key``, ``sas``),
+what Kafka logs in with (``sasl.jaas.config``) and signed URLs. Like Spark's, it is held against
+values as well, for options such as ``-Dtrust.password=...``.
 """
 
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]*):[^@\s]*@")

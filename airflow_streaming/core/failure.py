@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from airflow_streaming.core.deployment import REDACTED
+from airflow_streaming.core.deployment import REDACTED, SECRET_KEY
 
 MAX_TEXT: Final = 2_000
 """Characters of an error text that a record keeps."""
@@ -21,8 +21,7 @@ _MAX_READ: Final = 200_000
 
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9]*(?:[_.][A-Z0-9]+)+)\]")
 _SECRET: Final = re.compile(
-    r"((?:secret|password|token|access[._-]?key|credential)[^\s=:]{0,80}\s{0,4}[=:]\s{0,4})\S+",
-    re.IGNORECASE,
+    rf"((?:{SECRET_KEY.pattern})[^\s=:]{{0,80}}\s{{0,4}}[=:]\s{{0,4}})\S+", re.IGNORECASE
 )
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]{1,200}:)[^@\s/]{1,200}@")
 _WRAPPER: Final = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")

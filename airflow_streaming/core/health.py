@@ -219,7 +219,7 @@ def _judge_silence(seen: Observation, rules: HealthRules) -> Verdict | None:
             reason=f"Driver of epoch {number} has been silent for {silent} and cannot be looked "
             f"at: {seen.process.detail}.",
         )
-    if _is_busy(seen) and seen.silent_for < max(patience, rules.busy_hang_after):
+    if _is_busy(seen) and seen.silent_for < rules.busy_hang_after:
         return Verdict(
             state=VerdictState.SLOW,
             reason=f"Driver of epoch {number} has been silent for {silent} but uses CPU time.",

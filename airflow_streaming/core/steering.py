@@ -113,8 +113,9 @@ def decide(situation: Situation) -> Step:
 
 
 def _decide(s: Situation) -> Step:
-    if s.seen is None and s.watched is not None:
-        # An unmounted folder looks like an empty one, and the driver may well be alive.
+    if s.watched is not None and (s.seen is None or s.seen.epoch.number < s.watched):
+        # An unmounted folder looks like an empty one, a restored one like the past; the driver may
+        # well be alive.
         return Step(
             action=Action.WATCH,
             reason=f"Epoch {s.watched} is no longer in the home. Waiting for it to be back.",

@@ -27,6 +27,7 @@ class Fence:
 
     :param last_word: Writes the exit record.
     :param store_needs_jvm: The home is reached through the JVM, which must die after the writing.
+    :param leave: Ends this process with an exit code, whatever its threads do.
     """
 
     def __init__(
@@ -38,10 +39,11 @@ class Fence:
         jvm: JvmProcess,
         last_word: Callable[[], None],
         store_needs_jvm: bool,
+        leave: Callable[[int], NoReturn] = os._exit,
     ) -> None:
         self._store, self._next = store, layout.record("epochs", epoch + 1)
         self._epoch, self._jvm, self._last_word = epoch, jvm, last_word
-        self._store_needs_jvm = store_needs_jvm
+        self._store_needs_jvm, self._leave = store_needs_jvm, leave
         self._faults = Faults()
 
     def check(self) -> None:
@@ -58,7 +60,7 @@ class Fence:
             self._jvm.kill()
         bounded(self._last_word, seconds=1.0 if self._store_needs_jvm else 2.0)
         self._jvm.kill()
-        os._exit(FENCED_CODE)
+        self._leave(FENCED_CODE)
 
 
 def bounded(work: Callable[[], None], *, seconds: float) -> bool:

@@ -85,6 +85,8 @@ class Interception:
 
         :raises DriverRefusal: this Python has no classic pyspark.
         """
+        # Before pyspark is imported: with these variables it looks for client libraries first.
+        self._check_classic(is_connect(os.environ, {}))
         import pyspark.util
 
         # From 4.0 there is a client-only installation, which has no classic sessions at all.
@@ -93,14 +95,18 @@ class Interception:
         from pyspark.sql import SparkSession
         from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+        self.patch(SparkSession.Builder, DataStreamWriter)
+
+    def patch(self, builder: type, writer: type) -> None:
+        """Patch the classes that build sessions and that start queries."""
         for name in ("getOrCreate", "create"):
-            self._patch_builder(SparkSession.Builder, name)
-        _patch(DataStreamWriter, "queryName", _note_name)
-        _patch(DataStreamWriter, "option", _note_option)
-        _patch(DataStreamWriter, "options", _note_options)
-        _patch(DataStreamWriter, "foreachBatch", self._put_gate)
-        _patch(DataStreamWriter, "start", self._start)
-        _patch(DataStreamWriter, "toTable", self._start)
+            self._patch_builder(builder, name)
+        _patch(writer, "queryName", _note_name)
+        _patch(writer, "option", _note_option)
+        _patch(writer, "options", _note_options)
+        _patch(writer, "foreachBatch", self._put_gate)
+        _patch(writer, "start", self._start)
+        _patch(writer, "toTable", self._start)
 
     def _patch_builder(self, builder: type, name: str) -> None:
         original = builder.__dict__.get(name)

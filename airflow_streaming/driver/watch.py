@@ -106,8 +106,7 @@ def read_stop(data: bytes) -> Stop:
     except RecordError as err:
         logger.warning("The stop request cannot be read (%s); stopping all the same.", err)
         return Stop(by="a stop request", reason="It could not be read.", grace=signal_grace())
-    grace = min(max(request.grace_seconds, 0.0), _MAX_GRACE)
-    return Stop(by=request.by, reason=request.reason, grace=grace)
+    return Stop(by=request.by, reason=request.reason, grace=request.grace_seconds)
 
 
 def signal_grace() -> float:

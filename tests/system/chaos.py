@@ -29,7 +29,7 @@ from demo.run import interrupt
 from demo.stage import REPOSITORY, Stage
 from demo.story import LATENESS
 from demo.waiting import Progress, Say, wait_for
-from tests.system.victims import DRIVER_KILLS, KILLS
+from tests.system.victims import KILLS, RUNS_ON
 
 DATA: Final = REPOSITORY.parent / "shared" / "data" / "retail"
 DAGS: Final = Path(__file__).parent / "dags"
@@ -101,7 +101,7 @@ class Chaos:
 
     def _heal(self, kind: str, *, is_last: bool) -> None:
         before, start = self._position(), time.monotonic()
-        must_restart = kind in DRIVER_KILLS
+        must_restart = kind not in RUNS_ON
         self.arrive()
         if not is_last and self._chance.random() < IMPATIENCE:
             self.killed.append(Killed(kind=kind, seconds=None))
@@ -112,7 +112,14 @@ class Chaos:
             moved = epoch > before[0] if must_restart else (epoch, batch) > before
             return moved and self._stage.stream.is_well()
 
-        wait_for(has_gone_on, what="the next batch", seconds=PATIENCE, say=self._say, every=0.2)
+        wait_for(
+            has_gone_on,
+            what="the next batch",
+            seconds=PATIENCE,
+            say=self._say,
+            failing=self._stage.airflow.ended_component,
+            every=0.2,
+        )
         self.killed.append(Killed(kind=kind, seconds=time.monotonic() - start))
 
     def _position(self) -> tuple[int, int]:
@@ -218,8 +225,12 @@ def main() -> int:
         stream="retail_chaos",
         environment=QUICK,
     )
-    with stage:
-        result = play(stage, files, arguments.kills, arguments.seed, say)
+    try:
+        with stage:
+            result = play(stage, files, arguments.kills, arguments.seed, say)
+    except (KeyboardInterrupt, RuntimeError) as err:
+        say(f"Ended early, and nothing is left running: {err or 'interrupted'}")
+        return 1
     print(f"\n{show(result)}\n\nseed {arguments.seed}, {len(files)} files of {arguments.data}")
     left = stage.leftovers()
     say("Nothing was lost or doubled." if holds(result) else "It does not hold; see above.")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
+import time
 from collections.abc import Callable
 from typing import Final
 
-from demo.airflow import kill_group
+from demo.processes import kill_group
 from demo.stage import Stage
 
 Kill = Callable[[Stage], str | None]
@@ -48,10 +50,20 @@ def scheduler(stage: Stage) -> str | None:
 
 
 def worker(stage: Stage) -> str | None:
-    """Kill one worker process, a busy one if there is any; the executor starts another."""
-    workers = stage.airflow.workers()
-    workers.sort(key=lambda process: "<idle>" in " ".join(process.cmdline()))
-    return _kill(workers[0].pid) if workers else None
+    """
+    Kill a worker in the middle of its work: it is bringing back a stream whose JVM was killed.
+
+    An idle worker is no victim: LocalExecutor's workers wait for tasks by turns under one lock, and
+    one that is killed holding it leaves all others waiting for ever, whatever the dags are.
+    """
+    busy = stage.airflow.busy_workers()
+    if busy:
+        # Launching takes the worker about a second; the kill may fall on any line of it.
+        time.sleep(random.uniform(0.0, 1.0))
+        return _kill(busy[0].pid)
+    if stage.stream.is_well():
+        driver_jvm(stage)
+    return None
 
 
 def _alive(stage: Stage) -> list[int]:
@@ -65,14 +77,13 @@ def _kill(pid: int) -> str | None:
     return None
 
 
-DRIVER_KILLS: Final[dict[str, Kill]] = {
+KILLS: Final[dict[str, Kill]] = {
     "driver JVM": driver_jvm,
     "driver Python": driver_python,
     "driver group": driver_group,
-}
-AIRFLOW_KILLS: Final[dict[str, Kill]] = {
-    "triggerer": triggerer,
     "worker": worker,
+    "triggerer": triggerer,
     "scheduler": scheduler,
 }
-KILLS: Final[dict[str, Kill]] = {**DRIVER_KILLS, **AIRFLOW_KILLS}
+RUNS_ON: Final = frozenset({"triggerer", "scheduler"})
+"""Kills that the driver survives; after the others a new epoch has to begin."""

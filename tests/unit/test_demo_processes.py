@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from demo.airflow import free_port, processes_with
+from demo.airflow import free_port
 from demo.drivers import DriverCount
+from demo.processes import processes_with
 from demo.stage import clear
 from demo.waiting import wait_for
 

@@ -184,7 +184,7 @@ def _wait_for_first_put(server: S3Server, process: subprocess.Popen[bytes], log:
         except (OSError, BotoCoreError) as err:
             if process.poll() is not None or time.monotonic() > deadline:
                 tail = log.read_text(errors="replace")[-2000:]
-                raise RuntimeError(f"{process.args} did not get ready: {err}\n{tail}") from err
+                raise RuntimeError(f"The server did not get ready: {err}\n{tail}") from err
             time.sleep(0.2)
         else:
             return

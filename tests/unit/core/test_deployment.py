@@ -141,6 +141,8 @@ def test_the_value_of_a_plain_key_is_shown(key: str) -> None:
         f"jdbc:postgresql://host/db?user=a&password={CANARY}",
         f"https://user:{CANARY}@host/path",
         f"https://:{CANARY}@host",
+        f"https://box.blob.core.windows.net/a.jar?sv=2024&sig={CANARY}",
+        f"https://bucket.s3.amazonaws.com/a.jar?X-Amz-Signature={CANARY}",
     ],
 )
 def test_a_value_that_looks_secret_is_not_shown_under_any_key(value: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
@@ -43,12 +43,16 @@ RUNNING, SUSPENDED = ProcessState.RUNNING, ProcessState.SUSPENDED
 GONE, UNSEEN = ProcessState.GONE, ProcessState.UNSEEN
 
 WAITING: Final = a_query(processing=False, data_available=False)
-UNBORN: Final = {"launch": None, "status": None, "epoch": an_epoch(created_at=NOW - seconds(5))}
-UNHEARD: Final = {"status": None}
-HANGING: Final = {"silent_for": RULES.hang_after}
+UNBORN: Final[dict[str, Any]] = {
+    "launch": None,
+    "status": None,
+    "epoch": an_epoch(created_at=NOW - seconds(5)),
+}
+UNHEARD: Final[dict[str, Any]] = {"status": None}
+HANGING: Final[dict[str, Any]] = {"silent_for": RULES.hang_after}
 
 
-def busy(silent_for: timedelta, share: float = 2 * BUSY_SHARE) -> dict[str, object]:
+def busy(silent_for: timedelta, share: float = 2 * BUSY_SHARE) -> dict[str, Any]:
     used = share * silent_for.total_seconds()
     return {"silent_for": silent_for, "cpu_in_silence": used}
 
@@ -195,12 +199,10 @@ def test_the_table_reaches_every_verdict() -> None:
     assert {verdict for _, verdict in CASES.values()} == {state.value for state in VerdictState}
 
 
-@pytest.mark.parametrize(("seen", "verdict"), CASES.values(), ids=CASES.keys())
-def test_every_verdict_says_which_epoch_and_why(seen: Observation, verdict: str) -> None:
-    reason = judge(seen, RULES).reason
+def test_every_verdict_is_a_sentence_that_names_the_epoch() -> None:
+    reasons = [judge(seen, RULES).reason for seen, _ in CASES.values()]
 
-    assert "17" in reason
-    assert reason.endswith(".")
+    assert all("17" in reason and reason.endswith(".") for reason in reasons)
 
 
 @pytest.mark.parametrize("said", ["it broke", "it broke.", "it broke!"])
@@ -257,19 +259,22 @@ def test_a_clock_of_the_driver_that_was_set_back_makes_no_negative_health() -> N
 
 
 @pytest.mark.parametrize("error", [timedelta(days=-400), timedelta(days=400)], ids=["old", "new"])
-@pytest.mark.parametrize(("seen", "verdict"), CASES.values(), ids=CASES.keys())
-def test_only_the_observer_times_silence(seen: Observation, verdict: str, error: timedelta) -> None:
+def test_only_the_observer_times_silence(error: timedelta) -> None:
     # The driver's clock is wrong by more than a year; nothing may change.
-    if seen.status is not None and seen.status.first_progress_at is not None:
-        status = replace(
-            seen.status,
-            at=seen.status.at + error,
-            started_at=seen.status.started_at + error,
-            first_progress_at=seen.status.first_progress_at + error,
-        )
-        seen = replace(seen, status=status)
+    for seen, verdict in CASES.values():
+        assert judge(_with_clock_error(seen, error), RULES).state == verdict
 
-    assert judge(seen, RULES).state == verdict
+
+def _with_clock_error(seen: Observation, error: timedelta) -> Observation:
+    status = seen.status
+    if status is None or status.first_progress_at is None:
+        return seen
+    times: dict[str, Any] = {
+        "at": status.at + error,
+        "started_at": status.started_at + error,
+        "first_progress_at": status.first_progress_at + error,
+    }
+    return replace(seen, status=replace(status, **times))
 
 
 def test_patience_with_a_busy_driver_is_never_less_than_with_an_idle_one() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -279,13 +279,14 @@ failures = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None, database=None)
-@given(policy=policies, history=st.lists(failures, max_size=15))
+@settings(max_examples=40, deadline=None, database=None)
+@given(policy=policies, history=st.lists(failures, max_size=12))
 def test_decisions_are_the_only_memory_that_is_needed(
     policy: RestartPolicy, history: list[tuple[timedelta, bool, float]]
 ) -> None:
     earlier: list[RestartDecision] = []
-    now, in_a_row, restarted_at = NOW, 0, []
+    restarted_at: list[datetime] = []
+    now, in_a_row = NOW, 0
     for epoch, (pause, healthy, chance) in enumerate(history, start=1):
         now += pause
         in_a_row = 1 if healthy else in_a_row + 1

@@ -8,17 +8,13 @@ import pkgutil
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
-from random import Random
-from typing import Any, Final
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import airflow_streaming.core
-from airflow_streaming.core.control import Desired, DesiredState, Event, EventKind
 from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.epoch import Epoch, Exit, QueryClaim
+from airflow_streaming.core.epoch import Epoch, Exit
 from airflow_streaming.core.status import BatchProgress, Status
 from airflow_streaming.core.wire import (
     MAX_RECORD_BYTES,
@@ -30,44 +26,17 @@ from airflow_streaming.core.wire import (
 )
 from airflow_streaming.exceptions import RecordError
 from tests.unit.core.builders import (
-    EPOCH,
     NOW,
     a_batch,
-    a_circuit,
-    a_death,
     a_deployment,
-    a_give_up,
     a_launch,
-    a_query,
     a_restart,
     a_status,
     a_stop,
     an_epoch,
     an_exit,
 )
-
-EXAMPLES: Final[tuple[Record, ...]] = (
-    a_circuit(),
-    a_death(),
-    a_deployment(),
-    a_deployment(conf={}, env=(), jars=(), colour="green"),
-    a_give_up(),
-    a_launch(),
-    a_restart(),
-    a_status(),
-    a_status(queries=(), first_progress_at=None, application_id="local-1", ui_url="http://h:4040"),
-    a_status(queries=(a_query(), a_query(name="raw", progress=None, error="it broke"))),
-    a_stop(),
-    an_epoch(),
-    an_exit(),
-    an_exit(conditions=("STREAM_FAILED", "NO_SPACE"), query="revenue", batch_id=41),
-    Desired(number=1, state=DesiredState.STOPPED, by="kim", reason="Schönes Wetter.", at=NOW),
-    Event(event=EventKind.LAUNCHED, at=NOW, by="kim", message="Up.", epoch=3, facts={"pid": "7"}),
-    Event(event=EventKind.DESIRED, at=NOW, by="kim", message="\0 \N{SNOWMAN} \ud800"),
-    QueryClaim(query="revenue", query_id="q-1", checkpoint="/c/revenue", epoch=EPOCH),
-)
-
-quick = settings(max_examples=50, deadline=None, database=None)
+from tests.unit.core.examples import EXAMPLES
 
 
 def record_classes() -> set[type[Record]]:
@@ -86,10 +55,6 @@ def _below(cls: type[Record]) -> Iterator[type[Record]]:
 
 def _id(value: object) -> str:
     return type(value).__name__
-
-
-def _json(data: Any) -> bytes:
-    return json.dumps(data).encode()
 
 
 def test_every_record_has_an_example() -> None:
@@ -342,63 +307,8 @@ def test_times_are_kept_to_the_microsecond_in_utc() -> None:
 
 
 def test_a_value_inside_a_history_is_decoded_alone() -> None:
-    line = json.loads(_json(a_status().to_dict()["queries"][0]["progress"]))
+    line = a_status().to_dict()["queries"][0]["progress"]
 
     assert decode(BatchProgress, line, "line 3") == a_batch()
     with pytest.raises(RecordError, match=r"^line 3\.batch_id is missing\.$"):
         decode(BatchProgress, {k: v for k, v in line.items() if k != "batch_id"}, "line 3")
-
-
-anything = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=8)
-    | st.sampled_from(["2026-11-21T12:00:00+00:00", "0001-01-01T00:00+14:00", "failed", 10**400]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
-    max_leaves=8,
-)
-
-
-@quick
-@given(record=st.sampled_from(EXAMPLES), data=st.binary(max_size=60))
-def test_any_bytes_are_read_or_refused(record: Record, data: bytes) -> None:
-    _read_or_refuse(type(record), data)
-
-
-@quick
-@given(record=st.sampled_from(EXAMPLES), data=anything)
-def test_any_json_is_read_or_refused(record: Record, data: Any) -> None:
-    _read_or_refuse(type(record), _json(data))
-
-
-@settings(quick, max_examples=200)
-@given(record=st.sampled_from(EXAMPLES), value=anything, choice=st.randoms(use_true_random=False))
-def test_a_record_with_one_damaged_value_is_read_or_refused(
-    record: Record, value: Any, choice: Random
-) -> None:
-    data = record.to_dict()
-    path = choice.choice(list(_paths(data)))
-    inner: Any = data
-    for step in path[:-1]:
-        inner = inner[step]
-    inner[path[-1]] = value
-
-    _read_or_refuse(type(record), _json(data))
-
-
-def _paths(data: Any) -> Iterator[tuple[str | int, ...]]:
-    steps: Any = data if isinstance(data, dict) else range(len(data))
-    for step in steps:
-        yield (step,)
-        if isinstance(data[step], dict | list):
-            yield from ((step, *rest) for rest in _paths(data[step]))
-
-
-def _read_or_refuse(cls: type[Record], data: bytes) -> None:
-    try:
-        record = cls.from_bytes(data)
-    except RecordError:
-        return
-    assert cls.from_bytes(record.to_bytes()) == record

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.exceptions import HomeUnavailable, SpecError
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.fsspec_store import FsspecStore
 from airflow_streaming.home.home import Home, open_home
@@ -72,6 +72,21 @@ def test_a_missing_client_is_named_with_the_extra_to_install(
 
     with pytest.raises(SpecError, match=r"pip install 'airflow-streaming\[s3\]'"):
         open_store("s3a://bucket/streams")
+
+
+def test_a_client_that_cannot_be_set_up_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec.core
+
+    class NoCredentials(Exception):
+        """Like a cloud client's own error, which shares no base class with others."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise NoCredentials("no default credentials were found")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
+
+    with pytest.raises(HomeUnavailable, match=r"no default credentials .*Check the connection"):
+        open_store("gs://bucket/streams")
 
 
 def test_a_remote_home_lists_without_a_cache_and_on_an_instance_of_its_own() -> None:

@@ -121,6 +121,16 @@ def test_a_home_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         open_home(str(tmp_path / "file" / "home"))
 
 
+def test_probe_files_that_cannot_be_deleted_do_not_matter(tmp_path: Path) -> None:
+    class KeepingStore(LocalStore):
+        def delete(self, path: str) -> None:
+            raise HomeUnavailable("Deleting is not allowed here.")
+
+    ensure_exclusive(KeepingStore(str(tmp_path)))
+
+    assert LocalStore(str(tmp_path)).read(RECORD) is not None
+
+
 def test_a_foreign_file_in_place_of_the_proof_is_no_proof(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     store.create(RECORD, b"{}")

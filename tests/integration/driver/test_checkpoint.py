@@ -1,0 +1,68 @@
+"""State is never dropped silently: whose checkpoint is it, and is it still there?"""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+from airflow_streaming.core.epoch import Outcome
+from tests.integration.driver.running import Driver, World
+
+FOREVER = """
+query = source().writeStream.format("noop").queryName("q").start()
+query.awaitTermination()
+"""
+
+
+def refusal(driver: Driver) -> str:
+    assert driver.ended() == 2, driver.log
+    ended = driver.exit()
+    assert ended is not None
+    assert (ended.outcome, ended.retryable) == (Outcome.FAILED, False)
+    return ended.reason
+
+
+def test_a_vanished_or_exchanged_checkpoint_is_refused_by_every_deployment(world: World) -> None:
+    world.deploy(FOREVER)
+    world.begin_epoch(1)
+    first = world.launch(1).has_committed(1)
+    first.request_stop()
+    assert first.ended() == 0
+
+    # A new deployment goes on with the old one's checkpoint.
+    world.deploy(FOREVER, number=2, checkpoint=str(world.checkpoint().parent))
+    shutil.move(world.checkpoint(), world.folder / "aside")
+    world.begin_epoch(2, deployment=2)
+    told = refusal(world.launch(2))
+    assert f"Checkpoint file:{world.checkpoint()} of query 'q'" in told
+    assert "is empty or gone" in told
+    assert f"delete {world.claim()}" in told
+
+    shutil.copytree(world.folder / "aside", world.checkpoint())
+    (world.checkpoint() / "metadata").write_text(json.dumps({"id": "somebody-else"}))
+    (world.checkpoint() / ".metadata.crc").unlink()
+    world.begin_epoch(3, deployment=2)
+    assert "belongs to query id somebody-else" in refusal(world.launch(3))
+
+    shutil.rmtree(world.checkpoint())
+    shutil.move(world.folder / "aside", world.checkpoint())
+    world.begin_epoch(4, deployment=2)
+    last = world.launch(4).has_committed(1)
+    last.request_stop()
+    assert last.ended() == 0
+
+
+def test_starting_empty_on_purpose_needs_the_claim_deleted(world: World) -> None:
+    driver = world.run(FOREVER).has_committed(1)
+    driver.request_stop()
+    assert driver.ended() == 0
+    shutil.rmtree(world.checkpoint())
+    world.claim().unlink()
+
+    world.begin_epoch(2)
+    again = world.launch(2).has_committed(1)
+
+    claim = json.loads(world.claim().read_text())
+    query = again.query("q")
+    assert query is not None
+    assert (claim["query_id"], claim["epoch"]) == (query.id, 2)

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.cli.main import main
+from airflow_streaming.files.local import LocalStore
+from airflow_streaming.home.home import Home, StreamHome
+from tests.unit.cli.host import FakeHost, Run
+from tests.unit.home.make import SCRIPT, make_deployment
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(LocalStore(str(tmp_path)))
+
+
+@pytest.fixture
+def stream(home: Home) -> StreamHome:
+    """A stream with a deployment that has never run."""
+    stream = home.stream("orders")
+    stream.create_deployment(make_deployment(), SCRIPT)
+    return stream
+
+
+@pytest.fixture
+def host() -> FakeHost:
+    return FakeHost()
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path,
+    host: FakeHost,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Run:
+    """Run the command on the test's home; return exit code, output and error output."""
+    monkeypatch.setattr("airflow_streaming.cli.commands.WATCH_SECONDS", 0.0)
+    monkeypatch.setenv("LOGNAME", "ada")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(["--home", str(tmp_path), *arguments], probe=host.probe)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from airflow_streaming.core.control import CircuitState, DesiredState, EventKind
+from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.core.health import Process, ProcessState
+from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.home.home import StreamHome
+from tests.unit.cli.host import GONE, UNSEEN, FakeHost, Run, begin, end
+from tests.unit.home.make import (
+    NOON,
+    make_death,
+    make_epoch,
+    make_stop,
+)
+
+
+class TestStart:
+    def test_it_records_the_wish_of_the_user(self, run: Run, stream: StreamHome) -> None:
+        run("stop", "orders")
+
+        code, out, _ = run("start", "orders", "--reason", "the disk is empty again")
+
+        wish = stream.desired()
+        assert code == 0
+        assert "orders is now wanted running." in out
+        assert wish is not None
+        assert (wish.state, wish.by) == (DesiredState.RUNNING, "ada")
+        assert wish.reason == "the disk is empty again"
+
+    def test_a_second_start_changes_nothing(self, run: Run, stream: StreamHome) -> None:
+        run("start", "orders")
+
+        code, out, _ = run("start", "orders", "--by", "bob")
+
+        assert code == 0
+        assert "orders is wanted running already, by ada since 2" in out
+
+    def test_an_open_circuit_is_pointed_out(self, run: Run, stream: StreamHome) -> None:
+        stream.open_circuit(epoch=1, by="policy", reason="The budget is spent.", now=NOON)
+
+        _, out, _ = run("start", "orders")
+
+        assert "Its circuit is open and keeps it down: The budget is spent." in out
+        assert "airflow-streaming close-circuit orders" in out
+
+
+class TestStop:
+    def test_the_wish_is_recorded_before_the_request(
+        self, run: Run, stream: StreamHome, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begin(stream)
+
+        def fail(*_: object) -> None:
+            raise HomeUnavailable("The disk is gone.")
+
+        monkeypatch.setattr(StreamHome, "request_stop", fail)
+
+        code, _, err = run("stop", "orders")
+
+        wish = stream.desired()
+        assert (code, err) == (1, "airflow-streaming: The disk is gone.\n")
+        assert wish is not None
+        assert wish.state is DesiredState.STOPPED
+
+    def test_the_newest_epoch_is_asked_to_stop(self, run: Run, stream: StreamHome) -> None:
+        begin(stream, 1)
+        begin(stream, 2)
+
+        code, out, _ = run("stop", "orders", "--grace", "5", "--by", "bob", "--reason", "night")
+
+        request = stream.stop_request(2)
+        assert code == 0
+        assert "The driver of epoch 2 is asked to stop at its next batch boundary." in out
+        assert request is not None
+        assert (request.by, request.reason, request.grace_seconds) == ("bob", "night", 5.0)
+        assert stream.stop_request(1) is None
+        assert [event.event for event in stream.events()] == [
+            EventKind.DESIRED,
+            EventKind.STOP_REQUESTED,
+        ]
+
+    def test_an_earlier_request_stands(self, run: Run, stream: StreamHome) -> None:
+        begin(stream)
+        stream.request_stop(make_stop(by="eve"))
+
+        _, out, _ = run("stop", "orders")
+
+        assert "eve has asked the driver of epoch 1 to stop already." in out
+        assert stream.stop_request(1) == make_stop(by="eve")
+
+    def test_a_stream_that_has_never_run_needs_no_request(
+        self, run: Run, stream: StreamHome
+    ) -> None:
+        code, out, _ = run("stop", "orders", "--wait", "5")
+
+        assert code == 0
+        assert "there is no driver to stop" in out
+
+    def test_a_driver_that_has_ended_is_not_asked(
+        self, run: Run, stream: StreamHome, host: FakeHost
+    ) -> None:
+        begin(stream)
+        end(stream)
+        host.process = GONE
+
+        code, _, _ = run("stop", "orders", "--wait", "5")
+
+        assert code == 0
+        assert stream.stop_request(1) is None
+
+    def test_waiting_ends_when_the_driver_is_proved_gone(
+        self, run: Run, stream: StreamHome, host: FakeHost, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begin(stream)
+        asked = threading.Event()
+        request_stop = StreamHome.request_stop
+
+        def request_and_tell(home: StreamHome, request: Any) -> Any:
+            asked.set()
+            return request_stop(home, request)
+
+        monkeypatch.setattr(StreamHome, "request_stop", request_and_tell)
+
+        def obey() -> None:
+            assert asked.wait(10)
+            end(stream, outcome=Outcome.STOPPED, reason="ada asked for it.")
+            host.process = GONE
+
+        driver = threading.Thread(target=obey)
+        driver.start()
+        code, out, _ = run("stop", "orders", "--wait", "30")
+        driver.join()
+
+        assert code == 0
+        assert "orders is down. Driver of epoch 1 ended: ada asked for it." in out
+
+    def test_a_last_word_with_a_living_process_is_not_down(
+        self, run: Run, stream: StreamHome
+    ) -> None:
+        begin(stream)
+        end(stream, outcome=Outcome.STOPPED, reason="ada asked for it.")
+
+        code, out, _ = run("stop", "orders", "--wait", "0")
+
+        assert code == 1
+        assert "is not proved down after 0 s (pid 4711 runs). The request stands" in out
+
+    def test_from_another_host_the_last_word_is_the_proof(
+        self, run: Run, stream: StreamHome, host: FakeHost
+    ) -> None:
+        begin(stream)
+        end(stream, outcome=Outcome.STOPPED, reason="ada asked for it.")
+        host.process = UNSEEN
+
+        assert run("stop", "orders", "--wait", "0")[0] == 0
+
+    def test_a_driver_that_is_just_being_started_is_not_down(
+        self, run: Run, stream: StreamHome, host: FakeHost
+    ) -> None:
+        stream.create_epoch(make_epoch(created_at=datetime.now(UTC)))
+        host.process = GONE
+
+        assert run("stop", "orders", "--wait", "0")[0] == 1
+
+
+class TestCloseCircuit:
+    def test_an_open_circuit_is_closed_for_the_newest_epoch(
+        self, run: Run, stream: StreamHome
+    ) -> None:
+        begin(stream, 1)
+        begin(stream, 2)
+        stream.open_circuit(epoch=2, by="policy", reason="The budget is spent.", now=NOON)
+
+        code, out, _ = run("close-circuit", "orders", "--reason", "the topic is back")
+
+        circuit = stream.circuit()
+        assert code == 0
+        assert out == "The circuit of orders is closed. Its restart budget is whole again.\n"
+        assert circuit is not None
+        assert (circuit.state, circuit.epoch) == (CircuitState.CLOSED, 2)
+        assert (circuit.by, circuit.reason) == ("ada", "the topic is back")
+
+    def test_a_closed_one_is_left_alone(self, run: Run, stream: StreamHome) -> None:
+        code, out, _ = run("close-circuit", "orders")
+
+        assert code == 0
+        assert out == "The circuit of orders is not open. Nothing was changed.\n"
+        assert stream.circuit() is None
+
+    def test_a_wish_to_be_stopped_is_pointed_out(self, run: Run, stream: StreamHome) -> None:
+        stream.open_circuit(epoch=1, by="policy", reason="The budget is spent.", now=NOON)
+        run("stop", "orders")
+
+        _, out, _ = run("close-circuit", "orders")
+
+        assert "still wanted stopped; to bring it up: airflow-streaming start orders" in out
+
+
+class TestDeclareDead:
+    def test_a_named_person_vouches_for_the_newest_epoch(
+        self, run: Run, stream: StreamHome, host: FakeHost
+    ) -> None:
+        begin(stream, at=NOON)
+        host.process = UNSEEN
+
+        code, out, _ = run(
+            "declare-dead", "orders", "--epoch", "1", "--by", "eve", "--reason", "rack 7 burnt"
+        )
+
+        death = stream.death(1)
+        assert code == 0
+        assert "Epoch 1 of orders is taken for dead on the word of eve: rack 7 burnt" in out
+        assert death is not None
+        assert (death.by, death.evidence, death.override) == ("eve", "rack 7 burnt", True)
+
+    def test_an_older_epoch_is_refused(self, run: Run, stream: StreamHome, host: FakeHost) -> None:
+        begin(stream, 1)
+        begin(stream, 2)
+        host.process = UNSEEN
+
+        code, out, _ = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
+
+        assert code == 1
+        assert "Epoch 1 is not the newest of orders (that is epoch 2)" in out
+        assert stream.death(1) is None
+
+    def test_a_stream_without_an_epoch_is_refused(self, run: Run, stream: StreamHome) -> None:
+        code, out, _ = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
+
+        assert code == 1
+        assert "(that is none)" in out
+
+    @pytest.mark.parametrize("state", [ProcessState.RUNNING, ProcessState.SUSPENDED])
+    def test_a_driver_that_can_be_seen_is_not_dead(
+        self, run: Run, stream: StreamHome, host: FakeHost, state: ProcessState
+    ) -> None:
+        begin(stream)
+        host.process = Process(state=state, detail="pid 4711 is there")
+
+        code, out, _ = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
+
+        assert code == 1
+        assert "is not dead: pid 4711 is there. Kill it first" in out
+        assert stream.death(1) is None
+
+    def test_a_driver_that_is_only_being_started_is_not_dead(
+        self, run: Run, stream: StreamHome, host: FakeHost
+    ) -> None:
+        stream.create_epoch(make_epoch(created_at=datetime.now(UTC)))
+        host.process = GONE
+
+        code, out, _ = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
+
+        assert code == 1
+        assert "it is only being started" in out
+        assert stream.death(1) is None
+
+    def test_the_first_word_counts(self, run: Run, stream: StreamHome, host: FakeHost) -> None:
+        begin(stream)
+        host.process = UNSEEN
+        stream.declare_dead(make_death(evidence="its power is cut", by="bob"))
+
+        _, out, _ = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
+
+        assert "on the word of bob: its power is cut" in out

@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.cli import look
+from airflow_streaming.core.control import DesiredState
+from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.core.health import Process, ProcessState
+from airflow_streaming.home.home import Home, StreamHome
+from tests.unit.cli.host import GONE, RUNNING, UNSEEN, FakeHost, Run, begin, end
+from tests.unit.home.make import (
+    NOON,
+    SCRIPT,
+    make_decision,
+    make_deployment,
+    make_epoch,
+    make_progress,
+    make_query,
+    make_status,
+)
+
+
+class TestStatus:
+    def test_a_healthy_stream_is_shown_whole(self, run: Run, stream: StreamHome) -> None:
+        begin(stream, queries=(make_query(), make_query("refunds", active=False, progress=None)))
+        stream.want(DesiredState.RUNNING, by="bob", reason="opening day", now=NOON)
+
+        code, out, _ = run("status", "orders")
+
+        assert code == 0
+        assert out.startswith(
+            "orders: HEALTHY\n  1 of 2 queries active, 84 batches committed in epoch 1.\n"
+        )
+        for text in (
+            "desired        running, by bob at 2026-03-01 12:00:00 UTC: opening day",
+            "circuit        closed",
+            "deployment     1: /dags/jobs/orders.py on spark-4.3 (Spark 4.3.0)",
+            "epoch          1 (first), begun ",
+            "driver         pid 4711 on node-1, running: pid 4711 runs",
+            "heartbeat      7, 0 s ago by the clocks of driver and this host",
+            "Spark UI       http://node-1:4040",
+            "log            /var/log/streams/orders/000001.log",
+            "restarts       0 since",
+            "next attempt   -",
+            "query    active  batch  rows/s   duration  watermark",
+            "revenue  yes     41     1,234.5  972 ms    2026-03-01T11:50:00.000Z",
+            "refunds  no      -      -        -         -",
+        ):
+            assert text in out
+
+    def test_a_waiting_stream_is_all_right(self, run: Run, stream: StreamHome) -> None:
+        begin(stream, queries=(make_query(processing=False, data_available=False),))
+
+        code, out, _ = run("status", "orders")
+
+        assert (code, out.splitlines()[0]) == (0, "orders: IDLE")
+
+    def test_a_stream_that_has_never_run_is_a_problem(self, run: Run, stream: StreamHome) -> None:
+        code, out, _ = run("status", "orders")
+
+        assert (code, out.splitlines()[0]) == (1, "orders: NEVER RUN")
+
+    def test_a_failed_stream_says_why_and_when_it_comes_back(
+        self, run: Run, stream: StreamHome, host: FakeHost
+    ) -> None:
+        begin(stream)
+        end(stream)
+        host.process = GONE
+        stream.record_restart_decision(make_decision(next_attempt_at=NOON + timedelta(seconds=30)))
+
+        code, out, _ = run("status", "orders")
+
+        assert code == 1
+        assert "orders: FAILED" in out
+        assert "Driver of epoch 1 ended: Query 'revenue' failed in batch 41." in out
+        assert "restarts       1 since the circuit was last closed by a person" in out
+        assert "next attempt   2026-03-01 12:00:30 UTC" in out
+
+    def test_a_failed_query_is_shown_with_its_error(self, run: Run, stream: StreamHome) -> None:
+        begin(stream, queries=(make_query(active=False, error="boom"),))
+
+        _, out, _ = run("status", "orders")
+
+        assert "NO: boom" in out
+
+    def test_an_open_circuit_is_shown(self, run: Run, stream: StreamHome) -> None:
+        begin(stream)
+        stream.open_circuit(epoch=1, by="policy", reason="The budget is spent.", now=NOON)
+
+        _, out, _ = run("status", "orders")
+
+        assert "circuit        OPEN since 2026-03-01 12:00:00 UTC: The budget is spent." in out
+
+    def test_a_stream_that_is_down_as_wanted_is_all_right(
+        self, run: Run, stream: StreamHome, host: FakeHost
+    ) -> None:
+        begin(stream)
+        end(stream, outcome=Outcome.STOPPED, reason="ada asked for it.")
+        host.process = GONE
+        stream.want(DesiredState.STOPPED, by="ada", reason="night", now=NOON)
+
+        code, out, _ = run("status", "orders")
+
+        assert (code, out.splitlines()[0]) == (0, "orders: STOPPED")
+
+    def test_a_stream_that_runs_against_its_wish_is_a_problem(
+        self, run: Run, stream: StreamHome
+    ) -> None:
+        begin(stream)
+        stream.want(DesiredState.STOPPED, by="ada", reason="night", now=NOON)
+
+        assert run("status", "orders")[0] == 1
+
+    @pytest.mark.parametrize(
+        ("process", "verdict"),
+        [
+            pytest.param(RUNNING, "HUNG", id="its process stands still"),
+            pytest.param(UNSEEN, "UNREACHABLE", id="its host cannot be seen"),
+            pytest.param(GONE, "DEAD", id="its process is gone"),
+        ],
+    )
+    def test_an_old_heartbeat_is_not_taken_for_health(
+        self, run: Run, stream: StreamHome, host: FakeHost, process: Process, verdict: str
+    ) -> None:
+        begin(stream, at=datetime.now(UTC) - timedelta(minutes=20))
+        host.process = process
+
+        code, out, _ = run("status", "orders")
+
+        assert (code, out.splitlines()[0]) == (1, f"orders: {verdict}")
+
+    def test_the_last_events_are_shown(self, run: Run, stream: StreamHome) -> None:
+        run("stop", "orders", "--by", "eve", "--reason", "the disk is full")
+
+        _, out, _ = run("status", "orders")
+
+        assert "UTC  Wanted stopped: the disk is full  (eve)" in out
+
+    def test_text_from_records_cannot_steer_the_terminal(
+        self, run: Run, stream: StreamHome
+    ) -> None:
+        begin(stream, queries=(make_query(active=False, error="\x1b[2Jgone\nverdict: HEALTHY"),))
+
+        _, out, _ = run("status", "orders")
+
+        assert "\x1b" not in out
+        assert "\nverdict: HEALTHY" not in out
+
+    def test_json_holds_the_same(self, run: Run, stream: StreamHome) -> None:
+        begin(stream)
+        stream.want(DesiredState.RUNNING, by="bob", reason="opening day", now=NOON)
+
+        code, out, _ = run("status", "orders", "--json")
+
+        told = json.loads(out)
+        assert code == 0
+        assert (told["stream"], told["verdict"], told["all_right"]) == ("orders", "healthy", True)
+        assert told["deployment"]["number"] == told["epoch"]["number"] == 1
+        assert told["launch"]["pid"] == 4711
+        assert told["desired"]["by"] == "bob"
+        assert told["status"]["queries"][0]["progress"]["batch_id"] == make_progress().batch_id
+        assert (told["restarts"], told["next_attempt_at"], told["process"]) == (0, None, "running")
+
+    def test_json_of_a_stream_that_has_never_run(self, run: Run, stream: StreamHome) -> None:
+        code, out, _ = run("status", "orders", "--json")
+
+        assert code == 1
+        assert json.loads(out)["verdict"] is None
+
+    def test_a_malformed_record_is_named(self, run: Run, stream: StreamHome) -> None:
+        stream.create_epoch(make_epoch())
+        stream.store.create("orders/epochs/000001/launch.json", b"{}")
+
+        code, _, err = run("status", "orders")
+
+        assert code == 1
+        assert "orders/epochs/000001/launch.json cannot be read" in err
+
+    def test_looking_writes_nothing(self, run: Run, stream: StreamHome, tmp_path: Path) -> None:
+        begin(stream)
+        before = sorted(tmp_path.rglob("*"))
+
+        run("status", "orders")
+        run("list")
+
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+class TestASecondLook:
+    """A driver that seems silent is watched for a while before it is said to be."""
+
+    def silent(self, stream: StreamHome) -> None:
+        begin(stream, at=datetime.now(UTC) - timedelta(minutes=3))
+
+    def test_a_heartbeat_that_rises_is_a_sign_of_life(
+        self, stream: StreamHome, host: FakeHost, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.silent(stream)
+
+        def beat(_: float) -> None:
+            text = make_status(beat=8, at=datetime.now(UTC)).to_bytes()
+            stream.store.replace("orders/epochs/000001/status.json", text)
+
+        monkeypatch.setattr("airflow_streaming.cli.look.time.sleep", beat)
+
+        seen = look.observe(stream, host.probe, patience=60)
+
+        assert seen is not None
+        assert seen.silent_for == timedelta(0)
+        assert len(host.asked) == 2
+
+    def test_cpu_time_used_while_watching_makes_it_slow_not_hung(
+        self, stream: StreamHome, host: FakeHost, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.silent(stream)
+        clock = iter(range(0, 1000, 5))
+        monkeypatch.setattr("airflow_streaming.cli.look.time.monotonic", lambda: next(clock))
+
+        def work(_: float) -> None:
+            host.process = Process(state=ProcessState.RUNNING, detail="busy", cpu_seconds=12.0)
+
+        monkeypatch.setattr("airflow_streaming.cli.look.time.sleep", work)
+
+        seen = look.report(stream, host.probe, patience=10)
+
+        assert seen.verdict is not None
+        assert seen.verdict.state == "slow"
+
+    def test_a_driver_that_ends_meanwhile_is_seen_to_end(
+        self, stream: StreamHome, host: FakeHost, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.silent(stream)
+        monkeypatch.setattr(
+            "airflow_streaming.cli.look.time.sleep", lambda _: setattr(host, "process", GONE)
+        )
+
+        seen = look.report(stream, host.probe, patience=60)
+
+        assert seen.verdict is not None
+        assert seen.verdict.state == "dead"
+
+
+class TestList:
+    def test_every_stream_has_a_line(self, run: Run, home: Home, stream: StreamHome) -> None:
+        begin(stream)
+        home.stream("sales").create_deployment(make_deployment(stream="sales"), SCRIPT)
+
+        code, out, _ = run("list")
+
+        assert code == 0
+        assert [line.split()[:2] for line in out.splitlines()] == [
+            ["stream", "verdict"],
+            ["orders", "healthy"],
+            ["sales", "never"],
+        ]
+
+    def test_an_empty_home_says_so(self, run: Run, tmp_path: Path) -> None:
+        assert run("list")[:2] == (0, f"No stream has a deployment in {tmp_path}.\n")
+
+    def test_a_stream_that_cannot_be_read_does_not_hide_the_others(
+        self, run: Run, home: Home, stream: StreamHome
+    ) -> None:
+        home.stream("broken").store.create("broken/deployments/000001.json", b"{}")
+
+        code, out, _ = run("list")
+
+        assert code == 1
+        assert "broken cannot be shown: " in out
+        assert "orders  never run" in out

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_streaming.core.failure import (
+    MAX_TEXT,
+    conditions_in,
+    first_line,
+    mask_secrets,
+    presentable,
+    python_error_in,
+)
+
+FOREACH_BATCH = """\
+[STREAM_FAILED] Query [id = 4bf1, runId = 8e3f] terminated with exception: \
+[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function in foreach \
+batch sink. Reason: An exception was raised by the Python Proxy. Return Message: \
+Traceback (most recent call last):
+  File "utils.py", line 166, in call
+    raise e
+  File "orders.py", line 8, in write
+    rows[0]
+    ~~~~^^^
+pyspark.errors.exceptions.captured.SparkRuntimeException: \
+[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred. SQLSTATE: P0001
+ SQLSTATE: 39000 SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: q [id = 4bf1, runId = 8e3f]
+"""
+
+
+def test_the_innermost_condition_comes_last() -> None:
+    assert conditions_in(FOREACH_BATCH) == (
+        "STREAM_FAILED",
+        "FOREACH_BATCH_USER_FUNCTION_ERROR",
+        "CANNOT_LOAD_STATE_STORE.UNCATEGORIZED",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("[id = 1, runId = 2] [INFO] [42K09] [lower_case]", id="other brackets"),
+    ],
+)
+def test_brackets_that_are_no_conditions_are_left_alone(text: str) -> None:
+    assert conditions_in(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            FOREACH_BATCH,
+            (
+                "SparkRuntimeException",
+                "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred. SQLSTATE: P0001",
+            ),
+            id="inside Spark's message",
+        ),
+        pytest.param(
+            "Traceback (most recent call last):\n  File\nKeyError: 'a'\n\nDuring handling:\n"
+            "Traceback (most recent call last):\n  File\nValueError: b\n",
+            ("ValueError", "b"),
+            id="the last of a chain",
+        ),
+        pytest.param(
+            "Traceback (most recent call last):\n  File\nKeyboardInterrupt\n",
+            ("KeyboardInterrupt", ""),
+            id="without a message",
+        ),
+        pytest.param("java.lang.NullPointerException", None, id="no traceback"),
+        pytest.param("Traceback (most recent call last):\n  File", None, id="cut short"),
+        pytest.param("Traceback (most recent call last):\n???", None, id="garbled"),
+    ],
+)
+def test_the_python_error_is_found(text: str, expected: tuple[str, str] | None) -> None:
+    assert python_error_in(text) == expected
+
+
+def test_the_first_line_is_said_without_sparks_wrapper() -> None:
+    text = "[STREAM_FAILED] Query [id = 1] terminated with exception: \n\n  Job aborted.\nat X"
+    assert first_line(text) == "Job aborted."
+    assert first_line("  ") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("password=abc rest", "password=(redacted) rest", id="equals"),
+        pytest.param('{"fs.s3a.secret.key": "x"}', '{"fs.s3a.secret.key": (redacted)', id="json"),
+        pytest.param("ACCESS-KEY : AKIA", "ACCESS-KEY : (redacted)", id="upper case, spaces"),
+        pytest.param("apiToken:abc", "apiToken:(redacted)", id="inside a word"),
+        pytest.param("jdbc://me:pw@db/x", "jdbc://me:(redacted)@db/x", id="user info of a URL"),
+        pytest.param("no tokens here", "no tokens here", id="a word alone"),
+    ],
+)
+def test_what_follows_a_secret_looking_name_is_masked(text: str, expected: str) -> None:
+    assert mask_secrets(text) == expected
+
+
+def test_a_text_is_cut_and_masked_before_it_is_kept() -> None:
+    kept = presentable("token=canary " + "x" * 10 * MAX_TEXT)
+    assert len(kept) == MAX_TEXT
+    assert kept.startswith("token=(redacted) x")
+    assert kept.endswith("…")

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_streaming.core.status import CheckpointOrigin
+from airflow_streaming.driver.admission import Admission, Started, Wish
+from airflow_streaming.driver.checkpoint import Claims
+from airflow_streaming.driver.ending import Ending, Stop
+from airflow_streaming.driver.queries import Queries
+from airflow_streaming.exceptions import DriverRefusal, StopRequested
+from airflow_streaming.files.local import LocalStore
+from tests.unit.driver.fakes import LAYOUT, CheckpointFolder, FakeQuery
+
+
+class Script:
+    """A script that starts queries; Spark is played by the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ending, self.queries = Ending(), Queries()
+        self.claims = Claims(LocalStore(str(folder / "home")), LAYOUT, deployment=1, epoch=1)
+        self.folder = folder / "checkpoints"
+        self.admission = Admission(
+            str(self.folder), queries=self.queries, claims=self.claims, ending=self.ending
+        )
+        self.launched: list[tuple[str, str]] = []
+        self.fakes: list[FakeQuery] = []
+
+    def start(self, name: str | None = "q", location: str | None = None, **changes: Any) -> None:
+        self.admission.start(
+            Wish(name=name, location=location, gated=False),
+            open_checkpoint=lambda uri: CheckpointFolder(uri.rstrip("/")),
+            launch=self._launch,
+        )
+
+    def _launch(self, name: str, location: str) -> Started:
+        self.launched.append((name, location))
+        self.fakes.append(FakeQuery())
+        return Started(query=self.fakes[-1], id=f"id-{name}", run_id=f"run-{len(self.fakes)}")
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    return Script(tmp_path)
+
+
+def test_a_query_gets_a_folder_of_its_name_under_the_deployments_checkpoint(script: Script) -> None:
+    script.start("q")
+    assert script.launched == [("q", f"file://{script.folder}/q")]
+    tracked = script.queries.named("q")
+    assert tracked is not None
+    assert tracked.origin is CheckpointOrigin.DEPLOYMENT
+    assert (tracked.id, tracked.run_id) == ("id-q", "run-1")
+
+
+def test_a_location_that_the_script_chose_is_kept(script: Script) -> None:
+    script.start("q", "file:///own/place")
+    assert script.launched == [("q", "file:///own/place")]
+    tracked = script.queries.named("q")
+    assert tracked is not None
+    assert tracked.origin is CheckpointOrigin.SCRIPT
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        pytest.param(None, r'has no name.*Add \.queryName\("\.\.\."\)', id="none"),
+        pytest.param("", "has no name", id="empty"),
+        pytest.param("../up", "cannot be used as a folder name", id="a path"),
+        pytest.param("my query", "cannot be used as a folder name", id="a space"),
+    ],
+)
+def test_a_name_that_is_no_folder_is_refused_for_good(
+    script: Script, name: str | None, sentence: str
+) -> None:
+    with pytest.raises(DriverRefusal, match=sentence) as refusal:
+        script.start(name)
+    assert script.ending.refusal == str(refusal.value)
+    assert script.launched == []
+
+
+def test_two_active_queries_never_share_a_checkpoint(script: Script) -> None:
+    script.start("a")
+    with pytest.raises(DriverRefusal, match="which the active query 'a' uses already"):
+        script.start("b", f"file://{script.folder}/a/")
+    assert len(script.launched) == 1
+
+
+def test_a_query_may_be_started_again_once_it_has_ended(script: Script) -> None:
+    script.start("q")
+    script.fakes[0].commit(0, 1, 2)
+    script.fakes[0].active = False
+    script.start("q")
+    script.fakes[1].commit(3)
+    script.queries.poll()
+
+    tracked = script.queries.named("q")
+    assert tracked is not None
+    assert tracked.run_id == "run-2"
+    assert tracked.batches == 4
+
+
+def test_nothing_starts_once_the_end_has_begun(script: Script) -> None:
+    script.ending.ask_stop(Stop(by="ann", reason="Enough.", grace=60))
+    with pytest.raises(StopRequested, match="Query 'q' was not started"):
+        script.start("q")
+    assert script.ending.refusal is None
+
+
+def test_a_foreign_checkpoint_is_refused(script: Script) -> None:
+    script.claims.keep("q", "id-q", f"file:{script.folder}/q")
+    script.claims.write()
+    (script.folder / "q").mkdir(parents=True)
+    (script.folder / "q" / "metadata").write_text(json.dumps({"id": "other"}))
+    with pytest.raises(DriverRefusal, match="belongs to query id other"):
+        script.start("q")
+    assert script.launched == []

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_streaming.driver.ending import Ending, Stop
+from airflow_streaming.driver.gate import Gate
+from airflow_streaming.driver.queries import Queries
+from airflow_streaming.exceptions import StopRequested
+from tests.unit.driver.fakes import BAD_ROW, FakeQuery, make_tracked
+
+STOP = Stop(by="ann", reason="Enough.", grace=60)
+
+
+def test_batches_pass_until_the_end_has_begun_and_the_fence_is_asked_each_time() -> None:
+    asked: list[None] = []
+    seen: list[tuple[object, int]] = []
+    ending, queries = Ending(), Queries()
+    gate = Gate(lambda: asked.append(None), ending, queries)
+
+    def write(batch: object, number: int) -> None:
+        """Write a batch."""
+        seen.append((batch, number))
+
+    gated = gate.wrap(write, lambda: "q")
+    assert gated.__doc__ == "Write a batch."
+    gated("rows", 1)
+
+    ending.ask_stop(STOP)
+    with pytest.raises(StopRequested, match="Batch 2 of query 'q' was not begun"):
+        gated("rows", 2)
+    assert seen == [("rows", 1)]
+    assert len(asked) == 2
+
+
+def test_the_error_by_which_a_refused_query_ends_is_not_its_own() -> None:
+    ending, queries, fake = Ending(), Queries(), FakeQuery()
+    tracked = make_tracked(fake, gated=True)
+    queries.add(tracked)
+    gate = Gate(lambda: None, ending, queries)
+    ending.ask_stop(STOP)
+
+    with pytest.raises(StopRequested):
+        gate.enter("q", 5)
+    fake.fail(BAD_ROW)
+    queries.poll()
+
+    assert queries.first_failed is None
+    assert tracked.as_status().error is None
+    assert tracked.as_status().message == "Stopped at a batch boundary."
+
+
+def test_a_lost_fence_comes_before_everything() -> None:
+    class Fenced(BaseException):
+        pass
+
+    def check() -> None:
+        raise Fenced
+
+    with pytest.raises(Fenced):
+        Gate(check, Ending(), Queries()).enter("q", 1)

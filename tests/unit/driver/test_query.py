@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.driver.queries import Queries
+from airflow_streaming.driver.query import QueryError, has_run_a_batch
+from tests.unit.driver.fakes import BAD_ROW, FakeQuery, make_tracked, report
+
+
+def test_every_batch_is_told_once_and_counted_from_the_first_seen() -> None:
+    fake = FakeQuery()
+    tracked = make_tracked(fake)
+    assert tracked.poll() == []
+    assert tracked.as_status().batches == 0
+
+    fake.commit(17, 18)
+    assert [row.batch_id for row in tracked.poll()] == [17, 18]
+    assert tracked.poll() == []
+    fake.commit(19, 20, 21)
+    assert [row.batch_id for row in tracked.poll()] == [19, 20, 21]
+
+    status = tracked.as_status()
+    assert status.batches == 5
+    assert status.progress is not None
+    assert status.progress.batch_id == 21
+
+
+def test_reports_that_were_dropped_in_between_still_count() -> None:
+    fake = FakeQuery()
+    tracked = make_tracked(fake)
+    fake.commit(0)
+    tracked.poll()
+    fake.reports = [report(batch) for batch in range(500, 600)]
+    assert len(tracked.poll()) == 100
+    assert tracked.as_status().batches == 600
+
+
+def test_a_look_that_found_nothing_is_no_batch_and_hides_none() -> None:
+    fake = FakeQuery()
+    tracked = make_tracked(fake)
+    fake.commit(0)
+    fake.reports.append(report(1, rows=0, ran=False))
+    assert [row.batch_id for row in tracked.poll()] == [0]
+    fake.commit(1, rows=0)
+    assert [row.batch_id for row in tracked.poll()] == [1]
+    assert tracked.as_status().batches == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "ran", "expected"),
+    [
+        pytest.param(5, True, True, id="data"),
+        pytest.param(0, True, True, id="no data, but a watermark to move"),
+        pytest.param(0, False, False, id="only looked"),
+    ],
+)
+def test_a_batch_is_told_from_a_look(rows: int, ran: bool, expected: bool) -> None:
+    assert has_run_a_batch(report(1, rows=rows, ran=ran)) is expected
+
+
+def test_a_failed_query_names_the_batch_after_the_last_committed() -> None:
+    fake, queries = FakeQuery(), Queries()
+    tracked = make_tracked(fake)
+    queries.add(tracked)
+    fake.commit(3)
+    queries.poll()
+    fake.fail()
+    queries.poll()
+
+    assert queries.first_failed is tracked
+    assert not queries.any_active
+    assert tracked.error is not None
+    assert tracked.error.batch_id == 4
+    assert tracked.as_status().error == BAD_ROW.message
+
+
+def test_one_that_fails_before_its_first_commit_reads_the_batch_from_the_checkpoint(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "41").touch()
+    fake = FakeQuery()
+    tracked = make_tracked(fake, folder=tmp_path)
+    fake.fail()
+    tracked.poll()
+    assert tracked.error is not None
+    assert tracked.error.batch_id == 41
+
+
+def test_the_first_failure_stays_the_first() -> None:
+    queries, fakes = Queries(), [FakeQuery(), FakeQuery()]
+    for name, fake in zip("ab", fakes, strict=True):
+        queries.add(make_tracked(fake, name=name))
+    fakes[1].fail()
+    queries.poll()
+    fakes[0].fail()
+    queries.poll()
+    assert queries.first_failed is queries.named("b")
+
+
+def test_a_progress_that_cannot_be_read_does_not_hide_a_failure() -> None:
+    class Garbled(FakeQuery):
+        def last_batch(self) -> int | None:
+            raise ValueError("a progress of a later Spark")
+
+    fake, queries = Garbled(), Queries()
+    queries.add(make_tracked(fake))
+    fake.fail()
+    assert queries.poll() == []
+    assert queries.first_failed is not None
+
+
+def test_an_old_run_that_failed_is_remembered_when_the_script_starts_it_again() -> None:
+    queries, old, new = Queries(), FakeQuery(), FakeQuery()
+    queries.add(make_tracked(old))
+    old.commit(0, 1)
+    old.fail()
+    queries.add(make_tracked(new))
+    assert queries.first_failed is not None
+    assert [row.batch_id for row in queries.poll()] == [0, 1]
+
+
+def test_a_message_of_spark_is_cut_and_masked_in_a_status() -> None:
+    class Talkative(FakeQuery):
+        def status(self) -> dict[str, object]:
+            return {"message": "password=canary " + "x" * 5000}
+
+    tracked = make_tracked(Talkative())
+    tracked.poll()
+    message = tracked.as_status().message
+    assert message.startswith("password=(redacted) x")
+    assert len(message) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "exception_class"),
+    [
+        pytest.param(
+            "[STREAM_FAILED] Query [id = 1] terminated with exception: Traceback (most recent call "
+            "last):\n  File\nValueError: b\n",
+            "ValueError: b",
+            "ValueError",
+            id="a Python error",
+        ),
+        pytest.param(
+            "[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted.\n\tat X",
+            "Job aborted.",
+            "SparkException",
+            id="a Java error",
+        ),
+    ],
+)
+def test_an_error_is_told_by_its_innermost_cause(
+    text: str, message: str, exception_class: str
+) -> None:
+    error = QueryError.from_text(text, exception_class="SparkException", condition="STREAM_FAILED")
+    assert (error.message, error.exception_class) == (message, exception_class)
+    assert error.conditions == ("STREAM_FAILED",)
