@@ -156,10 +156,11 @@ class Airflow:
         """Let a dag run."""
         self.call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
-    def trigger(self, dag_id: str) -> str:
-        """Start a run of a dag and return its id."""
-        run = self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None})
-        return str(run["dag_run_id"])
+    def trigger(self, dag_id: str, **params: str) -> str:
+        """Unpause a dag, start a run of it, and return the run's id."""
+        self.unpause(dag_id)
+        body = {"logical_date": None, "conf": params}
+        return str(self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"])
 
     def run_state(self, dag_id: str, run_id: str) -> str:
         """Return the state of a dag run."""

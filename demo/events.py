@@ -15,6 +15,7 @@ import csv
 import io
 import random
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -105,6 +106,9 @@ def drop(folder: Path, name: str, content: str) -> None:
     unfinished = folder / f".{name}.part"
     unfinished.write_text(content, encoding="utf-8")
     unfinished.rename(folder / name)
+    # Spark takes files in the order of their times, to the millisecond, and equal ones in any order;
+    # a later day taken first would make the earlier one too late.
+    time.sleep(0.01)
 
 
 class Arrivals(threading.Thread):

@@ -17,8 +17,8 @@ from typing import Final
 
 from demo.events import Shop, synthetic_files
 from demo.stage import REPOSITORY, Stage
-from demo.story import START_SECONDS, show, tell_story
-from demo.waiting import Progress, Say, wait_for
+from demo.story import launch, show, tell_story
+from demo.waiting import Progress, Say
 
 REFRESH_SECONDS: Final = 10.0
 DAYS: Final = 3650
@@ -69,34 +69,19 @@ def _once(folder: Path, runtime: Path, say: Say) -> int:
 def _until_interrupted(folder: Path, runtime: Path, say: Say) -> None:
     stage = Stage(folder, runtime=runtime, files=synthetic_files(DAYS, Shop()), say=say)
     with stage:
-        stage.arrivals.start()
-        say(f"Synthetic order lines arrive in {stage.orders}")
-        wait_for(
-            lambda: stage.airflow.has_dag("retail_revenue"),
-            what="the dag processor to read the dags",
-            seconds=START_SECONDS,
-            say=say,
-        )
-        stage.airflow.unpause("retail_revenue")
-        wait_for(
-            stage.stream.is_well,
-            what="the stream to be launched and commit a batch",
-            seconds=START_SECONDS,
-            say=say,
-            failing=lambda: stage.airflow.ended_component() or stage.stream.failure(),
-        )
+        launch(stage, say)
         while True:
             _show(stage)
             time.sleep(REFRESH_SECONDS)
 
 
 def _show(stage: Stage) -> None:
-    launch = stage.stream.launch
+    driver = stage.stream.launch
     print(f"\nAirflow    {stage.airflow.url}   (no password; Ctrl-C ends everything)")
     print(stage.stream.table())
     print(f"files      {stage.arrivals.dropped} arrived")
-    if launch is not None:
-        print(f"Kill the driver and watch it come back:  kill -9 {launch.pid}", flush=True)
+    if driver is not None:
+        print(f"Kill the driver and watch it come back:  kill -9 {driver.pid}", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from demo.events import FIRST_DAY, Shop, synthetic_files
+from demo.events import COLUMNS, Shop, synthetic_files
 from demo.stage import Stage
 from demo.waiting import Say, wait_for
 
@@ -40,7 +40,12 @@ def tell_story(folder: Path, runtime: Path, say: Say) -> list[Check]:
     shop = Shop()
     stage = Stage(folder, runtime=runtime, files=synthetic_files(DAYS, shop), say=say)
     with stage:
-        checks = [*_launch(stage, say), *_kill_and_return(stage, say), *_finish(stage, shop, say)]
+        took = launch(stage, say)
+        checks = [
+            Check(what="launched from a dag and well", seen=f"after {took:.0f} s", holds=True),
+            _kill_and_return(stage, say),
+            *_finish(stage, shop, say),
+        ]
     left = [f"{process.pid} {process.name()}" for process in stage.leftovers()]
     return [
         *checks,
@@ -48,8 +53,14 @@ def tell_story(folder: Path, runtime: Path, say: Say) -> list[Check]:
     ]
 
 
-def _launch(stage: Stage, say: Say) -> list[Check]:
+def launch(stage: Stage, say: Say) -> float:
+    """
+    Let the files arrive and the stream begin; return the seconds until its first batch.
+
+    :raises RuntimeError: it did not come to that; says why.
+    """
     stage.arrivals.start()
+    say(f"Synthetic order lines arrive in {stage.orders}")
     wait_for(
         lambda: stage.airflow.has_dag("retail_revenue"),
         what="the dag processor to read the dags",
@@ -57,13 +68,10 @@ def _launch(stage: Stage, say: Say) -> list[Check]:
         say=say,
     )
     stage.airflow.unpause("retail_revenue")
-    took = _wait(stage, say, stage.stream.is_well, "the stream to be launched and commit a batch")
-    return [
-        Check(what="launched from a dag and well", seen=f"after {took:.0f} s", holds=True),
-    ]
+    return _wait(stage, say, stage.stream.is_well, "the stream to be launched and commit a batch")
 
 
-def _kill_and_return(stage: Stage, say: Say) -> list[Check]:
+def _kill_and_return(stage: Stage, say: Say) -> Check:
     stream = stage.stream
 
     def has_worked() -> bool:
@@ -84,65 +92,68 @@ def _kill_and_return(stage: Stage, say: Say) -> list[Check]:
     _wait(stage, say, has_returned, "the stream to come back and commit a batch")
     took, epoch = time.monotonic() - moment, stream.epoch
     cause = epoch.cause.value if epoch else "nobody"
-    return [
-        Check(
-            what="back after SIGKILL",
-            seen=f"epoch {killed.number} to {epoch.number if epoch else '?'} ({cause}), "
-            f"next batch after {took:.0f} s",
-            holds=cause == "restart",
-        )
-    ]
+    return Check(
+        what="back after SIGKILL",
+        seen=f"epoch {killed.number} to {epoch.number if epoch else '?'} ({cause}), "
+        f"next batch after {took:.0f} s",
+        holds=cause == "restart",
+    )
 
 
 def _finish(stage: Stage, shop: Shop, say: Say) -> list[Check]:
-    report = _start_report(stage)
-    last = FIRST_DAY + timedelta(days=DAYS - 1)
-    watermark = max(line[4] for line in shop.day(DAYS - 1))
-    final = last.fromisoformat(f"{watermark}+00:00") - LATENESS
+    report = stage.airflow.trigger("retail_report")
+    final = _newest_event(shop) - LATENESS
     _wait(stage, say, lambda: stage.stream.has_passed(final), "all files to be consumed")
-    checks = [
-        Check(
-            what="input consumed",
-            seen=f"{stage.arrivals.dropped} of {DAYS} files",
-            holds=stage.arrivals.dropped == DAYS,
-        ),
-        _finish_report(stage, report, say),
-    ]
-    stage.stream.stop(say)
-    say("Comparing the output with a batch run over the same files")
-    result = stage.compare()
-    equal = not (result["lost"] or result["doubled"] or result["wrong"]) and result["expected"] > 0
-    checks.append(
-        Check(
-            what="output equals a batch run",
-            seen="{found} rows of {expected}, {lost} lost, {doubled} doubled, {wrong} wrong".format(
-                **result
-            ),
-            holds=equal,
-        )
-    )
+    arrived, count = stage.arrivals.dropped, stage.drivers
+    gated = _outcome(stage, say, "retail_report", report)
     return [
-        *checks,
+        Check(what="input consumed", seen=f"{arrived} of {DAYS} files", holds=arrived == DAYS),
+        Check(what="report gated by the sensor", seen=gated, holds=gated == "success"),
+        _stop(stage, say),
+        _compare(stage, say),
         Check(
             what="drivers alive at once",
-            seen=f"at most {stage.drivers.most} in {stage.drivers.looks} looks",
-            holds=stage.drivers.most == 1,
+            seen=f"at most {count.most} in {count.looks} looks",
+            holds=count.most == 1,
         ),
     ]
 
 
-def _start_report(stage: Stage) -> str:
-    stage.airflow.unpause("retail_report")
-    return stage.airflow.trigger("retail_report")
+def _newest_event(shop: Shop) -> datetime:
+    column = COLUMNS.index("InvoiceDate")
+    newest = max(line[column] for line in shop.day(DAYS - 1))
+    return datetime.fromisoformat(f"{newest}+00:00")
 
 
-def _finish_report(stage: Stage, run: str, say: Say) -> Check:
+def _compare(stage: Stage, say: Say) -> Check:
+    say("Comparing the output with a batch run over the same files")
+    result = stage.compare()
+    differs = result["lost"] or result["doubled"] or result["wrong"]
+    return Check(
+        what="output equals a batch run",
+        seen="{found} rows of {expected}, {lost} lost, {doubled} doubled, {wrong} wrong".format(
+            **result
+        ),
+        holds=not differs and result["expected"] > 0,
+    )
+
+
+def _stop(stage: Stage, say: Say) -> Check:
+    run = stage.airflow.trigger("stream_switch", action="stop", reason="The story ends.")
+    state, gone = _outcome(stage, say, "stream_switch", run), stage.stream.is_gone()
+    return Check(
+        what="stopped from a dag",
+        seen=f"{state}, driver {'gone' if gone else 'still there'}",
+        holds=state == "success" and gone,
+    )
+
+
+def _outcome(stage: Stage, say: Say, dag_id: str, run: str) -> str:
     def is_over() -> bool:
-        return stage.airflow.run_state("retail_report", run) in ("success", "failed")
+        return stage.airflow.run_state(dag_id, run) in ("success", "failed")
 
-    _wait(stage, say, is_over, "the report that waits for a healthy stream")
-    state = stage.airflow.run_state("retail_report", run)
-    return Check(what="report gated by the sensor", seen=state, holds=state == "success")
+    _wait(stage, say, is_over, f"the run of {dag_id}")
+    return stage.airflow.run_state(dag_id, run)
 
 
 def _wait(stage: Stage, say: Say, condition: Callable[[], bool], what: str) -> float:

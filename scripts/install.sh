@@ -29,4 +29,5 @@ fi
 if [ -x "$uv" ] && "$uv" pip install --quiet --python "$venv/bin/python" "$@"; then
   exit 0
 fi
+[ ! -x "$uv" ] || echo "uv did not succeed; pip tries the same, which takes longer."
 exec "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"

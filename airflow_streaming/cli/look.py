@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow_streaming.core.control import Circuit, CircuitState, Desired, DesiredState, Event
+from airflow_streaming.core.control import Circuit, Desired, DesiredState, Event
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Launch
 from airflow_streaming.core.health import HealthRules, Observation, Process, Verdict, judge
@@ -56,7 +56,9 @@ class Report:
     @property
     def circuit_is_open(self) -> bool:
         """Tell whether the circuit keeps the stream down."""
-        return self.circuit is not None and self.circuit.state is CircuitState.OPEN
+        return self.circuit is not None and self.circuit.holds(
+            self.seen.epoch.number if self.seen else None
+        )
 
     @property
     def is_all_right(self) -> bool:

@@ -39,7 +39,7 @@ values as well, for options such as ``-Dtrust.password=...``.
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]*):[^@\s]*@")
 _OURS: Final = frozenset({"spark.app.name", "spark.submit.deployMode"})
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NOT_COMPARED: Final = frozenset({"number", "created_at", "created_by", "checkpoint", "output"})
+_NOT_COMPARED: Final = frozenset({"number", "created_at", "created_by"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -43,6 +43,10 @@ SPAWN_GRACE: Final = timedelta(seconds=30)
 """Between creating an epoch and recording its driver a launcher needs milliseconds; this is how
 long another task takes it for still at work."""
 
+LAST_WORD_GRACE: Final = timedelta(seconds=60)
+"""From its exit record to the end of its process a driver was measured to need 0.5 to 3 s; where
+the process cannot be seen, it is given this long."""
+
 BUSY_SHARE: Final = 0.005
 """A frozen JVM uses no CPU at all, an idle one 1 to 5 % of a core (measured on Spark 4.3)."""
 
@@ -109,6 +113,9 @@ class Observation:
     @property
     def is_dead(self) -> bool:
         """Tell whether the driver is proved gone, or declared so by a person."""
+        if self.process.state is ProcessState.UNSEEN and self.exit is not None:
+            # It says itself that its queries have ended, and it has fallen silent.
+            return self.death is not None or self.silent_for >= LAST_WORD_GRACE
         return self.death is not None or self.process.state is ProcessState.GONE
 
 
@@ -255,7 +262,7 @@ def _judge_alive(seen: Observation) -> Verdict:
         return Verdict(
             state=VerdictState.STOPPING, reason=f"Driver of epoch {number} is stopping its queries."
         )
-    if status.first_progress_at is None:
+    if status.first_progress_at is None and not _waits_for_data(status):
         return Verdict(
             state=VerdictState.STARTING,
             reason=f"Driver of epoch {number} has not committed a batch yet.",
@@ -266,11 +273,22 @@ def _judge_alive(seen: Observation) -> Verdict:
 def _judge_queries(status: Status) -> Verdict:
     active = [query for query in status.queries if query.active]
     waiting = all(not q.processing and not q.data_available for q in active)
+    # A query that waits since its start has shown as much as it can.
+    progressed_for = status.progressed_for or status.at - status.started_at
     return Verdict(
         state=VerdictState.IDLE if waiting else VerdictState.HEALTHY,
         reason=f"{len(active)} of {len(status.queries)} queries active, {status.batches} batches "
         f"committed in epoch {status.epoch}" + (", waiting for data." if waiting else "."),
-        healthy_for=status.progressed_for,
+        healthy_for=progressed_for,
+    )
+
+
+def _waits_for_data(status: Status) -> bool:
+    # Spark's word for a query past its initialisation: "Waiting for data to arrive" or "Waiting
+    # for next trigger" (MicroBatchExecution).
+    return bool(status.queries) and all(
+        query.active and query.message.startswith("Waiting") and not query.data_available
+        for query in status.queries
     )
 
 

@@ -38,7 +38,7 @@ from airflow_streaming.driver.outcome import (
 )
 from airflow_streaming.driver.queries import Queries
 from airflow_streaming.driver.report import Report
-from airflow_streaming.driver.script import run_script
+from airflow_streaming.driver.script import has_script_threads, run_script
 from airflow_streaming.driver.stopping import stop_queries
 from airflow_streaming.driver.watch import Watch, signal_grace
 from airflow_streaming.exceptions import DriverRefusal
@@ -48,6 +48,7 @@ from airflow_streaming.files.store import Store
 SCRIPT_GRACE: Final = 10.0
 """Seconds the script has to come to its end once its queries have ended."""
 
+_LOOK_SECONDS: Final = 0.2
 _MARGIN: Final = 2.0
 _LAST_BEAT: Final = 5.0
 _SPARK_STOP: Final = 10.0
@@ -128,8 +129,10 @@ class Driver:
             self._ending.fail()
             return
         self._report.beat()
-        while self._queries.any_active and not self._ending.begun.wait(0.2):
-            pass
+        # Threads of the script may still start queries, as they may when Python runs it alone.
+        while self._queries.any_active or has_script_threads():
+            if self._ending.begun.wait(_LOOK_SECONDS):
+                return
 
     def _bring_down(self) -> None:
         self._ending.begun.wait()

@@ -42,6 +42,8 @@ class Gate:
         def gated(batch: Any, batch_id: int) -> None:
             self.enter(name(), batch_id)
             function(batch, batch_id)
+            # A driver that was suspended in the function must not commit the batch when it wakes.
+            self._check_fence()
 
         return gated
 

@@ -99,7 +99,8 @@ class Interception:
 
     def patch(self, builder: type, writer: type) -> None:
         """Patch the classes that build sessions and that start queries."""
-        for name in ("getOrCreate", "create"):
+        # Under spark-submit pyspark refuses remote() itself, but not with a word on what to do.
+        for name in ("remote", "getOrCreate", "create"):
             self._patch_builder(builder, name)
         _patch(writer, "queryName", _note_name)
         _patch(writer, "option", _note_option)
@@ -115,7 +116,8 @@ class Interception:
 
         @functools.wraps(original)
         def create(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            self._check_classic(is_connect(os.environ, getattr(self_, "_options", {})))
+            options = getattr(self_, "_options", {})
+            self._check_classic(name == "remote" or is_connect(os.environ, options))
             session = original(self_, *args, **kwargs)
             self._check_classic(type(session).__module__.startswith("pyspark.sql.connect"))
             return session

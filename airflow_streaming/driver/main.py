@@ -22,8 +22,11 @@ from pathlib import Path
 
 def _make_importable() -> None:
     here = Path(__file__).resolve().parent
-    # Python put this file's folder first: modules in it would shadow the user's of the same name.
-    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
+    # Python put this file's folder first, where its modules would shadow the user's of the same
+    # name. On a cluster it is the working folder with the user's files, which keeps the last place.
+    first = sys.path.pop(0)
+    if not (here / "intercept.py").exists():
+        sys.path.append(first)
     if importlib.util.find_spec("airflow_streaming") is None:
         sys.path.append(str(here.parent.parent))
 

@@ -9,9 +9,11 @@ tracebacks show its lines.
 from __future__ import annotations
 
 import builtins
+import concurrent.futures.thread
 import importlib.util
 import linecache
 import sys
+import threading
 import types
 from pathlib import Path
 
@@ -40,6 +42,16 @@ def run_script(assignment: Assignment) -> ScriptEnd:
         logger.exception("The script raised an exception.")
         return ScriptEnd(state=ScriptState.FAILED, error=error_of(err))
     return ScriptEnd(state=ScriptState.RETURNED)
+
+
+def has_script_threads() -> bool:
+    """Tell whether a thread of the script works on; idle workers of thread pools do not count."""
+    pooled = getattr(concurrent.futures.thread, "_threads_queues", {})
+    main = threading.main_thread()
+    return any(
+        not thread.daemon and thread is not main and thread not in pooled
+        for thread in threading.enumerate()
+    )
 
 
 def error_of(err: BaseException) -> QueryError:

@@ -102,7 +102,10 @@ class StreamActs:
             decision = self._home.record_restart_decision(
                 decide_restart(
                     failure_of(seen, judge(seen, situation.rules)),
-                    earlier=self._home.earlier_decisions(seen.epoch.number),
+                    earlier=self._home.earlier_decisions(
+                        seen.epoch.number,
+                        limit=1 + max((b.restarts for b in situation.policy.budgets), default=0),
+                    ),
                     policy=situation.policy,
                     now=self._now(),
                     chance=self._chance(),
@@ -115,6 +118,14 @@ class StreamActs:
             )
             self.tell(EventKind.CIRCUIT_OPENED, decision.reason, epoch=decision.epoch)
         return decision
+
+    def forgive(self, reason: str) -> None:
+        """Close the circuit if it is open."""
+        epoch = self._home.newest_epoch()
+        if epoch is not None:
+            self._home.close_circuit(
+                epoch=epoch.number, by=self._by, reason=reason, now=self._now()
+            )
 
     def tell(
         self, kind: EventKind, message: str, *, epoch: int | None = None, **facts: str

@@ -18,8 +18,8 @@ from typing import Final
 
 from airflow_streaming.core.control import EventKind
 from airflow_streaming.core.deployment import REDACTED, Deployment, StreamSpec, conf_text, redact
-from airflow_streaming.core.epoch import Epoch
-from airflow_streaming.core.health import Observation, ProcessState
+from airflow_streaming.core.epoch import Epoch, Launch
+from airflow_streaming.core.health import ProcessState
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.steering import Situation, Step
 from airflow_streaming.core.uris import join
@@ -152,15 +152,18 @@ class Keeper(StreamActs):
             request.discard()
             log.info("Another task began epoch %d first.", epoch.number)
             return None
-        self._make_sure_of_death(previous)
-        self._start(epoch, request)
+        try:
+            self._make_sure_of_death(before=epoch)
+            self._start(epoch, request)
+        except Exception:
+            request.discard()
+            raise
         return epoch
 
     def _start(self, epoch: Epoch, request: LaunchRequest) -> None:
         try:
             launch = self._launcher.launch(request)
         except LaunchError as err:
-            request.discard()
             self.declare_dead(epoch, f"it could not be started: {err}")
             raise
         self._home.record_launch(launch)
@@ -173,19 +176,30 @@ class Keeper(StreamActs):
             log=launch.log,
         )
 
-    def _make_sure_of_death(self, previous: Observation | None) -> None:
-        # The new epoch is the fence: the old driver, should a late launcher have started it after
-        # we looked, ends itself when it sees the fence. It must be gone before ours starts.
-        if previous is None or previous.death is not None:
+    def _make_sure_of_death(self, before: Epoch) -> None:
+        # The new epoch is the fence: an older driver, should a late launcher have started it after
+        # we looked, ends itself when it sees the fence. It must be gone before ours starts. An
+        # epoch that got as far as a driver had made sure of the ones before it.
+        for number in range(before.number - 1, 0, -1):
+            launch = self._home.launch(number)
+            self._prove_dead(self._home.epoch(number), launch, before)
+            if launch is not None or self._home.status(number) is not None:
+                return
+
+    def _prove_dead(self, old: Epoch, launch: Launch | None, before: Epoch) -> None:
+        if self._home.death(old.number) is not None:
             return
-        process = self._launcher.probe(previous.epoch, previous.launch)
+        process = self._launcher.probe(old, launch)
+        if process.state is ProcessState.UNSEEN and self._home.exit(old.number) is not None:
+            return
         if process.state is not ProcessState.GONE:
-            log.warning("A driver of epoch %d appeared late; killing it.", previous.epoch.number)
-            process = self._launcher.kill(previous.epoch, previous.launch)
+            log.warning("A driver of epoch %d appeared late; killing it.", old.number)
+            process = self._launcher.kill(old, launch)
         if process.state is not ProcessState.GONE:
+            self.declare_dead(before, f"never started: epoch {old.number} is alive")
             raise StreamingError(
-                f"Driver of epoch {previous.epoch.number} of stream {self._spec.name!r} is still "
-                f"there ({process.detail}). Nothing was started; the next look tries again."
+                f"Driver of epoch {old.number} of stream {self._spec.name!r} is still there "
+                f"({process.detail}). Nothing was started; the next look tries again."
             )
 
     def _whole_conf(self, deployment: Deployment) -> dict[str, str]:

@@ -141,6 +141,7 @@ class SparkStreamOperator(BaseOperator):
             proposed, source = hook.proposal()
         if current is None or (_restart_is_asked(context) and _differs(proposed, current)):
             hook.keeper.deploy(proposed, source)
+            hook.keeper.forgive("A new deployment was applied.")
         elif _differs(proposed, current):
             hook.keeper.tell(EventKind.PROPOSED, _proposal_message(proposed, current))
 

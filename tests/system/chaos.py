@@ -189,6 +189,7 @@ def show(result: dict[str, Any]) -> str:
         "rows lost": result["lost"],
         "rows doubled": result["doubled"],
         "rows wrong": result["wrong"],
+        "for example": "; ".join(result["examples"]) or "-",
     }
     return "\n".join([*lines, "", *(f"{name:<17}{value}" for name, value in facts.items())])
 

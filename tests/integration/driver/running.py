@@ -30,7 +30,7 @@ LAYOUT = Layout(STREAM)
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 HEADER = """
-import sys, time
+import sys, threading, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()

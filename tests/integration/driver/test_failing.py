@@ -115,8 +115,17 @@ def test_a_script_that_cannot_be_run_is_refused_with_a_sentence(
     assert (ended.outcome, ended.retryable) == (Outcome.FAILED, retryable)
 
 
-def test_spark_connect_is_refused_before_a_session_exists(world: World) -> None:
-    driver = world.run("pass", env={"SPARK_REMOTE": "sc://nowhere"})
+def test_spark_connect_is_refused_even_if_the_script_carries_on(world: World) -> None:
+    driver = world.run(
+        """
+        query = source().writeStream.format("noop").queryName("q").start()
+        try:
+            SparkSession.builder.remote("sc://nowhere").getOrCreate()
+        except Exception as error:
+            print("SWALLOWED", error)
+        query.awaitTermination()
+        """
+    )
 
     assert driver.ended() == 2, driver.log
     ended = driver.exit()

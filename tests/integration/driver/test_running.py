@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 
 import pytest
 
 from airflow_streaming.core.epoch import Outcome
 from airflow_streaming.core.status import CheckpointOrigin, DriverState
+from airflow_streaming.driver.report import BEAT_SECONDS
 from tests.integration.driver.running import LAYOUT, World, lines, until
 
 FILES_TO_PARQUET = """
@@ -82,10 +84,13 @@ def test_a_finite_stream_completes_with_a_function_of_the_script_in_a_worker(wor
         query = (given.writeStream.queryName("q").foreachBatch(write)
                  .trigger(availableNow=True).start())
         query.awaitTermination()
+        for sink in ("memory", "console"):
+            given.writeStream.trigger(availableNow=True).format(sink).start(queryName=sink)
+        once = given.writeStream.trigger(availableNow=True)
+        threading.Thread(target=lambda: once.queryName("table").toTable("kept")).start()
         query = (given.writeStream.queryName("q").foreachBatch(write)
                  .trigger(availableNow=True).start())
         query.awaitTermination()
-        spark.stop()
         """
     )
 
@@ -96,6 +101,12 @@ def test_a_finite_stream_completes_with_a_function_of_the_script_in_a_worker(wor
     assert ended.outcome is Outcome.COMPLETED
     assert query.batches == 1
     assert not query.active
+    status = driver.status()
+    assert status is not None
+    told = {query.name: query.batches for query in status.queries}
+    assert told == {"q": 1, "memory": 1, "console": 1, "table": 1}
+    assert {query.checkpoint_origin for query in status.queries} == {CheckpointOrigin.DEPLOYMENT}
+    assert list((world.folder / "warehouse" / "kept").glob("*.parquet"))
 
 
 SLOW_BATCHES = """
@@ -184,6 +195,31 @@ def test_a_home_that_goes_away_does_not_disturb_the_query(world: World) -> None:
     driver.request_stop()
     assert driver.ended() == 0
     assert driver.log.count("Writing the status fails") == 1
+
+
+def test_a_frozen_jvm_stops_the_heartbeat_but_cannot_hold_up_a_stop(world: World) -> None:
+    driver = world.run(
+        """
+        query = source().writeStream.format("noop").queryName("q").start()
+        query.awaitTermination()
+        """
+    ).has_committed(1)
+    os.kill(driver.process.pid, signal.SIGSTOP)
+    path = world.home / LAYOUT.epoch(1, "status.json")
+    still_for = 3 * BEAT_SECONDS
+    until(
+        lambda: time.time() - path.stat().st_mtime > still_for,
+        seconds=20,
+        what="a silent heartbeat",
+    )
+
+    driver.request_stop(grace=1)
+
+    assert driver.ended(seconds=10) != 0
+    ended = driver.exit()
+    assert ended is not None
+    assert ended.outcome is Outcome.STOPPED
+    assert "Cut off" in ended.reason
 
 
 @pytest.mark.parametrize("frozen", [False, True], ids=["running", "suspended"])

@@ -89,7 +89,9 @@ class RealStream(World):
     def numbers(self) -> list[int]:
         """Return the rows that the sink's log vouches for, sorted."""
         log, found = self.output / "_spark_metadata", list[int]()
-        for batch in log.glob("[0-9]*"):
+        compacted = max((int(file.stem) for file in log.glob("[0-9]*.compact")), default=-1)
+        batches = [f for f in log.glob("[0-9]*") if f.name.isdigit() and int(f.name) > compacted]
+        for batch in [*log.glob(f"{compacted}.compact"), *batches]:
             for line in batch.read_text().splitlines()[1:]:
                 file = json.loads(line)["path"].removeprefix("file://")
                 found += pyarrow.parquet.read_table(file, columns=["value"])["value"].to_pylist()
@@ -98,8 +100,8 @@ class RealStream(World):
     def end(self) -> None:
         """Leave no process behind."""
         for number in range(1, self.epochs() + 1):
-            with contextlib.suppress(Exception):
-                LocalLauncher().kill(self.home.epoch(number), self.home.launch(number))
+            with contextlib.suppress(ProcessLookupError):
+                self.signal(number, signal.SIGKILL)
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 120.0) -> None:

@@ -248,13 +248,14 @@ MEANINGFUL: dict[str, Any] = {
     "spark_version": "3.5.9",
     "fair_pools": True,
     "colour": "green",
+    # A proposal carries on the current ones unless the dag names others.
+    "checkpoint": "/data/streams/orders/checkpoints/000004",
+    "output": "/data/streams/orders/output/000004",
 }
 INCIDENTAL: dict[str, Any] = {
     "number": 4,
     "created_at": NOW,
     "created_by": "kim",
-    "checkpoint": "/data/streams/orders/checkpoints/000004",
-    "output": "/data/streams/orders/output/000004",
 }
 
 

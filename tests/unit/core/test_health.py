@@ -14,6 +14,7 @@ from airflow_streaming.core.epoch import Outcome
 from airflow_streaming.core.health import (
     BUSY_SHARE,
     ENDED,
+    LAST_WORD_GRACE,
     SPAWN_GRACE,
     WELL,
     HealthRules,
@@ -163,9 +164,30 @@ CASES: Final = {
     ),
     "a driver that has said its last word is stopping": (observed(exit=an_exit()), "stopping"),
     "also before its first heartbeat": (observed(**UNHEARD, exit=an_exit()), "stopping"),
-    "a last word on an unseen host proves nothing": (
-        observed(UNSEEN, exit=an_exit(), **HANGING),
-        "unreachable",
+    "a last word on an unseen host is no proof while its process may live": (
+        observed(UNSEEN, exit=an_exit(Outcome.FAILED), silent_for=seconds(10)),
+        "stopping",
+    ),
+    "a last word on an unseen host, and silence after it, is proof": (
+        observed(UNSEEN, exit=an_exit(Outcome.FAILED), silent_for=LAST_WORD_GRACE),
+        "failed",
+    ),
+    "a restarted driver whose queries wait for data is idle": (
+        observed(
+            status=a_status(
+                first_progress_at=None,
+                queries=(replace(WAITING, message="Waiting for data to arrive"),),
+            )
+        ),
+        "idle",
+    ),
+    "a restarted driver whose queries initialise is starting": (
+        observed(
+            status=a_status(
+                first_progress_at=None, queries=(replace(WAITING, message="Initializing sources"),)
+            )
+        ),
+        "starting",
     ),
     "after the last word nothing is worth waiting for": (
         observed(exit=an_exit(), **busy(RULES.hang_after)),
@@ -320,7 +342,8 @@ def test_nobody_is_dead_or_hung_who_cannot_be_seen(seen: Observation) -> None:
 
     assert verdict.reason
     if verdict.has_ended:
-        assert seen.death is not None or seen.process.state is GONE
+        heard_the_last = seen.exit is not None and seen.silent_for >= LAST_WORD_GRACE
+        assert seen.death is not None or seen.process.state is GONE or heard_the_last
     if verdict.state is VerdictState.HUNG:
         assert seen.process.state in (RUNNING, SUSPENDED)
     if seen.death is not None:

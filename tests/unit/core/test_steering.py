@@ -84,7 +84,7 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "a silent driver on an unseen host blocks": ({"seen": LOST}, "blocked"),
     "it blocks when it is wanted stopped": ({"seen": LOST, "desired": STOPPED}, "blocked"),
     "it blocks when it was asked to stop": ({"seen": LOST, "stop": a_stop()}, "blocked"),
-    "it blocks with a last word": ({"seen": replace(LOST, exit=an_exit())}, "blocked"),
+    "not so after its last word": ({"seen": replace(LOST, exit=an_exit())}, "settle"),
     # Stopping.
     "a driver that is wanted stopped is asked to": ({"desired": STOPPED}, "stop"),
     "also before its first heartbeat": ({"desired": STOPPED, "seen": STARTING}, "stop"),

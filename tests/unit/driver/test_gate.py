@@ -29,7 +29,7 @@ def test_batches_pass_until_the_end_has_begun_and_the_fence_is_asked_each_time()
     with pytest.raises(StopRequested, match="Batch 2 of query 'q' was not begun"):
         gated("rows", 2)
     assert seen == [("rows", 1)]
-    assert len(asked) == 2
+    assert len(asked) == 3, "before and after the batch that ran, before the one that did not"
 
 
 def test_the_error_by_which_a_refused_query_ends_is_not_its_own() -> None:

@@ -149,6 +149,16 @@ class Builder:
     def getOrCreate(self) -> str:
         return "a session"
 
+    def remote(self, url: str) -> Any:
+        return self
+
+
+def fresh(owner: type) -> dict[str, Any]:
+    """Return what a class is made of, for another of the same kind."""
+    return {
+        name: item for name, item in vars(owner).items() if name not in {"__dict__", "__weakref__"}
+    }
+
 
 class Script:
     """A script before patched classes."""
@@ -163,9 +173,8 @@ class Script:
             refuse=self.ending.refuse,
         )
         # New classes for every test, because they get patched.
-        own = {name: item for name, item in vars(Writer).items() if not name.startswith("__dict")}
-        self.writer_class = type("Writer", (), own)
-        self.builder_class = type("Builder", (Builder,), {"getOrCreate": Builder.getOrCreate})
+        self.writer_class = type("Writer", (), fresh(Writer))
+        self.builder_class = type("Builder", (), fresh(Builder))
         interception.patch(self.builder_class, self.writer_class)
         self.session = Session()
         monkeypatch.setattr(intercept, "HadoopStore", lambda uri, *_: CheckpointFolder(uri))
@@ -277,9 +286,19 @@ def test_a_query_is_started_in_its_own_pool_when_asked(
     assert script.session.sparkContext.pool == "mine"
 
 
-def test_a_connect_session_is_refused_for_good(script: Script) -> None:
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(lambda builder: builder().remote("sc://x"), id="remote"),
+        pytest.param(
+            lambda builder: builder(**{"spark.remote": "sc://x"}).getOrCreate(), id="configuration"
+        ),
+    ],
+)
+def test_a_connect_session_is_refused_for_good(
+    script: Script, build: Callable[[Any], object]
+) -> None:
     assert script.builder_class().getOrCreate() == "a session"
-    remote = {"spark.remote": "sc://x"}
     with pytest.raises(DriverRefusal, match="Use a classic session"):
-        script.builder_class(**remote).getOrCreate()
+        build(script.builder_class)
     assert script.ending.refusal is not None

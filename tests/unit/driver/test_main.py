@@ -21,7 +21,17 @@ def test_an_old_python_gets_one_sentence(
 
 
 def test_the_drivers_own_modules_do_not_shadow_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = str(Path(main.__file__).parent)
-    monkeypatch.setattr(sys, "path", [here, *sys.path])
+    here, before = str(Path(main.__file__).parent), sys.path[:]
+    monkeypatch.setattr(sys, "path", [here, *before])
     main._make_importable()
-    assert here not in sys.path
+    assert sys.path == before
+
+
+def test_a_working_folder_of_a_cluster_stays_importable_last(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = sys.path[:]
+    monkeypatch.setattr(main, "__file__", str(tmp_path / "main.py"))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *before])
+    main._make_importable()
+    assert sys.path == [*before, str(tmp_path)]

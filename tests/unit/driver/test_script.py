@@ -3,14 +3,16 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from airflow_streaming.driver.order import Assignment
 from airflow_streaming.driver.outcome import ScriptEnd, ScriptState
-from airflow_streaming.driver.script import error_of, run_script
+from airflow_streaming.driver.script import error_of, has_script_threads, run_script
 from tests.unit.driver.fakes import make_deployment, make_epoch
 
 
@@ -105,3 +107,18 @@ def test_the_condition_of_a_spark_exception_is_kept() -> None:
     assert error.message == "AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] The table t"
     assert error.condition == "TABLE_OR_VIEW_NOT_FOUND"
     assert error.conditions == ("TABLE_OR_VIEW_NOT_FOUND",)
+
+
+def test_a_thread_of_the_script_counts_but_an_idle_pool_does_not() -> None:
+    release = threading.Event()
+    daemon = threading.Thread(target=release.wait, daemon=True)
+    daemon.start()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+        assert not has_script_threads()
+        worker = threading.Thread(target=release.wait)
+        worker.start()
+        assert has_script_threads()
+        release.set()
+        worker.join()
+        daemon.join()

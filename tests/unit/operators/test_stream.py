@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.core.control import CircuitState, DesiredState, EventKind
 from airflow_streaming.core.epoch import Death, Host, LaunchCause, Outcome
 from airflow_streaming.core.steering import Action, Step
+from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.spec import Budget, RestartPolicy
 from tests.unit.world import World
@@ -159,6 +160,49 @@ def test_a_driver_that_appears_late_is_killed_before_the_next_one_starts(world: 
 
     assert world.launcher.killed == [1]
     assert world.launcher.living() == [2]
+
+
+def test_an_epoch_that_got_no_driver_does_not_hide_the_one_before_it(world: World) -> None:
+    world.run()
+    token = world.epoch().token
+    world.crash()
+    hook = world.operator()._hook(world.context())
+    situation = hook.observer().situation()
+    driver = world.launcher.drivers[token]
+    driver.has_leader, world.launcher.is_unkillable = True, True
+    step = Step(action=Action.LAUNCH, reason="restart")
+    for _ in range(2):
+        with pytest.raises(StreamingError, match=r"Driver of epoch 1 .* is still there"):
+            hook.keeper.begin(hook.observer().situation(), step)
+
+    assert world.launcher.living() == [1]
+    assert situation.seen is not None
+    assert not [p for p in (world.folder / "drivers").rglob("*.conf") if "000001" not in p.name]
+    world.launcher.is_unkillable = False
+    hook.keeper.begin(hook.observer().situation(), step)
+    assert world.launcher.living() == [world.epochs()]
+
+
+def test_applying_a_new_deployment_closes_the_circuit(world: World) -> None:
+    operator = world.operator(restart=NO_BUDGET)
+    trigger = world.run(operator)
+    world.crash()
+    with pytest.raises(AirflowFailException):
+        operator.on_event(world.context(), {"watched": trigger.watched})
+
+    world.run(world.operator(conf={"spark.executor.memory": "2g"}), restart=True)
+
+    assert world.epoch().deployment == 2
+    assert world.launcher.living() == [2]
+
+
+def test_another_output_is_another_deployment(world: World) -> None:
+    world.run()
+
+    world.run(world.operator(output="/elsewhere"))
+
+    proposed = [e for e in world.home.events() if e.event is EventKind.PROPOSED]
+    assert "output differ" in proposed[-1].message
 
 
 def test_a_spent_budget_fails_the_task_and_opens_the_circuit(world: World) -> None:
