@@ -1,0 +1,81 @@
+"""What Airflow is told about this provider is true."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from importlib.metadata import distribution, entry_points
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import pytest
+
+import airflow_streaming
+from airflow_streaming.get_provider_info import get_provider_info
+from airflow_streaming.version_compat import airflow_version, check_airflow
+
+INFO = get_provider_info()
+
+
+def test_it_fits_airflows_schema() -> None:
+    schema = json.loads((files("airflow") / "provider_info.schema.json").read_text())
+
+    jsonschema.validate(INFO, schema)
+
+
+def test_its_package_name_is_the_name_of_the_distribution() -> None:
+    # Anything else breaks the discovery of every provider, not only of this one.
+    assert INFO["package-name"] == distribution("airflow-streaming").metadata["Name"]
+
+
+def test_its_version_is_the_version_of_the_distribution() -> None:
+    assert airflow_streaming.__version__ == distribution("airflow-streaming").version
+
+
+@pytest.mark.parametrize("room", ["operators", "sensors", "hooks", "triggers"])
+def test_it_lists_every_module_that_exists(room: str) -> None:
+    package = importlib.import_module(f"airflow_streaming.{room}")
+    found = {
+        f"{package.__name__}.{module.name}" for module in pkgutil.iter_modules(package.__path__)
+    }
+
+    assert {name for entry in INFO[room] for name in entry["python-modules"]} == found
+
+
+def classes() -> list[str]:
+    told: list[Any] = [entry["hook-class-name"] for entry in INFO["connection-types"]]
+    return [*told, *INFO["extra-links"]]
+
+
+@pytest.mark.parametrize("path", classes())
+def test_every_class_it_names_exists(path: str) -> None:
+    module, name = path.rsplit(".", 1)
+
+    assert isinstance(getattr(importlib.import_module(module), name), type)
+
+
+def test_its_connection_type_is_the_one_its_hook_knows() -> None:
+    (told,) = INFO["connection-types"]
+    module, name = told["hook-class-name"].rsplit(".", 1)
+    hook = getattr(importlib.import_module(module), name)
+
+    assert (hook.conn_type, hook.hook_name) == (told["connection-type"], told["hook-name"])
+
+
+@pytest.mark.parametrize("group", ["apache_airflow_provider", "airflow.plugins"])
+def test_airflow_finds_it(group: str) -> None:
+    found = [e for e in entry_points(group=group) if e.value.startswith("airflow_streaming.")]
+
+    assert len(found) == 1
+    assert callable(found[0].load())
+
+
+def test_it_accepts_this_airflow_and_refuses_an_older_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_airflow()
+    assert airflow_version() >= (3, 3, 0)
+    monkeypatch.setattr("airflow_streaming.version_compat.airflow_version", lambda: (3, 2, 9))
+
+    with pytest.raises(RuntimeError, match=r"needs Airflow 3.3 or later, found 3.2.9"):
+        check_airflow()
