@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from airflow_streaming.launch.observer import Observer
 
-LISTEN: Final = timedelta(seconds=10)
-"""How long a poke listens for a heartbeat: five times the driver's interval of 2 s."""
+LISTEN: Final = timedelta(seconds=15)
+"""How long a poke listens for a heartbeat: drivers beat every 2 s, and every 10 s under load."""
 
 
 class StreamHealthSensor(BaseSensorOperator):

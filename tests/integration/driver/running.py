@@ -215,6 +215,8 @@ class World:
         conf = {
             "spark.master": "local[2]",
             "spark.ui.enabled": "false",
+            # Half the start-up time of a short-lived JVM is spent on optimising it.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
         }

@@ -9,7 +9,8 @@ from airflow_streaming.core.epoch import Outcome
 from tests.integration.driver.running import Driver, World
 
 FOREVER = """
-query = source().writeStream.format("noop").queryName("q").start()
+query = (source().writeStream.format("noop").queryName("q")
+         .trigger(processingTime="500 milliseconds").start())
 query.awaitTermination()
 """
 

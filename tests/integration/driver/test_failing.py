@@ -19,7 +19,8 @@ def test_one_failed_query_stops_the_others_and_fails_the_driver(world_on_each_sp
                 raise ValueError("a bad row, password=canary")
 
         bad = source().writeStream.queryName("bad").foreachBatch(write).start()
-        good = source().writeStream.queryName("good").format("noop").start()
+        good = (source().writeStream.queryName("good").format("noop")
+                .trigger(processingTime="500 milliseconds").start())
         while True:  # never looks at its queries
             time.sleep(3600)
         """

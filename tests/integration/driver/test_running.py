@@ -173,7 +173,8 @@ def test_a_home_that_goes_away_does_not_disturb_the_query(world: World) -> None:
     driver = world.run(
         """
         query = (source().writeStream.format("noop").queryName("q")
-                 .option("checkpointLocation", str(folder / "elsewhere")).start())
+                 .option("checkpointLocation", str(folder / "elsewhere"))
+                 .trigger(processingTime="500 milliseconds").start())
         query.awaitTermination()
         """
     ).has_committed(1)

@@ -1,0 +1,26 @@
+"""Numbers without end into a folder, one batch a second. What the restart benchmark restarts."""
+
+from __future__ import annotations
+
+import argparse
+
+from pyspark.sql import SparkSession
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--output", required=True)
+parser.add_argument("--checkpoint", help="for whoever is not given one")
+options = parser.parse_args()
+
+spark = SparkSession.builder.config("spark.ui.enabled", False).getOrCreate()
+numbers = (
+    spark.readStream.format("rate-micro-batch")
+    .option("rowsPerBatch", 100)
+    .option("numPartitions", 1)
+    .load()
+)
+query = (
+    numbers.writeStream.queryName("numbers").format("parquet").trigger(processingTime="1 second")
+)
+if options.checkpoint:
+    query = query.option("checkpointLocation", options.checkpoint)
+query.start(options.output).awaitTermination()
