@@ -21,19 +21,10 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["apache"],
             }
         ],
-        "operators": _modules("operators"),
-        "sensors": _modules("sensors"),
-        "hooks": [
-            {
-                "integration-name": _INTEGRATION,
-                "python-modules": [
-                    "airflow_streaming.hooks.home",
-                    "airflow_streaming.hooks.spark_submit",
-                    "airflow_streaming.hooks.stream",
-                ],
-            }
-        ],
-        "triggers": _modules("triggers"),
+        "operators": _modules("operators", "stream", "switch"),
+        "sensors": _modules("sensors", "stream"),
+        "hooks": _modules("hooks", "home", "spark_submit", "stream"),
+        "triggers": _modules("triggers", "stream"),
         "extra-links": [
             "airflow_streaming.links.stream.SparkUiLink",
             "airflow_streaming.links.stream.DriverLogLink",
@@ -43,10 +34,9 @@ def get_provider_info() -> dict[str, Any]:
     }
 
 
-def _modules(room: str) -> list[dict[str, Any]]:
-    return [
-        {"integration-name": _INTEGRATION, "python-modules": [f"airflow_streaming.{room}.stream"]}
-    ]
+def _modules(room: str, *names: str) -> list[dict[str, Any]]:
+    modules = [f"airflow_streaming.{room}.{name}" for name in names]
+    return [{"integration-name": _INTEGRATION, "python-modules": modules}]
 
 
 def _stream_home() -> dict[str, Any]:

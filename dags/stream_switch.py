@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param, task
 
-from airflow_streaming.operators.stream import StartStreamOperator, StopStreamOperator
+from airflow_streaming.operators.switch import StartStreamOperator, StopStreamOperator
 
 HOME = "{{ var.value.get('streams_home', '/opt/airflow/streams') }}"
 

@@ -26,6 +26,7 @@ from airflow_streaming.launch.private import write_private
 from airflow_streaming.launch.properties import properties_text, spark_defaults
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.settings import read_settings
+from airflow_streaming.version_compat import check_airflow
 
 MINOR: Final = 2
 """Parts of a Spark version that a deployment holds on to; patch releases read each other's state."""
@@ -57,6 +58,7 @@ class SparkStreamHook(BaseHook):
         folders: Sequence[Path] = (),
     ) -> None:
         super().__init__()
+        check_airflow()
         spec.check()
         self.spec, self.conn_id, self.home_conn_id = spec, conn_id, home_conn_id
         self.by, self.folders = by, folders

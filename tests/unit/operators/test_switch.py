@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_streaming.core.control import CircuitState, DesiredState
 from airflow_streaming.core.epoch import Host, Outcome
-from airflow_streaming.operators.stream import StartStreamOperator, StopStreamOperator
+from airflow_streaming.operators.switch import StartStreamOperator, StopStreamOperator
 from tests.unit.world import World
 
 

@@ -1,0 +1,39 @@
+"""Who acts for a task, and how its errors end it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.core.steering import Step
+from airflow_streaming.exceptions import HomeNotExclusive, SpecError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+def who(context: Context) -> str:
+    """Return who acts, for the records: the task, its run and its try."""
+    ti = context["ti"]
+    return f"{ti.dag_id}.{ti.task_id} run {ti.run_id} try {ti.try_number}"
+
+
+def blocked_message(stream: str, step: Step) -> str:
+    """Return what a person has to do about a driver that cannot be proved dead."""
+    return (
+        f"Stream {stream!r} is not restarted: {step.reason} Two drivers on one checkpoint would "
+        "write batches twice. When you know that the old driver is gone, say so with "
+        f"'airflow-streaming declare-dead {stream} --epoch N --by NAME --reason TEXT'."
+    )
+
+
+@contextlib.contextmanager
+def spec_errors_are_final() -> Iterator[None]:
+    """Turn "retrying is useless" into Airflow's word for it; the one place that does."""
+    try:
+        yield
+    except (SpecError, HomeNotExclusive) as err:
+        raise AirflowFailException(str(err)) from err

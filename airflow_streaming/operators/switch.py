@@ -1,0 +1,166 @@
+"""
+The operators that stop a stream and let it run again.
+
+Both write the wish into the home first; the task that keeps the stream alive follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.core.control import DesiredState
+from airflow_streaming.core.health import HealthRules
+from airflow_streaming.core.restart import RestartPolicy
+from airflow_streaming.core.steering import Action, decide
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.operators._acting import blocked_message, spec_errors_are_final, who
+from airflow_streaming.triggers.stream import StreamTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.launch.acts import StreamActs
+    from airflow_streaming.launch.observer import Observer
+
+MAX_ACTS = 4
+"""Acts in one worker slice; stopping needs two."""
+
+
+class StreamSwitch(BaseOperator):
+    """
+    What stopping and starting have in common.
+
+    :param home: The home's URI. (templated)
+    :param stream: The stream's name. (templated)
+    :param reason: Why, for the records. (templated)
+    :param home_conn_id: Connection with credentials for the home. (templated)
+    """
+
+    template_fields: Sequence[str] = ("home", "stream", "reason", "home_conn_id")
+    ui_color = "#f4c7b4"
+
+    def __init__(
+        self,
+        *,
+        home: str,
+        stream: str,
+        reason: str = "Asked from a dag.",
+        home_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.home = home
+        self.stream = stream
+        self.reason = reason
+        self.home_conn_id = home_conn_id
+
+    def open(self) -> StreamHome:
+        """Open the stream's records."""
+        with spec_errors_are_final():
+            return StreamHomeHook(self.home, self.home_conn_id).get_conn().stream(self.stream)
+
+
+class StopStreamOperator(StreamSwitch):
+    """
+    Stop a stream and prove that its driver is down.
+
+    The wish is recorded first, so that no task brings the stream back. The driver is asked to stop
+    at a batch boundary; one that does not is killed after the grace. The task succeeds when no
+    process of the driver exists, and it is deferred while it waits.
+
+    :param home: The home's URI. (templated)
+    :param stream: The stream's name. (templated)
+    :param reason: Why, for the records. (templated)
+    :param home_conn_id: Connection with credentials for the home. (templated)
+    :param grace: How long the driver may take to reach a batch boundary.
+    :param poll_interval: Time between two looks of the trigger.
+    """
+
+    def __init__(
+        self,
+        *,
+        grace: timedelta = timedelta(seconds=60),
+        poll_interval: timedelta = timedelta(seconds=2),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.grace = grace
+        self.poll_interval = poll_interval
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        home = self.open()
+        home.want(DesiredState.STOPPED, by=who(context), reason=self.reason, now=datetime.now(UTC))
+        return self._steer(context, memory=None)
+
+    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Look again, and act if the driver has not stopped by itself."""
+        return self._steer(context, memory=event.get("memory"))
+
+    def _steer(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
+        acts, observer = self._attend(context, memory)
+        for _ in range(MAX_ACTS):
+            situation = observer.situation()
+            step, seen = decide(situation), situation.seen
+            self.log.info("%s: %s", step.action, step.reason)
+            if step.action is Action.PARK:
+                return {"stream": self.stream, "epoch": seen.epoch.number if seen else None}
+            if seen is None or step.action is Action.WATCH:
+                break
+            if step.action is Action.STOP:
+                acts.stop(seen, self.reason, self.grace)
+            elif step.action is not Action.KILL or not acts.kill(seen, step.reason):
+                raise AirflowFailException(blocked_message(self.stream, step))
+        return self._defer()
+
+    def _attend(
+        self, context: Context, memory: dict[str, Any] | None
+    ) -> tuple[StreamActs, Observer]:
+        from airflow_streaming.launch.acts import StreamActs  # not at dag parse
+        from airflow_streaming.launch.local import LocalLauncher
+        from airflow_streaming.launch.observer import Observer
+
+        records, launcher = self.open(), LocalLauncher()
+        observer = Observer(
+            records, launcher, rules=HealthRules(), policy=RestartPolicy(), memory=memory
+        )
+        return StreamActs(records, launcher, by=who(context)), observer
+
+    def _defer(self) -> NoReturn:
+        self.defer(
+            trigger=StreamTrigger(
+                home=self.home,
+                stream=self.stream,
+                home_conn_id=self.home_conn_id,
+                deferred_at=datetime.now(UTC).isoformat(),
+                poll_seconds=self.poll_interval.total_seconds(),
+                until_parked=True,
+            ),
+            method_name="on_event",
+        )
+
+
+class StartStreamOperator(StreamSwitch):
+    """
+    Let a stopped stream run again, and close its circuit.
+
+    The task that keeps the stream alive launches it; this one only records the wish. Gate what
+    comes after it with ``StreamHealthSensor``.
+
+    :param home: The home's URI. (templated)
+    :param stream: The stream's name. (templated)
+    :param reason: Why, for the records. (templated)
+    :param home_conn_id: Connection with credentials for the home. (templated)
+    """
+
+    def execute(self, context: Context) -> None:
+        home = self.open()
+        by, now, epoch = who(context), datetime.now(UTC), home.newest_epoch()
+        home.want(DesiredState.RUNNING, by=by, reason=self.reason, now=now)
+        if epoch is not None:
+            home.close_circuit(epoch=epoch.number, by=by, reason=self.reason, now=now)
