@@ -156,7 +156,7 @@ class Airflow:
         """Let a dag run."""
         self.call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
-    def trigger(self, dag_id: str, **params: str) -> str:
+    def trigger(self, dag_id: str, **params: str | bool) -> str:
         """Unpause a dag, start a run of it, and return the run's id."""
         self.unpause(dag_id)
         body = {"logical_date": None, "conf": params}
@@ -185,6 +185,14 @@ class Airflow:
         )
         with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310 - see above
             return json.load(response)
+
+    def text(self, path: str) -> str:
+        """Read a page as a person who is logged in."""
+        headers = {"Authorization": f"Bearer {self._token}"}
+        request = urllib.request.Request(self.url + path, headers=headers)  # noqa: S310 - as above
+        with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310 - as above
+            page: bytes = response.read()
+            return page.decode(errors="replace")
 
     def stop(self) -> None:
         """End every component and whatever else its group holds; returns when all are gone."""

@@ -83,6 +83,7 @@ class Situation:
     :param stopping_for: How long this observer has seen the stop request unanswered.
     :param watched: The epoch this task has been watching; ``None`` in a fresh task.
     :param run_age: Age of the dag run, for rollover.
+    :param successor_waits: Another run of the dag is queued, and this one is in its way.
     """
 
     desired: DesiredState
@@ -98,11 +99,17 @@ class Situation:
     watched: int | None = None
     run_age: timedelta = timedelta(0)
     rollover_after: timedelta | None = None
+    successor_waits: bool = False
 
 
 def decide(situation: Situation) -> Step:
     """Decide the next step."""
     step = _decide(situation)
+    if step.is_passive and situation.successor_waits:
+        return Step(
+            action=Action.FINISH,
+            reason="Another run of the dag waits to begin; it carries on. " + step.reason,
+        )
     if step.is_passive and _rollover_is_due(situation):
         return Step(
             action=Action.FINISH,

@@ -105,12 +105,14 @@ class Observer:
         watched: int | None = None,
         run_started_at: datetime | None = None,
         rollover_after: timedelta | None = None,
+        successor_waits: bool = False,
     ) -> Situation:
         """
         Look once.
 
         :param watched: The epoch the task has been watching.
         :param run_started_at: Start of the dag run, for rollover.
+        :param successor_waits: Another run of the dag is queued.
         :raises HomeUnavailable: the home could not be read; this says nothing of the stream.
         """
         now = self._now()
@@ -125,6 +127,7 @@ class Observer:
             watched=watched,
             run_age=now - run_started_at if run_started_at else timedelta(0),
             rollover_after=rollover_after,
+            successor_waits=successor_waits,
         )
         return situation if epoch is None else self._with_epoch(situation, epoch)
 

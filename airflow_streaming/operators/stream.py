@@ -20,7 +20,7 @@ from airflow_streaming.core.control import EventKind
 from airflow_streaming.core.deployment import Deployment, StreamSpec
 from airflow_streaming.core.restart import RestartAction
 from airflow_streaming.core.steering import Action, Situation, Step, decide
-from airflow_streaming.exceptions import StreamFailed
+from airflow_streaming.exceptions import SpecError, StreamFailed
 from airflow_streaming.links.stream import STREAM_XCOM_KEY, DriverLogLink, SparkUiLink
 from airflow_streaming.operators._acting import blocked_message, spec_errors_are_final, who
 from airflow_streaming.triggers.stream import StreamTrigger, seconds_of
@@ -106,13 +106,13 @@ class SparkStreamOperator(BaseOperator):
             },
         )
         self._deploy(hook, context)
-        return self._steer(hook, context, watched=None, memory=None)
+        return self._steer(hook, context, {})
 
     def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Act on what the trigger saw; it is looked at again before anything is done."""
         self.log.info("Woken to %s: %s", event.get("action"), event.get("reason"))
         hook = self._hook(context)
-        return self._steer(hook, context, watched=event.get("watched"), memory=event.get("memory"))
+        return self._steer(hook, context, event)
 
     def on_kill(self) -> None:
         # A worker's SIGTERM comes here on every deploy. The driver is no child of this task.
@@ -133,27 +133,34 @@ class SparkStreamOperator(BaseOperator):
     def _deploy(self, hook: SparkStreamHook, context: Context) -> None:
         with spec_errors_are_final():
             current = hook.home.newest_deployment()
+        must_apply = current is None or _restart_is_asked(context)
+        try:
             proposed, source = hook.proposal()
-        if current is None or (_restart_is_asked(context) and _differs(proposed, current)):
+        except SpecError as err:
+            if must_apply:
+                raise AirflowFailException(str(err)) from err
+            # A broken release of the dag must not leave the running stream unwatched.
+            message = f"The dag proposes what cannot run, so nothing changes: {err}"
+            hook.keeper.tell(EventKind.PROPOSED, message)
+            return
+        if current is not None and proposed.fingerprint == current.fingerprint:
+            return
+        if must_apply or current is None:
             hook.keeper.deploy(proposed, source)
             hook.keeper.forgive("A new deployment was applied.")
-        elif _differs(proposed, current):
+        else:
             hook.keeper.tell(EventKind.PROPOSED, _proposal_message(proposed, current))
 
     def _steer(
-        self,
-        hook: SparkStreamHook,
-        context: Context,
-        *,
-        watched: int | None,
-        memory: dict[str, Any] | None,
+        self, hook: SparkStreamHook, context: Context, event: dict[str, Any]
     ) -> dict[str, Any]:
-        observer = hook.observer(memory)
+        observer = hook.observer(event.get("memory"))
         for _ in range(MAX_ACTS):
             situation = observer.situation(
-                watched=watched,
+                watched=event.get("watched"),
                 run_started_at=context["dag_run"].start_date,
                 rollover_after=self.rollover_after,
+                successor_waits=bool(event.get("successor_waits")),
             )
             step = decide(situation)
             self.log.info("%s: %s", step.action, step.reason)
@@ -228,10 +235,6 @@ def _folders(operator: BaseOperator) -> tuple[Path, ...]:
 
 def _restart_is_asked(context: Context) -> bool:
     return bool(context["params"].get("restart", False))
-
-
-def _differs(proposed: Deployment, current: Deployment) -> bool:
-    return proposed.fingerprint != current.fingerprint
 
 
 def _proposal_message(proposed: Deployment, current: Deployment) -> str:

@@ -40,6 +40,10 @@ scheduler has seen its worker end: measured with 3 s, gone with 12 s.
 RELOOK: Final = timedelta(minutes=5)
 """How often a blocked stream is shown to a worker again; the worker may see what we cannot."""
 
+ASK_AIRFLOW_EVERY: Final = timedelta(seconds=15)
+"""How often Airflow is asked whether another run of the dag is queued; looks at the home cost
+Airflow nothing, this costs its database a query."""
+
 USER_MARKED: Final = frozenset({"failed", "success"})
 
 _running_kills: Final[set[asyncio.Task[None]]] = set()
@@ -92,6 +96,7 @@ class HomeTrigger(BaseTrigger):
         look: Callable[[], dict[str, Any] | None] | None = None
         while True:
             try:
+                await self.ask_airflow()
                 look = look or partial(self.look, await asyncio.to_thread(self._observer))
                 payload = await asyncio.to_thread(look)
                 self._say(None)
@@ -105,6 +110,9 @@ class HomeTrigger(BaseTrigger):
                 return
             pause = self.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - only spreads looks
             await asyncio.sleep(hold if payload is not None else pause)
+
+    async def ask_airflow(self) -> None:
+        """Learn what only Airflow knows, before a look."""
 
     @abstractmethod
     def look(self, observer: Observer) -> dict[str, Any] | None:
@@ -167,6 +175,8 @@ class StreamTrigger(HomeTrigger):
         self.blocked = blocked
         self._reason: str | None = None
         self._started = time.monotonic()
+        self._asked_at: float | None = None
+        self._successor_waits = False
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         path, kwargs = super().serialize()
@@ -196,6 +206,7 @@ class StreamTrigger(HomeTrigger):
             if self.run_started_at
             else None,
             rollover_after=None if rollover is None else timedelta(seconds=rollover),
+            successor_waits=self._successor_waits,
         )
         step = decide(situation)
         if step.action is not Action.WATCH and step.reason != self._reason:
@@ -207,8 +218,24 @@ class StreamTrigger(HomeTrigger):
             "action": step.action.value,
             "reason": step.reason,
             "watched": self.watched,
+            "successor_waits": self._successor_waits,
             "memory": observer.memory(),
         }
+
+    async def ask_airflow(self) -> None:
+        # A dag that follows itself has one active run, so a run that a person triggers (to apply an
+        # edited stream, say) would wait for the rollover of this one.
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+        from asgiref.sync import sync_to_async
+
+        ti, now = self.task_instance, time.monotonic()
+        if ti is None or (
+            self._asked_at and now < self._asked_at + ASK_AIRFLOW_EVERY.total_seconds()
+        ):
+            return
+        self._asked_at = now
+        queued = await sync_to_async(RuntimeTaskInstance.get_dr_count)(ti.dag_id, states=["queued"])
+        self._successor_waits = queued > 0
 
     def _needs_a_worker(self, step: Step) -> bool:
         if step.is_passive:

@@ -308,6 +308,17 @@ def test_an_old_run_hands_over_to_the_next_and_leaves_the_stream_alone() -> None
     assert "1 of 1 queries active" in step.reason
 
 
+def test_a_run_in_the_way_of_another_makes_way_and_leaves_the_stream_alone() -> None:
+    step = decide(a_situation(successor_waits=True))
+
+    assert step.action is Action.FINISH
+    assert step.reason.startswith("Another run of the dag waits to begin; it carries on.")
+
+
+def test_a_run_that_has_something_to_do_does_it_before_it_makes_way() -> None:
+    assert decide(a_situation(successor_waits=True, seen=HUNG)).action is Action.KILL
+
+
 @pytest.mark.parametrize(
     ("age", "rollover"),
     [(timedelta(days=7) - seconds(1), timedelta(days=7)), (timedelta(days=900), None)],

@@ -432,6 +432,29 @@ def test_a_script_edited_on_disk_does_not_run_by_itself(world: World) -> None:
     assert b"edited" not in world.home.application(1)
 
 
+def test_a_broken_edit_leaves_the_running_stream_watched(world: World) -> None:
+    world.run()
+    world.script.unlink()
+
+    world.run()
+
+    told = [e for e in world.home.events() if e.event is EventKind.PROPOSED]
+    assert "was not found" in told[-1].message
+    with pytest.raises(AirflowFailException, match="was not found"):
+        world.operator().execute(world.context(restart=True))
+
+
+def test_a_run_that_is_in_the_way_of_another_ends_and_leaves_the_driver_alone(
+    world: World,
+) -> None:
+    world.run()
+
+    told = world.operator().on_event(world.context(), {"watched": 1, "successor_waits": True})
+
+    assert "Another run of the dag waits" in told["reason"]
+    assert world.launcher.living() == [1]
+
+
 def test_a_run_that_is_old_enough_ends_and_leaves_the_driver_alone(world: World) -> None:
     operator = world.operator(rollover_after=timedelta(days=7))
     world.run(operator)

@@ -258,6 +258,29 @@ async def test_a_driver_that_nobody_here_can_see_is_shown_to_a_worker_once(world
     assert (await first_event(trigger))["action"] == "blocked"
 
 
+@pytest.mark.parametrize(("queued", "ends"), [(0, False), (1, True)])
+async def test_it_makes_way_for_a_run_that_is_queued(
+    world: World, monkeypatch: pytest.MonkeyPatch, queued: int, ends: bool
+) -> None:
+    world.run()
+    world.say(progressed_for=timedelta(minutes=1))
+    asked: list[dict[str, Any]] = []
+
+    def get_dr_count(dag_id: str, **more: Any) -> int:
+        asked.append({"dag_id": dag_id, **more})
+        return queued
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_dr_count", staticmethod(get_dr_count))
+    trigger = watching(world, monkeypatch, "deferred")
+
+    if ends:
+        event = await first_event(trigger)
+        assert (event["action"], event["successor_waits"]) == ("finish", True)
+    else:
+        assert await stays_silent(trigger)
+    assert asked == [{"dag_id": "orders", "states": ["queued"]}], "once in fifteen seconds"
+
+
 @pytest.mark.parametrize(
     ("state", "stops"),
     [
