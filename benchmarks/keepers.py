@@ -11,12 +11,162 @@ from typing import Final, Protocol
 import psutil
 
 from airflow_streaming.launch.runtime import Runtime
-from benchmarks.figures import seconds_of_life
 from demo.airflow import Airflow
 from demo.processes import kill_group
 from demo.stage import REPOSITORY
 from demo.stream import Stream
-from demo.waiting import Say
+from demo.waiting import Say, wait_for
 
 DAGS: Final = REPOSITORY / "benchmarks" / "dags"
-SCRIPT: Final = DAGS / "jobs" / "numbers.py"
+SCRIPT: Final = DAGS / "jobs" / "endless.py"
+PARSE_SECONDS: Final = 120.0
+LOOP: Final = 'while :; do "$@"; done'
+
+
+class Keeper(Protocol):
+    """Keeps the script running in its folder."""
+
+    name: str
+    folder: Path
+
+    def commits(self) -> Path:
+        """Return the folder in which the query's checkpoint counts its batches."""
+
+    def start(self, say: Say) -> None:
+        """Begin to keep the script running; returns at once."""
+
+    def stop(self, say: Say) -> None:
+        """Let the script run no more; returns when its driver is gone."""
+
+    def slots(self) -> int:
+        """Return how many worker slots of Airflow are taken just now."""
+
+
+class ShellLoop:
+    """
+    ``spark-submit`` in a loop, with nobody watching: how fast a restart can be.
+
+    :param environment: The driver's whole environment.
+    """
+
+    def __init__(
+        self, name: str, folder: Path, runtime: Runtime, environment: Mapping[str, str]
+    ) -> None:
+        self.name, self.folder = name, folder
+        self._environment = dict(environment)
+        options = ["--output", str(folder / "output"), "--checkpoint", str(folder / "checkpoint")]
+        submit = [str(runtime.spark_submit), "--master", "local[2]", str(SCRIPT), *options]
+        self._command = ["bash", "-c", LOOP, "loop", *submit]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def commits(self) -> Path:
+        return self.folder / "checkpoint" / "commits"
+
+    def start(self, say: Say) -> None:
+        self.folder.mkdir()
+        with (self.folder / "driver.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def stop(self, say: Say) -> None:
+        if self._process is not None:
+            kill_group(self._process.pid)
+            self._process.wait()
+
+    def slots(self) -> int:
+        return 0
+
+
+class Provider:
+    """This provider, in a real Airflow; the poll interval is the default one."""
+
+    dag_id = "bench_provider"
+
+    def __init__(self, folder: Path, airflow: Airflow) -> None:
+        self.name, self.folder = "this provider", folder
+        self._airflow = airflow
+        folder.mkdir()
+        self._stream = Stream(folder, "numbers")
+
+    def commits(self) -> Path:
+        return self.folder / "numbers" / "checkpoints" / "000001" / "numbers" / "commits"
+
+    def start(self, say: Say) -> None:
+        unpause(self._airflow, self.dag_id, say)
+
+    def stop(self, say: Say) -> None:
+        self._stream.stop(say)
+        self._airflow.call("PATCH", f"/api/v2/dags/{self.dag_id}", {"is_paused": True})
+
+    def slots(self) -> int:
+        return taken_slots(self._airflow, self.dag_id)
+
+
+class Submit:
+    """``SparkSubmitOperator`` of the Spark provider, with retries and no retry delay."""
+
+    dag_id = "bench_submit"
+
+    def __init__(self, folder: Path, airflow: Airflow) -> None:
+        self.name, self.folder = "SparkSubmitOperator", folder
+        self._airflow = airflow
+        self._run_id = ""
+
+    def commits(self) -> Path:
+        return self.folder / "checkpoint" / "commits"
+
+    def start(self, say: Say) -> None:
+        unpause(self._airflow, self.dag_id, say)
+        self._run_id = self._airflow.trigger(self.dag_id)
+
+    def stop(self, say: Say) -> None:
+        run = f"/api/v2/dags/{self.dag_id}/dagRuns/{self._run_id}"
+        self._airflow.call("PATCH", run, {"state": "failed"})
+        with contextlib.suppress(RuntimeError):
+            wait_for(
+                lambda: find_driver(self.folder) is None,
+                what="the worker to end spark-submit",
+                seconds=60,
+                say=say,
+            )
+        if driver := find_driver(self.folder):
+            driver.kill()
+
+    def slots(self) -> int:
+        return taken_slots(self._airflow, self.dag_id)
+
+
+def unpause(airflow: Airflow, dag_id: str, say: Say) -> None:
+    """Unpause a dag, once the dag processor has read it."""
+    wait_for(
+        lambda: airflow.has_dag(dag_id),
+        what=f"the dag processor to read {dag_id}",
+        seconds=PARSE_SECONDS,
+        say=say,
+        failing=airflow.ended_component,
+    )
+    airflow.unpause(dag_id)
+
+
+def taken_slots(airflow: Airflow, dag_id: str) -> int:
+    """Return the dag's tasks that a pool counts: those that run and those handed to a worker."""
+    tasks = f"/api/v2/dags/{dag_id}/dagRuns/~/taskInstances?state=running&state=queued"
+    return int(airflow.get(tasks)["total_entries"])
+
+
+def find_driver(folder: Path) -> psutil.Process | None:
+    """Return the driver's JVM, told by the folder among its arguments."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            # A zombie has no arguments.
+            is_ours = any(str(folder) in argument for argument in process.cmdline())
+            if is_ours and process.name() == "java":
+                return process
+    return None

@@ -49,6 +49,9 @@ class SparkStreamOperator(BaseOperator):
 
     Marking the task failed or successful by hand stops the stream; clearing it does not.
 
+    The dag is best ``@continuous`` with one active run **and a start_date**: without one, Airflow
+    3.3 skips every run after the first.
+
     :param stream: The stream. (templated, field by field)
     :param conn_id: Spark connection of the apache-spark provider. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
@@ -105,6 +108,13 @@ class SparkStreamOperator(BaseOperator):
                 "stream": self.stream.name,
             },
         )
+        if self._has_no_successor():
+            self.log.warning(
+                "Dag %r is @continuous and has no start_date. Airflow 3.3 gives each of its runs "
+                "the same logical date and skips all after the first, so this run does not end by "
+                "rollover. Give the dag a start_date.",
+                self.dag_id,
+            )
         self._deploy(hook, context)
         return self._steer(hook, context, {})
 
@@ -159,7 +169,7 @@ class SparkStreamOperator(BaseOperator):
             situation = observer.situation(
                 watched=event.get("watched"),
                 run_started_at=context["dag_run"].start_date,
-                rollover_after=self.rollover_after,
+                rollover_after=self._rollover(),
                 successor_waits=bool(event.get("successor_waits")),
             )
             step = decide(situation)
@@ -174,6 +184,14 @@ class SparkStreamOperator(BaseOperator):
             if not self._act(hook, situation, step):
                 self._defer(context, situation, blocked=True)
         return self._defer(context, situation)
+
+    def _rollover(self) -> timedelta | None:
+        # Ending a run that no other run follows would leave the stream unwatched.
+        return None if self._has_no_successor() else self.rollover_after
+
+    def _has_no_successor(self) -> bool:
+        dag = self.dag
+        return type(dag.timetable).__name__ == "ContinuousTimetable" and dag.start_date is None
 
     def _act(self, hook: SparkStreamHook, situation: Situation, step: Step) -> bool:
         """Do one step; tell whether it could be done."""
@@ -201,7 +219,7 @@ class SparkStreamOperator(BaseOperator):
         raise AirflowFailException(str(error)) from error
 
     def _defer(self, context: Context, situation: Situation, *, blocked: bool = False) -> NoReturn:
-        seen, rollover = situation.seen, self.rollover_after
+        seen, rollover = situation.seen, self._rollover()
         half_open = self.stream.restart.half_open_after
         started = context["dag_run"].start_date
         self.defer(

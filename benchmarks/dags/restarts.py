@@ -16,7 +16,7 @@ from airflow.sdk import DAG
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.spec import Budget, RestartPolicy, StreamSpec
 
-APPLICATION = str(Path(__file__).parent / "jobs" / "numbers.py")
+APPLICATION = str(Path(__file__).parent / "jobs" / "endless.py")
 SUBMITTED = "{{ var.value.submitted }}"
 
 with DAG("bench_provider", schedule="@continuous", max_active_runs=1, catchup=False):

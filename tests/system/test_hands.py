@@ -10,7 +10,7 @@ from typing import Any
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Outcome
 from airflow_streaming.home.home import StreamHome, open_home
-from demo.events import synthetic_files
+from demo.events import Shop, synthetic_files
 from demo.stage import REPOSITORY, Stage
 from demo.waiting import Progress, wait_for
 
@@ -69,7 +69,7 @@ def test_clearing_adopts_a_restart_is_applied_and_a_mark_stops(
 ) -> None:
     dags = tmp_path / "dags"
     shutil.copytree(REPOSITORY / "dags", dags)
-    files = synthetic_files(400)
+    files = synthetic_files(400, Shop())
     stage = Stage(tmp_path / "stage", runtime=spark_4_3, files=files, dags=dags, say=Progress())
     with stage:
         stage.arrivals.start()

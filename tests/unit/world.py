@@ -84,10 +84,14 @@ class World:
         }
         return StreamSpec(**{**asked, **changes})
 
-    def operator(self, *, rollover_after: timedelta | None = None, **spec: Any) -> Any:
-        dag = DAG("orders", schedule=None)
+    def operator(
+        self, *, rollover_after: timedelta | None = None, dag: DAG | None = None, **spec: Any
+    ) -> Any:
         return SparkStreamOperator(
-            task_id="orders", stream=self.spec(**spec), rollover_after=rollover_after, dag=dag
+            task_id="orders",
+            stream=self.spec(**spec),
+            rollover_after=rollover_after,
+            dag=dag or DAG("orders", schedule=None),
         )
 
     def context(self, **params: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG
@@ -12,7 +12,13 @@ from airflow_streaming.spec import Budget, RestartPolicy, StreamSpec
 
 APPLICATION = Path(__file__).parents[3] / "dags" / "jobs" / "retail_revenue.py"
 
-with DAG("retail_chaos", schedule="@continuous", max_active_runs=1, catchup=False):
+with DAG(
+    "retail_chaos",
+    schedule="@continuous",
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    max_active_runs=1,
+    catchup=False,
+):
     SparkStreamOperator(
         task_id="revenue",
         stream=StreamSpec(

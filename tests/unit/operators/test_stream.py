@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.core.control import CircuitState, DesiredState, EventKind
@@ -464,6 +465,23 @@ def test_a_run_that_is_old_enough_ends_and_leaves_the_driver_alone(world: World)
 
     assert "rollover" in told["reason"]
     assert world.launcher.living() == [1]
+
+
+@pytest.mark.parametrize(
+    ("start_date", "ends"), [(None, False), (datetime(2026, 1, 1, tzinfo=UTC), True)]
+)
+def test_a_run_that_no_other_follows_does_not_roll_over(
+    world: World, start_date: datetime | None, ends: bool
+) -> None:
+    dag = DAG("orders", schedule="@continuous", max_active_runs=1, start_date=start_date)
+    operator = world.operator(rollover_after=timedelta(days=7), dag=dag)
+    world.run(operator)
+    world.run_started_at = now() - timedelta(days=8)
+
+    if ends:
+        assert "rollover" in operator.on_event(world.context(), {"watched": 1})["reason"]
+    else:
+        assert world.wake(world.run(operator), operator).rollover_seconds is None
 
 
 def test_a_worker_that_is_told_to_go_leaves_the_driver_alone(world: World) -> None:
