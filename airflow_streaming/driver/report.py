@@ -21,10 +21,10 @@ from airflow_streaming.driver.checkpoint import Claims
 from airflow_streaming.driver.ending import Ending
 from airflow_streaming.driver.faults import Faults, logger
 from airflow_streaming.driver.history import History
-from airflow_streaming.driver.host import this_host
 from airflow_streaming.driver.jvm import JvmView
 from airflow_streaming.driver.order import Assignment
 from airflow_streaming.driver.queries import Queries
+from airflow_streaming.files.host import this_host
 from airflow_streaming.files.store import Store
 
 BEAT_SECONDS: Final = 2.0

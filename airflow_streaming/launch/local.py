@@ -26,8 +26,8 @@ import psutil
 from airflow_streaming.core.epoch import Epoch, Host, Launch
 from airflow_streaming.core.health import Process, ProcessState
 from airflow_streaming.exceptions import LaunchError
+from airflow_streaming.files.host import is_proved_rebooted, this_host
 from airflow_streaming.launch.evidence import describe
-from airflow_streaming.launch.host import is_proved_rebooted, this_host
 from airflow_streaming.launch.port import TOKEN_OPTION, LaunchRequest
 from airflow_streaming.launch.private import open_private_log
 from airflow_streaming.launch.processes import look, scan

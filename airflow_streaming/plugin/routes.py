@@ -18,9 +18,9 @@ from fastapi.responses import PlainTextResponse, RedirectResponse
 
 from airflow_streaming.core.epoch import Launch
 from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.files.host import this_host
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.home import StreamHomeHook
-from airflow_streaming.launch.host import this_host
 from airflow_streaming.links.stream import STREAM_XCOM_KEY
 from airflow_streaming.settings import read_settings
 

@@ -13,8 +13,8 @@ import pytest
 from fastapi import FastAPI
 
 from airflow_streaming.core.epoch import Epoch, Launch, LaunchCause
+from airflow_streaming.files.host import this_host
 from airflow_streaming.home.home import StreamHome, open_home
-from airflow_streaming.launch.host import this_host
 
 with warnings.catch_warnings():
     # Starlette would rather have a successor of httpx that Airflow does not bring.

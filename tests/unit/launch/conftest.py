@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_streaming.core.epoch import Epoch, Host, LaunchCause
-from airflow_streaming.launch.host import this_host
+from airflow_streaming.files.host import this_host
 
 MakeEpoch = Callable[..., Epoch]
 
