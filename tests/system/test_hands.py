@@ -9,7 +9,9 @@ from typing import Any
 
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.core.health import ProcessState
 from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.launch.local import LocalLauncher
 from demo.events import Shop, synthetic_files
 from demo.stage import REPOSITORY, Stage
 from demo.waiting import Progress, wait_for
@@ -60,8 +62,8 @@ class Hands:
         return found[0]
 
     def driver_lives(self, epoch: int) -> bool:
-        launch = self.home.launch(epoch)
-        return launch is not None and Path(f"/proc/{launch.pid}").exists()
+        seen = LocalLauncher().probe(self.home.epoch(epoch), self.home.launch(epoch))
+        return seen.state is ProcessState.RUNNING
 
 
 def test_clearing_adopts_a_restart_is_applied_and_a_mark_stops(
