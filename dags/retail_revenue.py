@@ -24,6 +24,8 @@ with DAG(
     # Without a start date Airflow gives the second run the logical date of the first, and skips it.
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     max_active_runs=1,
+    # A stream that cannot even be launched fails every run at once; three in a row pause the dag.
+    max_consecutive_failed_dag_runs=3,
     catchup=False,
     params={
         "restart": Param(

@@ -1,0 +1,157 @@
+"""What the dag asks for against what runs: proposals, secrets, and specs that cannot run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.core.control import EventKind
+from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.operators.stream import SparkStreamOperator
+from airflow_streaming.spec import Budget, RestartPolicy
+from tests.unit.world import World
+
+NO_BUDGET = RestartPolicy(budgets=(Budget(restarts=0, window=timedelta(hours=1)),))
+
+
+def test_applying_a_new_deployment_closes_the_circuit(world: World) -> None:
+    operator = world.operator(restart=NO_BUDGET)
+    trigger = world.run(operator)
+    world.crash()
+    with pytest.raises(AirflowFailException):
+        operator.on_event(world.context(), {"watched": trigger.watched})
+
+    world.run(world.operator(conf={"spark.executor.memory": "2g"}), restart=True)
+
+    assert world.epoch().deployment == 2
+    assert world.launcher.living() == [2]
+
+
+def test_another_output_is_another_deployment(world: World) -> None:
+    world.run()
+
+    world.run(world.operator(output="/elsewhere"))
+
+    proposed = [e for e in world.home.events() if e.event is EventKind.PROPOSED]
+    assert "output differ" in proposed[-1].message
+
+
+def test_an_edited_spec_is_a_proposal_until_a_restart_is_asked(world: World) -> None:
+    world.run()
+    edited = world.operator(conf={"spark.sql.shuffle.partitions": 4})
+
+    world.run(edited)
+    deployment = world.home.newest_deployment()
+    assert deployment is not None
+    assert deployment.number == 1
+    proposed = [e for e in world.home.events() if e.event is EventKind.PROPOSED]
+    assert "conf differ" in proposed[-1].message
+
+    trigger = world.run(edited, restart=True)
+    assert world.home.stop_request(1) is not None
+    world.last_words(Outcome.STOPPED)
+    world.wake(trigger, edited)
+    assert world.epoch().deployment == 2
+    changed = world.home.deployment(2)
+    assert changed.checkpoint == deployment.checkpoint, "the state is carried on"
+
+
+def test_a_script_edited_on_disk_does_not_run_by_itself(world: World) -> None:
+    trigger = world.run()
+    world.script.write_text("edited = True\n")
+    world.crash()
+
+    world.wake(trigger)
+
+    assert world.epoch().deployment == 1
+    assert b"edited" not in world.home.application(1)
+
+
+def test_a_broken_edit_leaves_the_running_stream_watched(world: World) -> None:
+    world.run()
+    world.script.unlink()
+
+    world.run()
+
+    told = [e for e in world.home.events() if e.event is EventKind.PROPOSED]
+    assert "was not found" in told[-1].message
+    with pytest.raises(AirflowFailException, match="was not found"):
+        world.operator().execute(world.context(restart=True))
+
+
+def test_secrets_reach_spark_by_a_private_file_only(world: World) -> None:
+    canary, other = "canary-4711", "canary-0815"
+    operator = world.operator(
+        conf={"spark.hadoop.fs.s3a.secret.key": canary}, env={"API_TOKEN": other}
+    )
+    world.run(operator)
+
+    request = world.launcher.launched[0]
+    properties = next((world.folder / "drivers").rglob("*.conf"))
+    assert canary in properties.read_text()
+    assert properties.stat().st_mode & 0o777 == 0o600
+    assert canary not in " ".join(request.command)
+    assert request.environment["API_TOKEN"] == other
+    records = [file.read_text() for file in (world.folder / "home").rglob("*") if file.is_file()]
+    assert records
+    assert not [text for text in records if canary in text or other in text]
+    assert canary not in repr(operator.stream)
+
+
+def test_a_rotated_secret_is_no_new_deployment(world: World) -> None:
+    world.run(world.operator(conf={"spark.my.password": "old"}))
+    world.crash()
+
+    world.run(world.operator(conf={"spark.my.password": "new"}))
+
+    assert world.epoch().deployment == 1
+    files = sorted((world.folder / "drivers").rglob("*.conf"))
+    assert "new" in files[-1].read_text()
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        pytest.param({"runtime": "spark-9"}, "spark-9", id="unknown runtime"),
+        pytest.param(
+            {"application": "/no/such/script.py"}, "was not found. Looked at", id="no script"
+        ),
+        pytest.param({"name": "a/b"}, "cannot be used as a folder name", id="slash in the name"),
+        pytest.param({"name": ".."}, "cannot be used as a folder name", id="dots as the name"),
+        pytest.param({"home": "relative/home"}, "Give an absolute path", id="relative home"),
+        pytest.param({"conf": {"master": "yarn"}}, "must begin with 'spark.'", id="no spark key"),
+    ],
+)
+def test_a_bad_spec_fails_without_retries_and_starts_nothing(
+    world: World, spec: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(AirflowFailException, match=sentence):
+        world.operator(**spec).execute(world.context())
+
+    assert world.launcher.launched == []
+
+
+def test_a_script_that_is_not_python_is_refused(world: World) -> None:
+    world.script.write_text("def broken(:\n")
+
+    with pytest.raises(AirflowFailException, match="is not valid Python"):
+        world.operator().execute(world.context())
+
+
+def test_templates_inside_the_spec_are_rendered(world: World) -> None:
+    operator = world.operator(application_args=["--day", "{{ ds }}"], home="{{ root }}/home")
+
+    operator.render_template_fields({"ds": "2026-11-21", "root": "/data"})
+
+    assert operator.stream.home == "/data/home"
+    assert list(operator.stream.application_args) == ["--day", "2026-11-21"]
+
+
+def test_the_operator_declares_its_links() -> None:
+    assert {link.name for link in SparkStreamOperator.operator_extra_links} == {
+        "Spark UI",
+        "Driver log",
+    }
