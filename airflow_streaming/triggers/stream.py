@@ -234,8 +234,11 @@ class StreamTrigger(HomeTrigger):
         ):
             return
         self._asked_at = now
-        queued = await sync_to_async(RuntimeTaskInstance.get_dr_count)(ti.dag_id, states=["queued"])
-        self._successor_waits = queued > 0
+        count = sync_to_async(RuntimeTaskInstance.get_dr_count)
+        try:
+            self._successor_waits = await count(ti.dag_id, states=["queued"]) > 0
+        except Exception as err:  # noqa: BLE001 - watching goes on whatever Airflow's trouble is
+            self.log.warning("Airflow did not say whether another run is queued: %s", err)
 
     def _needs_a_worker(self, step: Step) -> bool:
         if step.is_passive:

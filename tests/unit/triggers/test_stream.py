@@ -281,6 +281,21 @@ async def test_it_makes_way_for_a_run_that_is_queued(
     assert asked == [{"dag_id": "orders", "states": ["queued"]}], "once in fifteen seconds"
 
 
+async def test_trouble_of_airflow_does_not_end_the_watching(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get_dr_count(*_: Any, **__: Any) -> int:
+        raise RuntimeError("the database is away")
+
+    world.run()
+    world.crash()
+    monkeypatch.setattr(RuntimeTaskInstance, "get_dr_count", staticmethod(get_dr_count))
+
+    event = await first_event(watching(world, monkeypatch, "deferred"))
+
+    assert event["action"] == "settle"
+
+
 @pytest.mark.parametrize(
     ("state", "stops"),
     [
