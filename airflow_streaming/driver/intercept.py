@@ -225,7 +225,7 @@ def _notes_of(writer: Any) -> Notes:
     notes = writer.__dict__.get(_NOTES)
     if notes is None:
         notes = writer.__dict__[_NOTES] = Notes()
-    return notes  # type: ignore[no-any-return]
+    return notes  # type: ignore[no-any-return]  # from a writer's untyped __dict__
 
 
 def _session_location(session: Any, name: str | None) -> str | None:

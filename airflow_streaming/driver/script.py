@@ -93,4 +93,5 @@ def _execute(assignment: Assignment) -> None:
         sys.path.insert(0, str(Path(path).parent))
     # No modification time: the cache is never refreshed from a file that may differ by now.
     linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+    # Running the user's script is what this process is for; its digest was checked.
     exec(compile(assignment.source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102

@@ -74,7 +74,7 @@ class StreamSubmitHook(SparkSubmitHook):
     def _resolve_connection(self) -> dict[str, Any]:
         connection = self._load_connection()
         _check_extra(self._conn_id, connection)
-        # The parent asks again, and takes yarn when that fails.
+        # The parent asks again, and takes yarn when that fails; this instance answers for itself.
         self.get_connection = lambda conn_id: connection  # type: ignore[method-assign]
         resolved = super()._resolve_connection()
         if not _MASTER.fullmatch(resolved["master"]):

@@ -108,6 +108,11 @@ class StopStreamOperator(StreamSwitch):
             situation = observer.situation()
             step, seen = decide(situation), situation.seen
             self.log.info("%s: %s", step.action, step.reason)
+            if situation.desired is not DesiredState.STOPPED:
+                raise AirflowFailException(
+                    f"Stream {self.stream!r} is wanted running again, so it was not waited for. "
+                    "See its newest 'desired' record for who asked, and stop it again if need be."
+                )
             if step.action is Action.PARK:
                 return {"stream": self.stream, "epoch": seen.epoch.number if seen else None}
             if seen is None or step.action is Action.WATCH:

@@ -175,7 +175,7 @@ class StreamTrigger(HomeTrigger):
         self.blocked = blocked
         self._reason: str | None = None
         self._started = time.monotonic()
-        self._asked_at: float | None = None
+        self._ask_again_at = self._started
         self._successor_waits = False
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -229,11 +229,10 @@ class StreamTrigger(HomeTrigger):
         from asgiref.sync import sync_to_async
 
         ti, now = self.task_instance, time.monotonic()
-        if ti is None or (
-            self._asked_at and now < self._asked_at + ASK_AIRFLOW_EVERY.total_seconds()
-        ):
+        # Whoever waits for a stop sees it through; only the task that keeps the stream makes way.
+        if ti is None or self.until_parked or now < self._ask_again_at:
             return
-        self._asked_at = now
+        self._ask_again_at = now + ASK_AIRFLOW_EVERY.total_seconds()
         count = sync_to_async(RuntimeTaskInstance.get_dr_count)
         try:
             self._successor_waits = await count(ti.dag_id, states=["queued"]) > 0

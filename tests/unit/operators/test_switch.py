@@ -78,6 +78,17 @@ def test_a_driver_on_another_host_that_does_not_answer_fails_the_task(world: Wor
         stop.on_event(world.context(), {"memory": stop_memory(21.0)})
 
 
+def test_a_stop_that_somebody_takes_back_fails_and_says_so(world: World) -> None:
+    world.run()
+    with pytest.raises(TaskDeferred):
+        make_stop(world).execute(world.context())
+    world.last_words(Outcome.STOPPED)
+    world.home.want(DesiredState.RUNNING, by="ann", reason="not now", now=datetime.now(UTC))
+
+    with pytest.raises(AirflowFailException, match="is wanted running again"):
+        make_stop(world).on_event(world.context(), {})
+
+
 def test_starting_records_the_wish_and_closes_the_circuit(world: World) -> None:
     world.run()
     now = datetime.now(UTC)

@@ -281,6 +281,20 @@ async def test_it_makes_way_for_a_run_that_is_queued(
     assert asked == [{"dag_id": "orders", "states": ["queued"]}], "once in fifteen seconds"
 
 
+async def test_a_stop_is_seen_through_whatever_run_is_queued(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+    world.say(progressed_for=timedelta(minutes=1))
+    world.home.want(DesiredState.STOPPED, by="ann", reason="x", now=datetime.now(UTC))
+    world.ask_to_stop()
+    monkeypatch.setattr(RuntimeTaskInstance, "get_dr_count", staticmethod(lambda *_, **__: 1))
+    trigger = watching(world, monkeypatch, "deferred")
+    trigger.until_parked = True
+
+    assert await stays_silent(trigger)
+
+
 async def test_trouble_of_airflow_does_not_end_the_watching(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
