@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, ClassVar, Final
 
 from airflow_streaming.core.epoch import MAX_STOP_GRACE
@@ -252,6 +253,27 @@ class Deployment(Record):
             "{deployment}": str(self.number),
         }
         return [_fill(argument, known) for argument in self.application_args]
+
+
+class ProposalAction(StrEnum):
+    """What becomes of a deployment that the dag proposes."""
+
+    KEEP = "keep"
+    """It is what runs already."""
+    APPLY = "apply"
+    TELL = "tell"
+    """The running one stays, and the difference is told."""
+
+
+def decide_proposal(
+    current: Deployment | None, proposed: Deployment, *, restart_asked: bool
+) -> ProposalAction:
+    """Decide about a proposed deployment; only a person's word replaces what runs."""
+    if current is None:
+        return ProposalAction.APPLY
+    if proposed.fingerprint == current.fingerprint:
+        return ProposalAction.KEEP
+    return ProposalAction.APPLY if restart_asked else ProposalAction.TELL
 
 
 def _fill(text: str, known: Mapping[str, str]) -> str:

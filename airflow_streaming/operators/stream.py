@@ -17,7 +17,12 @@ from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.core.control import EventKind
-from airflow_streaming.core.deployment import Deployment, StreamSpec
+from airflow_streaming.core.deployment import (
+    Deployment,
+    ProposalAction,
+    StreamSpec,
+    decide_proposal,
+)
 from airflow_streaming.core.restart import RestartAction
 from airflow_streaming.core.steering import Action, Situation, Step, decide
 from airflow_streaming.exceptions import SpecError, StreamFailed
@@ -143,22 +148,21 @@ class SparkStreamOperator(BaseOperator):
     def _deploy(self, hook: SparkStreamHook, context: Context) -> None:
         with spec_errors_are_final():
             current = hook.home.newest_deployment()
-        must_apply = current is None or _restart_is_asked(context)
+        restart_asked = _restart_is_asked(context)
         try:
             proposed, source = hook.proposal()
         except SpecError as err:
-            if must_apply:
+            if current is None or restart_asked:
                 raise AirflowFailException(str(err)) from err
             # A broken release of the dag must not leave the running stream unwatched.
             message = f"The dag proposes what cannot run, so nothing changes: {err}"
             hook.keeper.tell(EventKind.PROPOSED, message)
             return
-        if current is not None and proposed.fingerprint == current.fingerprint:
-            return
-        if must_apply or current is None:
+        action = decide_proposal(current, proposed, restart_asked=restart_asked)
+        if action is ProposalAction.APPLY:
             hook.keeper.deploy(proposed, source)
             hook.keeper.forgive("A new deployment was applied.")
-        else:
+        elif action is ProposalAction.TELL and current is not None:
             hook.keeper.tell(EventKind.PROPOSED, _proposal_message(proposed, current))
 
     def _steer(

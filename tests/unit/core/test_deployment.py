@@ -18,6 +18,7 @@ from airflow_streaming.core.deployment import (
     StreamSpec,
     check_conf_key,
     conf_text,
+    decide_proposal,
     redact,
 )
 from airflow_streaming.exceptions import SpecError
@@ -293,3 +294,23 @@ def test_all_differences_are_named() -> None:
         "jars",
         "runtime",
     ]
+
+
+RUNNING: Deployment = a_deployment()
+EDITED: Deployment = replace(RUNNING, number=4, application_args=("--other",))
+
+
+@pytest.mark.parametrize(
+    ("current", "proposed", "restart_asked", "action"),
+    [
+        pytest.param(None, RUNNING, False, "apply", id="the first is applied"),
+        pytest.param(RUNNING, replace(RUNNING, number=4), False, "keep", id="the same stays"),
+        pytest.param(RUNNING, replace(RUNNING, number=4), True, "keep", id="even when asked"),
+        pytest.param(RUNNING, EDITED, False, "tell", id="an edit is told"),
+        pytest.param(RUNNING, EDITED, True, "apply", id="and applied when a person asks"),
+    ],
+)
+def test_only_a_persons_word_replaces_what_runs(
+    current: Deployment | None, proposed: Deployment, restart_asked: bool, action: str
+) -> None:
+    assert decide_proposal(current, proposed, restart_asked=restart_asked) == action
