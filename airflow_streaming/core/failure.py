@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from airflow_streaming.core.deployment import REDACTED, SECRET_KEY
+from airflow_streaming.core.conf import REDACTED, SECRET_KEY
 
 MAX_TEXT: Final = 2_000
 """Characters of an error text that a record keeps."""
 
-_MAX_READ: Final = 200_000
+MAX_READ: Final = 200_000
 """Characters of a message that are looked at; Spark's own plan dumps reach megabytes."""
 
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9]*(?:[_.][A-Z0-9]+)+)\]")
@@ -26,17 +26,21 @@ _SECRET: Final = re.compile(
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]{1,200}:)[^@\s/]{1,200}@")
 _WRAPPER: Final = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
 _TRACEBACK: Final = "Traceback (most recent call last):"
+_PLAN: Final = "=== Streaming Query ==="
+_AFTER_PLAN: Final = ("Caused by: ", _TRACEBACK, "JVM stacktrace:")
+_CAUSE: Final = re.compile(r"^(?:Caused by)?: (.*)", re.MULTILINE)
+"""Java's causes, and the Java error that py4j quotes after a colon of its own."""
 _PYTHON_ERROR: Final = re.compile(r"([A-Za-z_][\w.]*)(?::\s?(.*))?")
 
 
 def conditions_in(text: str) -> tuple[str, ...]:
     """Return the Spark error conditions named in a message, outermost first, each once."""
-    return tuple(dict.fromkeys(_CONDITION.findall(text[:_MAX_READ])))
+    return tuple(dict.fromkeys(_CONDITION.findall(text[:MAX_READ])))
 
 
 def python_error_in(text: str) -> tuple[str, str] | None:
     """Return class and message of the last Python traceback in a text; ``None`` without one."""
-    _, found, trace = text[:_MAX_READ].rpartition(_TRACEBACK)
+    _, found, trace = text[:MAX_READ].rpartition(_TRACEBACK)
     if not found:
         return None
     for line in trace.splitlines():
@@ -49,8 +53,43 @@ def python_error_in(text: str) -> tuple[str, str] | None:
 
 def first_line(text: str) -> str:
     """Return the first line that says something, without Spark's wrapper around it."""
-    said = _WRAPPER.sub("", text.strip()[:_MAX_READ])
+    said = _WRAPPER.sub("", text.strip()[:MAX_READ])
     return next((line.strip() for line in said.splitlines() if line.strip()), "")
+
+
+def speech_of(text: str) -> str:
+    """
+    Return what an error text says, without the stack frames, quoted source and plans in it.
+
+    They hold names of classes and texts of the user that have nothing to do with the failure.
+    """
+    kept: list[str] = []
+    in_plan = False
+    for line in text[:MAX_READ].splitlines():
+        if line.startswith(_PLAN):
+            in_plan = True
+        elif line.startswith(_AFTER_PLAN):
+            in_plan = False
+        if not in_plan and line and not line[0].isspace():
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def core_of(text: str) -> str:
+    """Return the one line that tells a failure from others: its innermost cause."""
+    read = text[:MAX_READ]
+    cause = _last_cause(read)
+    python = python_error_in(read)
+    if python is not None and (cause is None or cause.start() < read.rfind(_TRACEBACK)):
+        return ": ".join(part for part in python if part)
+    return cause[1] if cause is not None else first_line(read)
+
+
+def _last_cause(text: str) -> re.Match[str] | None:
+    last = None
+    for match in _CAUSE.finditer(text):
+        last = match
+    return last
 
 
 def mask_secrets(text: str) -> str:

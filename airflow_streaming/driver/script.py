@@ -14,10 +14,12 @@ import importlib.util
 import linecache
 import sys
 import threading
+import traceback
 import types
 from pathlib import Path
 
-from airflow_streaming.core.failure import conditions_in, first_line, presentable
+from airflow_streaming.core.diagnosis import diagnose
+from airflow_streaming.core.failure import conditions_in, core_of, first_line, presentable
 from airflow_streaming.core.uris import is_local, local_path
 from airflow_streaming.driver.faults import logger
 from airflow_streaming.driver.order import Assignment
@@ -65,11 +67,14 @@ def error_of(err: BaseException) -> QueryError:
             break
     line = presentable(first_line(text))
     name = type(err).__name__
+    told = "".join(traceback.format_exception(err))
     return QueryError(
         message=f"{name}: {line}" if line else name,
         exception_class=name,
         condition=condition,
         conditions=conditions_in(text),
+        diagnosis=diagnose(text=told, exception_class=name),
+        core=presentable(core_of(told)),
     )
 
 

@@ -5,10 +5,12 @@ import pytest
 from airflow_streaming.core.failure import (
     MAX_TEXT,
     conditions_in,
+    core_of,
     first_line,
     mask_secrets,
     presentable,
     python_error_in,
+    speech_of,
 )
 
 FOREACH_BATCH = """\
@@ -83,6 +85,42 @@ def test_the_first_line_is_said_without_sparks_wrapper() -> None:
     text = "[STREAM_FAILED] Query [id = 1] terminated with exception: \n\n  Job aborted.\nat X"
     assert first_line(text) == "Job aborted."
     assert first_line("  ") == ""
+
+
+def test_frames_quoted_source_and_plans_are_not_what_an_error_says() -> None:
+    text = "ValueError: a\n\tat b.C.d(C:1)\n    raise e\n\nCaused by: c\n" + (
+        "=== Streaming Query ===\nIdentifier: q\nLogical Plan:\n+- Filter d\n\nCaused by: e\n"
+    )
+    assert speech_of(text) == "ValueError: a\nCaused by: c\nCaused by: e"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("\n[X_Y] a\n\tat b", "[X_Y] a", id="one message"),
+        pytest.param("a\nCaused by: b\n\tat x\nCaused by: c\n\tat y", "c", id="Java causes"),
+        pytest.param(
+            FOREACH_BATCH,
+            "SparkRuntimeException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred. "
+            "SQLSTATE: P0001",
+            id="a Python error inside",
+        ),
+        pytest.param(
+            "Traceback (most recent call last):\n  File\npy4j.protocol.Py4JJavaError: o1.save.\n"
+            ": java.lang.A: b\n\tat x\nCaused by: java.lang.C: d",
+            "java.lang.C: d",
+            id="a Java error inside the Python one",
+        ),
+        pytest.param(
+            "Caused by: a.PythonException: Traceback (most recent call last):\n  File\nKeyError: 1",
+            "KeyError: 1",
+            id="a Python error inside the Java one",
+        ),
+        pytest.param("", "", id="nothing"),
+    ],
+)
+def test_the_core_of_an_error_is_its_innermost_cause(text: str, expected: str) -> None:
+    assert core_of(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.core.diagnosis import FailureKind, diagnose, remedy_for
+from airflow_streaming.core.epoch import Outcome, QueryClaim
+from airflow_streaming.core.failure import MAX_TEXT
+from airflow_streaming.driver.checkpoint import judge_claim
 from airflow_streaming.driver.ending import Stop
 from airflow_streaming.driver.outcome import (
     End,
@@ -17,6 +20,7 @@ from airflow_streaming.driver.outcome import (
     refused,
 )
 from airflow_streaming.driver.query import QueryError
+from airflow_streaming.exceptions import DriverRefusal
 from tests.unit.driver.fakes import NOON
 
 RETURNED = ScriptEnd(state=ScriptState.RETURNED)
@@ -113,3 +117,81 @@ def test_a_driver_that_did_not_begin_says_so() -> None:
     assert fenced(3, NOON).outcome is Outcome.FENCED
     exit = refused(3, NOON, "The script is not the deployed one.")
     assert (exit.outcome, exit.retryable, code_of(exit)) == (Outcome.FAILED, False, 2)
+
+
+def a_query_error(text: str, **changes: Any) -> QueryError:
+    return replace(QueryError.from_text(text, exception_class="SparkException"), **changes)
+
+
+def failed_with(error: QueryError) -> Any:
+    return conclude(replace(WELL, failed_query="q", query_error=error))
+
+
+def test_a_failed_query_is_told_with_its_kind_signature_and_offsets() -> None:
+    lost = a_query_error("x\nCaused by: java.net.ConnectException: host-7:9092", batch_id=3)
+    again = a_query_error("x\nCaused by: java.net.ConnectException: host-8:9092", batch_id=3)
+
+    exit = failed_with(replace(lost, offsets=('{"orders":{"0":12}}',)))
+
+    assert exit.failure_kind is FailureKind.TRANSIENT
+    assert exit.offsets == ('{"orders":{"0":12}}',)
+    assert exit.signature == failed_with(again).signature
+    assert exit.signature != failed_with(a_query_error("KeyError: 1")).signature
+    assert remedy_for(FailureKind.TRANSIENT) not in exit.reason
+
+
+@pytest.mark.parametrize("length", [10, 10 * MAX_TEXT])
+def test_the_remedy_is_said_where_no_restart_can_help(length: int) -> None:
+    text = "[CONCURRENT_STREAM_LOG_UPDATE] " + "x" * length
+
+    exit = failed_with(a_query_error(text))
+
+    assert exit.failure_kind is FailureKind.SECOND_WRITER
+    assert exit.reason.endswith(remedy_for(FailureKind.SECOND_WRITER))
+    assert len(exit.reason) <= MAX_TEXT
+
+
+@pytest.mark.parametrize(
+    ("facts", "kind"),
+    [
+        pytest.param({}, None, id="completed"),
+        pytest.param({"stop": STOP, **FAILED_QUERY}, None, id="stopped"),
+        pytest.param({"jvm_gone": True}, FailureKind.KILLED, id="lost its JVM"),
+        pytest.param({"started": False}, FailureKind.USER_CODE, id="no query"),
+        pytest.param({"script": RAISED}, FailureKind.USER_CODE, id="script raised"),
+        pytest.param({"script": TYPO}, FailureKind.USER_CODE, id="no script"),
+        pytest.param({"refusal": "No name."}, FailureKind.CONFIGURATION, id="refused"),
+        pytest.param(FAILED_QUERY, FailureKind.UNKNOWN, id="a query whose error tells nothing"),
+        pytest.param(
+            {
+                "script": ScriptEnd(
+                    state=ScriptState.FAILED,
+                    error=QueryError(
+                        message="AnalysisException: x",
+                        exception_class="AnalysisException",
+                        diagnosis=diagnose(text="", exception_class="AnalysisException"),
+                    ),
+                )
+            },
+            FailureKind.CONFIGURATION,
+            id="a plan that cannot be",
+        ),
+        pytest.param(
+            {"script": ScriptEnd(state=ScriptState.FAILED)}, FailureKind.USER_CODE, id="no word"
+        ),
+    ],
+)
+def test_the_exit_record_names_the_kind(facts: dict[str, Any], kind: FailureKind | None) -> None:
+    exit = conclude(replace(WELL, **facts))
+
+    assert exit.failure_kind is kind
+    assert (exit.signature is None) is (kind is None)
+
+
+@pytest.mark.parametrize("found", [None, "another"], ids=["vanished", "exchanged"])
+def test_a_refused_checkpoint_is_called_damaged(found: str | None) -> None:
+    claim = QueryClaim(query="q", query_id="mine", checkpoint="/c/q", epoch=1)
+    with pytest.raises(DriverRefusal) as refusal:
+        judge_claim(claim, found, "/home/claim.json")
+
+    assert refused(3, NOON, str(refusal.value)).failure_kind is FailureKind.CHECKPOINT_DAMAGED
