@@ -7,14 +7,13 @@ clock of whoever reads them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from math import isfinite
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 from airflow_streaming.core.epoch import Host
+from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.core.wire import Record
 
 
@@ -35,50 +34,6 @@ class CheckpointOrigin(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchProgress:
-    """
-    The figures of one batch: Spark's ``StreamingQueryProgress``, cut to what charts need.
-
-    :param at: Start of the batch, by the driver's clock.
-    :param duration_ms: Whole time of the batch (``triggerExecution``).
-    :param watermark: Event-time watermark of the batch, ISO 8601 as Spark wrote it.
-    """
-
-    query: str
-    batch_id: int
-    at: str
-    input_rows: int
-    input_rows_per_second: float | None
-    processed_rows_per_second: float | None
-    duration_ms: int
-    watermark: str | None = None
-    state_rows: int | None = None
-
-    @classmethod
-    def from_spark(cls, query: str, progress: Mapping[str, Any]) -> Self:
-        """Take the figures out of a progress as Spark's ``json`` gives it (3.5 to 4.3)."""
-        operators = progress.get("stateOperators") or []
-        return cls(
-            query=query,
-            batch_id=int(progress["batchId"]),
-            at=str(progress.get("timestamp", "")),
-            input_rows=int(progress.get("numInputRows") or 0),
-            input_rows_per_second=_rate(progress.get("inputRowsPerSecond")),
-            processed_rows_per_second=_rate(progress.get("processedRowsPerSecond")),
-            duration_ms=int((progress.get("durationMs") or {}).get("triggerExecution") or 0),
-            watermark=(progress.get("eventTime") or {}).get("watermark"),
-            state_rows=sum(int(op.get("numRowsTotal") or 0) for op in operators)
-            if operators
-            else None,
-        )
-
-
-def _rate(value: Any) -> float | None:
-    # A batch without duration has an infinite rate, which no record can hold.
-    return float(value) if isinstance(value, int | float) and isfinite(value) else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatus:
     """
     One query as the driver sees it now.
@@ -88,6 +43,18 @@ class QueryStatus:
     :param batches: Batches committed in this epoch, as far as seen.
     :param progress: The latest batch's figures; ``None`` before the first.
     :param error: Message of the exception that ended it.
+    :param processing_interval_s: Interval of its processing trigger, where it has one.
+    :param recent_durations_ms: Durations of its last 20 batches, the newest last.
+    :param planned_batch: The batch in work.
+    :param batch_for_s: How long that batch has been in work.
+    :param quiet_for_s: How long that batch has shown no sign of work: no task finished, and no CPU
+        time used by active tasks or by the driver on its behalf.
+    :param committed_ago_s: Time since a batch was last seen committed, or since the start.
+    :param active_tasks: Tasks of the batch that run now.
+    :param ready_for_s: How long it has had data to read without a batch in work.
+
+    The durations are counted by the driver beat by beat with a monotonic clock, so that
+    neither a moved clock nor a suspended driver makes them jump.
     """
 
     name: str
@@ -102,6 +69,32 @@ class QueryStatus:
     batches: int = 0
     progress: BatchProgress | None = None
     error: str | None = None
+    processing_interval_s: float | None = None
+    recent_durations_ms: tuple[int, ...] = ()
+    planned_batch: int | None = None
+    batch_for_s: float | None = None
+    quiet_for_s: float | None = None
+    committed_ago_s: float | None = None
+    active_tasks: int | None = None
+    ready_for_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkStatus:
+    """
+    What became of the progress reports handed to a sink.
+
+    :param sink: Its name, e.g. ``kafka``.
+    :param dropped: Reports given up because the sink was slow or away.
+    :param trouble: What is wrong with it now, if anything.
+    :param url: Where its figures can be fetched, if the driver serves them itself.
+    """
+
+    sink: str
+    sent: int = 0
+    dropped: int = 0
+    trouble: str | None = None
+    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +124,7 @@ class Status(Record):
     ui_url: str | None = None
     first_progress_at: datetime | None = None
     queries: tuple[QueryStatus, ...] = ()
+    sinks: tuple[SinkStatus, ...] = ()
 
     @property
     def batches(self) -> int:

@@ -19,7 +19,8 @@ from airflow_streaming.core.uris import join, to_hadoop
 from airflow_streaming.driver.checkpoint import Claims
 from airflow_streaming.driver.ending import Ending
 from airflow_streaming.driver.queries import Queries
-from airflow_streaming.driver.query import Query, TrackedQuery
+from airflow_streaming.driver.query import Query
+from airflow_streaming.driver.tracked import TrackedQuery
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
 from airflow_streaming.files.store import Store
 

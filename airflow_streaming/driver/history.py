@@ -7,19 +7,22 @@ one is never touched again until it is the oldest and goes.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Final
 
 from airflow_streaming.core.names import numbered
-from airflow_streaming.core.status import BatchProgress
+from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.files.store import Store
 
 CHUNK_ROWS: Final = 500
 CHUNK_SECONDS: Final = 300.0
 KEEP_CHUNKS: Final = 300
 """A day of five-minute chunks, and an hour more."""
+
+MAX_LINE: Final = 16 * 1024
+"""Bytes of a line that the history's readers take."""
 
 _WRITE_EVERY: Final = 10.0
 _MAX_WAITING: Final = 4 * CHUNK_ROWS
@@ -74,4 +77,27 @@ class History:
 
 
 def _lines(rows: Sequence[BatchProgress]) -> bytes:
-    return "".join(f"{json.dumps(dataclasses.asdict(row))}\n" for row in rows).encode()
+    return b"".join(line_of(row) for row in rows)
+
+
+def line_of(row: BatchProgress) -> bytes:
+    """
+    Return a row as a line that no reader refuses for its length.
+
+    Without the end offsets, which charts do not need and which can be longer than all the rest;
+    the status has those of the latest batch. A line that is still too long loses its observed
+    numbers, and then its sources from the last.
+    """
+    kept = replace(row, sources=tuple(replace(s, end_offset=None) for s in row.sources))
+    line = _dumped(kept)
+    if len(line) > MAX_LINE and kept.observed:
+        kept = replace(kept, observed={})
+        line = _dumped(kept)
+    while len(line) > MAX_LINE and kept.sources:
+        kept = replace(kept, sources=kept.sources[:-1])
+        line = _dumped(kept)
+    return line
+
+
+def _dumped(row: BatchProgress) -> bytes:
+    return f"{json.dumps(asdict(row))}\n".encode()

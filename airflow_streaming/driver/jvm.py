@@ -58,6 +58,11 @@ class JvmProcess:
         with contextlib.suppress(Exception):  # Java 8 has no ProcessHandle; the parent it stays
             self._pid = int(gateway.jvm.java.lang.ProcessHandle.current().pid())
 
+    @property
+    def pid(self) -> int:
+        """Return its pid; 0 while it is not known."""
+        return self._pid
+
     def is_gone(self) -> bool:
         """Tell whether the JVM is known and has died."""
         if not self._pid:
@@ -107,6 +112,11 @@ class JvmView:
         self._system: Any = None
         self.application_id: str | None = None
         self.ui_url: str | None = None
+
+    @property
+    def pid(self) -> int:
+        """Return the JVM's pid; 0 while it is not known."""
+        return self._process.pid
 
     def ping(self) -> None:
         """Have the JVM answer; returns at once while the script has not connected to it yet."""

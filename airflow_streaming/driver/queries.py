@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from airflow_streaming.core.status import BatchProgress
 from airflow_streaming.driver.faults import Faults
-from airflow_streaming.driver.query import TrackedQuery
+from airflow_streaming.driver.jobs import Sight
+from airflow_streaming.driver.tracked import Fresh, TrackedQuery
 
 
 class Queries:
@@ -18,7 +18,7 @@ class Queries:
         self._faults = Faults()
         self._by_name: dict[str, TrackedQuery] = {}
         self._failed: list[TrackedQuery] = []
-        self._fresh: list[BatchProgress] = []
+        self._fresh: list[Fresh] = []
 
     def add(self, tracked: TrackedQuery) -> None:
         """Track a query that has just been started, after an older run under its name if any."""
@@ -50,13 +50,21 @@ class Queries:
         """Return the query that was first seen to have failed."""
         return self._failed[0] if self._failed else None
 
-    def poll(self) -> list[BatchProgress]:
+    def poll(self) -> list[Fresh]:
         """Ask Spark about every active query and return the batches that are new."""
         with self._polling:
             for tracked in self.all():
                 self._ask(tracked)
             fresh, self._fresh = self._fresh, []
         return fresh
+
+    def time_work(self, sight: Sight) -> None:
+        """Take the time of every query's batch in work, after a poll."""
+        queries = self.all()
+        processing = {query.run_id for query in queries if query.processing}
+        for tracked in queries:
+            with self._faults.contained(f"Timing the batch of query {tracked.name!r}"):
+                tracked.time_work(sight, others=processing - {tracked.run_id})
 
     def _ask(self, tracked: TrackedQuery) -> None:
         with self._faults.contained(f"Asking Spark about query {tracked.name!r}"):

@@ -1,10 +1,11 @@
 """
-One running query as the driver sees it: the port to Spark, and what was learned through it.
+The port to one running Spark query, and why a query ended.
 
 Progress is polled. A Python ``StreamingQueryListener`` would be called by the JVM for every batch
 and turn each event into Python objects with dozens of calls back into the JVM, while the batch after
-it already runs; polling takes five calls of a tenth of a millisecond every two seconds, and about a
-millisecond for each new batch. ``benchmarks/listener.py`` measures both. Polling also proves at every
+it already runs; polling takes a dozen calls of a tenth of a millisecond every two seconds, and
+about a millisecond for each new batch. ``benchmarks/listener.py`` compares the two, and
+``benchmarks/beat.py`` times a beat. Polling also proves at every
 beat that the JVM answers, and an error on the way loses nothing: the JVM keeps the latest hundred.
 """
 
@@ -13,23 +14,26 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from airflow_streaming.core.diagnosis import Diagnosis, diagnose
 from airflow_streaming.core.failure import (
     conditions_in,
+    core_of,
     first_line,
-    mask_secrets,
     presentable,
     python_error_in,
 )
-from airflow_streaming.core.status import BatchProgress, CheckpointOrigin, QueryStatus
-from airflow_streaming.driver.checkpoint import batch_in_work
-from airflow_streaming.driver.faults import Faults
-from airflow_streaming.files.store import Store
+from airflow_streaming.driver.files_waiting import count_waiting
+from airflow_streaming.driver.trigger_view import TriggerView
+from airflow_streaming.driver.work import TriggerRun
 
-_MAX_MESSAGE = 200
-"""Characters of Spark's status message; a failed query's would repeat its whole error."""
+_MAX_CAUSE = 20_000
+"""Characters of one cause in the text of an error."""
+
+_MAX_FRAMES = 30
+"""Frames of the innermost cause; a JSON parser alone takes fifteen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,9 @@ class QueryError:
 
     :param message: One line, masked.
     :param batch_id: The batch it was in, where it can be told.
+    :param offsets: Where that batch begins and ends, as ``start -> end``, one text a source.
+    :param diagnosis: What the whole message says; ``None`` where only ``message`` is known.
+    :param core: The innermost cause in one line, which tells this failure from others.
     """
 
     message: str
@@ -46,6 +53,9 @@ class QueryError:
     condition: str | None = None
     conditions: tuple[str, ...] = ()
     batch_id: int | None = None
+    offsets: tuple[str, ...] = ()
+    diagnosis: Diagnosis | None = None
+    core: str = ""
 
     @classmethod
     def from_text(
@@ -62,6 +72,8 @@ class QueryError:
             exception_class=exception_class,
             condition=condition,
             conditions=conditions_in(text),
+            diagnosis=diagnose(text=text, exception_class=exception_class),
+            core=presentable(core_of(text)),
         )
 
 
@@ -86,6 +98,15 @@ class Query(Protocol):
     def stop(self) -> None:
         """Stop it and wait until it has."""
 
+    def trigger_interval(self) -> float | None:
+        """Return the seconds between runs of its processing trigger, where it has an interval."""
+
+    def trigger_run(self) -> TriggerRun:
+        """Return the trigger's run in work, or its last one."""
+
+    def files_waiting(self) -> Mapping[str, float]:
+        """Count the files that wait for its file sources, by the source's description."""
+
 
 class SparkQuery:
     """
@@ -96,6 +117,7 @@ class SparkQuery:
 
     def __init__(self, jsq: Any) -> None:
         self._jsq = jsq
+        self._trigger = TriggerView(jsq)
 
     def is_active(self) -> bool:
         return bool(self._jsq.isActive())
@@ -119,21 +141,50 @@ class SparkQuery:
         if not found.isDefined():
             return None
         java = found.get()
-        cause = java
-        # The chain is short; the bound guards against one that bites its own tail.
-        for _ in range(20):
-            deeper = cause.getCause()
-            if deeper is None:
-                break
-            cause = deeper
+        causes = causes_of(java)
+        innermost = causes[-1] if causes else java
         return QueryError.from_text(
-            str(java.getMessage()),
-            exception_class=str(cause.getClass().getSimpleName()),
+            text_of(java, causes),
+            exception_class=str(innermost.getClass().getSimpleName()),
             condition=_condition_of(java),
         )
 
     def stop(self) -> None:
         self._jsq.stop()
+
+    def trigger_interval(self) -> float | None:
+        return self._trigger.interval()
+
+    def trigger_run(self) -> TriggerRun:
+        return self._trigger.run()
+
+    def files_waiting(self) -> Mapping[str, float]:
+        return count_waiting(self._jsq)
+
+
+def causes_of(java: Any) -> list[Any]:
+    """Return the causes of a Java exception, the innermost last."""
+    causes: list[Any] = []
+    cause = java.getCause()
+    # The chain is short; the bound guards against one that bites its own tail.
+    while cause is not None and len(causes) < 20:
+        causes.append(cause)
+        cause = cause.getCause()
+    return causes
+
+
+def text_of(java: Any, causes: list[Any]) -> str:
+    """
+    Return an exception's message with its causes, of which Spark tells the first alone.
+
+    The innermost comes with its frames: "Input length = 1" is a torn file of the checkpoint or a
+    bad line of the input, and only the reader's name tells which.
+    """
+    said = [str(java.getMessage())]
+    said += [f"Caused by: {cause.toString()}"[:_MAX_CAUSE] for cause in causes]
+    frames = causes[-1].getStackTrace() if causes else ()
+    said += [f"\tat {frames[i].toString()}" for i in range(min(len(frames), _MAX_FRAMES))]
+    return "\n".join(said)
 
 
 def _condition_of(java: Any) -> str | None:
@@ -142,114 +193,3 @@ def _condition_of(java: Any) -> str | None:
         with contextlib.suppress(Exception):
             return str(getattr(java, method)())
     return None
-
-
-def has_run_a_batch(progress: Mapping[str, Any]) -> bool:
-    """
-    Tell a batch's progress from that of a look that found nothing to do.
-
-    A look reports the id of the batch that would have been next, which then comes a second time.
-    """
-    return bool(progress.get("numInputRows")) or "addBatch" in (progress.get("durationMs") or {})
-
-
-class TrackedQuery:
-    """
-    A query started by the script and what is known of it.
-
-    :param files: The checkpoint as a store.
-    :param gated: It runs the script's ``foreachBatch`` function, behind our gate.
-    """
-
-    def __init__(
-        self,
-        query: Query,
-        *,
-        name: str,
-        id: str,
-        run_id: str,
-        checkpoint: str,
-        files: Store,
-        origin: CheckpointOrigin,
-        gated: bool,
-    ) -> None:
-        self.query, self.name, self.id, self.run_id = query, name, id, run_id
-        self.checkpoint, self.files, self.origin, self.gated = checkpoint, files, origin, gated
-        self.active = True
-        self.error: QueryError | None = None
-        self.held = False
-        """The gate has refused a batch, so that the error which ends the query is ours."""
-        self._faults = Faults()
-        self.committed_before = 0
-        """Batches that older runs under this name committed in this epoch."""
-        self._first: int | None = None
-        self._last: int | None = None
-        self._told: Mapping[str, Any] = {}
-        self._progress: BatchProgress | None = None
-
-    @property
-    def batches(self) -> int:
-        """Return the batches committed in this epoch, as far as seen."""
-        if self._first is None or self._last is None:
-            return self.committed_before
-        return self.committed_before + self._last - self._first + 1
-
-    def poll(self) -> list[BatchProgress]:
-        """Ask Spark how the query does and return the batches that are new since the last time."""
-        if not self.active:
-            return []
-        fresh: list[BatchProgress] = []
-        # Asked first: a query that ends between two questions has told its last progress by then.
-        active = self.query.is_active()
-        with self._faults.contained(f"Reading the progress of query {self.name!r}"):
-            fresh = self._fresh_progress()
-        with self._faults.contained(f"Reading the status of query {self.name!r}"):
-            self._told = self.query.status()
-        if not active:
-            self.error = self._why()
-            self.active = False
-        return fresh
-
-    def as_status(self) -> QueryStatus:
-        """Return the query as a part of the driver's status."""
-        message = mask_secrets(str(self._told.get("message", ""))[:_MAX_MESSAGE])
-        return QueryStatus(
-            name=self.name,
-            id=self.id,
-            run_id=self.run_id,
-            checkpoint=self.checkpoint,
-            checkpoint_origin=self.origin,
-            active=self.active,
-            processing=bool(self._told.get("isTriggerActive")),
-            data_available=bool(self._told.get("isDataAvailable")),
-            message="Stopped at a batch boundary." if self.held else message,
-            batches=self.batches,
-            progress=self._progress,
-            error=None if self.error is None else self.error.message,
-        )
-
-    def _why(self) -> QueryError | None:
-        if self.held:
-            return None
-        found = self.query.error()
-        if found is None:
-            return None
-        if self._last is not None:
-            return replace(found, batch_id=self._last + 1)
-        batch = None
-        with self._faults.contained(f"Reading the checkpoint of query {self.name!r}"):
-            batch = batch_in_work(self.files)
-        return replace(found, batch_id=batch)
-
-    def _fresh_progress(self) -> list[BatchProgress]:
-        last = self.query.last_batch()
-        if last is None or (self._last is not None and last <= self._last):
-            return []
-        latest = None if self._last is None else last - self._last
-        told = [report for report in self.query.progress(latest) if has_run_a_batch(report)]
-        fresh = [BatchProgress.from_spark(self.name, report) for report in told]
-        fresh = [p for p in fresh if self._last is None or p.batch_id > self._last]
-        if fresh:
-            self._first = fresh[0].batch_id if self._first is None else self._first
-            self._last, self._progress = fresh[-1].batch_id, fresh[-1]
-        return fresh

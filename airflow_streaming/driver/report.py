@@ -18,12 +18,16 @@ from typing import Final
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.status import DriverState, Status
 from airflow_streaming.driver.checkpoint import Claims
+from airflow_streaming.driver.cpu import CpuMeter
 from airflow_streaming.driver.ending import Ending
 from airflow_streaming.driver.faults import Faults, logger
 from airflow_streaming.driver.history import History
+from airflow_streaming.driver.jobs import JobsView
 from airflow_streaming.driver.jvm import JvmView
 from airflow_streaming.driver.order import Assignment
 from airflow_streaming.driver.queries import Queries
+from airflow_streaming.driver.sinks.port import Origin
+from airflow_streaming.driver.sinks.sinks import Sinks
 from airflow_streaming.files.host import this_host
 from airflow_streaming.files.store import Store
 
@@ -48,6 +52,7 @@ class Report:
 
     :param jvm: What is asked to prove that Spark answers.
     :param on_failure: Called when a query is found to have failed.
+    :param sinks: Told every batch as well; by default those of Spark's configuration.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class Report:
         ending: Ending,
         jvm: JvmView,
         on_failure: Callable[[], object],
+        sinks: Sinks | None = None,
     ) -> None:
         layout = Layout(assignment.epoch.stream)
         number = assignment.epoch.number
@@ -70,7 +76,9 @@ class Report:
         )
         self._queries, self._claims, self._ending, self._jvm = queries, claims, ending, jvm
         self._on_failure = on_failure
+        self._jobs = JobsView(CpuMeter(lambda: jvm.pid).seconds)
         self._history = History(store, layout.progress(number))
+        self._sinks = sinks or Sinks(_origin(assignment))
         self._host, self._started_at = this_host(), datetime.now(UTC)
         self._spark_version = _pyspark_version() or assignment.deployment.spark_version
         self._first_progress_at: datetime | None = None
@@ -92,6 +100,10 @@ class Report:
         """Beat a last time, with whatever the queries have still to tell."""
         self._closing.set()
         self.beat(final=True)
+        # After the beat: a sink that hangs must not keep the last status from being written.
+        if self._sinks.close():
+            with self._lock:
+                self._write_status()
 
     def beat(self, *, final: bool = False) -> None:
         """Ask Spark, then write. It can block as long as the JVM does."""
@@ -118,7 +130,9 @@ class Report:
 
     def _look(self) -> None:
         fresh = self._queries.poll()
-        self._history.add(fresh, now=time.monotonic())
+        self._queries.time_work(self._jobs.look())
+        self._history.add([batch.progress for batch in fresh], now=time.monotonic())
+        self._sinks.offer(fresh)
         if fresh and self._first_progress_at is None:
             self._first_progress_at = datetime.now(UTC)
         failed = self._queries.first_failed
@@ -149,12 +163,18 @@ class Report:
             ui_url=self._jvm.ui_url,
             first_progress_at=self._first_progress_at,
             queries=queries,
+            sinks=self._sinks.statuses(),
         )
 
     def _state(self, started: bool) -> DriverState:
         if self._ending.begun.is_set():
             return DriverState.STOPPING
         return DriverState.RUNNING if started else DriverState.STARTING
+
+
+def _origin(assignment: Assignment) -> Origin:
+    epoch = assignment.epoch
+    return Origin(stream=epoch.stream, epoch=epoch.number, deployment=epoch.deployment)
 
 
 def _pyspark_version() -> str | None:

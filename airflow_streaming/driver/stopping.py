@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from airflow_streaming.driver.faults import Faults
-from airflow_streaming.driver.query import TrackedQuery
+from airflow_streaming.driver.tracked import TrackedQuery
 
 BOUNDARY_WAIT: Final = 5.0
 """Seconds a query without a gate may take to come to a quiet moment."""

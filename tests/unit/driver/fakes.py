@@ -13,7 +13,9 @@ from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Host, LaunchCause
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.status import CheckpointOrigin
-from airflow_streaming.driver.query import QueryError, TrackedQuery
+from airflow_streaming.driver.query import QueryError
+from airflow_streaming.driver.tracked import TrackedQuery
+from airflow_streaming.driver.work import TriggerRun
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.files.local import LocalStore
 
@@ -32,6 +34,8 @@ class FakeQuery:
         self.failure: QueryError | None = None
         self.stopped = 0
         self.stops_when_asked = True
+        self.interval: float | None = None
+        self.waiting: Mapping[str, float] = {}
 
     def commit(self, *batches: int, rows: int = 5) -> None:
         """Add the reports of batches."""
@@ -58,6 +62,15 @@ class FakeQuery:
 
     def error(self) -> QueryError | None:
         return self.failure
+
+    def trigger_interval(self) -> float | None:
+        return self.interval
+
+    def trigger_run(self) -> TriggerRun:
+        return TriggerRun(batch=len(self.reports), started=len(self.reports))
+
+    def files_waiting(self) -> Mapping[str, float]:
+        return self.waiting
 
     def stop(self) -> None:
         self.stopped += 1

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.status import BatchProgress
+from airflow_streaming.core.progress import BatchProgress
+from airflow_streaming.core.wire import decode, parse_json
 from airflow_streaming.driver import history
-from airflow_streaming.driver.history import CHUNK_ROWS, CHUNK_SECONDS, History
+from airflow_streaming.driver.history import CHUNK_ROWS, CHUNK_SECONDS, History, line_of
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.files.local import LocalStore
+from airflow_streaming.home.timeline import MAX_LINE_BYTES
 from tests.unit.driver.fakes import AbsentStore, report
 
 FOLDER = "orders/epochs/000001/progress"
@@ -50,6 +53,33 @@ def test_a_row_has_every_figure_of_its_batch(store: LocalStore) -> None:
     assert data is not None
     row = json.loads(data)
     assert (row["query"], row["batch_id"], row["duration_ms"]) == ("q", 7, 120)
+
+
+def test_the_longest_row_that_can_be_still_fits_its_line() -> None:
+    odd = "\u2603" * 900
+    told = {
+        **report(1),
+        "sources": [{"description": odd, "endOffset": odd, "numInputRows": 1}] * 30,
+        "observedMetrics": {odd[:40]: {f"{odd[:50]}{number}": number for number in range(80)}},
+    }
+    row = BatchProgress.from_spark("q", told)
+    line = line_of(row)
+    kept = decode(BatchProgress, parse_json(line, limit=MAX_LINE_BYTES), "row")
+    assert kept.batch_id == 1
+    assert kept.sources
+    assert kept.sources[0].end_offset is None
+
+
+def test_a_usual_row_loses_only_its_end_offsets() -> None:
+    told = {
+        **report(1),
+        "sources": [{"description": "s", "endOffset": {"t": {"0": 1}}, "numInputRows": 1}] * 20,
+        "observedMetrics": {"m": {f"column{number}": number for number in range(50)}},
+    }
+    row = BatchProgress.from_spark("q", told)
+    kept = decode(BatchProgress, parse_json(line_of(row)), "row")
+    without = tuple(replace(source, end_offset=None) for source in row.sources)
+    assert kept == replace(row, sources=without)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_streaming.driver.jobs import Sight
 from airflow_streaming.driver.queries import Queries
-from airflow_streaming.driver.query import QueryError, has_run_a_batch
+from airflow_streaming.driver.query import QueryError
+from airflow_streaming.driver.tracked import has_run_a_batch
+from airflow_streaming.driver.work import TriggerRun
 from tests.unit.driver.fakes import BAD_ROW, FakeQuery, make_tracked, report
 
 
@@ -16,10 +19,10 @@ def test_every_batch_is_told_once_and_counted_from_the_first_seen() -> None:
     assert tracked.as_status().batches == 0
 
     fake.commit(17, 18)
-    assert [row.batch_id for row in tracked.poll()] == [17, 18]
+    assert [row.progress.batch_id for row in tracked.poll()] == [17, 18]
     assert tracked.poll() == []
     fake.commit(19, 20, 21)
-    assert [row.batch_id for row in tracked.poll()] == [19, 20, 21]
+    assert [row.progress.batch_id for row in tracked.poll()] == [19, 20, 21]
 
     status = tracked.as_status()
     assert status.batches == 5
@@ -42,9 +45,9 @@ def test_a_look_that_found_nothing_is_no_batch_and_hides_none() -> None:
     tracked = make_tracked(fake)
     fake.commit(0)
     fake.reports.append(report(1, rows=0, ran=False))
-    assert [row.batch_id for row in tracked.poll()] == [0]
+    assert [row.progress.batch_id for row in tracked.poll()] == [0]
     fake.commit(1, rows=0)
-    assert [row.batch_id for row in tracked.poll()] == [1]
+    assert [row.progress.batch_id for row in tracked.poll()] == [1]
     assert tracked.as_status().batches == 2
 
 
@@ -119,7 +122,7 @@ def test_an_old_run_that_failed_is_remembered_when_the_script_starts_it_again() 
     old.fail()
     queries.add(make_tracked(new))
     assert queries.first_failed is not None
-    assert [row.batch_id for row in queries.poll()] == [0, 1]
+    assert [row.progress.batch_id for row in queries.poll()] == [0, 1]
 
 
 def test_a_message_of_spark_is_cut_and_masked_in_a_status() -> None:
@@ -132,6 +135,87 @@ def test_a_message_of_spark_is_cut_and_masked_in_a_status() -> None:
     message = tracked.as_status().message
     assert message.startswith("password=(redacted) x")
     assert len(message) < 300
+
+
+def test_the_offsets_of_the_batch_that_failed_are_named(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    for batch, offset in ((3, 30), (4, 40)):
+        (tmp_path / "offsets" / str(batch)).write_text(f'v1\n{{}}\n{{"logOffset":{offset}}}')
+    fake = FakeQuery()
+    tracked = make_tracked(fake, folder=tmp_path)
+    fake.commit(3)
+    tracked.poll()
+    fake.fail()
+    tracked.poll()
+    assert tracked.error is not None
+    assert tracked.error.offsets == ('{"logOffset":30} -> {"logOffset":40}',)
+
+
+def test_a_status_tells_the_interval_and_the_last_twenty_durations() -> None:
+    fake = FakeQuery()
+    fake.interval = 30.0
+    durations = [{"triggerExecution": number, "addBatch": 1} for number in range(30)]
+    fake.reports = [{**report(n), "durationMs": told} for n, told in enumerate(durations)]
+    tracked = make_tracked(fake)
+    tracked.poll()
+    status = tracked.as_status()
+    assert status.processing_interval_s == 30.0
+    assert status.recent_durations_ms == tuple(range(10, 30))
+
+
+def test_the_batch_in_work_is_timed_from_beat_to_beat() -> None:
+    fake, queries = FakeQuery(), Queries()
+    tracked = make_tracked(fake)
+    queries.add(tracked)
+    fake.processing = True
+    fake.commit(0)
+    for at in (0.0, 2.0, 7.0):
+        queries.poll()
+        queries.time_work(Sight(at=at, cpu=0.0, jobs=()))
+    status = tracked.as_status()
+    assert (status.planned_batch, status.batch_for_s, status.quiet_for_s) == (1, 7.0, 7.0)
+    assert (status.committed_ago_s, status.active_tasks) == (7.0, 0)
+
+    fake.fail()
+    queries.poll()
+    queries.time_work(Sight(at=9.0))
+    ended = tracked.as_status()
+    assert (ended.planned_batch, ended.batch_for_s, ended.quiet_for_s) == (None, None, None)
+
+
+def test_cpu_time_counts_for_the_only_query_in_work() -> None:
+    fakes, queries = [FakeQuery(), FakeQuery()], Queries()
+    for name, fake in zip("ab", fakes, strict=True):
+        fake.processing = True
+        queries.add(make_tracked(fake, name=name))
+    for at in (0.0, 2.0):
+        queries.poll()
+        queries.time_work(Sight(at=at, cpu=at, jobs=()))
+    assert [query.as_status().quiet_for_s for query in queries.all()] == [2.0, 2.0]
+    fakes[0].processing = False
+    for at in (4.0, 6.0):
+        queries.poll()
+        queries.time_work(Sight(at=at, cpu=at, jobs=()))
+    assert [query.as_status().quiet_for_s for query in queries.all()] == [None, 0.0]
+
+
+def test_a_trigger_that_cannot_be_read_disturbs_nothing() -> None:
+    class Odd(FakeQuery):
+        def trigger_interval(self) -> float | None:
+            raise AttributeError("trigger")
+
+        def trigger_run(self) -> TriggerRun:
+            raise AttributeError("context")
+
+    fake, queries = Odd(), Queries()
+    fake.processing = True
+    queries.add(make_tracked(fake))
+    for at in (0.0, 2.0):
+        fake.commit(int(at))
+        assert len(queries.poll()) == 1
+        queries.time_work(Sight(at=at, cpu=0.0, jobs=()))
+    status = queries.all()[0].as_status()
+    assert (status.processing_interval_s, status.batch_for_s) == (None, 2.0)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_streaming.driver.query import TrackedQuery
 from airflow_streaming.driver.stopping import BOUNDARY_WAIT, may_stop, stop_queries
+from airflow_streaming.driver.tracked import TrackedQuery
 from tests.unit.driver.fakes import FakeQuery, make_tracked
 
 

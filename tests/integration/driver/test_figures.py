@@ -1,0 +1,133 @@
+"""The figures of real batches, and whether a long batch is at work."""
+
+from __future__ import annotations
+
+from airflow_streaming.core.status import QueryStatus
+from tests.integration.driver.running import LAYOUT, Driver, World, lines, until
+
+STATEFUL = """
+import json
+from pyspark.sql import functions as F
+
+spark.conf.set("spark.sql.streaming.stateStore.providerClass",
+    "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
+inbox = folder / "in box"
+inbox.mkdir()
+
+def put(number, first):
+    rows = [{"t": first + row, "k": row % 5, "v": row} for row in range(20)]
+    text = "".join(json.dumps(row) + "\\n" for row in rows)
+    (inbox / f"{number:03} events.json").write_text(text)
+
+for number in range(40):
+    put(number, 1_700_000_000 + 3_600 * number if number != 3 else 1_600_000_000)
+events = (spark.readStream.schema("t long, k long, v long")
+    .option("maxFilesPerTrigger", 1).option("latestFirst", "false").json(str(inbox))
+    .withColumn("at", F.timestamp_seconds("t"))
+    .observe("quality", F.count(F.lit(1)).alias("rows"), F.lit("x").alias("word"))
+    .withWatermark("at", "10 seconds"))
+query = (events.groupBy(F.window("at", "1 minute"), "k").count()
+    .writeStream.format("noop").outputMode("update").queryName("q")
+    .trigger(processingTime="3 seconds").start())
+"""
+
+
+def test_a_stateful_query_tells_all_its_figures(world_on_each_spark: World) -> None:
+    world = world_on_each_spark
+    driver = world.run(STATEFUL)
+    driver.has_committed(3)
+
+    def counted() -> QueryStatus | None:
+        query = driver.query("q")
+        if query is None or query.progress is None or query.batches < 6:
+            return None
+        return query if query.progress.sources[0].backlog_files is not None else None
+
+    query = until(counted, seconds=50, what="a count of the files that wait")
+    progress = query.progress
+    source = progress.sources[0]
+    assert source.source == f"FileStreamSource[file:{world.folder}/in box]"
+    assert source.input_rows == 20
+    assert 40 - query.batches - 12 <= source.backlog_files <= 40
+    assert source.end_offset == f'{{"logOffset":{progress.batch_id}}}'
+    assert query.processing_interval_s == 3
+    assert len(query.recent_durations_ms) == query.batches
+    assert query.recent_durations_ms[-1] == progress.duration_ms
+    assert 0 <= query.committed_ago_s < 30
+    assert progress.observed == {"quality.rows": 20}
+    assert progress.watermark_delay_s > 1_000_000
+    assert progress.state_rows > 0
+    assert progress.state_bytes > 0
+    assert progress.state_commit_ms > 0
+
+    driver.request_stop()
+    assert driver.ended() == 0
+    rows = lines(world.home / LAYOUT.progress(1) / "000001.jsonl")
+    assert sum(row["dropped_rows"] for row in rows) >= 5
+    shares = [share for row in rows if (share := row["cache_miss_share"]) is not None]
+    assert shares
+    assert all(0 <= share <= 1 for share in shares)
+
+
+LONG_BATCHES = """
+from pyspark.sql.functions import udf
+
+def burn_until(path):
+    import time
+    from pathlib import Path
+    while not Path(path).exists():
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            sum(range(1000))
+
+burn = udf(lambda path: burn_until(path), "string")
+
+def write(batch, number):
+    go = folder / f"go{number}"
+    if number == 1:
+        while not go.exists():
+            time.sleep(0.2)
+    if number == 2:
+        burn_until(go)
+    if number == 3:
+        one = spark.createDataFrame([(str(go),)], "path string").coalesce(1)
+        one.select(burn("path")).write.format("noop").mode("overwrite").save()
+
+query = (source().writeStream.foreachBatch(write).queryName("q")
+    .trigger(processingTime="500 milliseconds").start())
+"""
+
+
+def seen_in_batch(driver: Driver, number: int, *, seconds: float) -> list[QueryStatus]:
+    """Watch a batch until it has been in work for some seconds; return what its status told."""
+    seen: list[QueryStatus] = []
+
+    def is_long() -> bool:
+        assert driver.process.poll() is None, driver.log
+        query = driver.query("q")
+        if query is not None and query.planned_batch == number and query.batch_for_s is not None:
+            seen.append(query)
+        return bool(seen) and (seen[-1].batch_for_s or 0) >= seconds
+
+    until(is_long, seconds=60, what=f"{seconds} s in batch {number}")
+    (driver.world.folder / f"go{number}").touch()
+    return seen
+
+
+def test_a_batch_that_waits_is_quiet_and_one_that_computes_is_not(
+    world_on_each_spark: World,
+) -> None:
+    driver = world_on_each_spark.run(LONG_BATCHES)
+    waiting = seen_in_batch(driver, 1, seconds=10)
+    in_python = seen_in_batch(driver, 2, seconds=10)
+    in_a_task = seen_in_batch(driver, 3, seconds=18)
+
+    assert waiting[-1].quiet_for_s is not None
+    assert waiting[-1].quiet_for_s >= 8
+    assert waiting[-1].active_tasks == 0
+    assert max(query.quiet_for_s or 0.0 for query in in_python) <= 5
+    assert in_a_task[-1].active_tasks == 1
+    # A new Python worker is known to be the driver's after ten seconds at most.
+    assert max(query.quiet_for_s or 0.0 for query in in_a_task) <= 15
+    assert (in_a_task[-1].quiet_for_s or 0.0) <= 5
+    driver.has_committed(5)
