@@ -48,7 +48,7 @@ def build_package(folder: Path) -> Path:
     target = folder / "airflow_streaming.zip"
     files = [PACKAGE / "__init__.py", PACKAGE / "exceptions.py"]
     for room in ("core", "files", "driver"):
-        files += sorted((PACKAGE / room).glob("*.py"))
+        files += sorted((PACKAGE / room).rglob("*.py"))
     with zipfile.ZipFile(target, "w") as archive:
         for file in files:
             archive.write(file, f"airflow_streaming/{file.relative_to(PACKAGE)}")

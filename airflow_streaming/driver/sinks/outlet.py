@@ -1,0 +1,180 @@
+"""
+The outlet: a bounded queue and a thread between the driver and one sink.
+
+The driver only ever puts events into the queue, which takes microseconds and cannot fail. A sink
+that is slower than the stream loses the oldest events, because the newest say how things stand; a
+sink that hangs holds up its own thread and nothing else. What got lost is counted.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from airflow_streaming.core.failure import presentable
+from airflow_streaming.core.status import SinkStatus
+from airflow_streaming.driver.faults import Faults
+from airflow_streaming.driver.sinks.port import ProgressEvent, ProgressSink, SinkFault
+
+CAPACITY: Final = 500
+"""Events that wait. A full progress takes some 10 to 60 kB in memory, so this is 30 MB at worst."""
+
+_AT_ONCE: Final = 100
+"""Events in one call of a sink."""
+
+_RETRY: Final = 30.0
+"""Seconds between attempts to connect a sink that could not be connected."""
+
+_LONG: Final = 5.0
+"""Seconds in one call after which a sink is said to be in trouble."""
+
+
+class Outlet:
+    """
+    Carries events to one sink.
+
+    :param connect: Makes the sink; called by the outlet's thread, again after it failed.
+    :param clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[], ProgressSink],
+        *,
+        capacity: int = CAPACITY,
+        retry: float = _RETRY,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self._connect, self._capacity, self._retry, self._clock = connect, capacity, retry, clock
+        self._changed = threading.Condition()
+        self._waiting: deque[ProgressEvent] = deque()
+        self._in_hand: Sequence[ProgressEvent] = ()
+        self._busy_since = 0.0
+        self._sent = self._dropped = 0
+        self._trouble: str | None = None
+        self._url: str | None = None
+        self._ending = self._abandoned = False
+        self._faults = Faults()
+        self._thread = threading.Thread(
+            target=self._run, name=f"airflow-streaming-sink-{name}", daemon=True
+        )
+
+    def begin(self) -> None:
+        """Start the thread, which connects the sink."""
+        self._thread.start()
+
+    def offer(self, events: Sequence[ProgressEvent]) -> None:
+        """Take events without waiting; the oldest go when there is no room."""
+        with self._changed:
+            if self._ending:
+                self._dropped += len(events)
+                return
+            self._waiting.extend(events)
+            surplus = max(0, len(self._waiting) - self._capacity)
+            for _ in range(surplus):
+                self._waiting.popleft()
+            self._dropped += surplus
+            self._changed.notify_all()
+
+    def status(self) -> SinkStatus:
+        """Return what became of the events."""
+        with self._changed:
+            return SinkStatus(
+                sink=self.name,
+                sent=self._sent,
+                dropped=self._dropped,
+                trouble=self._trouble_now(),
+                url=self._url,
+            )
+
+    def ask_end(self) -> None:
+        """Have the thread send what waits and end; nothing more is taken."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+
+    def end(self, *, until: float) -> None:
+        """Wait for the thread until that time of the clock; what is left then counts as dropped."""
+        self.ask_end()
+        if self._thread.ident is not None:
+            self._thread.join(max(0.0, until - self._clock()))
+        with self._changed:
+            self._abandoned = True
+            self._dropped += len(self._waiting) + len(self._in_hand)
+            self._waiting.clear()
+
+    def _run(self) -> None:
+        sink: ProgressSink | None = None
+        while sink is None and not self._abandoned:
+            sink = self._connected()
+            if sink is None and self._is_ending_within(self._retry):
+                return
+        if sink is None:
+            return
+        while events := self._next():
+            self._send(sink, events)
+        with self._faults.contained(f"Closing the sink {self.name!r}"):
+            sink.close()
+
+    def _connected(self) -> ProgressSink | None:
+        sink: ProgressSink | None = None
+        with self._faults.contained(f"Connecting the sink {self.name!r}"):
+            try:
+                sink = self._connect()
+            except Exception as err:
+                self._note(trouble=_told(err))
+                raise
+            self._note(trouble=None)
+            self._url = sink.url
+        return sink
+
+    def _is_ending_within(self, seconds: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: self._ending, seconds)
+
+    def _next(self) -> Sequence[ProgressEvent]:
+        """Wait for events; none when the end was asked for and all are sent."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._ending)
+            count = min(len(self._waiting), _AT_ONCE)
+            self._in_hand = tuple(self._waiting.popleft() for _ in range(count))
+            self._busy_since = self._clock()
+            return self._in_hand
+
+    def _send(self, sink: ProgressSink, events: Sequence[ProgressEvent]) -> None:
+        with self._faults.contained(f"Sending progress to the sink {self.name!r}"):
+            try:
+                sink.send(events)
+            except Exception as err:
+                taken = err.taken if isinstance(err, SinkFault) else 0
+                self._note(taken=taken, lost=len(events) - taken, trouble=_told(err))
+                raise
+            self._note(taken=len(events), trouble=None)
+
+    def _note(self, *, trouble: str | None, taken: int = 0, lost: int = 0) -> None:
+        with self._changed:
+            self._in_hand = ()
+            self._trouble = trouble
+            if not self._abandoned:  # else they were counted when the driver gave up waiting
+                self._sent += taken
+                self._dropped += lost
+
+    def _trouble_now(self) -> str | None:
+        busy = self._clock() - self._busy_since if self._in_hand else 0.0
+        if busy < _LONG:
+            return self._trouble
+        hanging = (
+            f"Sink {self.name!r} has not taken {len(self._in_hand)} reports for {busy:.0f} s; "
+            f"{len(self._waiting)} more wait."
+        )
+        return f"{hanging} {self._trouble}" if self._trouble else hanging
+
+
+def _told(err: Exception) -> str:
+    said = str(err) if isinstance(err, SinkFault) else f"{type(err).__name__}: {err}"
+    return presentable(said)

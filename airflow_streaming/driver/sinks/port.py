@@ -1,0 +1,111 @@
+"""
+What a sink is: a place outside the home that is told every batch's progress.
+
+A sink may be slow, away, or wrongly configured. It says so with a :class:`SinkFault`; the outlet in
+front of it counts what got lost, and the stream never learns of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from airflow_streaming.core.progress import BatchProgress
+from airflow_streaming.core.status import SinkStatus
+from airflow_streaming.exceptions import StreamingError
+
+Standing = Callable[[], Sequence[SinkStatus]]
+"""Tells how all sinks of the driver stand, for those that publish it."""
+
+
+class SinkFault(StreamingError):
+    """
+    A sink did not take everything it was given.
+
+    :param taken: How many reports of that call it did take.
+    """
+
+    def __init__(self, message: str, *, taken: int = 0) -> None:
+        super().__init__(message)
+        self.taken = taken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Whose progress it is."""
+
+    stream: str
+    epoch: int
+    deployment: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressEvent:
+    """
+    The progress of one batch, on its way out.
+
+    :param sequence: Rises by one with every batch of the epoch, over all its queries; a gap seen by
+        a reader is a report that was dropped.
+    :param report: The whole progress, as Spark's JSON gives it.
+    """
+
+    origin: Origin
+    query: str
+    query_id: str
+    run_id: str
+    sequence: int
+    progress: BatchProgress
+    report: Mapping[str, Any]
+
+    @property
+    def batch_id(self) -> int:
+        """Return the number of the batch."""
+        return self.progress.batch_id
+
+    @property
+    def key(self) -> str:
+        """Return what keeps the reports of one query together."""
+        return f"{self.origin.stream}/{self.query}"
+
+    @property
+    def json(self) -> str:
+        """Return the whole progress as one line of JSON; made by whoever needs it, when needed."""
+        return json.dumps(self.report, ensure_ascii=False, separators=(",", ":"))
+
+
+class ProgressSink(Protocol):
+    """Where progress goes. All three are called by one thread, the outlet's."""
+
+    name: str
+    url: str | None
+    """Where its figures can be read, if it serves them itself."""
+
+    def send(self, events: Sequence[ProgressEvent]) -> None:
+        """
+        Hand events on, in their order, and return when the other side has them.
+
+        :raises SinkFault: not all were taken.
+        """
+
+    def close(self) -> None:
+        """Let go of connections and ports."""
+
+
+def library(module: str, package: str) -> Any:
+    """
+    Import a sink's client library, which is the runtime's to have, not ours to ship.
+
+    :param package: What to install to have it.
+    :raises SinkFault: it is not installed where the driver runs.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as err:
+        raise SinkFault(
+            f"The Python module {module!r} cannot be imported by {sys.executable}: {err}. Install "
+            f"{package!r} into the runtime of the stream."
+        ) from err

@@ -1,0 +1,87 @@
+"""A Kafka-protocol broker of this host, and what a consumer finds in it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.integration.home.servers import free_ports, program
+from tests.integration.servers.programs import running
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What was consumed."""
+
+    key: str
+    value: dict[str, Any]
+    headers: dict[str, str]
+
+
+@contextlib.contextmanager
+def kafka_broker(folder: Path, port: int | None = None) -> Iterator[str]:
+    """Run the broker; gives its address."""
+    chosen = free_ports(1)[0] if port is None else port
+    command = [
+        *(program("noida-db"), "start", "--data-dir", str(folder / "data")),
+        *("--only", "kafka", "--kafka-port", str(chosen)),
+    ]
+    folder.mkdir(exist_ok=True)
+    with running(command, folder, is_ready=lambda: _listens(chosen)):
+        yield f"127.0.0.1:{chosen}"
+
+
+def create_topic(address: str, topic: str, partitions: int = 3) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": address})
+    [created] = admin.create_topics([NewTopic(topic, partitions, 1)]).values()
+    created.result(30)
+
+
+def consume(address: str, topic: str, count: int, *, within: float = 30) -> list[Message]:
+    """
+    Read a topic from its beginning until so many messages came, or the time is over.
+
+    It then listens a second longer, so that a message too many is seen as well.
+    """
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": f"test-{time.monotonic_ns()}",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([topic])
+    found: list[Message] = []
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is None or message.error():
+            continue
+        found.append(_read(message))
+        if len(found) == count:
+            deadline = time.monotonic() + 1
+    consumer.close()
+    return found
+
+
+def _read(message: Any) -> Message:
+    return Message(
+        key=message.key().decode(),
+        value=json.loads(message.value()),
+        headers={name: value.decode() for name, value in message.headers()},
+    )
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as trial:
+        return trial.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,54 @@
+"""Servers as processes of this host, bound to the loopback address and ended with the test."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+READY_WITHIN = 60.0
+"""Seconds; each of these servers is up in less than three on an idle machine."""
+
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str], folder: Path, *, is_ready: Callable[[], bool]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a server until the end of the block; its words go to a log in the folder."""
+    log = folder / "server.log"
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            list(command),
+            cwd=folder,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        deadline = time.monotonic() + READY_WITHIN
+        while not is_ready():
+            said = log.read_text(errors="replace")
+            assert process.poll() is None, f"{command[0]} ended:\n{said}"
+            assert time.monotonic() < deadline, f"{command[0]} is not ready:\n{said}"
+            time.sleep(0.05)
+        yield process
+    finally:
+        # SIGTERM: the broker saves its topics when asked to end.
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def answers(url: str) -> bool:
+    """Tell whether an HTTP server gives the page."""
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310  # a server of ours
+            return bool(answer.status == 200)
+    except OSError:
+        return False
