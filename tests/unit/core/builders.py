@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from airflow_streaming.core.control import Circuit, CircuitState, DesiredState
-from airflow_streaming.core.deployment import Deployment, StreamSpec
+from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import (
     Death,
     Epoch,
@@ -21,16 +21,20 @@ from airflow_streaming.core.epoch import (
     Outcome,
     StopRequest,
 )
-from airflow_streaming.core.health import HealthRules, Observation, Process, ProcessState
-from airflow_streaming.core.restart import RestartAction, RestartDecision, RestartPolicy
+from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.health import HealthRules
+from airflow_streaming.core.observation import Observation, Process, ProcessState
+from airflow_streaming.core.policy import RestartPolicy
+from airflow_streaming.core.progress import BatchProgress
+from airflow_streaming.core.restart import RestartAction, RestartDecision
+from airflow_streaming.core.situation import Situation
+from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.status import (
-    BatchProgress,
     CheckpointOrigin,
     DriverState,
     QueryStatus,
     Status,
 )
-from airflow_streaming.core.steering import Situation
 
 NOW: Final = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 BEGUN: Final = NOW - timedelta(hours=1)
@@ -205,6 +209,7 @@ def a_restart(*, due_in: timedelta = timedelta(0), **changes: Any) -> RestartDec
         "next_attempt_at": NOW + due_in,
         "consecutive_failures": 2,
         "reason": "Killed.",
+        "failure_kind": FailureKind.KILLED,
     }
     return RestartDecision(action=RestartAction.RESTART, **fields | changes)
 

@@ -12,15 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_streaming.core.deployment import (
-    REDACTED,
-    Deployment,
-    StreamSpec,
-    check_conf_key,
-    conf_text,
-    decide_proposal,
-    redact,
-)
+from airflow_streaming.core.conf import REDACTED, check_conf_key, conf_text, redact
+from airflow_streaming.core.deployment import Deployment, decide_proposal
+from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.exceptions import SpecError
 from tests.unit.core.builders import NOW, a_deployment, a_spec
 
@@ -43,6 +37,9 @@ SECRET_KEYS = [
     "spark.my.apiKey",
     "spark.my.credentials",
     "spark.kafka.sasl.jaas.config",
+    "spark.airflowStreaming.sink.kafka.sasl.password",
+    "spark.airflowStreaming.sink.kafka.ssl.key.pem",
+    "spark.airflowStreaming.sink.otel.headers",
     "spark.authenticate.secret",
 ]
 PLAIN_KEYS = ["spark.master", "spark.sql.shuffle.partitions", "spark.sql.session.timeZone"]
@@ -144,6 +141,8 @@ def test_the_value_of_a_plain_key_is_shown(key: str) -> None:
         f"https://:{CANARY}@host",
         f"https://box.blob.core.windows.net/a.jar?sv=2024&sig={CANARY}",
         f"https://bucket.s3.amazonaws.com/a.jar?X-Amz-Signature={CANARY}",
+        f"-----BEGIN PRIVATE KEY-----\\n{CANARY}",
+        f"Authorization=Basic {CANARY}",
     ],
 )
 def test_a_value_that_looks_secret_is_not_shown_under_any_key(value: str) -> None:

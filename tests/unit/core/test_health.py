@@ -11,20 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_streaming.core.epoch import Outcome
-from airflow_streaming.core.health import (
-    BUSY_SHARE,
-    ENDED,
-    LAST_WORD_GRACE,
-    SPAWN_GRACE,
-    WELL,
-    HealthRules,
-    Observation,
-    Process,
-    ProcessState,
-    VerdictState,
-    judge,
-)
+from airflow_streaming.core.health import HealthRules, judge
+from airflow_streaming.core.liveness import SPAWN_GRACE
+from airflow_streaming.core.observation import LAST_WORD_GRACE, Observation, Process, ProcessState
+from airflow_streaming.core.rules import Finding, HealthRule, Metric, RuleState, Severity
 from airflow_streaming.core.status import DriverState
+from airflow_streaming.core.stillness import BUSY_SHARE
+from airflow_streaming.core.verdict import ENDED, WELL, VerdictState
+from tests.unit.core.agreement import disagreement_of_judges
 from tests.unit.core.builders import (
     BEGUN,
     NOW,
@@ -51,6 +45,20 @@ UNBORN: Final[dict[str, Any]] = {
 }
 UNHEARD: Final[dict[str, Any]] = {"status": None}
 HANGING: Final[dict[str, Any]] = {"silent_for": RULES.hang_after}
+
+
+STALLED: Final = a_query(batch_for_s=400.0, quiet_for_s=400.0)
+
+
+def a_finding(**changes: Any) -> Finding:
+    fields: dict[str, Any] = {
+        "rule": "late",
+        "state": RuleState.FIRING,
+        "severity": Severity.ALERT,
+        "query": "revenue",
+        "reason": "Epoch 17 is late.",
+    }
+    return Finding(**fields | changes)
 
 
 def busy(silent_for: timedelta, share: float = 2 * BUSY_SHARE) -> dict[str, Any]:
@@ -134,12 +142,46 @@ CASES: Final = {
     ),
     "a driver on an unseen host that beats is healthy": (observed(UNSEEN), "healthy"),
     "a suspension shorter than a pause is nothing": (
-        observed(SUSPENDED, silent_for=RULES.hang_after - seconds(1)),
+        observed(SUSPENDED, silent_for=RULES.suspended_after - seconds(1)),
         "healthy",
+    ),
+    "a suspension is a hang sooner than silence is": (
+        observed(SUSPENDED, silent_for=RULES.suspended_after),
+        "hung",
     ),
     "a long garbage collection is nothing": (
         observed(silent_for=seconds(20), cpu_in_silence=0.0),
         "healthy",
+    ),
+    # At work, but not well.
+    "a rule that fires makes it degraded": (observed(findings=(a_finding(),)), "degraded"),
+    "a rule that may yet fire does not": (
+        observed(findings=(a_finding(state=RuleState.PENDING),)),
+        "healthy",
+    ),
+    "nor does one that knows nothing": (
+        observed(findings=(a_finding(state=RuleState.UNKNOWN),)),
+        "healthy",
+    ),
+    "a query that failed beside others makes it degraded": (
+        observed(status=a_status(queries=(a_query(), a_query(active=False, error="it broke")))),
+        "degraded",
+    ),
+    "a long batch at work is slow": (
+        observed(status=a_status(queries=(a_query(batch_for_s=400.0, quiet_for_s=5.0),))),
+        "slow",
+    ),
+    "a long quiet batch is stalled": (observed(status=a_status(queries=(STALLED,))), "stalled"),
+    "what is stalled outweighs what is degraded": (
+        observed(status=a_status(queries=(STALLED,)), findings=(a_finding(),)),
+        "stalled",
+    ),
+    "but not a rule that asks for more": (
+        observed(
+            status=a_status(queries=(STALLED,)),
+            findings=(a_finding(severity=Severity.RESTART),),
+        ),
+        "degraded",
     ),
     # Silent.
     "silence without CPU time is a hang": (observed(**busy(RULES.hang_after, 0.0)), "hung"),
@@ -224,7 +266,8 @@ def test_the_table_reaches_every_verdict() -> None:
 def test_every_verdict_is_a_sentence_that_names_the_epoch() -> None:
     reasons = [judge(seen, RULES).reason for seen, _ in CASES.values()]
 
-    assert all("17" in reason and reason.endswith(".") for reason in reasons)
+    assert all(reason.endswith((".", "findings)")) for reason in reasons)
+    assert all("17" in reason or "query" in reason.lower() for reason in reasons)
 
 
 @pytest.mark.parametrize("said", ["it broke", "it broke.", "it broke!"])
@@ -310,6 +353,32 @@ def test_patience_with_a_busy_driver_is_never_less_than_with_an_idle_one() -> No
 def test_rules_that_take_a_pause_for_a_hang_are_refused(rule: str) -> None:
     with pytest.raises(ValueError, match=f"{rule} below 10 s"):
         HealthRules(**{rule: seconds(9)})
+
+
+def test_a_verdict_carries_everything_that_fires_the_gravest_first() -> None:
+    seen = observed(
+        status=a_status(queries=(STALLED,)),
+        findings=(a_finding(), a_finding(rule="wrong", severity=Severity.STOP)),
+    )
+
+    verdict = judge(seen, RULES)
+
+    assert [finding.rule for finding in verdict.findings] == ["wrong", "stalled", "late"]
+    assert (verdict.rule, verdict.severity) == ("wrong", Severity.STOP)
+    assert verdict.reason == "Epoch 17 is late. (2 more findings)"
+
+
+def test_two_rules_cannot_have_one_name() -> None:
+    late = HealthRule(name="late", metric=Metric.BATCH_SECONDS, bound=1.0)
+
+    with pytest.raises(ValueError, match="Two health rules are called 'late'"):
+        HealthRules(rules=(late, late))
+
+
+def test_judges_agree_with_the_reference_model_over_random_observations() -> None:
+    wrong = [found for seed in range(5_000) if (found := disagreement_of_judges(seed))]
+
+    assert not wrong
 
 
 processes = st.sampled_from([*ProcessState]).map(lambda state: Process(state=state, detail="x"))

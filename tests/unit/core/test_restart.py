@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from airflow_streaming.core.failure_kind import FailureKind, remedy_for
+from airflow_streaming.core.policy import Budget, RestartPolicy
 from airflow_streaming.core.restart import (
     CLOCK_ERROR,
-    Budget,
     Failure,
     RestartAction,
     RestartDecision,
-    RestartPolicy,
     decide_restart,
 )
 from tests.unit.core.builders import EPOCH, NOW, a_give_up, a_restart, minutes, seconds
+from tests.unit.core.restart_model import disagreement_of_restarts
 
 POLICY = RestartPolicy()
-UNLIMITED = RestartPolicy(budgets=())
+UNLIMITED = RestartPolicy(budgets=(), application_budgets=())
 HEALTHY = {"progressed_for": minutes(10), "batches": 20}
 
 
 def a_failure(**changes: Any) -> Failure:
-    fields: dict[str, Any] = {"epoch": EPOCH, "reason": "Killed."}
+    fields: dict[str, Any] = {"epoch": EPOCH, "reason": "Killed.", "kind": FailureKind.KILLED}
     return Failure(**fields | changes)
 
 
@@ -48,64 +47,6 @@ def restarts_ago(*ages: timedelta) -> list[RestartDecision]:
         a_restart(epoch=n, decided_at=NOW - age, next_attempt_at=NOW, consecutive_failures=n)
         for n, age in enumerate(ages, start=1)
     ]
-
-
-@pytest.mark.parametrize(
-    ("failures", "bound"),
-    [
-        (0, seconds(0)),
-        (1, seconds(0)),
-        (2, seconds(5)),
-        (3, seconds(10)),
-        (4, seconds(20)),
-        (7, seconds(160)),
-        (8, minutes(5)),
-        (9, minutes(5)),
-        (10**9, minutes(5)),
-    ],
-)
-def test_the_bound_doubles_up_to_its_cap(failures: int, bound: timedelta) -> None:
-    assert POLICY.bound(failures) == bound
-
-
-@pytest.mark.parametrize(
-    ("first", "longest", "bound"),
-    [
-        (timedelta(0), timedelta(0), timedelta(0)),
-        (timedelta(0), minutes(5), timedelta(0)),
-        (minutes(5), minutes(5), minutes(5)),
-        (timedelta(days=2), timedelta.max, timedelta.max),
-        (timedelta.max, timedelta.max, timedelta.max),
-    ],
-    ids=["none", "no first delay", "first is last", "very long", "the longest there is"],
-)
-def test_no_policy_is_too_extreme_for_the_bound(
-    first: timedelta, longest: timedelta, bound: timedelta
-) -> None:
-    policy = RestartPolicy(first_delay=first, max_delay=longest)
-
-    assert policy.bound(200) == bound
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"first_delay": seconds(-1)},
-        {"first_delay": minutes(6)},
-        {"half_open_after": timedelta(0)},
-        {"half_open_after": seconds(-1)},
-    ],
-    ids=str,
-)
-def test_a_policy_that_makes_no_sense_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"first_delay <= max_delay|half_open_after must be"):
-        RestartPolicy(**fields)
-
-
-@pytest.mark.parametrize(("restarts", "window"), [(-1, minutes(1)), (1, timedelta(0))])
-def test_a_budget_that_makes_no_sense_is_refused(restarts: int, window: timedelta) -> None:
-    with pytest.raises(ValueError, match="restarts >= 0 and a positive window"):
-        Budget(restarts=restarts, window=window)
 
 
 def test_the_first_restart_is_immediate() -> None:
@@ -184,9 +125,9 @@ def test_budgets_slide(ages: list[timedelta], action: RestartAction) -> None:
 @pytest.mark.parametrize(
     ("budget", "words"),
     [
-        (Budget(restarts=0, window=seconds(90)), "The budget of 0 restarts in 90 s is spent."),
-        (Budget(restarts=0, window=minutes(10)), "The budget of 0 restarts in 10 min is spent."),
-        (Budget(restarts=0, window=minutes(60)), "The budget of 0 restarts in 1 h is spent."),
+        (Budget(restarts=0, window=seconds(90)), "The budget of 0 restarts in 90 s for "),
+        (Budget(restarts=0, window=minutes(10)), "The budget of 0 restarts in 10 min for "),
+        (Budget(restarts=0, window=minutes(60)), "The budget of 0 restarts in 1 h for "),
         (Budget(restarts=0, window=timedelta.max), "The budget of 0 restarts in"),
     ],
 )
@@ -196,6 +137,105 @@ def test_a_spent_budget_is_named(budget: Budget, words: str) -> None:
     assert decision.action is RestartAction.GIVE_UP
     assert decision.next_attempt_at is None
     assert decision.reason.startswith(f"Killed. {words}")
+
+
+INFRASTRUCTURE = [FailureKind.TRANSIENT, FailureKind.KILLED, FailureKind.OUT_OF_MEMORY]
+APPLICATION = [FailureKind.USER_CODE, FailureKind.UNKNOWN]
+FINAL = [
+    FailureKind.CHECKPOINT_DAMAGED,
+    FailureKind.INCOMPATIBLE,
+    FailureKind.SECOND_WRITER,
+    FailureKind.CONFIGURATION,
+]
+
+
+@pytest.mark.parametrize("kind", FINAL)
+def test_what_a_restart_cannot_help_is_never_restarted(kind: FailureKind) -> None:
+    decision = decided(a_failure(kind=kind, **HEALTHY), policy=UNLIMITED)
+
+    assert decision.action is RestartAction.GIVE_UP
+    assert decision.failure_kind is kind
+    assert decision.remedy == remedy_for(kind)
+
+
+@pytest.mark.parametrize("kind", [*INFRASTRUCTURE, FailureKind.UNHEALTHY])
+@pytest.mark.parametrize("other", APPLICATION)
+def test_the_two_classes_have_budgets_of_their_own(kind: FailureKind, other: FailureKind) -> None:
+    policy = RestartPolicy(
+        budgets=(Budget(restarts=1, window=minutes(10)),),
+        application_budgets=(Budget(restarts=2, window=minutes(10)),),
+    )
+    spent = [a_restart(epoch=1, decided_at=NOW - minutes(1), failure_kind=kind)]
+
+    assert (
+        decided(a_failure(kind=kind), earlier=spent, policy=policy).action is RestartAction.GIVE_UP
+    )
+    assert (
+        decided(a_failure(kind=other), earlier=spent, policy=policy).action is RestartAction.RESTART
+    )
+
+
+POISON = {
+    "kind": FailureKind.USER_CODE,
+    "signature": "5ad1",
+    "query": "revenue",
+    "batch_id": 17,
+    "offsets": ('{"logOffset":17}',),
+}
+
+
+def failed_like(**changes: Any) -> list[RestartDecision]:
+    told = {name: (POISON | changes)[name] for name in ("signature", "query", "batch_id")}
+    told["failure_kind"] = (POISON | changes)["kind"]
+    return [a_restart(epoch=n, decided_at=NOW - minutes(2), **told) for n in (1, 2)]
+
+
+def test_a_batch_that_fails_the_same_way_again_and_again_is_poison() -> None:
+    decision = decided(a_failure(reason="KeyError: 'price'.", **POISON), earlier=failed_like())
+
+    assert decision.action is RestartAction.GIVE_UP
+    assert decision.failure_kind is FailureKind.POISON_BATCH
+    assert decision.reason == (
+        "KeyError: 'price'. Batch 17 of query 'revenue' has failed 3 times in the same way. It "
+        'reads {"logOffset":17}.'
+    )
+    assert "set the offending rows aside" in decision.remedy
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        failed_like()[:1],
+        failed_like(batch_id=16),
+        failed_like(signature="other"),
+        failed_like(query="other"),
+    ],
+    ids=["only the second time", "another batch", "another failure", "another query"],
+)
+def test_not_every_repetition_is_poison(earlier: list[RestartDecision]) -> None:
+    assert decided(a_failure(**POISON), earlier=earlier).action is RestartAction.RESTART
+
+
+def test_a_machine_that_dies_between_two_failures_does_not_heal_a_poison_batch() -> None:
+    first, second = failed_like()
+    killed = a_restart(epoch=2, decided_at=NOW - minutes(2), failure_kind=FailureKind.KILLED)
+
+    decision = decided(a_failure(**POISON), earlier=[first, killed, second])
+
+    assert decision.failure_kind is FailureKind.POISON_BATCH
+
+
+@pytest.mark.parametrize("kind", INFRASTRUCTURE)
+def test_storage_that_is_away_poisons_no_batch(kind: FailureKind) -> None:
+    decision = decided(a_failure(**POISON | {"kind": kind}), earlier=failed_like(kind=kind))
+
+    assert decision.failure_kind is kind
+    assert decision.action is RestartAction.RESTART
+
+
+def test_a_decision_shows_that_it_backs_off() -> None:
+    assert not decided().backing_off
+    assert decided(earlier=restarts_ago(minutes(1))).backing_off
 
 
 def test_giving_up_is_not_a_restart_and_costs_no_budget() -> None:
@@ -256,60 +296,7 @@ def test_a_decision_that_contradicts_itself_is_refused() -> None:
         a_give_up(next_attempt_at=NOW)
 
 
-# What follows is the policy a second time, written as plainly as possible: a count and a list of
-# times kept on the side. The real one keeps nothing but its own decisions.
+def test_decisions_are_the_only_memory_that_is_needed() -> None:
+    wrong = [found for seed in range(500) if (found := disagreement_of_restarts(seed))]
 
-policies = st.builds(
-    RestartPolicy,
-    first_delay=st.sampled_from([timedelta(0), seconds(5)]),
-    max_delay=st.sampled_from([seconds(5), minutes(5)]),
-    budgets=st.lists(
-        st.builds(
-            Budget,
-            restarts=st.integers(0, 4),
-            window=st.sampled_from([minutes(1), minutes(10), timedelta(days=1)]),
-        ),
-        max_size=2,
-    ).map(tuple),
-)
-failures = st.tuples(
-    st.timedeltas(timedelta(0), minutes(20)),  # since the failure before
-    st.booleans(),  # healthy progress before it
-    st.floats(0, 1),  # chance
-)
-
-
-@settings(max_examples=40, deadline=None, database=None)
-@given(policy=policies, history=st.lists(failures, max_size=12))
-def test_decisions_are_the_only_memory_that_is_needed(
-    policy: RestartPolicy, history: list[tuple[timedelta, bool, float]]
-) -> None:
-    earlier: list[RestartDecision] = []
-    restarted_at: list[datetime] = []
-    now, in_a_row = NOW, 0
-    for epoch, (pause, healthy, chance) in enumerate(history, start=1):
-        now += pause
-        in_a_row = 1 if healthy else in_a_row + 1
-        spent = any(
-            len([at for at in restarted_at if at > now - budget.window]) >= budget.restarts
-            for budget in policy.budgets
-        )
-
-        decision = decide_restart(
-            a_failure(epoch=epoch, **(HEALTHY if healthy else {})),
-            # As they come back from the home.
-            earlier=[RestartDecision.from_bytes(made.to_bytes()) for made in earlier],
-            policy=policy,
-            now=now,
-            chance=chance,
-        )
-
-        assert (decision.action is RestartAction.GIVE_UP) is spent
-        assert decision.consecutive_failures == in_a_row
-        if decision.next_attempt_at is not None:
-            restarted_at.append(now)
-            assert timedelta(0) <= decision.next_attempt_at - now <= policy.bound(in_a_row)
-        earlier.append(decision)
-        for budget in policy.budgets:
-            in_window = [at for at in restarted_at if at > now - budget.window]
-            assert len(in_window) <= budget.restarts
+    assert not wrong

@@ -8,10 +8,13 @@ from typing import Any, Final
 
 import pytest
 
+from airflow_streaming.core.blackout import Blackout
 from airflow_streaming.core.control import CircuitState, DesiredState
 from airflow_streaming.core.epoch import LaunchCause, Outcome
-from airflow_streaming.core.health import ProcessState
-from airflow_streaming.core.restart import RestartPolicy
+from airflow_streaming.core.health import HealthRules
+from airflow_streaming.core.observation import ProcessState
+from airflow_streaming.core.policy import RestartPolicy
+from airflow_streaming.core.rules import Severity
 from airflow_streaming.core.status import DriverState
 from airflow_streaming.core.steering import STOP_MARGIN, Action, decide
 from tests.unit.core.builders import (
@@ -21,6 +24,7 @@ from tests.unit.core.builders import (
     a_death,
     a_deployment,
     a_give_up,
+    a_query,
     a_restart,
     a_situation,
     a_status,
@@ -48,6 +52,15 @@ FAILED: Final = observed(GONE, exit=an_exit())
 COMPLETED: Final = observed(GONE, exit=an_exit(Outcome.COMPLETED))
 HAS_STOPPED: Final = observed(GONE, exit=an_exit(Outcome.STOPPED))
 FENCED: Final = observed(GONE, exit=an_exit(Outcome.FENCED))
+STALLED: Final = observed(
+    status=a_status(
+        queries=(a_query(processing=True, batch_for_s=1e5, quiet_for_s=1e5, planned_batch=42),)
+    )
+)
+RESTARTING: Final = HealthRules(stalled=Severity.RESTART)
+STOPPING: Final = HealthRules(stalled=Severity.STOP)
+VERDICTS_STOP: Final = a_stop(verdict=Severity.RESTART)
+BLACKED_OUT: Final = RestartPolicy(blackouts=(Blackout(start="00:00", end="00:00"),))
 NEXT: Final = a_deployment(number=4)
 OPEN: Final = a_circuit()
 CLOSED: Final = a_circuit(CircuitState.CLOSED)
@@ -85,6 +98,43 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "it blocks when it is wanted stopped": ({"seen": LOST, "desired": STOPPED}, "blocked"),
     "it blocks when it was asked to stop": ({"seen": LOST, "stop": a_stop()}, "blocked"),
     "not so after its last word": ({"seen": replace(LOST, exit=an_exit())}, "settle"),
+    # A driver that lives, and a verdict that asks for more than a word.
+    "a stalled query is left alone unless a rule asks": ({"seen": STALLED}, "watch"),
+    "a verdict that asks for a restart stops the driver": (
+        {"seen": STALLED, "rules": RESTARTING},
+        "stop",
+    ),
+    "it asks once": ({"seen": STALLED, "rules": RESTARTING, "stop": VERDICTS_STOP}, "watch"),
+    "not in a blackout": (
+        {"seen": STALLED, "rules": RESTARTING, "policy": BLACKED_OUT},
+        "watch",
+    ),
+    "a hung driver is not killed in a blackout": ({"seen": HUNG, "policy": BLACKED_OUT}, "watch"),
+    "unless a person wants it stopped": (
+        {"seen": HUNG, "policy": BLACKED_OUT, "desired": STOPPED},
+        "kill",
+    ),
+    "a rule that asks for a stop gets it in a blackout too": (
+        {"seen": STALLED, "rules": STOPPING, "policy": BLACKED_OUT},
+        "stop",
+    ),
+    "a dead one comes back in a blackout too": (
+        {"seen": DEAD, "decision": a_restart(), "policy": BLACKED_OUT},
+        "launch",
+    ),
+    "the end a verdict asked for counts as a failure": (
+        {"seen": HAS_STOPPED, "stop": VERDICTS_STOP},
+        "settle",
+    ),
+    "also when the driver had to be killed": ({"seen": DEAD, "stop": VERDICTS_STOP}, "settle"),
+    "and is over when its restart is due": (
+        {"seen": HAS_STOPPED, "stop": VERDICTS_STOP, "decision": a_restart()},
+        "launch",
+    ),
+    # Telling.
+    "what nobody was told is told first": ({"seen": STALLED, "tells": True}, "alert"),
+    "also of a driver that blocks": ({"seen": LOST, "tells": True}, "alert"),
+    "a driver that must be killed is not kept waiting": ({"seen": HUNG, "tells": True}, "kill"),
     # Stopping.
     "a driver that is wanted stopped is asked to": ({"desired": STOPPED}, "stop"),
     "also before its first heartbeat": ({"desired": STOPPED, "seen": STARTING}, "stop"),
@@ -306,6 +356,40 @@ def test_an_old_run_hands_over_to_the_next_and_leaves_the_stream_alone() -> None
     assert step.action is Action.FINISH
     assert step.reason.startswith("The dag run has reached its rollover age; the next run carries")
     assert "1 of 1 queries active" in step.reason
+
+
+@pytest.mark.parametrize("rules", [RESTARTING, STOPPING], ids=["restart", "stop"])
+def test_a_stop_remembers_what_the_verdict_asked_for(rules: HealthRules) -> None:
+    step = decide(a_situation(seen=STALLED, rules=rules))
+
+    assert step.verdict is rules.stalled
+    assert "has shown no sign of work for 100000 s." in step.reason
+
+
+def test_a_person_or_a_deployment_behind_a_stop_is_no_verdict() -> None:
+    assert decide(a_situation(desired=STOPPED)).verdict is None
+    assert decide(a_situation(deployment=NEXT)).verdict is None
+
+
+def test_a_restart_that_waits_for_the_end_of_a_blackout_says_so() -> None:
+    step = decide(a_situation(seen=STALLED, rules=RESTARTING, policy=BLACKED_OUT))
+
+    assert "A restart waits until the blackout ends at" in step.reason
+
+
+def test_what_has_been_told_is_not_told_again() -> None:
+    first = decide(a_situation(seen=STALLED, tells=True))
+
+    again = decide(a_situation(seen=STALLED, tells=True, alerts=first.alerts))
+
+    assert [alert.key for alert in first.alerts] == ["stalled/revenue"]
+    assert (again.action, again.alerts) == (Action.WATCH, ())
+
+
+def test_a_kill_carries_what_has_to_be_told_along() -> None:
+    step = decide(a_situation(seen=HUNG, tells=True))
+
+    assert [alert.rule for alert in step.alerts] == ["hung"]
 
 
 def test_a_run_in_the_way_of_another_makes_way_and_leaves_the_stream_alone() -> None:

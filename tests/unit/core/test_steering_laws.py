@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from airflow_streaming.core.control import CircuitState, DesiredState
 from airflow_streaming.core.epoch import LaunchCause, Outcome
-from airflow_streaming.core.health import HealthRules, ProcessState, VerdictState, judge
-from airflow_streaming.core.restart import RestartPolicy
+from airflow_streaming.core.health import HealthRules, judge
+from airflow_streaming.core.observation import ProcessState
+from airflow_streaming.core.policy import RestartPolicy
+from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.status import DriverState
-from airflow_streaming.core.steering import PASSIVE, STOP_MARGIN, Action, Situation, decide
+from airflow_streaming.core.steering import PASSIVE, STOP_MARGIN, Action, decide
+from airflow_streaming.core.verdict import VerdictState
 from tests.unit.core.builders import (
     EPOCH,
     NOW,

@@ -29,16 +29,14 @@ from airflow_streaming.core.epoch import (
     Outcome,
     StopRequest,
 )
-from airflow_streaming.core.health import HealthRules, Observation, Process, ProcessState, judge
-from airflow_streaming.core.restart import (
-    Failure,
-    RestartAction,
-    RestartDecision,
-    RestartPolicy,
-    decide_restart,
-)
+from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.health import HealthRules, judge
+from airflow_streaming.core.observation import Observation, Process, ProcessState
+from airflow_streaming.core.policy import RestartPolicy
+from airflow_streaming.core.restart import Failure, RestartAction, RestartDecision, decide_restart
+from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.status import Status
-from airflow_streaming.core.steering import Action, Situation, Step, decide
+from airflow_streaming.core.steering import Action, Step, decide
 from tests.unit.core.builders import (
     NOW,
     a_deployment,
@@ -236,6 +234,7 @@ class World:
                 Failure(
                     epoch=number,
                     reason=judge(situation.seen, RULES).reason,
+                    kind=FailureKind.KILLED,
                     retryable=life.exit is None or life.exit.retryable,
                     trial=life.epoch.cause is LaunchCause.TRIAL,
                 ),

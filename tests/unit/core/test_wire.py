@@ -15,7 +15,8 @@ import pytest
 import airflow_streaming.core
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Exit
-from airflow_streaming.core.status import BatchProgress, Status
+from airflow_streaming.core.progress import BatchProgress
+from airflow_streaming.core.status import Status
 from airflow_streaming.core.wire import (
     MAX_RECORD_BYTES,
     Record,

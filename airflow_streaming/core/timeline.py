@@ -1,0 +1,183 @@
+"""
+The batches of one query on one line of time, made of the driver's times only.
+
+Progress reports carry the driver's wall clock, which somebody may move. On this line a batch never
+begins before the one before it has ended: a clock that was set back is followed from there. One
+that was set forward looks like a pause, and the driver's own count of the time since its last
+commit, which is monotonic, unmasks it while it lasts.
+
+Between two batches the last figures stand. They lapse when no batch has begun by the time the next
+one was due, and a little grace: the query had nothing to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from airflow_streaming.core.progress import BatchProgress
+from airflow_streaming.core.status import QueryStatus, Status
+
+LAPSE_GRACE: Final = 30.0
+"""Seconds past the time a batch was due. A pause of the driver was seen to last 20 s."""
+
+CLOCK_SLACK: Final = 1.0
+"""Seconds two batches may overlap: start and duration are rounded each by itself."""
+
+MOVED_CLOCK: Final = 60.0
+"""Seconds by which wall clock and monotonic count must differ to call the clock moved."""
+
+_LONGEST_BATCH: Final = 10 * 365 * 86_400.0
+
+
+class Lapse(NamedTuple):
+    """From when on the last figures no longer stood, and until when no batch was in work."""
+
+    at: float
+    until: float
+
+
+class Span(NamedTuple):
+    """
+    A batch on the line, in seconds.
+
+    :param gap: From the start of the batch before, if that is known.
+    :param lapse: The pause before it, if the figures lapsed in it.
+    """
+
+    start: float
+    end: float
+    gap: float | None
+    lapse: Lapse | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """
+    What the time is for a query, and what it is doing.
+
+    :param now: The driver's beat on the line.
+    :param age: Seconds the query has been running, as far as is known.
+    :param known_until: Up to when its input is known: the start of the batch in work, or the last
+        batch learnt when there are newer ones.
+    :param lapse: The pause that goes on, or that went before the batch in work.
+    :param is_idle: It neither works nor has data to work on.
+    :param heals: Nothing says that it had work in the pause.
+    """
+
+    now: float
+    age: float
+    known_until: float
+    lapse: Lapse | None
+    is_idle: bool
+    heals: bool
+
+
+class Timeline:
+    """Places the batches of a query on its line, in their order."""
+
+    __slots__ = ("_last_id", "_offset", "end", "first", "interval", "start")
+
+    def __init__(self) -> None:
+        self.first: float | None = None
+        self.start = self.end = 0.0
+        self.interval = 0.0
+        """Seconds from the start of a batch to the start of the next that is due; 0: at once."""
+        self._last_id: int | None = None
+        self._offset = 0.0
+
+    def place(self, row: BatchProgress) -> Span | None:
+        """Return where a batch belongs; ``None`` if it is known already or has no time."""
+        if self._last_id is not None and row.batch_id <= self._last_id:
+            return None
+        begun = _seconds(row.at)
+        if begun is None:
+            return None
+        start = begun + self._offset
+        if self.first is None:
+            self.first, self.end = start, start
+        if start < self.end - CLOCK_SLACK:
+            self._offset += self.end - start
+            start = self.end
+        span = Span(
+            start=start,
+            end=max(self.end, start + _duration(row)),
+            gap=start - self.start if self._last_id == row.batch_id - 1 else None,
+            lapse=self._lapse(start),
+        )
+        self.start, self.end, self._last_id = span.start, span.end, row.batch_id
+        return span
+
+    def moment(self, query: QueryStatus, status: Status) -> Moment:
+        """Return what the time is for the query."""
+        now = status.at.timestamp() + self._offset - _moved(query, status)
+        if self.first is not None:
+            now = max(now, self.end)
+        begun = _in_work_since(query, now)
+        quiet_until = now if begun is None else max(begun, self.end)
+        is_late = self._is_late(query)
+        is_idle = begun is None and not query.data_available
+        return Moment(
+            now=now,
+            age=self._age(query, status, now),
+            known_until=min(self.end, now) if is_late else quiet_until,
+            lapse=None if is_late else self._lapse(quiet_until),
+            is_idle=is_idle,
+            heals=is_idle or begun is not None,
+        )
+
+    def clock(self, moment: float) -> datetime | None:
+        """Return a time of the line as the driver's clock tells it today."""
+        try:
+            return datetime.fromtimestamp(moment - self._offset, UTC)
+        except (ValueError, OverflowError, OSError):
+            return None
+
+    def _lapse(self, quiet_until: float) -> Lapse | None:
+        if self._last_id is None:
+            return None
+        at = max(self.end, self.start + self.interval) + LAPSE_GRACE
+        return Lapse(at, quiet_until) if quiet_until > at else None
+
+    def _is_late(self, query: QueryStatus) -> bool:
+        # The history is written some seconds after the status that tells of its latest batch.
+        latest = query.progress
+        return latest is not None and (self._last_id is None or latest.batch_id > self._last_id)
+
+    def _age(self, query: QueryStatus, status: Status, now: float) -> float:
+        if self.first is not None:
+            return now - self.first
+        if query.committed_ago_s is not None:
+            return query.committed_ago_s
+        return (status.at - status.started_at).total_seconds()
+
+
+def _in_work_since(query: QueryStatus, now: float) -> float | None:
+    # A look for new data counts as active too; only with a batch is it work.
+    if not query.processing or (query.batch_for_s is None and not query.data_available):
+        return None
+    return -float("inf") if query.batch_for_s is None else now - query.batch_for_s
+
+
+def _moved(query: QueryStatus, status: Status) -> float:
+    """Return by how much the wall clock went ahead of the monotonic one since the last commit."""
+    latest, ago = query.progress, query.committed_ago_s
+    begun = None if latest is None else _seconds(latest.at)
+    if latest is None or begun is None or ago is None:
+        return 0.0
+    moved = status.at.timestamp() - (begun + _duration(latest)) - ago
+    return moved if abs(moved) > MOVED_CLOCK else 0.0
+
+
+def _duration(row: BatchProgress) -> float:
+    # Spark takes it from the wall clock, so that a moved one can make it negative.
+    return min(max(0.0, row.duration_ms / 1000), _LONGEST_BATCH)
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
