@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
 
+from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.rules import Severity
 from airflow_streaming.core.wire import Record
 
 
@@ -110,6 +112,8 @@ class StopRequest(Record):
     A request that the epoch's driver stops at a batch boundary.
 
     :param grace_seconds: How long it may take, at most a day; after that it is killed.
+    :param verdict: Set when a health verdict asked and not a person: what it asked for. Such an end
+        counts as a failure, so that no verdict can restart a stream without bound.
     """
 
     KIND: ClassVar[str] = "stop"
@@ -119,6 +123,7 @@ class StopRequest(Record):
     reason: str
     grace_seconds: float
     requested_at: datetime
+    verdict: Severity | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.grace_seconds <= MAX_STOP_GRACE.total_seconds():
@@ -147,6 +152,12 @@ class Exit(Record):
     :param conditions: All conditions named in the message, innermost last.
     :param query: The query that failed first.
     :param batch_id: The batch it was in.
+    :param failure_kind: What sort of failure it was; ``None`` for an end that was none, and in
+        records of older releases.
+    :param signature: Equal for the same failure of the same query, whatever ids and numbers its
+        message holds.
+    :param offsets: Source offsets at which the failed batch ends, one text a source, each at most
+        500 characters.
     """
 
     KIND: ClassVar[str] = "exit"
@@ -161,6 +172,9 @@ class Exit(Record):
     conditions: tuple[str, ...] = ()
     query: str | None = None
     batch_id: int | None = None
+    failure_kind: FailureKind | None = None
+    signature: str | None = None
+    offsets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,75 +8,14 @@ no crash can lose or double a count. Chance is an argument, so that the decision
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final, Self
 
+from airflow_streaming.core.failure_kind import FailureKind, remedy_for
+from airflow_streaming.core.policy import CLASS_OF_KIND, Budget, FailureClass, RestartPolicy
 from airflow_streaming.core.wire import Record
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """
-    At most this many restarts in any window of this length.
-
-    :param restarts: How many restarts the window may hold.
-    :param window: Length of the sliding window.
-    """
-
-    restarts: int
-    window: timedelta
-
-    def __post_init__(self) -> None:
-        if self.restarts < 0 or self.window <= timedelta(0):
-            raise ValueError("A restart budget needs restarts >= 0 and a positive window.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartPolicy:
-    """
-    When a failed stream comes back.
-
-    The first restart after healthy progress is immediate. Each further one waits a random time
-    between zero and a bound that starts at ``first_delay`` and doubles up to ``max_delay`` (full
-    jitter, so that streams which failed together do not return together).
-
-    :param first_delay: Bound of the second wait.
-    :param max_delay: Largest bound.
-    :param budgets: Restarts allowed per sliding window; spending any one opens the circuit.
-    :param reset_after: A driver that made progress for this long clears the failure count.
-    :param reset_batches: ... provided that it also committed this many batches.
-    :param half_open_after: Try once again by itself this long after the circuit opened; ``None``
-        leaves it to a person.
-    """
-
-    first_delay: timedelta = timedelta(seconds=5)
-    max_delay: timedelta = timedelta(minutes=5)
-    budgets: tuple[Budget, ...] = (
-        Budget(restarts=5, window=timedelta(minutes=10)),
-        Budget(restarts=20, window=timedelta(hours=24)),
-    )
-    reset_after: timedelta = timedelta(minutes=10)
-    reset_batches: int = 20
-    half_open_after: timedelta | None = None
-
-    def __post_init__(self) -> None:
-        if not timedelta(0) <= self.first_delay <= self.max_delay:
-            raise ValueError("A restart policy needs 0 <= first_delay <= max_delay.")
-        if self.half_open_after is not None and self.half_open_after <= timedelta(0):
-            raise ValueError("half_open_after must be positive, or the circuit is never open.")
-
-    def bound(self, consecutive_failures: int) -> timedelta:
-        """Return the longest wait before the restart after that many failures in a row."""
-        if consecutive_failures <= 1:
-            return timedelta(0)
-        # In floating point, because a timedelta of some days doubled thirty times overflows.
-        doublings = min(consecutive_failures - 2, 60)
-        seconds = self.first_delay.total_seconds() * 2.0**doublings
-        longest = self.max_delay.total_seconds()
-        return self.max_delay if seconds >= longest else timedelta(seconds=seconds)
-
 
 CLOCK_ERROR: Final = timedelta(minutes=5)
 """How far the clocks of two hosts may differ before a wait measured by them means nothing."""
@@ -90,6 +29,35 @@ class RestartAction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """
+    An epoch that ended without having been asked to, or that a verdict stopped.
+
+    :param kind: What sort of failure it was.
+    :param signature: Equal for failures that look the same; ``None`` when there is no message.
+    :param query: The query that failed.
+    :param batch_id: The batch it was in.
+    :param offsets: Source offsets of that batch.
+    :param progressed_for: Time between the driver's first and last progress, by the driver's clock.
+    :param batches: Batches the epoch committed.
+    :param retryable: False when the same attempt can only fail the same way.
+    :param trial: The epoch was the one try of a half-open circuit.
+    """
+
+    epoch: int
+    reason: str
+    kind: FailureKind = FailureKind.UNKNOWN
+    signature: str | None = None
+    query: str | None = None
+    batch_id: int | None = None
+    offsets: tuple[str, ...] = ()
+    progressed_for: timedelta = timedelta(0)
+    batches: int = 0
+    retryable: bool = True
+    trial: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDecision(Record):
     """
     The one decision taken about a failed epoch, recorded before it is acted on.
@@ -97,6 +65,10 @@ class RestartDecision(Record):
     :param epoch: The epoch that ended.
     :param consecutive_failures: Failures in a row without healthy progress, this one included.
     :param next_attempt_at: When the restart is due; ``None`` when given up.
+    :param backing_off: The restart waits.
+    :param failure_kind: What sort of failure it was; ``signature``, ``query``, ``batch_id`` and ``offsets``
+        are the failure's own.
+    :param remedy: What a person should do, where only a person can.
     """
 
     KIND: ClassVar[str] = "restart_decision"
@@ -107,6 +79,13 @@ class RestartDecision(Record):
     next_attempt_at: datetime | None
     consecutive_failures: int
     reason: str
+    backing_off: bool = False
+    failure_kind: FailureKind = FailureKind.UNKNOWN
+    signature: str | None = None
+    query: str | None = None
+    batch_id: int | None = None
+    offsets: tuple[str, ...] = ()
+    remedy: str = ""
 
     def __post_init__(self) -> None:
         if (self.action is RestartAction.RESTART) != (self.next_attempt_at is not None):
@@ -120,49 +99,42 @@ class RestartDecision(Record):
         return self.decided_at - now < CLOCK_ERROR
 
     @classmethod
-    def restart(
-        cls, epoch: int, *, now: datetime, delay: timedelta, failures: int, reason: str
-    ) -> Self:
+    def restart(cls, failure: Failure, *, now: datetime, delay: timedelta, failures: int) -> Self:
         """Decide to restart after ``delay``."""
         return cls(
-            epoch=epoch,
+            epoch=failure.epoch,
             action=RestartAction.RESTART,
             decided_at=now,
             next_attempt_at=now + delay,
+            backing_off=delay > timedelta(0),
             consecutive_failures=failures,
-            reason=reason,
+            reason=failure.reason,
+            failure_kind=failure.kind,
+            signature=failure.signature,
+            query=failure.query,
+            batch_id=failure.batch_id,
+            offsets=failure.offsets,
         )
 
     @classmethod
-    def give_up(cls, epoch: int, *, now: datetime, failures: int, reason: str) -> Self:
+    def give_up(
+        cls, failure: Failure, *, now: datetime, failures: int, obstacle: str, remedy: str
+    ) -> Self:
         """Decide to open the circuit."""
         return cls(
-            epoch=epoch,
+            epoch=failure.epoch,
             action=RestartAction.GIVE_UP,
             decided_at=now,
             next_attempt_at=None,
             consecutive_failures=failures,
-            reason=reason,
+            reason=f"{failure.reason} {obstacle}",
+            failure_kind=failure.kind,
+            signature=failure.signature,
+            query=failure.query,
+            batch_id=failure.batch_id,
+            offsets=failure.offsets,
+            remedy=remedy,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """
-    An epoch that ended without having been asked to.
-
-    :param progressed_for: Time between the driver's first and last progress, by the driver's clock.
-    :param batches: Batches the epoch committed.
-    :param retryable: False when the same attempt can only fail the same way.
-    :param trial: The epoch was the one try of a half-open circuit.
-    """
-
-    epoch: int
-    reason: str
-    progressed_for: timedelta = timedelta(0)
-    batches: int = 0
-    retryable: bool = True
-    trial: bool = False
 
 
 def decide_restart(
@@ -179,33 +151,74 @@ def decide_restart(
     :param earlier: Decisions about earlier epochs since the circuit was last closed, oldest first.
     :param chance: A number from 0 to 1; 1 waits the whole bound.
     """
+    failure = _poisoned(failure, earlier, policy)
     failures = 1 if _recovered(failure, policy) or not earlier else _one_more(earlier)
     obstacle = _obstacle(failure, earlier, policy, now)
     if obstacle is not None:
-        reason = f"{failure.reason} {obstacle}"
-        return RestartDecision.give_up(failure.epoch, now=now, failures=failures, reason=reason)
+        return RestartDecision.give_up(
+            failure,
+            now=now,
+            failures=failures,
+            obstacle=obstacle,
+            remedy=remedy_for(failure.kind),
+        )
     return RestartDecision.restart(
-        failure.epoch,
-        now=now,
-        delay=policy.bound(failures) * chance,
-        failures=failures,
-        reason=failure.reason,
+        failure, now=now, delay=policy.bound(failures) * chance, failures=failures
     )
+
+
+def _poisoned(
+    failure: Failure, earlier: Sequence[RestartDecision], policy: RestartPolicy
+) -> Failure:
+    # A batch keeps its id and its offsets until it is committed, so that failures of the same batch
+    # need not follow each other: a machine may have died in between.
+    if failure.batch_id is None or failure.signature is None:
+        return failure
+    if CLASS_OF_KIND[failure.kind] is not FailureClass.APPLICATION:
+        return failure
+    same = (failure.query, failure.batch_id, failure.signature)
+    before = sum((d.query, d.batch_id, d.signature) == same for d in earlier)
+    if before + 1 < policy.poison_after:
+        return failure
+    return replace(failure, kind=FailureKind.POISON_BATCH)
 
 
 def _obstacle(
     failure: Failure, earlier: Sequence[RestartDecision], policy: RestartPolicy, now: datetime
 ) -> str | None:
-    if not failure.retryable:
+    if failure.kind is FailureKind.POISON_BATCH:
+        return _poison_words(failure, policy)
+    if not failure.retryable or CLASS_OF_KIND[failure.kind] is FailureClass.FINAL:
         return "A restart would fail the same way."
     if failure.trial and not _recovered(failure, policy):
         return "It was the one try of a half-open circuit."
-    restarts = [made for made in earlier if made.action is RestartAction.RESTART]
-    for budget in policy.budgets:
+    failure_class = CLASS_OF_KIND[failure.kind]
+    restarts = [
+        made
+        for made in earlier
+        if made.action is RestartAction.RESTART
+        and CLASS_OF_KIND[made.failure_kind] is failure_class
+    ]
+    for budget in policy.budgets_for(failure_class):
         spent = sum(now - restart.decided_at < budget.window for restart in restarts)
         if spent >= budget.restarts:
-            return f"The budget of {budget.restarts} restarts in {_words(budget.window)} is spent."
+            return _spent_words(budget, failure_class)
     return None
+
+
+def _poison_words(failure: Failure, policy: RestartPolicy) -> str:
+    offsets = f" It reads {'; '.join(failure.offsets)}." if failure.offsets else ""
+    return (
+        f"Batch {failure.batch_id} of query {failure.query!r} has failed {policy.poison_after} "
+        f"times in the same way.{offsets}"
+    )
+
+
+def _spent_words(budget: Budget, failure_class: FailureClass) -> str:
+    return (
+        f"The budget of {budget.restarts} restarts in {_words(budget.window)} for "
+        f"{failure_class} failures is spent."
+    )
 
 
 def _recovered(failure: Failure, policy: RestartPolicy) -> bool:

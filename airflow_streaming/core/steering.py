@@ -9,23 +9,22 @@ the next look finds the records and comes to the next step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from airflow_streaming.core.alert import Alert
+from airflow_streaming.core.alerting import due
 from airflow_streaming.core.control import Circuit, DesiredState
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import LaunchCause, StopRequest
-from airflow_streaming.core.health import (
-    HealthRules,
-    Observation,
-    ProcessState,
-    Verdict,
-    VerdictState,
-    judge,
-)
-from airflow_streaming.core.restart import RestartAction, RestartDecision, RestartPolicy
+from airflow_streaming.core.health import judge
+from airflow_streaming.core.observation import Observation, ProcessState
+from airflow_streaming.core.restart import RestartAction
+from airflow_streaming.core.rules import Severity
+from airflow_streaming.core.situation import Situation
+from airflow_streaming.core.verdict import Verdict, VerdictState
 
 
 class Action(StrEnum):
@@ -47,6 +46,8 @@ class Action(StrEnum):
     """Record what becomes of a failed epoch: a restart, or an open circuit."""
     BLOCKED = "blocked"
     """The driver cannot be proved dead: only its host or a named person can say so."""
+    ALERT = "alert"
+    """Tell people what has not been told yet; afterwards there may be nothing else to do."""
     FINISH = "finish"
     """End the task with success and leave the stream as it is."""
 
@@ -60,11 +61,20 @@ STOP_MARGIN: Final = timedelta(seconds=15)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step, with the reason in words and, for a launch, its cause."""
+    """
+    One step, with the reason in words.
+
+    :param cause: For a launch: why.
+    :param verdict: For a stop: what the health verdict behind it asked for; ``None`` for a stop
+        that a person or a deployment wants.
+    :param alerts: What has to be told before the step is taken.
+    """
 
     action: Action
     reason: str
     cause: LaunchCause = LaunchCause.START
+    verdict: Severity | None = None
+    alerts: tuple[Alert, ...] = ()
 
     @property
     def is_passive(self) -> bool:
@@ -72,39 +82,14 @@ class Step:
         return self.action in PASSIVE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """
-    Everything the next step depends on.
-
-    :param deployment: The deployment that should run; ``None`` before the first.
-    :param seen: The newest epoch as observed; ``None`` before the first.
-    :param decision: The restart decision recorded for that epoch.
-    :param stopping_for: How long this observer has seen the stop request unanswered.
-    :param watched: The epoch this task has been watching; ``None`` in a fresh task.
-    :param run_age: Age of the dag run, for rollover.
-    :param successor_waits: Another run of the dag is queued, and this one is in its way.
-    """
-
-    desired: DesiredState
-    now: datetime
-    rules: HealthRules
-    policy: RestartPolicy
-    deployment: Deployment | None = None
-    circuit: Circuit | None = None
-    seen: Observation | None = None
-    decision: RestartDecision | None = None
-    stop: StopRequest | None = None
-    stopping_for: timedelta = timedelta(0)
-    watched: int | None = None
-    run_age: timedelta = timedelta(0)
-    rollover_after: timedelta | None = None
-    successor_waits: bool = False
-
-
 def decide(situation: Situation) -> Step:
     """Decide the next step."""
-    step = _decide(situation)
+    seen = situation.seen
+    verdict = None if seen is None else judge(seen, situation.rules)
+    step = _decide(situation, verdict)
+    alerts = _untold(situation, seen, verdict)
+    if alerts and (step.is_passive or step.action is Action.BLOCKED):
+        return Step(action=Action.ALERT, reason=alerts[0].reason, alerts=alerts)
     if step.is_passive and situation.successor_waits:
         return Step(
             action=Action.FINISH,
@@ -116,30 +101,46 @@ def decide(situation: Situation) -> Step:
             reason="The dag run has reached its rollover age; the next run carries on. "
             + step.reason,
         )
-    return step
+    return replace(step, alerts=alerts)
 
 
-def _decide(s: Situation) -> Step:
-    if s.watched is not None and (s.seen is None or s.seen.epoch.number < s.watched):
-        # An unmounted folder looks like an empty one, a restored one like the past; the driver may
-        # well be alive.
+def _untold(s: Situation, seen: Observation | None, verdict: Verdict | None) -> tuple[Alert, ...]:
+    if not s.tells or seen is None or verdict is None or _has_vanished(s):
+        return ()
+    return due(
+        stream=seen.epoch.stream,
+        epoch=seen.epoch.number,
+        verdict=verdict,
+        findings=seen.findings,
+        log=s.alerts,
+        now=s.now,
+    )
+
+
+def _decide(s: Situation, verdict: Verdict | None) -> Step:
+    if _has_vanished(s):
         return Step(
             action=Action.WATCH,
             reason=f"Epoch {s.watched} is no longer in the home. Waiting for it to be back.",
         )
-    if s.seen is None:
+    if s.seen is None or verdict is None:
         return _without_driver(s, verdict=None)
-    verdict = judge(s.seen, s.rules)
     if verdict.has_ended:
         return _without_driver(s, verdict)
     return _with_driver(s, s.seen, verdict)
+
+
+def _has_vanished(s: Situation) -> bool:
+    # An unmounted folder looks like an empty one, a restored one like the past; the driver may well
+    # be alive.
+    return s.watched is not None and (s.seen is None or s.seen.epoch.number < s.watched)
 
 
 def _with_driver(s: Situation, seen: Observation, verdict: Verdict) -> Step:
     if verdict.state is VerdictState.UNREACHABLE:
         # Spark does not fence: a driver nobody can see may still write. Silence is no proof.
         return Step(action=Action.BLOCKED, reason=verdict.reason)
-    if verdict.state is VerdictState.HUNG:
+    if verdict.state is VerdictState.HUNG and (s.stop is not None or not _blackout(s)):
         return Step(action=Action.KILL, reason=verdict.reason)
     if s.stop is not None:
         return _stopping(s, seen, s.stop)
@@ -147,7 +148,23 @@ def _with_driver(s: Situation, seen: Observation, verdict: Verdict) -> Step:
         return Step(action=Action.STOP, reason="The stream is wanted stopped.")
     if s.deployment is not None and seen.epoch.deployment != s.deployment.number:
         return Step(action=Action.STOP, reason=_replaced(s.deployment, seen))
-    return Step(action=Action.WATCH, reason=verdict.reason)
+    return _on_verdict(s, verdict)
+
+
+def _on_verdict(s: Situation, verdict: Verdict) -> Step:
+    if verdict.severity is None or verdict.severity is Severity.ALERT:
+        return Step(action=Action.WATCH, reason=verdict.reason)
+    if verdict.severity is Severity.RESTART and (until := _blackout(s)) is not None:
+        return Step(
+            action=Action.WATCH,
+            reason=f"{verdict.reason} A restart waits until the blackout ends at "
+            f"{until:%Y-%m-%d %H:%M %Z}.",
+        )
+    return Step(action=Action.STOP, reason=verdict.reason, verdict=verdict.severity)
+
+
+def _blackout(s: Situation) -> datetime | None:
+    return s.policy.blackout_until(s.now) if s.desired is DesiredState.RUNNING else None
 
 
 def _stopping(s: Situation, seen: Observation, stop: StopRequest) -> Step:
@@ -178,7 +195,8 @@ def _without_driver(s: Situation, verdict: Verdict | None) -> Step:
         return Step(
             action=Action.LAUNCH, reason="The stream has never run.", cause=LaunchCause.FIRST
         )
-    if verdict.state is VerdictState.COMPLETED or s.stop is not None:
+    was_asked = s.stop is not None and s.stop.verdict is None
+    if verdict.state is VerdictState.COMPLETED or was_asked:
         # A driver that was asked to stop and had to be killed has not failed either. One that
         # stopped unasked counts as a failure: whatever signals it may do so again and again.
         return Step(action=Action.LAUNCH, reason=verdict.reason)

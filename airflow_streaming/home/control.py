@@ -1,10 +1,13 @@
-"""What people and rules want of a stream: its desired state and its circuit."""
+"""What is wanted of a stream: its desired state, its circuit, and what it is watched by."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from airflow_streaming.core.control import Circuit, CircuitState, Desired, DesiredState
+from airflow_streaming.core.health import HealthRules
+from airflow_streaming.core.policy import RestartPolicy
+from airflow_streaming.core.supervision import Supervision
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.folder import StreamFolder
 
@@ -68,3 +71,19 @@ class Control(StreamFolder):
             )
 
         return self._append(Circuit, "circuit", change)
+
+    def supervision(self) -> Supervision | None:
+        """Return the rules the stream is watched by, ``None`` before a task has recorded any."""
+        return self._newest(Supervision, "supervision")
+
+    def supervise(
+        self, health: HealthRules, restart: RestartPolicy, *, by: str, now: datetime
+    ) -> None:
+        """Record what the stream is watched by, unless the newest record says the same."""
+
+        def change(newest: Supervision | None, number: int) -> Supervision | None:
+            if newest is not None and (newest.health, newest.restart) == (health, restart):
+                return None
+            return Supervision(number=number, by=by, at=now, health=health, restart=restart)
+
+        self._append(Supervision, "supervision", change)

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 
 from airflow_streaming.core.control import Circuit, CircuitState
 from airflow_streaming.core.epoch import Death, Epoch, Exit, Launch, StopRequest
+from airflow_streaming.core.names import numbered
 from airflow_streaming.core.restart import RestartDecision
 from airflow_streaming.core.status import Status
 from airflow_streaming.exceptions import AlreadyExists
 from airflow_streaming.home.folder import StreamFolder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aftermath:
+    """What was written about an epoch besides its driver's heartbeat; mostly nothing."""
+
+    stop: StopRequest | None = None
+    exit: Exit | None = None
+    death: Death | None = None
+    decision: RestartDecision | None = None
 
 
 class Epochs(StreamFolder):
@@ -79,6 +92,19 @@ class Epochs(StreamFolder):
         path = self._layout.epoch(death.epoch, "death.json")
         return self._create_or_read(death, path, epoch=death.epoch)
 
+    def aftermath(self, epoch: int) -> Aftermath:
+        """Return what was written about an epoch, reading only what a listing shows."""
+        names = self._file_names(epoch)
+        return Aftermath(
+            stop=self.stop_request(epoch) if "stop.json" in names else None,
+            exit=self.exit(epoch) if "exit.json" in names else None,
+            death=self.death(epoch) if "death.json" in names else None,
+            decision=self.restart_decision(epoch) if "restart.json" in names else None,
+        )
+
+    def _file_names(self, epoch: int) -> frozenset[str]:
+        return frozenset(self.store.names(f"{self._layout.folder('epochs')}/{numbered(epoch)}"))
+
     def restart_decision(self, epoch: int) -> RestartDecision | None:
         """Return what was decided about a failed epoch, ``None`` while nothing is."""
         path = self._layout.epoch(epoch, "restart.json")
@@ -97,17 +123,28 @@ class Epochs(StreamFolder):
         """
         return self._decisions(range(max(1, up_to - limit + 1), up_to + 1))
 
-    def earlier_decisions(self, epoch: int, *, limit: int = 64) -> list[RestartDecision]:
+    def earlier_decisions(
+        self, epoch: int, *, since: datetime | None = None, least: int = 64
+    ) -> list[RestartDecision]:
         """
         Return what a restart policy may hold against an epoch, oldest first.
 
         These are the decisions about the epochs before it, back to the moment when a person last
         closed the circuit: whoever closes it grants a new budget.
 
-        :param limit: How many epochs to look at, newest first; not less than the largest budget.
+        :param since: How far the longest window of a budget reaches back.
+        :param least: How many to return at least, where there are as many.
         """
-        first = max(self._forgiven() + 1, epoch - limit, 1)
-        return self._decisions(range(first, epoch))
+        newest_first: list[RestartDecision] = []
+        for number in range(epoch - 1, self._forgiven(), -1):
+            decision = self.restart_decision(number)
+            if decision is None:
+                continue
+            newest_first.append(decision)
+            is_out = since is None or decision.decided_at < since
+            if is_out and len(newest_first) >= least:
+                break
+        return newest_first[::-1]
 
     def _decisions(self, epochs: Iterable[int]) -> list[RestartDecision]:
         found = (self.restart_decision(epoch) for epoch in epochs)

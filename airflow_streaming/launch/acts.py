@@ -15,15 +15,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from airflow_streaming.core.control import Event, EventKind
-from airflow_streaming.core.epoch import Death, Epoch, LaunchCause, StopRequest
-from airflow_streaming.core.health import Observation, ProcessState, Verdict, judge
-from airflow_streaming.core.restart import (
-    Failure,
-    RestartAction,
-    RestartDecision,
-    decide_restart,
-)
-from airflow_streaming.core.steering import Situation
+from airflow_streaming.core.diagnosis import diagnose
+from airflow_streaming.core.epoch import Death, Epoch, Exit, LaunchCause, StopRequest
+from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.health import judge
+from airflow_streaming.core.observation import Observation, ProcessState
+from airflow_streaming.core.restart import Failure, RestartAction, RestartDecision, decide_restart
+from airflow_streaming.core.rules import Severity
+from airflow_streaming.core.situation import Situation
+from airflow_streaming.core.verdict import Verdict
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
@@ -54,8 +54,19 @@ class StreamActs:
         self._home, self._launcher = home, launcher
         self._by, self._now, self._chance = by, now, chance
 
-    def stop(self, seen: Observation, reason: str, grace: timedelta) -> StopRequest:
-        """Ask the driver to stop at a batch boundary; it looks for the request itself."""
+    def stop(
+        self,
+        seen: Observation,
+        reason: str,
+        grace: timedelta,
+        *,
+        verdict: Severity | None = None,
+    ) -> StopRequest:
+        """
+        Ask the driver to stop at a batch boundary; it looks for the request itself.
+
+        :param verdict: What a health verdict asked for, when it is one that stops the driver.
+        """
         number = seen.epoch.number
         request = self._home.request_stop(
             StopRequest(
@@ -64,6 +75,7 @@ class StreamActs:
                 reason=reason,
                 grace_seconds=grace.total_seconds(),
                 requested_at=self._now(),
+                verdict=verdict,
             )
         )
         self.tell(EventKind.STOP_REQUESTED, f"Epoch {number}: {reason}", epoch=number)
@@ -101,10 +113,9 @@ class StreamActs:
         if decision is None:
             decision = self._home.record_restart_decision(
                 decide_restart(
-                    failure_of(seen, judge(seen, situation.rules)),
+                    failure_of(seen, judge(seen, situation.rules), situation.stop),
                     earlier=self._home.earlier_decisions(
-                        seen.epoch.number,
-                        limit=1 + max((b.restarts for b in situation.policy.budgets), default=0),
+                        seen.epoch.number, since=situation.policy.looks_back_to(self._now())
                     ),
                     policy=situation.policy,
                     now=self._now(),
@@ -139,15 +150,41 @@ class StreamActs:
         )
 
 
-def failure_of(seen: Observation, verdict: Verdict) -> Failure:
-    """Return what the restart policy has to know of an epoch that failed."""
-    status = seen.status
+def failure_of(seen: Observation, verdict: Verdict, stop: StopRequest | None = None) -> Failure:
+    """Return what the restart policy has to know of an epoch that failed or was stopped for it."""
     failure = Failure(
         epoch=seen.epoch.number,
         reason=verdict.reason,
-        retryable=seen.exit is None or seen.exit.retryable,
+        kind=FailureKind.KILLED,
         trial=seen.epoch.cause is LaunchCause.TRIAL,
     )
-    if status is None:
+    if seen.exit is not None:
+        failure = _told_by(seen.exit, failure)
+    if stop is not None and stop.verdict is not None:
+        failure = replace(
+            failure,
+            reason=stop.reason,
+            kind=FailureKind.UNHEALTHY,
+            retryable=stop.verdict is Severity.RESTART,
+        )
+    if seen.status is None:
         return failure
-    return replace(failure, progressed_for=status.progressed_for, batches=status.batches)
+    return replace(failure, progressed_for=seen.status.progressed_for, batches=seen.status.batches)
+
+
+def _told_by(exit: Exit, failure: Failure) -> Failure:
+    kind = exit.failure_kind
+    if kind is None:
+        # Written by a driver that did not diagnose yet.
+        kind = diagnose(
+            text=exit.reason, exception_class=exit.exception_class, conditions=exit.conditions
+        ).kind
+    return replace(
+        failure,
+        kind=kind,
+        signature=exit.signature,
+        query=exit.query,
+        batch_id=exit.batch_id,
+        offsets=exit.offsets,
+        retryable=exit.retryable,
+    )
