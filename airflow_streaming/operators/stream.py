@@ -16,25 +16,26 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming.core.alert import AlertKind
 from airflow_streaming.core.control import EventKind
-from airflow_streaming.core.deployment import (
-    Deployment,
-    ProposalAction,
-    StreamSpec,
-    decide_proposal,
-)
-from airflow_streaming.core.restart import RestartAction
-from airflow_streaming.core.steering import Action, Situation, Step, decide
+from airflow_streaming.core.deployment import Deployment, ProposalAction, decide_proposal
+from airflow_streaming.core.restart import RestartAction, RestartDecision
+from airflow_streaming.core.situation import Situation
+from airflow_streaming.core.spec import StreamSpec
+from airflow_streaming.core.steering import Action, Step, decide
 from airflow_streaming.exceptions import SpecError, StreamFailed
 from airflow_streaming.links.stream import STREAM_XCOM_KEY, DriverLogLink, SparkUiLink
 from airflow_streaming.operators._acting import blocked_message, spec_errors_are_final, who
-from airflow_streaming.triggers.stream import StreamTrigger, seconds_of
+from airflow_streaming.operators._alerts import Alerts
+from airflow_streaming.operators._delivery import Notifiers
+from airflow_streaming.triggers.stream import StreamTrigger
 
 if TYPE_CHECKING:
     import jinja2
     from airflow.sdk import Context
 
     from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.observe.stream import Observer
 
 MAX_ACTS: Final = 8
 """Acts in one worker slice; a healthy path needs two. More means that something fights back."""
@@ -63,6 +64,11 @@ class SparkStreamOperator(BaseOperator):
     :param poll_interval: Time between two looks of the trigger.
     :param rollover_after: Age of the dag run at which the task succeeds and leaves the stream to
         the next run, so that ``airflow db clean`` never meets a task that is months old.
+    :param on_unhealthy: Told when a health rule fires, or the driver is hung, stalled, slow or out
+        of reach: a notifier, a callable that takes the context, or a list of them.
+    :param on_restart: Told of every automatic restart, and of each that failed.
+    :param on_gave_up: Told when the circuit opens, so that a person has to act.
+    :param on_recovered: Told when what an earlier alert told is over.
     """
 
     template_fields: Sequence[str] = ("stream", "conn_id", "home_conn_id")
@@ -77,6 +83,10 @@ class SparkStreamOperator(BaseOperator):
         home_conn_id: str | None = None,
         poll_interval: timedelta = timedelta(seconds=5),
         rollover_after: timedelta | None = timedelta(days=7),
+        on_unhealthy: Notifiers = None,
+        on_restart: Notifiers = None,
+        on_gave_up: Notifiers = None,
+        on_recovered: Notifiers = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -85,6 +95,10 @@ class SparkStreamOperator(BaseOperator):
         self.home_conn_id = home_conn_id
         self.poll_interval = poll_interval
         self.rollover_after = rollover_after
+        self.on_unhealthy = on_unhealthy
+        self.on_restart = on_restart
+        self.on_gave_up = on_gave_up
+        self.on_recovered = on_recovered
 
     def render_template(
         self,
@@ -121,6 +135,7 @@ class SparkStreamOperator(BaseOperator):
                 self.dag_id,
             )
         self._deploy(hook, context)
+        hook.keeper.supervise()
         return self._steer(hook, context, {})
 
     def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
@@ -169,25 +184,31 @@ class SparkStreamOperator(BaseOperator):
         self, hook: SparkStreamHook, context: Context, event: dict[str, Any]
     ) -> dict[str, Any]:
         observer = hook.observer(event.get("memory"))
-        for _ in range(MAX_ACTS):
-            situation = observer.situation(
-                watched=event.get("watched"),
-                run_started_at=context["dag_run"].start_date,
-                rollover_after=self._rollover(),
-                successor_waits=bool(event.get("successor_waits")),
-            )
-            step = decide(situation)
-            self.log.info("%s: %s", step.action, step.reason)
-            if step.is_passive:
-                self._defer(context, situation)
-            if step.action is Action.BLOCKED:
-                hook.keeper.tell(EventKind.BLOCKED, blocked_message(self.stream.name, step))
-                self._defer(context, situation, blocked=True)
-            if step.action is Action.FINISH:
-                return self._summary(situation, step)
-            if not self._act(hook, situation, step):
-                self._defer(context, situation, blocked=True)
-        return self._defer(context, situation)
+        with self._alerts(hook, context) as alerts:
+            for _ in range(MAX_ACTS):
+                situation = self._look(observer, context, event)
+                step = decide(situation)
+                self.log.info("%s: %s", step.action, step.reason)
+                alerts.tell(*step.alerts)
+                if step.is_passive:
+                    self._defer(context, situation)
+                if step.action is Action.BLOCKED:
+                    hook.keeper.tell(EventKind.BLOCKED, blocked_message(self.stream.name, step))
+                    self._defer(context, situation, blocked=True)
+                if step.action is Action.FINISH:
+                    return self._summary(situation, step)
+                if not self._act(hook, situation, step, alerts):
+                    self._defer(context, situation, blocked=True)
+            return self._defer(context, situation)
+
+    def _look(self, observer: Observer, context: Context, event: dict[str, Any]) -> Situation:
+        return observer.situation(
+            watched=event.get("watched"),
+            run_started_at=context["dag_run"].start_date,
+            rollover_after=self._rollover(),
+            successor_waits=bool(event.get("successor_waits")),
+            tells=True,
+        )
 
     def _rollover(self) -> timedelta | None:
         # Ending a run that no other run follows would leave the stream unwatched.
@@ -197,34 +218,43 @@ class SparkStreamOperator(BaseOperator):
         dag = self.dag
         return type(dag.timetable).__name__ == "ContinuousTimetable" and dag.start_date is None
 
-    def _act(self, hook: SparkStreamHook, situation: Situation, step: Step) -> bool:
+    def _act(self, hook: SparkStreamHook, situation: Situation, step: Step, alerts: Alerts) -> bool:
         """Do one step; tell whether it could be done."""
         keeper, seen = hook.keeper, situation.seen
         match step.action:
             case Action.LAUNCH:
-                with spec_errors_are_final():
+                with alerts.launch_failures(step, seen), spec_errors_are_final():
                     keeper.begin(situation, step)
             case Action.SETTLE:
                 decision = keeper.settle(situation)
+                alerts.tell_decision(decision)
                 if decision.action is RestartAction.GIVE_UP:
-                    self._fail(decision.reason)
+                    self._fail(decision)
             case Action.STOP if seen is not None:
-                keeper.stop(seen, step.reason, self.stream.stop_grace)
+                keeper.stop(seen, step.reason, self.stream.stop_grace, verdict=step.verdict)
             case Action.KILL if seen is not None:
                 return keeper.kill(seen, step.reason)
         return True
 
-    def _fail(self, reason: str) -> NoReturn:
+    def _alerts(self, hook: SparkStreamHook, context: Context) -> Alerts:
+        notifiers = {
+            AlertKind.UNHEALTHY: self.on_unhealthy,
+            AlertKind.RESTARTED: self.on_restart,
+            AlertKind.GAVE_UP: self.on_gave_up,
+            AlertKind.RECOVERED: self.on_recovered,
+        }
+        return Alerts(hook.home, self, notifiers=notifiers, context=context, by=who(context))
+
+    def _fail(self, decision: RestartDecision) -> NoReturn:
         error = StreamFailed(
-            f"Stream {self.stream.name!r} is down and stays down: {reason} The circuit is open. "
-            "Mend the cause, then start it again with StartStreamOperator or "
-            f"'airflow-streaming close-circuit {self.stream.name}'."
+            f"Stream {self.stream.name!r} is down and stays down: {decision.reason} The circuit is "
+            f"open. {decision.remedy or 'Mend the cause.'} Then start it again with "
+            f"StartStreamOperator or 'airflow-streaming close-circuit {self.stream.name}'."
         )
         raise AirflowFailException(str(error)) from error
 
     def _defer(self, context: Context, situation: Situation, *, blocked: bool = False) -> NoReturn:
         seen, rollover = situation.seen, self._rollover()
-        half_open = self.stream.restart.half_open_after
         started = context["dag_run"].start_date
         self.defer(
             trigger=StreamTrigger(
@@ -236,8 +266,8 @@ class SparkStreamOperator(BaseOperator):
                 watched=seen.epoch.number if seen else None,
                 run_started_at=started.isoformat() if started else None,
                 rollover_seconds=rollover.total_seconds() if rollover else None,
-                rules=seconds_of(self.stream.health),
-                half_open_seconds=half_open.total_seconds() if half_open else None,
+                rules=self.stream.health.to_dict(),
+                policy=self.stream.restart.to_dict(),
                 blocked=blocked,
             ),
             method_name="on_event",

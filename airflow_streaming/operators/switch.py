@@ -14,8 +14,6 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.restart import RestartPolicy
 from airflow_streaming.core.steering import Action, decide
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.home import StreamHomeHook
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.launch.acts import StreamActs
-    from airflow_streaming.launch.observer import Observer
+    from airflow_streaming.observe.stream import Observer
 
 MAX_ACTS = 4
 """Acts in one worker slice; stopping needs two."""
@@ -128,12 +126,10 @@ class StopStreamOperator(StreamSwitch):
     ) -> tuple[StreamActs, Observer]:
         from airflow_streaming.launch.acts import StreamActs  # not at dag parse
         from airflow_streaming.launch.local import LocalLauncher
-        from airflow_streaming.launch.observer import Observer
+        from airflow_streaming.observe.stream import Observer
 
         records, launcher = self.open(), LocalLauncher()
-        observer = Observer(
-            records, launcher, rules=HealthRules(), policy=RestartPolicy(), memory=memory
-        )
+        observer = Observer(records, launcher, memory=memory)
         return StreamActs(records, launcher, by=who(context)), observer
 
     def _defer(self) -> NoReturn:

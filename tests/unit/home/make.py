@@ -17,9 +17,9 @@ from airflow_streaming.core.epoch import (
     Outcome,
     StopRequest,
 )
+from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.core.restart import RestartAction, RestartDecision
 from airflow_streaming.core.status import (
-    BatchProgress,
     CheckpointOrigin,
     DriverState,
     QueryStatus,

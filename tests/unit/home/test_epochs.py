@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from tests.unit.home.make import (
     make_status,
     make_stop,
 )
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 def test_a_new_stream_has_no_epoch(stream: StreamHome) -> None:
@@ -219,7 +222,8 @@ def test_earlier_decisions_are_those_before_the_epoch(stream: StreamHome) -> Non
         stream.record_restart_decision(make_decision(epoch))
 
     assert [d.epoch for d in stream.earlier_decisions(3)] == [1, 2]
-    assert [d.epoch for d in stream.earlier_decisions(4, limit=2)] == [2, 3]
+    assert [d.epoch for d in stream.earlier_decisions(4, least=2)] == [2, 3]
+    assert [d.epoch for d in stream.earlier_decisions(4, since=LONG_AGO, least=1)] == [1, 2, 3]
     assert stream.earlier_decisions(1) == []
 
 

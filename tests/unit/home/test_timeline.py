@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.core.control import Event, EventKind
-from airflow_streaming.core.status import BatchProgress
+from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome

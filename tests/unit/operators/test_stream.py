@@ -188,7 +188,8 @@ def test_a_spent_budget_fails_the_task_and_opens_the_circuit(world: World) -> No
     world.crash()
 
     with pytest.raises(
-        AirflowFailException, match=r"budget of 0 restarts in 1 h is spent.*close-circuit orders"
+        AirflowFailException,
+        match=r"budget of 0 restarts in 1 h for infra.* is spent.*close-circuit orders",
     ):
         operator.on_event(world.context(), {"watched": trigger.watched})
 
@@ -309,7 +310,7 @@ def test_a_driver_that_does_not_stop_in_its_grace_is_killed(world: World) -> Non
     world.home.want(DesiredState.STOPPED, by="ann", reason="maintenance", now=now())
     trigger = world.wake(trigger, operator)
 
-    memory = {"epoch": 1, "beat": 0, "silent_for": 0.0, "cpu": None, "stopping_for": 17.0}
+    memory = {"epoch": 1, "beat": 0, "silent_for": 0.0, "stopping_for": 17.0}
     world.wake(trigger, operator, memory=memory)
 
     assert world.launcher.killed == [1]
@@ -321,7 +322,7 @@ def test_a_hung_driver_is_killed_proved_dead_and_restarted(world: World) -> None
     world.say(beat=5)
     world.launcher.suspend(world.epoch().token)
 
-    memory = {"epoch": 1, "beat": 5, "silent_for": 50.0, "cpu": 0.0, "stopping_for": None}
+    memory = {"epoch": 1, "beat": 5, "silent_for": 50.0, "suspended_for": 50.0}
     world.wake(trigger, memory=memory)
 
     assert world.launcher.killed == [1]
@@ -335,7 +336,7 @@ def test_a_driver_that_came_back_to_life_before_the_task_woke_is_spared(world: W
     trigger = world.run()
     world.say(beat=6)
 
-    memory = {"epoch": 1, "beat": 5, "silent_for": 50.0, "cpu": 0.0, "stopping_for": None}
+    memory = {"epoch": 1, "beat": 5, "silent_for": 50.0, "suspended_for": 50.0}
     world.wake(trigger, memory=memory)
 
     assert world.launcher.killed == []
@@ -347,7 +348,7 @@ def test_a_driver_that_cannot_be_killed_blocks_the_stream(world: World) -> None:
     world.launcher.suspend(world.epoch().token)
     world.launcher.is_unkillable = True
 
-    memory = {"epoch": 1, "beat": 5, "silent_for": 50.0, "cpu": 0.0, "stopping_for": None}
+    memory = {"epoch": 1, "beat": 5, "silent_for": 50.0, "suspended_for": 50.0}
     trigger = world.wake(trigger, memory=memory)
 
     assert world.epochs() == 1
@@ -360,7 +361,7 @@ def test_a_silent_driver_on_another_host_is_left_alone_until_a_person_vouches(
     trigger = world.run()
     world.say(beat=5)
     world.launcher.here = ANOTHER_HOST
-    memory = {"epoch": 1, "beat": 5, "silent_for": 500.0, "cpu": None, "stopping_for": None}
+    memory = {"epoch": 1, "beat": 5, "silent_for": 500.0}
 
     trigger = world.wake(trigger, memory=memory)
 

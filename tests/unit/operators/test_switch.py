@@ -23,7 +23,7 @@ def make_start(world: World) -> StartStreamOperator:
 
 
 def stop_memory(seconds: float) -> dict[str, Any]:
-    return {"epoch": 1, "beat": 0, "silent_for": 0.0, "cpu": None, "stopping_for": seconds}
+    return {"epoch": 1, "beat": 0, "silent_for": 0.0, "stopping_for": seconds}
 
 
 def test_the_wish_is_recorded_before_the_driver_is_asked(world: World) -> None:

@@ -1,0 +1,198 @@
+"""
+Alerts of a task: what it tells is recorded first, and delivered when its acts are done.
+
+Nothing here raises and nothing waits for long: a stream has to be supervised whether or not
+somebody can be told about it. What could not be delivered is left to the next task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from airflow_streaming.core.alert import Alert, AlertKind
+from airflow_streaming.core.alert_message import render
+from airflow_streaming.core.alerting import gave_up, restart_failed, restarted
+from airflow_streaming.core.epoch import LaunchCause
+from airflow_streaming.core.restart import RestartAction, RestartDecision
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.home.alerts import MAX_TRIES
+from airflow_streaming.operators._delivery import Notifier, Notifiers, Parcel, as_list, hand_over
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator, Context
+
+    from airflow_streaming.core.observation import Observation
+    from airflow_streaming.core.steering import Step
+    from airflow_streaming.home.home import StreamHome
+
+log: Final = logging.getLogger(__name__)
+
+DELIVERY_LIMIT: Final = timedelta(seconds=30)
+"""How long one task waits for all notifiers together."""
+
+_AUTOMATIC: Final = frozenset({LaunchCause.RESTART, LaunchCause.TRIAL})
+
+
+class Alerts:
+    """
+    What one task tells about its stream, and through whom.
+
+    As a context manager it delivers on the way out, however the block is left.
+
+    :param home: The stream's records.
+    :param operator: The task, for its links.
+    :param notifiers: Who is told of what.
+    :param context: The task's context; notifiers get it with the alert added.
+    :param by: Who tells, for the records.
+    :param limit: How long delivery may take.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        operator: BaseOperator,
+        *,
+        notifiers: Mapping[AlertKind, Notifiers],
+        context: Context,
+        by: str,
+        limit: timedelta = DELIVERY_LIMIT,
+    ) -> None:
+        self._home, self._operator, self._by = home, operator, by
+        self._notifiers = {kind: as_list(given) for kind, given in notifiers.items()}
+        self._context, self._limit = context, limit
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.deliver()
+
+    def tell(self, *alerts: Alert) -> None:
+        """Record alerts, each unless it has been told; ``deliver`` brings them to people."""
+        for alert in alerts:
+            try:
+                recorded = self._home.add_alert(replace(alert, by=self._by))
+            except StreamingError as err:
+                log.warning("An alert could not be recorded: %s (%s)", err, alert.reason)
+                continue
+            if recorded is not None:
+                log.info("Alert %d: %s", recorded.number, recorded.reason)
+
+    def tell_decision(self, decision: RestartDecision) -> None:
+        """Record the alert about a restart, or about giving up."""
+        build = restarted if decision.action is RestartAction.RESTART else gave_up
+        self.tell(build(stream=self._home.name, decision=decision, now=datetime.now(UTC)))
+
+    @contextlib.contextmanager
+    def launch_failures(self, step: Step, seen: Observation | None) -> Iterator[None]:
+        """Record an alert when the restart that is tried in the block fails."""
+        try:
+            yield
+        except Exception as err:
+            if step.cause in _AUTOMATIC:
+                self.tell(self._restart_failed(seen, err))
+            raise
+
+    def deliver(self) -> None:
+        """Hand everything recorded and not yet delivered to the notifiers."""
+        try:
+            alerts = [alert for alert in self._home.unsent_alerts() if self._has_notifier(alert)]
+            tries = {alert.number: self._begin(alert) for alert in alerts}
+            mine = [alert for alert in alerts if tries[alert.number] is not None]
+            if mine:
+                self._hand_over(mine, tries)
+        except Exception:
+            # Whatever is wrong with alerts, the stream comes first.
+            log.exception("Alerts of stream %s were not delivered.", self._home.name)
+
+    def _restart_failed(self, seen: Observation | None, err: Exception) -> Alert:
+        epoch = seen.epoch.number if seen is not None else 1
+        with contextlib.suppress(StreamingError):
+            newest = self._home.newest_epoch()
+            epoch = newest.number if newest is not None else epoch
+        return restart_failed(
+            stream=self._home.name, epoch=epoch, error=str(err), now=datetime.now(UTC)
+        )
+
+    def _for(self, alert: Alert) -> Sequence[Notifier]:
+        return self._notifiers.get(alert.alert, [])
+
+    def _has_notifier(self, alert: Alert) -> bool:
+        if self._for(alert):
+            return True
+        self._home.mark_sent(alert.number, "no notifier", now=datetime.now(UTC))
+        return False
+
+    def _begin(self, alert: Alert) -> int | None:
+        return self._home.begin_try(alert.number, by=self._by, now=datetime.now(UTC))
+
+    def _hand_over(self, alerts: Sequence[Alert], tries: Mapping[int, int | None]) -> None:
+        links = alert_links(self._operator, self._context)
+        parcels = [
+            Parcel(alert=alert, notifier=notifier, context=context)
+            for alert in alerts
+            for context in (enriched(self._context, alert, links),)
+            for notifier in self._for(alert)
+        ]
+        faults = hand_over(parcels, limit=self._limit)
+        for alert in alerts:
+            answers = zip(parcels, faults, strict=True)
+            mine = [(parcel.label, why) for parcel, why in answers if parcel.alert is alert]
+            taken = any(not why for _, why in mine)
+            untold = ", ".join(f"{label}: {why}" for label, why in mine if why)
+            self._mark(alert, taken=taken, untold=untold, attempt=tries[alert.number] or 0)
+
+    def _mark(self, alert: Alert, *, taken: bool, untold: str, attempt: int) -> None:
+        if not taken and attempt < MAX_TRIES:
+            log.warning("Alert %d is tried again by the next task: %s", alert.number, untold)
+            return
+        outcome = f"failed: {untold}" if not taken else f"sent, but {untold}" if untold else "sent"
+        self._home.mark_sent(alert.number, outcome, now=datetime.now(UTC))
+
+
+def enriched(context: Context, alert: Alert, links: Mapping[str, str]) -> dict[str, Any]:
+    """
+    Return the context that notifiers and their templates see.
+
+    It is the task's, with ``alert`` (plain values), ``alert_subject``, ``alert_body``,
+    ``alert_links`` and ``stream``. ``exception`` and ``reason`` say what happened, as notifiers
+    written for failed tasks expect it.
+    """
+    message = render(alert, links=links)
+    return {
+        **context,
+        "alert": alert.to_dict(),
+        "alert_subject": message.subject,
+        "alert_body": message.body,
+        "alert_links": dict(links),
+        "stream": alert.stream,
+        "exception": alert.reason,
+        "reason": alert.reason,
+    }
+
+
+def alert_links(operator: BaseOperator, context: Context) -> dict[str, str]:
+    """Return where to look, by what is seen there; nothing while ``[api] base_url`` is not set."""
+    from airflow.sdk.configuration import conf  # not at dag parse
+    from airflow.sdk.types import TaskInstanceKey
+
+    base, ti = (conf.get("api", "base_url", fallback="") or "").rstrip("/"), context["ti"]
+    if not base:
+        return {}
+    index = -1 if ti.map_index is None else ti.map_index
+    key = TaskInstanceKey(ti.dag_id, ti.task_id, ti.run_id, ti.try_number, index)
+    links = {"Task log": ti.log_url} if hasattr(ti, "log_url") else {}
+    for link in operator.operator_extra_links:
+        links[link.name] = base + link.get_link(operator, ti_key=key)
+    return links
