@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from airflow_streaming.core.epoch import Epoch, Host, Launch
-from airflow_streaming.core.health import Process, ProcessState
+from airflow_streaming.core.observation import Process, ProcessState
 from airflow_streaming.exceptions import LaunchError
 from airflow_streaming.files.host import is_proved_rebooted
 from airflow_streaming.launch.port import LaunchRequest

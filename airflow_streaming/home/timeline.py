@@ -15,7 +15,7 @@ from typing import Final
 
 from airflow_streaming.core.control import Event
 from airflow_streaming.core.names import number_of, numbered
-from airflow_streaming.core.status import BatchProgress
+from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.core.wire import decode, parse_json
 from airflow_streaming.exceptions import RecordError, StreamingError
 from airflow_streaming.home.folder import StreamFolder
@@ -49,19 +49,36 @@ class Timeline(StreamFolder):
 
     def read_progress(self, epoch: int, limit: int = 500) -> list[BatchProgress]:
         """Return the figures of an epoch's last batches, over all its queries, the newest last."""
-        folder = self._layout.progress(epoch)
-        chunks = sorted(
-            number
-            for name in self.store.names(folder)
-            if name.endswith(".jsonl") and (number := number_of(name[:-1])) is not None
-        )
         newest_first: list[BatchProgress] = []
-        for number in reversed(chunks[-max(limit, 1) :]):
-            lines = [*self._chunk(f"{folder}/{numbered(number)}.jsonl")]
-            newest_first.extend(reversed(lines))
+        for number in reversed(self.progress_chunks(epoch)[-max(limit, 1) :]):
+            newest_first.extend(reversed(self.progress_rows(epoch, number)[0]))
             if len(newest_first) >= limit:
                 break
         return newest_first[:limit][::-1]
+
+    def progress_chunks(self, epoch: int) -> list[int]:
+        """Return the numbers of an epoch's chunks of progress, the newest last."""
+        return sorted(
+            number
+            for name in self.store.names(self._layout.progress(epoch))
+            if name.endswith(".jsonl") and (number := number_of(name[:-1])) is not None
+        )
+
+    def progress_rows(
+        self, epoch: int, chunk: int, *, skip: int = 0
+    ) -> tuple[list[BatchProgress], int]:
+        """
+        Return the rows of one chunk, and how many lines it has.
+
+        :param skip: Lines that were read before; a chunk only grows.
+        """
+        path = f"{self._layout.progress(epoch)}/{numbered(chunk)}.jsonl"
+        try:
+            lines = (self.store.read(path) or b"").splitlines()
+        except RecordError as err:
+            log.info("Left out of the progress history: %s", err)
+            return [], skip
+        return [*self._rows(lines, path, skip)], len(lines)
 
     def _event(self, path: str) -> Event | None:
         try:
@@ -70,13 +87,8 @@ class Timeline(StreamFolder):
             log.info("Left out of the timeline: %s", err)
             return None
 
-    def _chunk(self, path: str) -> Iterator[BatchProgress]:
-        try:
-            data = self.store.read(path) or b""
-        except RecordError as err:
-            log.info("Left out of the progress history: %s", err)
-            return
-        for number, line in enumerate(data.splitlines(), start=1):
+    def _rows(self, lines: list[bytes], path: str, skip: int) -> Iterator[BatchProgress]:
+        for number, line in enumerate(lines[skip:], start=skip + 1):
             where = f"{self._shown(path)} line {number}"
             try:
                 yield decode(BatchProgress, parse_json(line, limit=MAX_LINE_BYTES), where)

@@ -11,17 +11,21 @@ import hashlib
 import logging
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from airflow_streaming.core.conf import REDACTED, conf_text, redact
 from airflow_streaming.core.control import EventKind
-from airflow_streaming.core.deployment import REDACTED, Deployment, StreamSpec, conf_text, redact
+from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Launch
-from airflow_streaming.core.health import ProcessState
 from airflow_streaming.core.names import Layout
-from airflow_streaming.core.steering import Situation, Step
+from airflow_streaming.core.observation import ProcessState
+from airflow_streaming.core.resolution import effective, summary
+from airflow_streaming.core.situation import Situation
+from airflow_streaming.core.spec import StreamSpec
+from airflow_streaming.core.steering import Step
 from airflow_streaming.core.uris import join
 from airflow_streaming.exceptions import AlreadyExists, LaunchError, SpecError, StreamingError
 from airflow_streaming.home.home import StreamHome
@@ -81,7 +85,8 @@ class Keeper(StreamActs):
         Return the deployment that the spec asks for, numbered as the next one.
 
         It keeps the checkpoint and the output of the current deployment, unless the spec names
-        others: a change of code alone must not start from nothing.
+        others: a change of code alone must not start from nothing. With the checkpoint it keeps
+        what a profile may not change under it.
 
         :param location: Where the script was found.
         :param source: The script.
@@ -89,13 +94,18 @@ class Keeper(StreamActs):
         current = self._home.newest_deployment()
         number = current.number + 1 if current else 1
         layout, spec = Layout(self._spec.name), self._spec
+        checkpoint = spec.checkpoint or (
+            current.checkpoint if current else join(spec.home, layout.checkpoint(number))
+        )
+        goes_on = current if current and current.checkpoint == checkpoint else None
+        conf = self._configured(runtime, goes_on.conf if goes_on else None)
         return Deployment(
             number=number,
             stream=spec.name,
             application=location,
             application_sha256=hashlib.sha256(source).hexdigest(),
             application_args=tuple(str(argument) for argument in spec.application_args),
-            conf=redact(spec.conf),
+            conf=redact(conf),
             env=tuple(sorted(spec.env)),
             py_files=tuple(spec.py_files),
             jars=tuple(spec.jars),
@@ -103,14 +113,19 @@ class Keeper(StreamActs):
             files=tuple(spec.files),
             runtime=runtime.name,
             spark_version=runtime.spark_version,
-            checkpoint=spec.checkpoint
-            or (current.checkpoint if current else join(spec.home, layout.checkpoint(number))),
+            checkpoint=checkpoint,
             output=spec.output
             or (current.output if current else join(spec.home, layout.output(number))),
-            fair_pools=spec.fair_pools,
+            fair_pools=spec.has_fair_pools,
             created_at=self._now(),
             created_by=self._by,
         )
+
+    def _configured(self, runtime: Runtime, carried_on: Mapping[str, str] | None) -> dict[str, str]:
+        values = self._spec.configuration(runtime.spark_version, carried_on)
+        if self._spec.profile is not None:
+            log.info("%s", summary(self._spec.profile, values))
+        return effective(values)
 
     def deploy(self, deployment: Deployment, source: bytes) -> None:
         """Make a proposed deployment the current one; the running driver is replaced by steering."""
@@ -120,6 +135,11 @@ class Keeper(StreamActs):
             log.info("Another task created deployment %d first.", deployment.number)
             return
         self.tell(EventKind.DEPLOYED, f"Deployment {deployment.number} is now the current one.")
+
+    def supervise(self) -> None:
+        """Record by which rules and policy the dag has the stream watched."""
+        spec = self._spec
+        self._home.supervise(spec.health, spec.restart, by=self._by, now=self._now())
 
     def begin(self, situation: Situation, step: Step) -> Epoch | None:
         """

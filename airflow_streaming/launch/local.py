@@ -24,10 +24,11 @@ from typing import Final
 import psutil
 
 from airflow_streaming.core.epoch import Epoch, Host, Launch
-from airflow_streaming.core.health import Process, ProcessState
+from airflow_streaming.core.observation import Process, ProcessState
 from airflow_streaming.exceptions import LaunchError
 from airflow_streaming.files.host import is_proved_rebooted, this_host
-from airflow_streaming.launch.evidence import describe
+from airflow_streaming.launch.evidence import describe, describe_glance
+from airflow_streaming.launch.glance import glance
 from airflow_streaming.launch.port import TOKEN_OPTION, LaunchRequest
 from airflow_streaming.launch.private import open_private_log
 from airflow_streaming.launch.processes import look, scan
@@ -51,6 +52,7 @@ class LocalLauncher:
 
     def __init__(self, host: Host | None = None) -> None:
         self._host = host or this_host()
+        self._gone: tuple[str, Process] | None = None
 
     def host(self) -> Host:
         return self._host
@@ -95,6 +97,19 @@ class LocalLauncher:
         elsewhere = self._judge_host(epoch, launch)
         if elsewhere is not None:
             return elsewhere
+        if self._gone is not None and self._gone[0] == epoch.token:
+            return self._gone[1]
+        alive = glance(epoch, launch)
+        if alive is not None:
+            return describe_glance(alive, self._host)
+        process = self._search(epoch, launch)
+        if process.state is ProcessState.GONE and launch is not None:
+            # A token is given to one driver only, so a launched one that is gone stays so; a
+            # stopped stream is looked at for months.
+            self._gone = epoch.token, process
+        return process
+
+    def _search(self, epoch: Epoch, launch: Launch | None) -> Process:
         try:
             return describe(look(epoch, launch), epoch, launch, self._host)
         except (psutil.Error, OSError) as err:
@@ -107,7 +122,7 @@ class LocalLauncher:
         deadline = time.monotonic() + KILL_PATIENCE
         while True:
             refusal = _kill_all(epoch, launch)
-            seen = self.probe(epoch, launch)
+            seen = self._search(epoch, launch)
             if seen.state not in _ALIVE:
                 return seen
             if refusal is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from airflow_streaming.core.epoch import Epoch, Host, Launch
-from airflow_streaming.core.health import Process
+from airflow_streaming.core.observation import Process
 
 TOKEN_OPTION: Final = "--token"  # noqa: S105  # an option, and the token is an id
 """The wrapper's option whose value is the epoch's token: how a driver is recognised."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.core.deployment import conf_text
+from airflow_streaming.core.conf import conf_text
 from airflow_streaming.exceptions import RuntimeNotFound
 from airflow_streaming.launch.runtime import Runtime
 

@@ -1,9 +1,7 @@
 """
 Watch one stream and wake its task when something has to be done.
 
-A trigger looks and never acts: it may run twice, anywhere, and be cut off without notice. It holds
-no state but its kwargs; what it learns by listening it hands over in the event. The one exception
-is ``on_kill``, which passes on a person's word (see ADR 7).
+It looks and never acts, with one exception: ``on_kill`` passes on a person's word (see ADR 7).
 """
 
 from __future__ import annotations
@@ -11,133 +9,29 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any, Final
-
-from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import StopRequest
 from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.readiness import ReadinessState, assess
-from airflow_streaming.core.restart import RestartPolicy
+from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.steering import Action, Step, decide
-from airflow_streaming.exceptions import HomeUnavailable, RecordError
-from airflow_streaming.home.home import StreamHome
-from airflow_streaming.hooks.home import StreamHomeHook
-from airflow_streaming.launch.local import LocalLauncher
-from airflow_streaming.launch.observer import Observer
-
-HOLD: Final = timedelta(seconds=15)
-"""
-Least age of a deferral before an event. Airflow 3.3 fails a task whose trigger fires before the
-scheduler has seen its worker end: measured with 3 s, gone with 12 s.
-"""
+from airflow_streaming.observe.stream import Observer
+from airflow_streaming.triggers.home import HomeTrigger, rules_from
 
 RELOOK: Final = timedelta(minutes=5)
 """How often a blocked stream is shown to a worker again; the worker may see what we cannot."""
 
-ASK_AIRFLOW_EVERY: Final = timedelta(seconds=15)
-"""How often Airflow is asked whether another run of the dag is queued; looks at the home cost
-Airflow nothing, this costs its database a query."""
+ASK_AIRFLOW_EVERY: Final = timedelta(seconds=50)
+"""How often Airflow is asked whether another run of the dag is queued, give or take a fifth; looks
+at the home cost Airflow nothing, this costs its database a query."""
 
 USER_MARKED: Final = frozenset({"failed", "success"})
 
 _running_kills: Final[set[asyncio.Task[None]]] = set()
 """Airflow 3.3 cancels ``on_kill`` about a second after it began, so the work is kept alive here."""
-
-
-class HomeTrigger(BaseTrigger):
-    """
-    Looks at one stream again and again until there is something to tell.
-
-    :param home: The home's URI.
-    :param stream: The stream's name.
-    :param home_conn_id: Connection with credentials for the home.
-    :param deferred_at: When the task deferred, ISO 8601.
-    :param poll_seconds: Time between two looks.
-    """
-
-    def __init__(
-        self,
-        *,
-        home: str,
-        stream: str,
-        home_conn_id: str | None = None,
-        deferred_at: str,
-        poll_seconds: float = 5.0,
-        **unknown: Any,  # a row written by a newer release must still load
-    ) -> None:
-        super().__init__()
-        self.home = home
-        self.stream = stream
-        self.home_conn_id = home_conn_id
-        self.deferred_at = deferred_at
-        self.poll_seconds = poll_seconds
-        self._trouble: str | None = None
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "home": self.home,
-                "stream": self.stream,
-                "home_conn_id": self.home_conn_id,
-                "deferred_at": self.deferred_at,
-                "poll_seconds": self.poll_seconds,
-            },
-        )
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        hold_until = time.monotonic() + self._hold()
-        look: Callable[[], dict[str, Any] | None] | None = None
-        while True:
-            try:
-                await self.ask_airflow()
-                look = look or partial(self.look, await asyncio.to_thread(self._observer))
-                payload = await asyncio.to_thread(look)
-                self._say(None)
-            except (HomeUnavailable, RecordError) as err:
-                # Not being able to look says nothing of the stream.
-                self._say(f"Cannot look at stream {self.stream!r}: {err}")
-                payload = None
-            hold = hold_until - time.monotonic()
-            if payload is not None and hold <= 0:
-                yield TriggerEvent(payload)
-                return
-            pause = self.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - only spreads looks
-            await asyncio.sleep(hold if payload is not None else pause)
-
-    async def ask_airflow(self) -> None:
-        """Learn what only Airflow knows, before a look."""
-
-    @abstractmethod
-    def look(self, observer: Observer) -> dict[str, Any] | None:
-        """Look once; return the event's payload, or ``None`` to go on looking."""
-
-    @abstractmethod
-    def rules(self) -> tuple[HealthRules, RestartPolicy]:
-        """Return what the observer judges by."""
-
-    def _open(self) -> StreamHome:
-        hook = StreamHomeHook(self.home, self.home_conn_id, looks_only=True)
-        return hook.get_conn().stream(self.stream)
-
-    def _observer(self) -> Observer:
-        rules, policy = self.rules()
-        return Observer(self._open(), LocalLauncher(), rules=rules, policy=policy)
-
-    def _hold(self) -> float:
-        age = datetime.now(UTC) - datetime.fromisoformat(self.deferred_at)
-        return min(HOLD, max(timedelta(0), HOLD - age)).total_seconds()
-
-    def _say(self, trouble: str | None) -> None:
-        if trouble != self._trouble:
-            self._trouble = trouble
-            self.log.warning("%s", trouble or f"Stream {self.stream!r} can be looked at again.")
 
 
 class StreamTrigger(HomeTrigger):
@@ -147,8 +41,8 @@ class StreamTrigger(HomeTrigger):
     :param watched: The epoch that the task watches.
     :param run_started_at: Start of the dag run, ISO 8601.
     :param rollover_seconds: Age of the dag run at which the task ends; ``None`` for never.
-    :param rules: ``HealthRules`` as seconds by field.
-    :param half_open_seconds: See ``RestartPolicy.half_open_after``.
+    :param rules: ``HealthRules`` as JSON; default: what the home records of the stream.
+    :param policy: ``RestartPolicy`` as JSON; the same.
     :param blocked: The task knows that the driver cannot be proved dead.
     :param until_parked: Fire as well when the stream is down and nothing is to be done.
     """
@@ -159,8 +53,8 @@ class StreamTrigger(HomeTrigger):
         watched: int | None = None,
         run_started_at: str | None = None,
         rollover_seconds: float | None = None,
-        rules: dict[str, float] | None = None,
-        half_open_seconds: float | None = None,
+        rules: dict[str, Any] | None = None,
+        policy: dict[str, Any] | None = None,
         blocked: bool = False,
         until_parked: bool = False,
         **kwargs: Any,
@@ -170,12 +64,13 @@ class StreamTrigger(HomeTrigger):
         self.watched = watched
         self.run_started_at = run_started_at
         self.rollover_seconds = rollover_seconds
-        self.rule_seconds = dict(rules or {})
-        self.half_open_seconds = half_open_seconds
+        self.judged_by, self.policy = rules, policy
         self.blocked = blocked
         self._reason: str | None = None
         self._started = time.monotonic()
-        self._ask_again_at = self._started
+        # Not at once: a triggerer that takes over a thousand triggers would ask for all together.
+        self._ask_again_at = self._started + ASK_AIRFLOW_EVERY.total_seconds() * random.random()  # noqa: S311 - spreads
+        self._question: asyncio.Task[None] | None = None
         self._successor_waits = False
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -185,18 +80,15 @@ class StreamTrigger(HomeTrigger):
             "watched": self.watched,
             "run_started_at": self.run_started_at,
             "rollover_seconds": self.rollover_seconds,
-            "rules": self.rule_seconds,
-            "half_open_seconds": self.half_open_seconds,
+            "rules": self.judged_by,
+            "policy": self.policy,
             "blocked": self.blocked,
             "until_parked": self.until_parked,
         }
 
-    def rules(self) -> tuple[HealthRules, RestartPolicy]:
-        rules = {name: timedelta(seconds=value) for name, value in self.rule_seconds.items()}
-        half_open = self.half_open_seconds
-        return HealthRules(**rules), RestartPolicy(
-            half_open_after=None if half_open is None else timedelta(seconds=half_open)
-        )
+    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
+        policy = None if self.policy is None else RestartPolicy.from_dict(self.policy)
+        return rules_from(self.judged_by), policy
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
         rollover = self.rollover_seconds
@@ -207,6 +99,7 @@ class StreamTrigger(HomeTrigger):
             else None,
             rollover_after=None if rollover is None else timedelta(seconds=rollover),
             successor_waits=self._successor_waits,
+            tells=not self.until_parked,
         )
         step = decide(situation)
         if step.action is not Action.WATCH and step.reason != self._reason:
@@ -225,17 +118,23 @@ class StreamTrigger(HomeTrigger):
     async def ask_airflow(self) -> None:
         # A dag that follows itself has one active run, so a run that a person triggers (to apply an
         # edited stream, say) would wait for the rollover of this one.
-        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-        from asgiref.sync import sync_to_async
-
         ti, now = self.task_instance, time.monotonic()
         # Whoever waits for a stop sees it through; only the task that keeps the stream makes way.
         if ti is None or self.until_parked or now < self._ask_again_at:
             return
-        self._ask_again_at = now + ASK_AIRFLOW_EVERY.total_seconds()
+        every = ASK_AIRFLOW_EVERY.total_seconds()
+        self._ask_again_at = now + every * random.uniform(0.8, 1.2)  # noqa: S311 - spreads
+        # Beside the looks, so that an Airflow that is slow to answer delays none; one at a time.
+        if self._question is None or self._question.done():
+            self._question = asyncio.create_task(self._count_queued_runs(ti.dag_id))
+
+    async def _count_queued_runs(self, dag_id: str) -> None:
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+        from asgiref.sync import sync_to_async
+
         count = sync_to_async(RuntimeTaskInstance.get_dr_count)
         try:
-            self._successor_waits = await count(ti.dag_id, states=["queued"]) > 0
+            self._successor_waits = await count(dag_id, states=["queued"]) > 0
         except Exception as err:  # noqa: BLE001 - watching goes on whatever Airflow's trouble is
             self.log.warning("Airflow did not say whether another run is queued: %s", err)
 
@@ -281,53 +180,6 @@ class StreamTrigger(HomeTrigger):
                     epoch=epoch.number, by=by, reason=reason, grace_seconds=60.0, requested_at=now
                 )
             )
-
-
-class StreamHealthTrigger(HomeTrigger):
-    """
-    Fires when a stream has been healthy for a time, or will not be by itself.
-
-    :param healthy_for_seconds: How long it has to have made progress.
-    :param rules: ``HealthRules`` as seconds by field.
-    """
-
-    def __init__(
-        self,
-        *,
-        healthy_for_seconds: float = 0.0,
-        rules: dict[str, float] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.healthy_for_seconds = healthy_for_seconds
-        self.rule_seconds = dict(rules or {})
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        path, kwargs = super().serialize()
-        return path, {
-            **kwargs,
-            "healthy_for_seconds": self.healthy_for_seconds,
-            "rules": self.rule_seconds,
-        }
-
-    def rules(self) -> tuple[HealthRules, RestartPolicy]:
-        rules = {name: timedelta(seconds=value) for name, value in self.rule_seconds.items()}
-        return HealthRules(**rules), RestartPolicy()
-
-    def look(self, observer: Observer) -> dict[str, Any] | None:
-        readiness = assess(observer.situation(), timedelta(seconds=self.healthy_for_seconds))
-        if readiness.state is ReadinessState.WAITING:
-            return None
-        return {"state": readiness.state.value, "reason": readiness.reason}
-
-
-def seconds_of(rules: HealthRules) -> dict[str, float]:
-    """Return the rules as trigger kwargs."""
-    return {
-        "hang_after": rules.hang_after.total_seconds(),
-        "busy_hang_after": rules.busy_hang_after.total_seconds(),
-        "startup_timeout": rules.startup_timeout.total_seconds(),
-    }
 
 
 async def _keep_alive(work: Coroutine[Any, Any, None]) -> None:

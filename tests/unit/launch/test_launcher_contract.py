@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from airflow_streaming.core.epoch import Epoch, Host, Launch, LaunchCause
-from airflow_streaming.core.health import ProcessState
+from airflow_streaming.core.observation import ProcessState
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.port import Launcher, LaunchRequest
 from tests.fakes import FAKE_HOST, FakeLauncher

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from airflow_streaming.core.epoch import Epoch, Host, Launch
-from airflow_streaming.core.health import ProcessState
+from airflow_streaming.core.observation import ProcessState
 from airflow_streaming.exceptions import LaunchError
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.port import LaunchRequest

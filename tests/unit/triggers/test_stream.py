@@ -17,9 +17,11 @@ from airflow.sdk.module_loading import import_string
 
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Outcome
-from airflow_streaming.launch.observer import Observer
-from airflow_streaming.triggers import stream
-from airflow_streaming.triggers.stream import HOLD, StreamHealthTrigger, StreamTrigger
+from airflow_streaming.observe.stream import Observer
+from airflow_streaming.triggers import home as home_trigger
+from airflow_streaming.triggers.health import StreamHealthTrigger
+from airflow_streaming.triggers.home import HOLD
+from airflow_streaming.triggers.stream import StreamTrigger
 from tests.unit.world import World
 
 LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
@@ -65,7 +67,7 @@ async def stays_silent(trigger: Any, looks: int = 5) -> bool:
     [
         (StreamTrigger, {"watched": 7, "rollover_seconds": 60.0, "blocked": True}),
         (StreamTrigger, {"run_started_at": LONG_AGO, "rules": {"hang_after": 30.0}}),
-        (StreamTrigger, {"half_open_seconds": 5.0, "until_parked": True}),
+        (StreamTrigger, {"policy": {"half_open_after": 5.0}, "until_parked": True}),
         (StreamHealthTrigger, {"healthy_for_seconds": 30.0, "rules": {"hang_after": 30.0}}),
     ],
 )
@@ -168,7 +170,7 @@ async def test_silence_is_timed_by_listening_and_handed_on(
     world.launcher.suspend(world.epoch().token)
     clock = iter(range(0, 10_000, 20))
     monkeypatch.setattr(
-        stream,
+        home_trigger,
         "Observer",
         lambda *args, **kwargs: Observer(*args, clock=lambda: float(next(clock)), **kwargs),
     )
@@ -183,7 +185,7 @@ async def test_silence_is_timed_by_listening_and_handed_on(
 async def test_it_holds_an_event_until_the_deferral_has_settled(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "HOLD", timedelta(seconds=0.5))
+    monkeypatch.setattr(home_trigger, "HOLD", timedelta(seconds=0.5))
     world.run()
     world.crash()
     began = time.monotonic()
@@ -227,11 +229,13 @@ async def test_a_blocked_stream_does_not_wake_its_task_again_and_again(world: Wo
     world.run()
     world.say()
     world.launcher.here = world.launcher.here.__class__(name="elsewhere")
-    silent = {"hang_after": 10.0}
-
-    trigger = make_trigger(world, rules=silent, blocked=True)
+    first = make_trigger(world)
+    first.look = hush(first.look)
+    trigger = world.wake(first, **(await first_event(first)))
+    trigger.poll_seconds, trigger.deferred_at = POLL, LONG_AGO
     trigger.look = hush(trigger.look)
 
+    assert trigger.blocked
     assert await stays_silent(trigger)
 
 
@@ -255,7 +259,10 @@ async def test_a_driver_that_nobody_here_can_see_is_shown_to_a_worker_once(world
     trigger = make_trigger(world)
     trigger.look = hush(trigger.look)
 
-    assert (await first_event(trigger))["action"] == "blocked"
+    event = await first_event(trigger)
+
+    assert event["action"] == "alert"
+    assert "cannot be looked at" in event["reason"]
 
 
 @pytest.mark.parametrize(("queued", "ends"), [(0, False), (1, True)])
@@ -278,7 +285,9 @@ async def test_it_makes_way_for_a_run_that_is_queued(
         assert (event["action"], event["successor_waits"]) == ("finish", True)
     else:
         assert await stays_silent(trigger)
-    assert asked == [{"dag_id": "orders", "states": ["queued"]}], "once in fifteen seconds"
+    assert trigger._question is not None
+    await trigger._question
+    assert asked == [{"dag_id": "orders", "states": ["queued"]}], "once in about fifty seconds"
 
 
 async def test_a_stop_is_seen_through_whatever_run_is_queued(
@@ -360,6 +369,7 @@ def watching(
 
     monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", staticmethod(get_task_states))
     trigger = make_trigger(world)
+    trigger._ask_again_at = time.monotonic()  # not at a random moment of its first minute
     trigger.task_instance = SimpleNamespace(
         dag_id="orders", run_id="run-1", task_id="orders", map_index=-1
     )

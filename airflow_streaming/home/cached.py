@@ -1,0 +1,118 @@
+"""
+A stream's records for one who looks again and again.
+
+Nearly everything in a home is created once and never changes, so what was read once is known. Of
+numbered records the next number is tried instead of listing their folder: on an object store a
+listing costs twelve reads. What is left of a look at a stream at rest is one try for each kind of
+record that people write, one listing of the epoch's folder, and the status.
+
+What is known is given up when the home contradicts it (a folder that is suddenly empty is probably
+unmounted), and every five minutes anyway. Nothing is known of what is not there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar, cast
+
+from airflow_streaming.core.status import Status
+from airflow_streaming.core.wire import Record
+from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.files.store import Store
+from airflow_streaming.home.home import StreamHome
+
+FORGET_AFTER: Final = 300.0
+"""Seconds. For what nobody should do but somebody may: files moved or deleted by hand."""
+
+RARE: Final = frozenset({"deployments", "supervision"})
+"""Kinds that only a task writes which is at work, so that no trigger of its own waits for them; and
+a new deployment leads to a new epoch."""
+
+TRY_RARE_AFTER: Final = 60.0
+"""Seconds between two tries for a newer record of a rare kind while the epoch stays the same."""
+
+MOST_RECORDS: Final = 256
+"""A look reads about ten, and one for each alert that has been told."""
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(slots=True)
+class _Known:
+    """The numbers of one kind, and when a newer one was last tried for."""
+
+    numbers: list[int]
+    tried_at: float
+
+
+class CachedStream(StreamHome):
+    """
+    Every record of one stream, each one read once.
+
+    :param store: The home's store.
+    :param name: The stream's name.
+    :param clock: Monotonic seconds.
+    :raises SpecError: the name cannot be a folder.
+    """
+
+    def __init__(
+        self, store: Store, name: str, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(store, name)
+        self._clock = clock
+        self._records: dict[str, Record] = {}
+        self._known: dict[str, _Known] = {}
+        self._learning_since = clock()
+
+    def forget(self) -> None:
+        """Know nothing any more, so that the next look reads everything."""
+        self._records.clear()
+        self._known.clear()
+        self._learning_since = self._clock()
+
+    def _file_names(self, epoch: int) -> frozenset[str]:
+        names = super()._file_names(epoch)
+        folder = self._layout.epoch(epoch, "")
+        known = (path.removeprefix(folder) for path in self._records if path.startswith(folder))
+        if not names.issuperset(known):
+            self.forget()
+            raise HomeUnavailable(
+                f"{self._shown(folder)} lacks files that were there before. Perhaps the home is "
+                "not mounted, or was restored. It is read anew."
+            )
+        return names
+
+    def _read(self, cls: type[R], path: str, **expected: object) -> R | None:
+        known = self._records.get(path)
+        if known is not None:
+            return cast("R", known)
+        record = super()._read(cls, path, **expected)
+        # A status is the one record that is written again and again.
+        if record is not None and not isinstance(record, Status):
+            if len(self._records) >= MOST_RECORDS:
+                del self._records[next(iter(self._records))]
+            self._records[path] = record
+        return record
+
+    def _numbers(self, kind: str) -> list[int]:
+        now = self._clock()
+        if now - self._learning_since >= FORGET_AFTER:
+            self.forget()
+        known = self._known.get(kind)
+        if known is None:
+            known = self._known[kind] = _Known(super()._numbers(kind), now)
+        elif kind not in RARE or now - known.tried_at >= TRY_RARE_AFTER:
+            known.tried_at = now
+            self._try_newer(kind, known.numbers)
+        return list(known.numbers)
+
+    def _try_newer(self, kind: str, numbers: list[int]) -> None:
+        newest = numbers[-1] if numbers else 0
+        while self.store.read(self._layout.record(kind, newest + 1)) is not None:
+            newest += 1
+            numbers.append(newest)
+            if kind == "epochs":
+                for rare in RARE & self._known.keys():
+                    self._known[rare].tried_at = float("-inf")

@@ -1,0 +1,73 @@
+"""Metrics go to Airflow's stats, and never stand in anybody's way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk.observability import stats
+
+from airflow_streaming import telemetry
+
+
+@pytest.fixture
+def emitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, Any, dict[str, str]]]:
+    """Everything that reaches Airflow's stats."""
+    seen: list[tuple[str, str, Any, dict[str, str]]] = []
+
+    def note(kind: str) -> Callable[..., None]:
+        def emit(name: str, value: Any, *, tags: dict[str, str]) -> None:
+            seen.append((kind, name, value, tags))
+
+        return emit
+
+    for kind in ("incr", "gauge", "timing"):
+        monkeypatch.setattr(stats, kind, note(kind))
+    return seen
+
+
+def test_every_kind_of_metric_has_our_prefix_and_texts_as_tags(emitted: list[Any]) -> None:
+    telemetry.count("restarts", stream="orders", epoch=3)
+    telemetry.gauge("backlog", 4.5, stream="orders")
+    telemetry.timing("poll_lag", 0.25, stream="orders")
+
+    assert emitted == [
+        ("incr", "streaming.restarts", 1, {"stream": "orders", "epoch": "3"}),
+        ("gauge", "streaming.backlog", 4.5, {"stream": "orders"}),
+        ("timing", "streaming.poll_lag", timedelta(seconds=0.25), {"stream": "orders"}),
+    ]
+
+
+def test_a_broken_metrics_client_breaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("no such host")
+
+    monkeypatch.setattr(stats, "incr", fail)
+    monkeypatch.setattr(telemetry, "_complained", set())
+
+    telemetry.count("restarts")
+    telemetry.count("restarts")
+
+    assert telemetry._complained == {"restarts"}
+
+
+def test_without_a_metrics_client_nothing_happens() -> None:
+    telemetry.count("restarts", stream="orders")
+    telemetry.gauge("backlog", 1.0)
+    telemetry.timing("poll_lag", 0.1)
+
+
+def test_a_verdict_is_counted_when_it_changes_and_timed_when_it_ends(emitted: list[Any]) -> None:
+    moments = iter([101.0, 161.0])
+    states = telemetry.StateClock(stream="orders", clock=lambda: next(moments))
+
+    for state in (None, "healthy", "healthy", "hung"):
+        states.tell(state)
+
+    assert emitted == [
+        ("incr", "streaming.verdict.healthy", 1, {"stream": "orders"}),
+        ("timing", "streaming.time_in_state.healthy", timedelta(minutes=1), {"stream": "orders"}),
+        ("incr", "streaming.verdict.hung", 1, {"stream": "orders"}),
+    ]

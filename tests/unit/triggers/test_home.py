@@ -1,0 +1,184 @@
+"""The polling loop: what a slow store, a dead one and a busy one do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from airflow_streaming.core.health import HealthRules
+from airflow_streaming.core.policy import RestartPolicy
+from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.observe.stream import Observer
+from airflow_streaming.triggers import home as home_trigger
+from airflow_streaming.triggers import lanes
+from airflow_streaming.triggers.home import HomeTrigger
+from tests.unit.world import World
+
+LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+
+
+class LookingTrigger(HomeTrigger):
+    """A trigger whose look is the test's."""
+
+    def __init__(self, home: str, look: Callable[[], dict[str, Any] | None]) -> None:
+        super().__init__(home=home, stream="orders", deferred_at=LONG_AGO, poll_seconds=0.01)
+        self._look = look
+
+    def look(self, observer: Observer) -> dict[str, Any] | None:
+        return self._look()
+
+    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
+        return None, None
+
+
+@pytest.fixture
+def hang() -> Iterator[threading.Event]:
+    """What a hanging look waits for; set at the end, so that no thread is left behind."""
+    end = threading.Event()
+    yield end
+    end.set()
+
+
+async def fire(trigger: HomeTrigger) -> Any:
+    async with asyncio.timeout(10):
+        return [event.payload async for event in trigger.run()]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - no event to wait for
+            await asyncio.sleep(0.01)
+
+
+async def test_a_look_that_hangs_is_told_and_not_made_twice(
+    world: World, hang: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_trigger, "LOOK_PATIENCE", 0.02)
+    begun: list[float] = []
+
+    def look() -> dict[str, Any]:
+        begun.append(time.monotonic())
+        hang.wait(10)
+        return {"looks": len(begun)}
+
+    failed: list[str] = []
+    monkeypatch.setattr(home_trigger.telemetry, "count", lambda name, **_: failed.append(name))
+    trigger = LookingTrigger(world.uri, look)
+    firing = asyncio.create_task(fire(trigger))
+    await until(lambda: failed.count("looks_failed") >= 3)
+    assert trigger._trouble is not None
+    assert "has taken more than" in trigger._trouble
+    assert len(begun) == 1
+
+    hang.set()
+
+    assert await firing == [{"looks": 1}]
+
+
+async def test_a_home_that_hangs_holds_up_no_other_home_and_no_thread_of_airflow(
+    world: World, hang: threading.Event
+) -> None:
+    stuck = [
+        asyncio.create_task(fire(LookingTrigger(f"{world.uri}-dead", lambda: {"x": hang.wait(10)})))
+        for _ in range(3 * lanes.LOCAL_THREADS)
+    ]
+    await asyncio.sleep(0)
+
+    assert await fire(LookingTrigger(world.uri, lambda: {"looked": True})) == [{"looked": True}]
+    assert await asyncio.to_thread(lambda: "free") == "free"
+    for task in stuck:
+        task.cancel()
+    await asyncio.wait(stuck)
+
+
+async def test_a_trigger_that_is_cancelled_takes_back_a_look_not_yet_begun(
+    world: World, hang: threading.Event
+) -> None:
+    blocked = threading.Semaphore(0)
+
+    def block() -> dict[str, Any]:
+        blocked.release()
+        return {"x": hang.wait(10)}
+
+    busy = [
+        asyncio.create_task(fire(LookingTrigger(world.uri, block)))
+        for _ in range(lanes.LOCAL_THREADS)
+    ]
+    await asyncio.to_thread(lambda: [blocked.acquire() for _ in busy])
+    looked: list[bool] = []
+    waiting = LookingTrigger(world.uri, lambda: looked.append(True))  # type: ignore[arg-type, func-returns-value]
+    task = asyncio.create_task(fire(waiting))
+    await until(lambda: waiting._pending is not None)
+
+    task.cancel()
+    await asyncio.wait([task])
+    hang.set()
+
+    await asyncio.wait(busy)
+    assert looked == []
+
+
+async def test_a_failed_look_is_counted_and_the_next_one_tells(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[str] = []
+    monkeypatch.setattr(home_trigger.telemetry, "count", lambda name, **_: counted.append(name))
+    answers = iter([HomeUnavailable("the disk is away"), {"looked": True}])
+
+    def look() -> dict[str, Any]:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert await fire(LookingTrigger(world.uri, look)) == [{"looked": True}]
+    assert counted == ["looks_failed"]
+
+
+async def test_how_late_and_how_long_a_look_was_is_measured(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed: list[str] = []
+    monkeypatch.setattr(home_trigger.telemetry, "timing", lambda name, *_, **__: timed.append(name))
+
+    await fire(LookingTrigger(world.uri, lambda: {"looked": True}))
+
+    assert timed == ["poll_lag", "look_duration"]
+
+
+def test_time_without_sight_is_no_silence(world: World) -> None:
+    world.run()
+    world.say(beat=3)
+    clock = 0.0
+    rules, policy = HealthRules(), RestartPolicy()
+    observer = Observer(world.home, world.launcher, rules=rules, policy=policy, clock=lambda: clock)
+    observer.situation()
+    clock = 20.0
+    assert silence(observer) == timedelta(seconds=20)
+
+    observer.lose_sight()
+    clock = 620.0
+
+    assert silence(observer) == timedelta(seconds=20), "nobody listened for ten minutes"
+    clock = 625.0
+    assert silence(observer) == timedelta(seconds=25)
+
+
+def silence(observer: Observer) -> timedelta:
+    seen = observer.situation().seen
+    assert seen is not None
+    return seen.silent_for
+
+
+def test_homes_beyond_the_most_lanes_share_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "_lanes", {})
+
+    used = {lanes._lane(f"s3://bucket/{number}") for number in range(100)}
+
+    assert len(used) == lanes.MOST_LANES
