@@ -13,7 +13,8 @@ from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.spec import HealthRules
 from tests.integration.stream.conftest import RealStream, first_event, until
 
-IMPATIENT = HealthRules(hang_after=timedelta(seconds=10))
+TEN_SECONDS = timedelta(seconds=10)
+IMPATIENT = HealthRules(hang_after=TEN_SECONDS, suspended_after=TEN_SECONDS)
 
 
 async def test_a_suspended_driver_is_found_killed_proved_dead_and_restarted(
@@ -44,7 +45,7 @@ async def test_a_driver_nobody_can_see_blocks_until_a_person_vouches_and_is_fenc
     operator = real.operator(health=IMPATIENT)
     trigger = real.run(operator)
     until(lambda: real.batches(1) >= 3, "three batches of the first driver")
-    for module in ("hooks.stream", "triggers.stream", "launch.local"):
+    for module in ("hooks.stream", "triggers.home", "launch.local"):
         monkeypatch.setattr(
             f"airflow_streaming.{module}.LocalLauncher",
             lambda: LocalLauncher(host=Host(name="elsewhere")),
@@ -52,7 +53,7 @@ async def test_a_driver_nobody_can_see_blocks_until_a_person_vouches_and_is_fenc
 
     real.signal(1, signal.SIGSTOP)
     event = await first_event(trigger)
-    assert event["action"] == "blocked"
+    assert event["action"] == "alert", "people are told first"
     trigger = real.wake(trigger, operator, **event)
     assert trigger.blocked
     assert real.epochs() == 1, "nothing new starts"

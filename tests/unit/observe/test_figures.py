@@ -1,0 +1,155 @@
+"""Figures are read as they come, and a fresh reader knows what one that lived through them knows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from airflow_streaming.core.names import Layout
+from airflow_streaming.core.progress import BatchProgress
+from airflow_streaming.core.rules import Finding, HealthRule, Metric, RuleState
+from airflow_streaming.core.status import Status
+from airflow_streaming.core.wire import encode
+from airflow_streaming.files.local import LocalStore
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.observe.figures import READ_EVERY, Figures
+from airflow_streaming.spec import HealthRules
+from tests.unit.core.builders import a_query, a_status
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+DROPPED = HealthRule(name="dropped", metric=Metric.DROPPED_ROWS, bound=0.0)
+RULES = HealthRules(rules=(DROPPED,))
+EPOCH = 17
+
+
+class CountingStore(LocalStore):
+    """Counts the reads of history chunks."""
+
+    reads = 0
+
+    def read(self, path: str) -> bytes | None:
+        self.reads += path.endswith(".jsonl")
+        return super().read(path)
+
+
+class History:
+    """Plays the driver's side: rows in chunks, and the heartbeat that goes with them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = CountingStore(str(folder))
+        self.home = StreamHome(self.store, "orders")
+        self.rows: list[BatchProgress] = []
+
+    def commit(self, *dropped: int) -> None:
+        for count in dropped:
+            batch = len(self.rows)
+            at = START + timedelta(seconds=10 * batch)
+            self.rows.append(
+                BatchProgress(
+                    query="revenue",
+                    batch_id=batch,
+                    at=at.isoformat(),
+                    input_rows=10,
+                    input_rows_per_second=1.0,
+                    processed_rows_per_second=10.0,
+                    duration_ms=1000,
+                    dropped_rows=count,
+                )
+            )
+
+    def write(self, chunk: int = 1, since: int = 0) -> None:
+        lines = "".join(f"{json.dumps(encode(row))}\n" for row in self.rows[since:])
+        path = f"{Layout('orders').progress(EPOCH)}/{chunk:06d}.jsonl"
+        self.store.replace(path, lines.encode())
+
+    def status(self) -> Status:
+        at = START + timedelta(seconds=10 * len(self.rows))
+        query = a_query(progress=self.rows[-1] if self.rows else None)
+        return a_status(at=at, queries=(query,))
+
+
+def only(findings: tuple[Finding, ...]) -> RuleState:
+    (finding,) = findings
+    return finding.state
+
+
+def test_rows_become_findings(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.commit(0, 3)
+    history.write()
+
+    figures = Figures(history.home, EPOCH, RULES)
+
+    assert only(figures.findings(history.status(), 0.0)) is RuleState.FIRING
+
+
+def test_the_history_is_read_no_more_often_than_it_changes(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.commit(0)
+    history.write()
+    figures = Figures(history.home, EPOCH, RULES)
+    figures.findings(history.status(), 0.0)
+
+    history.commit(5)
+    history.write()
+    assert only(figures.findings(history.status(), READ_EVERY / 2)) is RuleState.CLEAR
+    assert history.store.reads == 1
+
+    assert only(figures.findings(history.status(), READ_EVERY)) is RuleState.FIRING
+    figures.findings(history.status(), 10 * READ_EVERY)
+    assert history.store.reads == 2, "nothing new to read"
+
+
+def test_a_batch_that_the_heartbeat_told_before_the_history_is_not_forgotten(
+    tmp_path: Path,
+) -> None:
+    history = History(tmp_path)
+    history.commit(0)
+    history.write()
+    history.commit(5)
+    figures = Figures(history.home, EPOCH, RULES)
+    assert only(figures.findings(history.status(), 0.0)) is RuleState.CLEAR
+
+    history.write()
+
+    assert only(figures.findings(history.status(), READ_EVERY)) is RuleState.FIRING
+
+
+def test_a_fresh_reader_knows_what_a_lasting_one_knows(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    lasting = Figures(history.home, EPOCH, RULES)
+    for batch, dropped in enumerate([0, 2, 0, 0, 0, 0, 0, 0, 4, 0]):
+        history.commit(dropped)
+        if batch < 5:
+            history.write()
+        else:
+            history.write(chunk=2, since=5)
+        told = lasting.findings(history.status(), 2 * READ_EVERY * batch)
+
+    fresh = Figures(history.home, EPOCH, RULES)
+
+    assert fresh.findings(history.status(), 0.0) == told
+
+
+def test_a_chunk_that_was_damaged_costs_its_rows_only(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.commit(0)
+    history.store.replace(f"{Layout('orders').progress(EPOCH)}/000001.jsonl", b"not json\n\xff\n")
+    history.write(chunk=2)
+
+    figures = Figures(history.home, EPOCH, RULES)
+
+    assert only(figures.findings(history.status(), 0.0)) is RuleState.CLEAR
+
+
+def test_a_rule_without_a_figure_is_unknown(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.commit(0)
+    history.rows = [replace(history.rows[0], dropped_rows=None)]
+    history.write()
+
+    figures = Figures(history.home, EPOCH, RULES)
+
+    assert only(figures.findings(history.status(), 0.0)) is RuleState.UNKNOWN
