@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from airflow_streaming.core.deployment import StreamSpec
+from airflow_streaming.core.blackout import Blackout
 from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.restart import Budget, RestartPolicy
+from airflow_streaming.core.policy import Budget, RestartPolicy
+from airflow_streaming.core.profile import Profile, StateStore, production
+from airflow_streaming.core.rules import Comparison, HealthRule, Metric, Severity
+from airflow_streaming.core.spec import StreamSpec
 
-__all__ = ["Budget", "HealthRules", "RestartPolicy", "StreamSpec"]
+__all__ = [
+    "Blackout",
+    "Budget",
+    "Comparison",
+    "HealthRule",
+    "HealthRules",
+    "Metric",
+    "Profile",
+    "RestartPolicy",
+    "Severity",
+    "StateStore",
+    "StreamSpec",
+    "production",
+]

@@ -17,13 +17,9 @@ from airflow_streaming.cli.look import POLL_SECONDS, Probe, observe, report
 from airflow_streaming.cli.table import clock, show, show_all
 from airflow_streaming.core.control import CircuitState, DesiredState, Event, EventKind
 from airflow_streaming.core.epoch import Death, Epoch, StopRequest
-from airflow_streaming.core.health import (
-    SPAWN_GRACE,
-    HealthRules,
-    Observation,
-    ProcessState,
-    judge,
-)
+from airflow_streaming.core.health import HealthRules, judge
+from airflow_streaming.core.liveness import SPAWN_GRACE
+from airflow_streaming.core.observation import Observation, ProcessState
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import Home, StreamHome
 

@@ -14,13 +14,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow_streaming.core.alert import Alert
+from airflow_streaming.core.alerting import open_incidents
 from airflow_streaming.core.control import Circuit, Desired, DesiredState, Event
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Launch
-from airflow_streaming.core.health import HealthRules, Observation, Process, Verdict, judge
+from airflow_streaming.core.health import HealthRules, judge
+from airflow_streaming.core.observation import Observation, Process
 from airflow_streaming.core.restart import RestartAction, RestartDecision
-from airflow_streaming.core.wire import format_time
+from airflow_streaming.core.verdict import Verdict
+from airflow_streaming.core.wire import encode, format_time
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.observe.figures import Figures
 
 Probe = Callable[[Epoch, Launch | None], Process]
 """How the processes of an epoch's driver are seen from here."""
@@ -35,6 +40,7 @@ class Report:
 
     :param decision: What was decided about the newest epoch, if it failed.
     :param restarts: Restarts decided since the circuit was last closed by a person.
+    :param incidents: What people were told and is not over.
     """
 
     stream: str
@@ -47,6 +53,7 @@ class Report:
     decision: RestartDecision | None
     restarts: int
     events: tuple[Event, ...]
+    incidents: tuple[Alert, ...] = ()
 
     @property
     def wants_to_run(self) -> bool:
@@ -72,6 +79,16 @@ class Report:
         """Return when a restart is due; ``None`` when none is decided."""
         return self.decision.next_attempt_at if self.decision is not None else None
 
+    @property
+    def consecutive_failures(self) -> int:
+        """Return the failures in a row without healthy progress; 0 while the newest epoch lives."""
+        return self.decision.consecutive_failures if self.decision is not None else 0
+
+    @property
+    def backing_off(self) -> bool:
+        """Tell whether a restart is decided and waits."""
+        return self.decision is not None and self.decision.is_waiting(self.now)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report for ``--json``; records have the form they have in the home."""
         seen, verdict = self.seen, self.verdict
@@ -82,6 +99,11 @@ class Report:
             "all_right": self.is_all_right,
             "verdict": verdict.state.value if verdict else None,
             "reason": verdict.reason if verdict else "The stream has never run.",
+            "findings": [encode(finding) for finding in verdict.findings] if verdict else [],
+            "rules": [encode(finding) for finding in seen.findings] if seen else [],
+            "incidents": [alert.to_dict() for alert in self.incidents],
+            "consecutive_failures": self.consecutive_failures,
+            "backing_off": self.backing_off,
             "process": seen.process.state.value if seen else None,
             "restarts": self.restarts,
             "next_attempt_at": format_time(self.next_attempt_at) if self.next_attempt_at else None,
@@ -110,7 +132,9 @@ def report(home: StreamHome, probe: Probe, *, patience: float, events: int = 5) 
 
     :param patience: Seconds to watch for a sign of life from a driver that seems silent.
     """
-    seen = observe(home, probe, patience=patience)
+    supervision = home.supervision()
+    rules = supervision.health if supervision else HealthRules()
+    seen = observe(home, probe, patience=patience, rules=rules)
     decision = home.restart_decision(seen.epoch.number) if seen else None
     earlier = home.earlier_decisions(seen.epoch.number + 1) if seen else []
     return Report(
@@ -120,20 +144,26 @@ def report(home: StreamHome, probe: Probe, *, patience: float, events: int = 5) 
         circuit=home.circuit(),
         deployment=home.newest_deployment(),
         seen=seen,
-        verdict=judge(seen, HealthRules()) if seen else None,
+        verdict=judge(seen, rules) if seen else None,
         decision=decision,
         restarts=sum(one.action is RestartAction.RESTART for one in earlier),
         events=tuple(home.events(events)),
+        incidents=open_incidents(home.alerts()),
     )
 
 
-def observe(home: StreamHome, probe: Probe, *, patience: float) -> Observation | None:
+def observe(
+    home: StreamHome, probe: Probe, *, patience: float, rules: HealthRules = HealthRules()
+) -> Observation | None:
     """Observe the newest epoch, ``None`` when the stream has never run."""
     epoch = home.newest_epoch()
     if epoch is None:
         return None
     first = _look(home, epoch, probe)
-    if first.is_dead or first.silent_for < HealthRules().hang_after:
+    if first.status is not None and rules.rules:
+        figures = Figures(home, epoch.number, rules)
+        first = replace(first, findings=figures.findings(first.status, time.monotonic()))
+    if first.is_dead or first.silent_for < rules.hang_after:
         return replace(first, silent_for=timedelta(0))
     started = time.monotonic()
     second = first

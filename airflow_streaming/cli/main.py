@@ -1,8 +1,8 @@
 """
 The command ``airflow-streaming``: streams for a person on call without the UI.
 
-Exit codes: 0 all right, 1 a problem (the stream is not well, is unknown, or could not be read or
-stopped), 2 wrong use. ``status`` counts a stream as well when it works or waits for data, and when
+Exit codes: 0 all right, 1 a problem (the stream is not well, is unknown, could not be read or
+stopped, or the doctor found a risk), 2 wrong use. ``status`` counts a stream as well when it works or waits for data, and when
 it is down because it is wanted stopped.
 
 Credentials of a home on an object store come from where its client takes them (such as
@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from airflow_streaming import __version__
-from airflow_streaming.cli import commands
+from airflow_streaming.cli import commands, conf, doctor
 from airflow_streaming.cli.look import Probe, local_probe
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.home.home import Home, StreamHome, open_home
@@ -30,7 +30,7 @@ WRONG_USE: Final = 2
 DEFAULT_GRACE: Final = 60.0
 """Seconds; the default of ``StreamSpec.stop_grace``."""
 
-READING: Final = frozenset({"list", "status"})
+READING: Final = frozenset({"list", "status", "conf", "doctor"})
 
 
 def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> int:
@@ -42,9 +42,12 @@ def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> in
     """
     parser = _parser()
     arguments = parser.parse_args(argv)
-    if not arguments.home:
+    needs_home = arguments.command != "conf" or arguments.stream is not None
+    if needs_home and not arguments.home:
         parser.error(f"which home? Give --home, or set {HOME_VARIABLE}.")
     try:
+        if not needs_home:
+            return conf.show_conf(arguments, None)
         home = open_home(arguments.home, probe=arguments.command not in READING)
         return _run(home, arguments, probe or local_probe())
     except SpecError as err:
@@ -64,6 +67,8 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
             f"There is no stream {stream.name!r} in {home.store.uri}. Its streams are: "
             f"{', '.join(home.streams()) or 'none'}."
         )
+    if arguments.command == "doctor":
+        return doctor.show_advice(home, stream, cores=arguments.cores, as_json=arguments.json)
     return _COMMANDS[arguments.command](stream, arguments, probe)
 
 
@@ -73,6 +78,7 @@ _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int
     "stop": lambda stream, a, probe: commands.stop(
         stream, _person(a), probe, grace=a.grace, wait=a.wait
     ),
+    "conf": lambda stream, a, _: conf.show_conf(a, stream),
     "close-circuit": lambda stream, a, _: commands.close_circuit(stream, _person(a)),
     "declare-dead": lambda stream, a, probe: commands.declare_dead(
         stream, _person(a), probe, number=a.epoch
@@ -104,6 +110,9 @@ def _parser() -> argparse.ArgumentParser:
     _add(kinds, "list", "list the streams of the home", has_stream=False)
     status = _add(kinds, "status", "show one stream; exit code 1 when it is not well")
     status.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    doctor.add_arguments(_add(kinds, "doctor", "say what is risky; exit code 1 when anything is"))
+    about_conf = "show what the production profile gives Spark, and why"
+    conf.add_arguments(_add(kinds, "conf", about_conf, has_stream=False))
     _add_person(_add(kinds, "start", "want the stream running"))
     _add_stop(_add(kinds, "stop", "want the stream stopped, and ask its driver to stop"))
     _add_person(_add(kinds, "close-circuit", "let a stream run again that was given up"))

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 
 from airflow_streaming.cli.look import Report
 from airflow_streaming.core.epoch import Epoch
-from airflow_streaming.core.health import Observation
-from airflow_streaming.core.status import QueryStatus, Status
+from airflow_streaming.core.observation import Observation
+from airflow_streaming.core.progress import BatchProgress
+from airflow_streaming.core.status import QueryStatus, SinkStatus, Status
 
 NOTHING = "-"
 
@@ -90,7 +91,11 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
     if report.seen is not None:
         yield from _driver(report.seen)
     yield "restarts", f"{report.restarts} since the circuit was last closed by a person"
-    yield "next attempt", clock(report.next_attempt_at)
+    yield "failures", f"{report.consecutive_failures} in a row"
+    waits = ", backing off" if report.backing_off else ""
+    yield "next attempt", f"{clock(report.next_attempt_at)}{waits}"
+    for alert in report.incidents:
+        yield "incident", f"{alert.key} since {clock(alert.at)}: {alert.reason}"
 
 
 def _driver(seen: Observation) -> Iterator[tuple[str, str]]:
@@ -100,6 +105,7 @@ def _driver(seen: Observation) -> Iterator[tuple[str, str]]:
         age = _seconds(seen.now - seen.status.at)
         yield "heartbeat", f"{seen.status.beat}, {age} ago by the clocks of driver and this host"
         yield "Spark UI", seen.status.ui_url or NOTHING
+        yield from (("sink", _sink(sink)) for sink in seen.status.sinks)
     yield "log", seen.launch.log if seen.launch else NOTHING
 
 
@@ -116,17 +122,51 @@ def _process(seen: Observation) -> str:
 
 
 def _queries(queries: Iterable[QueryStatus]) -> Iterator[tuple[str, ...]]:
-    yield "query", "active", "batch", "rows/s", "duration", "watermark"
+    yield (
+        "query",
+        "active",
+        "batch",
+        "rows in/s",
+        "rows/s",
+        "duration",
+        "watermark",
+        "state",
+        "backlog",
+    )
     for query in queries:
         progress = query.progress
         yield (
             query.name,
             "yes" if query.active else f"NO: {query.error}" if query.error else "no",
             str(progress.batch_id) if progress else NOTHING,
+            _rate(progress.input_rows_per_second) if progress else NOTHING,
             _rate(progress.processed_rows_per_second) if progress else NOTHING,
             f"{progress.duration_ms} ms" if progress else NOTHING,
             (progress.watermark or NOTHING) if progress else NOTHING,
+            _state(progress),
+            _backlog(progress),
         )
+
+
+def _sink(sink: SinkStatus) -> str:
+    told = f"{sink.sink}: {sink.sent} sent, {sink.dropped} dropped"
+    return ", ".join(part for part in (told, sink.url, sink.trouble) if part)
+
+
+def _state(progress: BatchProgress | None) -> str:
+    rows = progress.state_rows if progress else None
+    return NOTHING if rows is None else f"{rows:,} rows"
+
+
+def _backlog(progress: BatchProgress | None) -> str:
+    """Return the backlog in the first unit that every source tells it in."""
+    if progress is None or not progress.sources:
+        return NOTHING
+    for unit in ("records", "files", "bytes"):
+        told = [getattr(source, f"backlog_{unit}") for source in progress.sources]
+        if None not in told:
+            return f"{sum(told):,.0f} {unit}"
+    return NOTHING
 
 
 def _rate(rate: float | None) -> str:

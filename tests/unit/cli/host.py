@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_streaming.core.epoch import Epoch, Launch
-from airflow_streaming.core.health import Process, ProcessState
+from airflow_streaming.core.observation import Process, ProcessState
 from airflow_streaming.home.home import StreamHome
 from tests.unit.home.make import make_epoch, make_exit, make_launch, make_status
 

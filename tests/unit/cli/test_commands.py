@@ -8,7 +8,7 @@ import pytest
 
 from airflow_streaming.core.control import CircuitState, DesiredState, EventKind
 from airflow_streaming.core.epoch import Outcome
-from airflow_streaming.core.health import Process, ProcessState
+from airflow_streaming.core.observation import Process, ProcessState
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.home import StreamHome
 from tests.unit.cli.host import GONE, UNSEEN, FakeHost, Run, begin, end

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_streaming.cli import look
 from airflow_streaming.cli.main import main
-from airflow_streaming.core.health import ProcessState
+from airflow_streaming.core.observation import ProcessState
 from airflow_streaming.home.home import StreamHome
 from tests.unit.cli.host import Run
 from tests.unit.home.make import (

@@ -9,7 +9,7 @@ import pytest
 from airflow_streaming.cli import look
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Outcome
-from airflow_streaming.core.health import Process, ProcessState
+from airflow_streaming.core.observation import Process, ProcessState
 from airflow_streaming.home.home import Home, StreamHome
 from tests.unit.cli.host import GONE, RUNNING, UNSEEN, FakeHost, Run, begin, end
 from tests.unit.home.make import (
@@ -46,9 +46,9 @@ class TestStatus:
             "log            /var/log/streams/orders/000001.log",
             "restarts       0 since",
             "next attempt   -",
-            "query    active  batch  rows/s   duration  watermark",
-            "revenue  yes     41     1,234.5  972 ms    2026-03-01T11:50:00.000Z",
-            "refunds  no      -      -        -         -",
+            "query    active  batch  rows in/s  rows/s   duration  watermark                 state    backlog",
+            "revenue  yes     41     400.0      1,234.5  972 ms    2026-03-01T11:50:00.000Z  24 rows  -",
+            "refunds  no      -      -          -        -         -                         -        -",
         ):
             assert text in out
 

@@ -1,0 +1,174 @@
+"""
+What a dag asks for: one stream, as its author describes it.
+
+The spec is the user's; it may hold secrets in ``conf`` and ``env`` and never leaves the process as
+it is. What is recorded of it is a ``Deployment``: secrets replaced by a mark, the script by its
+digest, and the profile by the values it stands for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, ClassVar, Final
+
+from airflow_streaming.core.conf import REDACTED, check_conf_key, mask_password, redact
+from airflow_streaming.core.epoch import MAX_STOP_GRACE
+from airflow_streaming.core.health import HealthRules
+from airflow_streaming.core.names import check_stream_name
+from airflow_streaming.core.policy import RestartPolicy
+from airflow_streaming.core.profile import Profile
+from airflow_streaming.core.resolution import ConfValue, resolve
+from airflow_streaming.core.uris import check_uri
+from airflow_streaming.exceptions import SpecError
+
+_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class StreamSpec:
+    """
+    One PySpark application with streaming queries, as a dag asks for it.
+
+    ``{stream}``, ``{output}``, ``{checkpoint}``, ``{home}`` and ``{deployment}`` in the arguments
+    are replaced when the driver is launched. Sequences may be given as lists.
+
+    :param name: The stream's name: one folder of the home. (templated)
+    :param application: The PySpark script, a path (relative to the dag file) or URI. (templated)
+    :param home: Folder or object-store URI that holds the records of all streams. (templated)
+    :param runtime: Name of a Spark installation from ``[streaming] runtimes``. (templated)
+    :param application_args: Arguments for the script. Not for secrets. (templated)
+    :param conf: Spark configuration. It reaches Spark through a private file, and wins over the
+        profile, key by key. (templated)
+    :param env: Environment of the driver; values are never recorded. (templated)
+    :param py_files: Python files or zips beside the script. (templated)
+    :param jars: Jars for the class path. (templated)
+    :param packages: Maven coordinates. (templated)
+    :param files: Files to ship to executors. (templated)
+    :param output: Where the script writes; by default a folder under the home. (templated)
+    :param checkpoint: Folder for the queries' checkpoints; default: under the home. (templated)
+    :param restart: When a failed driver comes back.
+    :param health: When a driver counts as hung or silent.
+    :param profile: Recommended configuration under ``conf``, e.g. ``production(cores=8)``.
+    :param fair_pools: Give every query a fair scheduler pool of its own; by default when the
+        profile asks for fair scheduling.
+    :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed.
+    """
+
+    template_fields: ClassVar[tuple[str, ...]] = (
+        "name",
+        "application",
+        "home",
+        "runtime",
+        "application_args",
+        "conf",
+        "env",
+        "py_files",
+        "jars",
+        "packages",
+        "files",
+        "output",
+        "checkpoint",
+    )
+
+    name: str
+    application: str
+    home: str
+    runtime: str
+    application_args: Sequence[str] = ()
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    py_files: Sequence[str] = ()
+    jars: Sequence[str] = ()
+    packages: Sequence[str] = ()
+    files: Sequence[str] = ()
+    output: str | None = None
+    checkpoint: str | None = None
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    health: HealthRules = field(default_factory=HealthRules)
+    profile: Profile | None = None
+    fair_pools: bool | None = None
+    stop_grace: timedelta = timedelta(seconds=60)
+
+    def __repr__(self) -> str:
+        return f"StreamSpec({json.dumps(self.serialize(), sort_keys=True, default=str)})"
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the spec without secrets, as Airflow shows it among the rendered templates."""
+        shown = {name: _shown(getattr(self, name)) for name in self.template_fields}
+        return {**shown, "conf": redact(self.conf), "env": dict.fromkeys(self.env, REDACTED)}
+
+    def configuration(
+        self, spark_version: str, carried_on: Mapping[str, str] | None = None
+    ) -> tuple[ConfValue, ...]:
+        """
+        Return the configuration for one Spark version, each value with where it came from.
+
+        :param carried_on: Conf of the deployment whose checkpoint goes on; ``None`` for a new one.
+        :raises SpecError: not a Spark version.
+        """
+        return resolve(self.profile, spark_version, self.conf, carried_on=carried_on)
+
+    @property
+    def has_fair_pools(self) -> bool:
+        """Tell whether every query gets a scheduler pool of its own."""
+        if self.fair_pools is not None:
+            return self.fair_pools
+        return self.profile is not None and self.profile.fair_scheduling
+
+    def check(self) -> None:
+        """
+        Check what can be checked without looking outside.
+
+        :raises SpecError: with the field and what to write instead.
+        """
+        for what in ("name", "application", "home", "runtime"):
+            if not isinstance(getattr(self, what), str) or not getattr(self, what).strip():
+                raise SpecError(f"Stream {self.name!r} has no {what}. Give it as a text.")
+        check_stream_name(self.name)
+        check_uri(self.home, "home")
+        for what in ("output", "checkpoint"):
+            if uri := getattr(self, what):
+                check_uri(uri, what)
+        for what in ("application_args", "py_files", "jars", "packages", "files"):
+            _check_texts(self.name, what, getattr(self, what))
+        for key, value in self.conf.items():
+            _check_conf(self.name, key, value)
+        for key, value in self.env.items():
+            _check_env(self.name, key, value)
+        if self.profile is not None and not isinstance(self.profile, Profile):
+            raise SpecError(
+                f"profile of stream {self.name!r} must be a Profile, such as production(cores=8)."
+            )
+        if not timedelta(0) <= self.stop_grace <= MAX_STOP_GRACE:
+            raise SpecError(f"stop_grace of stream {self.name!r} must be between 0 s and one day.")
+
+
+def _check_texts(stream: str, what: str, values: Any) -> None:
+    # One text is a sequence too, of its letters; a number would be refused when read back.
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise SpecError(f"{what} of stream {stream!r} must be a list of texts.")
+    if any("\0" in value for value in values):
+        raise SpecError(f"{what} of stream {stream!r} has a NUL character in it. Remove it.")
+
+
+def _check_conf(stream: str, key: str, value: Any) -> None:
+    check_conf_key(key)
+    if not isinstance(value, str | int | float) or "\0" in str(value):
+        raise SpecError(f"{key!r} in conf of stream {stream!r} must be a text, number or boolean.")
+
+
+def _check_env(stream: str, key: str, value: Any) -> None:
+    if not _ENV_NAME.fullmatch(key):
+        raise SpecError(f"{key!r} in env of stream {stream!r} is no name of a variable.")
+    if not isinstance(value, str) or "\0" in value:
+        raise SpecError(f"{key!r} in env of stream {stream!r} must be a text without NUL.")
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str):
+        return mask_password(value)
+    return [_shown(item) for item in value] if isinstance(value, list | tuple) else value
