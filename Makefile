@@ -31,7 +31,7 @@ test: setup check ## Everything, with real Spark, real stores and a real Airflow
 	$(BIN)/pytest tests/integration tests/system
 
 bench: setup ## Measure; the figures go to the screen and say what they were measured on.
-	@for program in launch listener restart; do $(BIN)/python -m benchmarks.$$program || exit 1; done
+	@for program in launch listener restart triggers; do $(BIN)/python -m benchmarks.$$program || exit 1; done
 
 chaos: setup ## Kill everything at random moments on real events and count what got lost or doubled.
 	@exec $(BIN)/python -m tests.system.chaos $(ARGS)
@@ -46,7 +46,8 @@ $(INSTALLED): pyproject.toml constraints.txt scripts/install.sh
 
 $(SPARK_4): scripts/install.sh | $(INSTALLED)
 	@echo "Installing Spark 4.3 into .runtimes/spark-4.3 ..."
-	@scripts/install.sh .runtimes/spark-4.3 pyspark==4.3.0
+	@scripts/install.sh .runtimes/spark-4.3 pyspark==4.3.0 \
+	  --constraint constraints.txt confluent-kafka prometheus-client
 	@touch $@
 
 # Spark 3.5 imports distutils, which Python 3.12 gave up; setuptools brings it back.

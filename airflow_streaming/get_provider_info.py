@@ -22,9 +22,9 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "operators": _modules("operators", "stream", "switch"),
-        "sensors": _modules("sensors", "stream"),
-        "hooks": _modules("hooks", "home", "spark_submit", "stream"),
-        "triggers": _modules("triggers", "stream"),
+        "sensors": _modules("sensors", "gate", "stream"),
+        "hooks": _modules("hooks", "checkpoint", "home", "sight", "spark_submit", "stream"),
+        "triggers": _modules("triggers", "asset", "gate", "health", "home", "lanes", "stream"),
         "extra-links": [
             "airflow_streaming.links.stream.SparkUiLink",
             "airflow_streaming.links.stream.DriverLogLink",
@@ -74,6 +74,16 @@ def _config() -> dict[str, Any]:
                 "type": "string",
                 "example": '{"spark-4.3": "/opt/spark-4.3"}',
                 "default": "",  # Airflow formats defaults; an empty object would be a field
+            },
+            "metrics_endpoints": {
+                "description": (
+                    "Web pages of Spark drivers that this provider did not launch and may ask how "
+                    "they are, as http://host:port, separated by commas."
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "http://spark-driver.internal:4040",
+                "default": "",
             },
             "driver_folder": {
                 "description": (

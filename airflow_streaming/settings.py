@@ -30,6 +30,13 @@ class Settings:
     file. Must not be cleaned while streams run. Default: ``streams`` in AIRFLOW_HOME.
     """
 
+    metrics_endpoints: tuple[str, ...] = ()
+    """
+    Endpoints of drivers that we did not launch and that may be asked, each ``http://host:port``.
+    They live here, because whoever names an address to ask can ask any service this host can reach.
+    Default: none.
+    """
+
     def driver_log(self, stream: str, epoch: int) -> Path:
         """Return the file that holds the output of an epoch's driver."""
         return self.driver_folder / check_stream_name(stream) / f"{numbered(epoch)}.log"
@@ -54,7 +61,9 @@ def read_settings() -> Settings:
         )
     folder = conf.get("streaming", "driver_folder", fallback="")
     airflow_home = os.environ.get("AIRFLOW_HOME", "~/airflow")
+    endpoints = conf.get("streaming", "metrics_endpoints", fallback="") or ""
     return Settings(
         runtimes=runtimes,
+        metrics_endpoints=tuple(endpoints.replace(",", " ").split()),
         driver_folder=Path(folder or Path(airflow_home).expanduser() / "streams"),
     )

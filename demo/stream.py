@@ -11,12 +11,15 @@ from typing import Final
 
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Epoch, Launch, StopRequest
-from airflow_streaming.core.health import HealthRules, ProcessState, Verdict, judge
-from airflow_streaming.core.restart import RestartPolicy
-from airflow_streaming.core.status import BatchProgress, Status
+from airflow_streaming.core.health import HealthRules, judge
+from airflow_streaming.core.observation import ProcessState
+from airflow_streaming.core.policy import RestartPolicy
+from airflow_streaming.core.progress import BatchProgress
+from airflow_streaming.core.status import Status
+from airflow_streaming.core.verdict import Verdict
 from airflow_streaming.home.home import open_home
 from airflow_streaming.launch.local import LocalLauncher
-from airflow_streaming.launch.observer import Observer
+from airflow_streaming.observe.stream import Observer
 from demo.waiting import Say, wait_for
 
 STOP_SECONDS: Final = 30.0

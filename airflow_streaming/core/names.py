@@ -97,6 +97,14 @@ class Layout:
         """Return the folder of the stream's timeline."""
         return f"{self.root}/events"
 
+    def alert_sent(self, number: int) -> str:
+        """Return the mark of a delivered alert, e.g. ``orders/alerts/000001.sent.json``."""
+        return f"{self.root}/alerts/{numbered(number)}.sent.json"
+
+    def alert_try(self, number: int, attempt: int) -> str:
+        """Return one try to deliver an alert, e.g. ``orders/alerts/000001.try1.json``."""
+        return f"{self.root}/alerts/{numbered(number)}.try{attempt}.json"
+
     def checkpoint(self, deployment: int) -> str:
         """Return the folder under which a deployment's queries have their checkpoints."""
         return f"{self.root}/checkpoints/{numbered(deployment)}"

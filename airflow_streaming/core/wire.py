@@ -13,7 +13,7 @@ import math
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -86,15 +86,24 @@ def parse_json(data: bytes, *, limit: int = MAX_RECORD_BYTES) -> dict[str, Any]:
 
     :raises RecordError: too large, too deeply nested, not JSON, or not an object.
     """
-    if len(data) > limit:
-        raise RecordError(f"Refused to parse {len(data)} bytes of JSON; the limit is {limit}.")
-    try:
-        value = json.loads(data, parse_constant=_refuse_constant, parse_float=_finite)
-    except (ValueError, RecursionError) as err:
-        raise RecordError(f"Not valid JSON: {err}") from err
+    value = parse_json_value(data, limit=limit)
     if not isinstance(value, dict):
         raise RecordError(f"Expected a JSON object, found {type(value).__name__}.")
     return value
+
+
+def parse_json_value(data: bytes, *, limit: int = MAX_RECORD_BYTES) -> Any:
+    """
+    Parse one JSON value of any kind, of at most ``limit`` bytes.
+
+    :raises RecordError: too large, too deeply nested, or not JSON.
+    """
+    if len(data) > limit:
+        raise RecordError(f"Refused to parse {len(data)} bytes of JSON; the limit is {limit}.")
+    try:
+        return json.loads(data, parse_constant=_refuse_constant, parse_float=_finite)
+    except (ValueError, RecursionError) as err:
+        raise RecordError(f"Not valid JSON: {err}") from err
 
 
 Value = TypeVar("Value")
@@ -109,6 +118,11 @@ def decode(cls: type[Value], data: Mapping[str, Any], where: str) -> Value:
     """
     value: Value = _decode_dataclass(cls, data, where)
     return value
+
+
+def encode(value: Any) -> Any:
+    """Return a dataclass that is no record of its own in its JSON form; durations as seconds."""
+    return _encode(value)
 
 
 def _refuse_constant(name: str) -> float:
@@ -153,6 +167,8 @@ def _encode(value: Any) -> Any:
         return {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, datetime):
         return format_time(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, tuple | list):
@@ -213,6 +229,8 @@ def _decode_scalar(hint: Any, value: Any, where: str) -> Any:
         return _decode_dataclass(hint, value, where)
     if hint is datetime:
         return parse_time(_typed(str, value, where), where)
+    if hint is timedelta:
+        return _duration(value, where)
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         try:
             return hint(_typed(str, value, where))
@@ -222,6 +240,14 @@ def _decode_scalar(hint: Any, value: Any, where: str) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return _float(value, where)
     return _typed(hint, value, where)
+
+
+def _duration(value: Any, where: str) -> timedelta:
+    # A duration travels as seconds.
+    try:
+        return timedelta(seconds=_decode_scalar(float, value, where))
+    except OverflowError as err:
+        raise RecordError(f"{where}: the duration is too long.") from err
 
 
 def _float(value: int, where: str) -> float:

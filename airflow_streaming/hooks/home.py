@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import hashlib
+import json
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from airflow.sdk import BaseHook
 
 from airflow_streaming.core.uris import is_local, scheme_of, to_fsspec
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.files.store import Store
 from airflow_streaming.home.home import Home, open_home
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
+
+_stores: Final[WeakValueDictionary[tuple[str, str], Store]] = WeakValueDictionary()
+"""Stores of those who only look, by home and digest of the credentials. A client of an object store
+takes megabytes and connections of its own, and a triggerer watches a thousand streams."""
+
+_opening: Final = threading.Lock()
 
 
 class StreamHomeHook(BaseHook):
@@ -48,17 +60,31 @@ class StreamHomeHook(BaseHook):
         :raises HomeError: the home cannot be reached, or its store lets two writers win.
         """
         if self.home_conn_id is None or is_local(self.home):
-            return self._open()
+            return self._open(dict)
         connection = self.get_connection(self.home_conn_id)
         if connection.conn_type != self.conn_type:
-            from airflow.sdk.io.fs import get_fs  # loads every provider
+            return self._open(self._foreign_filesystem, connection.get_uri())
+        options = storage_options(self.home, connection)
+        return self._open(
+            lambda: {"storage_options": options}, json.dumps(options, sort_keys=True, default=str)
+        )
 
-            scheme = scheme_of(to_fsspec(self.home))
-            return self._open(filesystem=get_fs(scheme, self.home_conn_id))
-        return self._open(storage_options=storage_options(self.home, connection))
+    def _foreign_filesystem(self) -> dict[str, Any]:
+        from airflow.sdk.io.fs import get_fs  # loads every provider
 
-    def _open(self, **options: Any) -> Home:
-        return open_home(self.home, probe=not self.looks_only, **options)
+        return {"filesystem": get_fs(scheme_of(to_fsspec(self.home)), self.home_conn_id)}
+
+    def _open(self, options: Callable[[], dict[str, Any]], credentials: str = "") -> Home:
+        if not self.looks_only:
+            return open_home(self.home, **options())
+        if is_local(self.home):
+            return open_home(self.home, probe=False)
+        key = (self.home, hashlib.sha256(credentials.encode()).hexdigest())
+        with _opening:
+            store = _stores.get(key)
+            if store is None:
+                store = _stores[key] = open_home(self.home, probe=False, **options()).store
+        return Home(store)
 
     def test_connection(self) -> tuple[bool, str]:
         """Open the home named in the connection's host and list its streams."""

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from airflow.sdk import BaseHook
 
-from airflow_streaming.core.deployment import Deployment, StreamSpec
+from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.names import numbered
+from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.home import StreamHomeHook
@@ -19,12 +20,12 @@ from airflow_streaming.launch.application import locate_application, read_applic
 from airflow_streaming.launch.environment import driver_environment
 from airflow_streaming.launch.keeper import Keeper, Submission
 from airflow_streaming.launch.local import LocalLauncher
-from airflow_streaming.launch.observer import Observer
 from airflow_streaming.launch.package import build_driver_package
 from airflow_streaming.launch.port import Launcher, LaunchRequest
 from airflow_streaming.launch.private import write_private
 from airflow_streaming.launch.properties import properties_text, spark_defaults
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.observe.stream import Observer
 from airflow_streaming.settings import read_settings
 from airflow_streaming.version_compat import check_airflow
 

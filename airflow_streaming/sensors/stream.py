@@ -1,114 +1,209 @@
-"""Gate a dag on the health of a stream."""
+"""Gates on a stream: healthy, progressed, complete up to a time, little left to do, caught up."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any
 
-from airflow.sdk import BaseSensorOperator
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowFailException
-
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.readiness import Readiness, ReadinessState, assess
-from airflow_streaming.core.restart import RestartPolicy
-from airflow_streaming.hooks.home import StreamHomeHook
-from airflow_streaming.triggers.stream import StreamHealthTrigger, seconds_of
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from airflow_streaming.launch.observer import Observer
-
-LISTEN: Final = timedelta(seconds=15)
-"""How long a poke listens for a heartbeat: drivers beat every 2 s, and every 10 s under load."""
+from airflow_streaming.core.gating import BacklogUnit, Condition
+from airflow_streaming.core.subject import Subject
+from airflow_streaming.core.wire import parse_time
+from airflow_streaming.exceptions import RecordError, SpecError
+from airflow_streaming.sensors.gate import LISTEN, StreamGateSensor
 
 
-class StreamHealthSensor(BaseSensorOperator):
+class StreamHealthSensor(StreamGateSensor):
     """
     Wait until a stream has been healthy for a time.
 
-    Healthy means that its queries make progress, or wait because no source has data, and that the
-    driver's heartbeat is seen to rise. The sensor fails at once, without retries, when the stream
-    will not become healthy by itself: it is stopped, or its circuit is open.
+    Healthy means that its queries make progress, or wait because no source has data, and that a
+    sign of life was seen by whoever waits. A foreign stream without an endpoint shows life by its
+    commits alone, so one that waits for data does not pass.
 
-    :param home: The home's URI. (templated)
-    :param stream: The stream's name. (templated)
-    :param healthy_for: How long the stream has to have made progress in its present epoch.
-    :param home_conn_id: Connection with credentials for the home. (templated)
-    :param rules: When a silent driver counts as hung.
-    :param deferrable: Wait in the triggerer; else poke or reschedule, as ``mode`` says.
+    :param healthy_for: How long the stream has to have been healthy: of this provider's, in its
+        present epoch; a foreign one, under the eyes of this sensor.
+    :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
     """
 
-    template_fields: Sequence[str] = ("home", "stream", "home_conn_id")
-    ui_color = "#f9e0c7"
+    def __init__(self, *, healthy_for: timedelta = timedelta(0), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.healthy_for = healthy_for
+        forgets = self.mode == "reschedule" and not self.deferrable
+        if forgets and self.subject().is_foreign and healthy_for > LISTEN:
+            raise SpecError(
+                f"How long {self.checkpoint} has been healthy is timed by whoever listens, and in "
+                "reschedule mode every poke begins anew. Use deferrable=True or mode='poke'."
+            )
+
+    def condition(self) -> Condition:
+        return Condition(query=self.query, healthy_for=self.healthy_for)
+
+
+class StreamProgressSensor(StreamGateSensor):
+    """
+    Wait until a stream has committed a certain batch, or any batch since a certain time.
+
+    What is committed stays so: it passes for a stopped stream too, if the batch is there.
+
+    :param batch: This batch, or a later one.
+    :param committed_since: At or after this time, by the clock of whoever writes the checkpoint;
+        a time with its zone, or ISO 8601 that names its zone. (templated)
+    :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
+    """
+
+    template_fields: Sequence[str] = (*StreamGateSensor.template_fields, "committed_since")
 
     def __init__(
         self,
         *,
-        home: str,
-        stream: str,
-        healthy_for: timedelta = timedelta(0),
-        home_conn_id: str | None = None,
-        rules: HealthRules | None = None,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        batch: int | None = None,
+        committed_since: datetime | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.home = home
-        self.stream = stream
-        self.healthy_for = healthy_for
-        self.home_conn_id = home_conn_id
-        self.rules = rules or HealthRules()
-        self.deferrable = deferrable
+        if batch is None and committed_since is None:
+            raise SpecError("What progress is waited for? Give batch= or committed_since=.")
+        self.batch = batch
+        self.committed_since = committed_since
 
-    def execute(self, context: Context) -> Any:
-        if self.deferrable:
-            self._defer()
-        return super().execute(context)
-
-    def _defer(self) -> NoReturn:
-        self.defer(
-            trigger=StreamHealthTrigger(
-                home=self.home,
-                stream=self.stream,
-                home_conn_id=self.home_conn_id,
-                deferred_at=datetime.now(UTC).isoformat(),
-                poll_seconds=self.poke_interval,
-                healthy_for_seconds=self.healthy_for.total_seconds(),
-                rules=seconds_of(self.rules),
-            ),
-            method_name="execute_complete",
-            timeout=timedelta(seconds=self.timeout),
+    def condition(self) -> Condition:
+        since = self.committed_since
+        return Condition(
+            query=self.query,
+            batch=self.batch,
+            committed_since=None if since is None else _moment(since, "committed_since"),
         )
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
-        """End with what the trigger found."""
-        self._conclude(Readiness(state=ReadinessState(event["state"]), reason=str(event["reason"])))
 
-    def poke(self, context: Context) -> bool:
-        observer, deadline = self._observer(), time.monotonic() + LISTEN.total_seconds()
-        readiness = assess(observer.situation(), self.healthy_for)
-        # Two looks at the least: one status may have been written by a driver long dead.
-        while readiness.state is ReadinessState.WAITING and time.monotonic() < deadline:
-            time.sleep(1.0)
-            readiness = assess(observer.situation(), self.healthy_for)
-        return self._conclude(readiness)
+class StreamWatermarkSensor(StreamGateSensor):
+    """
+    Wait until the watermark of a stream has passed a time, so that windows up to it are complete.
 
-    def _observer(self) -> Observer:
-        from airflow_streaming.launch.local import LocalLauncher  # not at parse
-        from airflow_streaming.launch.observer import Observer
+    With ``past="{{ data_interval_end }}"`` a batch dag reads only windows that the stream will not
+    change any more. The watermark moves with the data: while a source is silent it stands still.
 
-        hook = StreamHomeHook(self.home, self.home_conn_id, looks_only=True)
-        home = hook.get_conn().stream(self.stream)
-        return Observer(home, LocalLauncher(), rules=self.rules, policy=RestartPolicy())
+    :param past: The time; a time with its zone, or ISO 8601 that names its zone. (templated)
+    :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
+    """
 
-    def _conclude(self, readiness: Readiness) -> bool:
-        if readiness.state is ReadinessState.LOST:
-            raise AirflowFailException(
-                f"Stream {self.stream!r} will not become healthy by itself: {readiness.reason}"
+    template_fields: Sequence[str] = (*StreamGateSensor.template_fields, "past")
+
+    def __init__(self, *, past: datetime | str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.past = past
+
+    def condition(self) -> Condition:
+        return Condition(query=self.query, watermark=_moment(self.past, "past"))
+
+
+class StreamBacklogSensor(StreamGateSensor):
+    """
+    Wait until little is left for a stream to read.
+
+    The figure is that of the latest batch, so the stream has to be seen at work. A checkpoint alone
+    tells no backlog: this sensor is for streams of this provider.
+
+    :param below: The backlog has to be below this.
+    :param unit: ``records``, ``bytes``, ``files`` or ``seconds``; records over the rate at which the
+        stream processes them are seconds. Not every source tells each of them.
+    :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
+    """
+
+    def __init__(self, *, below: float, unit: str = "records", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if unit not in tuple(BacklogUnit):
+            known = ", ".join(BacklogUnit)
+            raise SpecError(f"A backlog is not counted in {unit!r}. Use one of {known}.")
+        if self.subject().is_foreign:
+            raise SpecError(
+                "A checkpoint does not tell how much is left to read. Give stream= and home= of a "
+                "stream of this provider, or wait with StreamCaughtUpSensor."
             )
-        self.log.info("%s", readiness.reason)
-        return readiness.state is ReadinessState.READY
+        self.below = below
+        self.unit = unit
+
+    def condition(self) -> Condition:
+        return Condition(
+            query=self.query,
+            backlog_below=self.below,
+            backlog_unit=BacklogUnit(self.unit),
+        )
+
+
+class StreamCaughtUpSensor(StreamGateSensor):
+    """
+    Wait until a stream has read at least as far as another one stands.
+
+    Their queries are compared by name; where both have a single query, these two. The offsets are
+    those of the sources, so both have to read the same ones, in the same order.
+
+    :param with_stream: Name of the other stream, when it is one of this provider. (templated)
+    :param with_home: Its home; default: that of the stream that is asked. (templated)
+    :param with_home_conn_id: Connection with credentials for that home; default: likewise.
+        (templated)
+    :param with_checkpoint: Checkpoint of the other stream, when it is a foreign one. (templated)
+    :param with_conn_id: Connection with credentials for that checkpoint's store. (templated)
+    :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
+    """
+
+    template_fields: Sequence[str] = (
+        *StreamGateSensor.template_fields,
+        "with_stream",
+        "with_home",
+        "with_home_conn_id",
+        "with_checkpoint",
+        "with_conn_id",
+    )
+
+    def __init__(
+        self,
+        *,
+        with_stream: str | None = None,
+        with_home: str | None = None,
+        with_home_conn_id: str | None = None,
+        with_checkpoint: str | None = None,
+        with_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.with_stream = with_stream
+        self.with_home = with_home
+        self.with_home_conn_id = with_home_conn_id
+        self.with_checkpoint = with_checkpoint
+        self.with_conn_id = with_conn_id
+        self.other()
+
+    def condition(self) -> Condition:
+        return Condition(query=self.query)
+
+    def other(self) -> Subject:
+        """
+        Return the stream to catch up with.
+
+        :raises SpecError: it is named in no way, or in two.
+        """
+        home, home_conn_id = self.with_home, self.with_home_conn_id
+        if home is None and self.with_stream is not None:
+            home, home_conn_id = self.home, home_conn_id or self.home_conn_id
+        try:
+            return Subject(
+                stream=self.with_stream,
+                home=home,
+                home_conn_id=home_conn_id,
+                checkpoint=self.with_checkpoint,
+                conn_id=self.with_conn_id,
+            )
+        except SpecError as err:
+            raise SpecError(f"The stream to catch up with (with_stream=, ...): {err}") from err
+
+
+def _moment(told: datetime | str, field: str) -> datetime:
+    if isinstance(told, datetime):
+        if told.tzinfo is None:
+            raise SpecError(f"{field}={told} does not say its time zone. Give a time that does.")
+        return told.astimezone(UTC)
+    try:
+        return parse_time(told, field)
+    except RecordError as err:
+        raise SpecError(f"{err} Give a time such as '{{{{ data_interval_end }}}}'.") from err

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Outcome
-from airflow_streaming.core.health import ProcessState
+from airflow_streaming.core.observation import ProcessState
 from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.launch.local import LocalLauncher
 from demo.events import Shop, synthetic_files

@@ -25,6 +25,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setenv(
         "AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"})
     )
-    for module in ("hooks.stream", "triggers.stream", "launch.local"):
+    for module in ("hooks.stream", "triggers.home", "launch.local"):
         monkeypatch.setattr(f"airflow_streaming.{module}.LocalLauncher", lambda: made.launcher)
     return made

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -82,9 +83,9 @@ def test_a_dag_file_is_parsed_without_spark_or_a_web_server() -> None:
 
 
 def test_a_forbidden_import_is_reported_with_the_module_that_brought_it() -> None:
-    found = walk((("core",), ("hashlib",)))
+    (offence,) = walk((("core",), ("hashlib",)))["offences"]
 
-    assert found["offences"] == ["airflow_streaming.core.deployment imports hashlib"]
+    assert re.fullmatch(r"airflow_streaming\.core\.\S+ imports hashlib", offence)
 
 
 def sources(folder: Path) -> list[Path]:

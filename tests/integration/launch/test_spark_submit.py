@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from airflow_streaming.core.epoch import Epoch, Launch, LaunchCause
-from airflow_streaming.core.health import ProcessState
+from airflow_streaming.core.observation import ProcessState
 from airflow_streaming.hooks.spark_submit import build_submit_command
 from airflow_streaming.launch.environment import driver_environment
 from airflow_streaming.launch.local import LocalLauncher

@@ -1,10 +1,10 @@
-"""Gates on a stream's health, in every mode of a sensor."""
+"""Gates on a stream, in every mode of a sensor."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,71 +12,92 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Host
-from airflow_streaming.sensors import stream
-from airflow_streaming.sensors.stream import StreamHealthSensor
-from airflow_streaming.triggers.stream import StreamHealthTrigger
+from airflow_streaming.core.gating import Condition
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.sensors import gate
+from airflow_streaming.sensors.gate import StreamGateSensor
+from airflow_streaming.sensors.stream import (
+    StreamBacklogSensor,
+    StreamCaughtUpSensor,
+    StreamHealthSensor,
+    StreamProgressSensor,
+    StreamWatermarkSensor,
+)
+from airflow_streaming.triggers.gate import GateTrigger
+from tests.unit.observe.checkpoints import Checkpoint
+from tests.unit.sensors.gates import BEGUN, a_batch, beating, commit
 from tests.unit.world import World
 
-LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+SENSORS: dict[type[StreamGateSensor], dict[str, Any]] = {
+    StreamHealthSensor: {"healthy_for": timedelta(seconds=30)},
+    StreamProgressSensor: {"batch": 7},
+    StreamWatermarkSensor: {"past": "2026-11-21T12:00:00Z"},
+    StreamBacklogSensor: {"below": 100.0, "unit": "seconds"},
+    StreamCaughtUpSensor: {"with_stream": "blue"},
+}
+NAMES = [sensor.__name__ for sensor in SENSORS]
 
 
-def make_sensor(world: World, **kwargs: Any) -> StreamHealthSensor:
-    return StreamHealthSensor(
-        task_id="gate", home=world.uri, stream="orders", **{"deferrable": False, **kwargs}
-    )
+def make(sensor: type[StreamGateSensor], world: World, **kwargs: Any) -> Any:
+    named = {} if "checkpoint" in kwargs else {"home": world.uri, "stream": "orders"}
+    return sensor(task_id="gate", **{"deferrable": False, **named, **kwargs})
 
 
 @pytest.fixture
-def beating(world: World) -> Any:
-    """Let the driver's heartbeat rise every few milliseconds, healthy for two minutes."""
-    done = threading.Event()
-
-    def beat() -> None:
-        number = 1
-        while not done.wait(0.01):
-            number += 1
-            world.say(beat=number, progressed_for=timedelta(minutes=2))
-
+def healthy(world: World) -> Iterator[World]:
+    """Let the driver run, healthy for two minutes, at batch 7 with 40 records left."""
     world.run()
-    thread = threading.Thread(target=beat)
-    thread.start()
-    yield world
-    done.set()
-    thread.join()
+    with beating(world, a_batch(7, watermark=BEGUN, backlog_records=40.0)):
+        yield world
 
 
 @pytest.fixture(autouse=True)
 def short_listening(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "LISTEN", timedelta(seconds=1.5))
+    monkeypatch.setattr(gate, "LISTEN", timedelta(seconds=1.5))
 
 
-def test_a_healthy_stream_opens_the_gate(beating: World) -> None:
-    assert make_sensor(beating, healthy_for=timedelta(minutes=1)).poke(beating.context()) is True
+def test_a_healthy_stream_opens_the_gate_and_tells_what_it_is(healthy: World) -> None:
+    poked = make(StreamHealthSensor, healthy, healthy_for=timedelta(minutes=1)).poke({})
+
+    assert poked.is_done
+    assert poked.xcom_value == {
+        "stream": "orders",
+        "batch": 7,
+        "watermark": "2026-11-21T12:00:00.000000+00:00",
+        "reason": "Reached by stream 'orders': revenue at batch 7, watermark 2026-11-21T12:00:00Z.",
+    }
 
 
-def test_a_stream_that_is_not_healthy_long_enough_keeps_it_closed(beating: World) -> None:
-    sensor = make_sensor(beating, healthy_for=timedelta(minutes=30))
+def test_a_stream_that_is_not_healthy_long_enough_keeps_it_closed(healthy: World) -> None:
+    poked = make(StreamHealthSensor, healthy, healthy_for=timedelta(minutes=30)).poke({})
 
-    assert sensor.poke(beating.context()) is False
+    assert not poked.is_done
+    assert poked.xcom_value is None
 
 
 def test_a_status_left_by_a_driver_nobody_can_see_is_no_proof_of_life(world: World) -> None:
     world.run()
-    world.say(beat=9, progressed_for=timedelta(minutes=2))
+    commit(world, a_batch(7), beat=9)
     world.launcher.here = Host(name="elsewhere")
 
-    assert make_sensor(world).poke(world.context()) is False
+    assert not make(StreamHealthSensor, world).poke({}).is_done
 
 
-def test_a_stream_that_never_ran_is_waited_for(world: World) -> None:
-    assert make_sensor(world).poke(world.context()) is False
+@pytest.mark.parametrize(("sensor", "asked"), SENSORS.items(), ids=NAMES)
+def test_a_stream_that_never_ran_is_waited_for(
+    world: World, sensor: type[StreamGateSensor], asked: dict[str, Any]
+) -> None:
+    assert not make(sensor, world, **asked).poke({}).is_done
 
 
-def test_a_stopped_stream_fails_the_gate_at_once(world: World) -> None:
+@pytest.mark.parametrize(("sensor", "asked"), SENSORS.items(), ids=NAMES)
+def test_a_stopped_stream_fails_the_gate_at_once(
+    world: World, sensor: type[StreamGateSensor], asked: dict[str, Any]
+) -> None:
     world.home.want(DesiredState.STOPPED, by="ann", reason="x", now=datetime.now(UTC))
 
-    with pytest.raises(AirflowFailException, match="wanted stopped"):
-        make_sensor(world).poke(world.context())
+    with pytest.raises(AirflowFailException, match=r"stream 'orders' is no use.*wanted stopped"):
+        make(sensor, world, **asked).poke({})
 
 
 def test_an_open_circuit_fails_the_gate_at_once(world: World) -> None:
@@ -84,36 +105,226 @@ def test_an_open_circuit_fails_the_gate_at_once(world: World) -> None:
     world.home.open_circuit(epoch=1, by="t", reason="budget spent.", now=datetime.now(UTC))
 
     with pytest.raises(AirflowFailException, match="budget spent"):
-        make_sensor(world).poke(world.context())
+        make(StreamHealthSensor, world).poke({})
 
 
-def test_deferred_it_hands_its_question_to_a_trigger(world: World) -> None:
-    sensor = make_sensor(world, deferrable=True, healthy_for=timedelta(seconds=30), timeout=60)
+@pytest.mark.parametrize(
+    ("asked", "is_done"),
+    [
+        ({"batch": 7}, True),
+        ({"batch": 8}, False),
+        ({"committed_since": "2026-11-21T13:07:02+01:00"}, True),
+        ({"committed_since": datetime(2026, 11, 21, 12, 7, 2, tzinfo=UTC)}, True),
+        ({"committed_since": "2026-11-21 12:07:03+00:00"}, False),
+        ({"batch": 7, "committed_since": "2026-11-21 12:07:03+00:00"}, False),
+        ({"batch": 7, "query": "raw"}, False),
+    ],
+    ids=str,
+)
+def test_progress(world: World, asked: dict[str, Any], is_done: bool) -> None:
+    world.run()
+    commit(world, a_batch(7))
+
+    assert make(StreamProgressSensor, world, **asked).poke({}).is_done is is_done
+
+
+@pytest.mark.parametrize(
+    ("past", "is_done"),
+    [("2026-11-21T12:00:00Z", True), (BEGUN, True), ("2026-11-21 12:00:01+00:00", False)],
+    ids=str,
+)
+def test_watermark(world: World, past: Any, is_done: bool) -> None:
+    world.run()
+    commit(world, a_batch(7, watermark=BEGUN))
+
+    assert make(StreamWatermarkSensor, world, past=past).poke({}).is_done is is_done
+
+
+def test_a_driver_that_was_restarted_and_has_no_data_keeps_what_it_had_committed(
+    world: World,
+) -> None:
+    operator = world.operator()
+    trigger = world.run(operator)
+    commit(world, a_batch(7, watermark=BEGUN))
+    world.crash()
+    world.wake(trigger, operator)
+    assert world.epochs() == 2
+    world.say(queries=(world.query(),))
+
+    assert make(StreamWatermarkSensor, world, past=BEGUN).poke({}).is_done
+
+
+@pytest.mark.parametrize(
+    ("below", "unit", "is_done"),
+    [(41, "records", True), (40, "records", False), (4.1, "seconds", True), (9, "files", False)],
+)
+def test_backlog(healthy: World, below: float, unit: str, is_done: bool) -> None:
+    sensor = make(StreamBacklogSensor, healthy, below=below, unit=unit)
+
+    assert sensor.poke({}).is_done is is_done
+
+
+@pytest.mark.parametrize(("end", "is_done"), [(6, True), (7, True), (8, False)])
+def test_caught_up_with_a_foreign_stream(world: World, end: int, is_done: bool) -> None:
+    world.run()
+    commit(world, a_batch(70))
+    other = Checkpoint(world.folder / "checkpoint")
+    other.run(end)
+
+    sensor = make(StreamCaughtUpSensor, world, with_checkpoint=str(other.folder))
+
+    assert sensor.poke({}).is_done is is_done
+
+
+def test_a_foreign_stream_can_catch_up_with_one_of_ours(world: World) -> None:
+    world.run()
+    commit(world, a_batch(70))
+    foreign = Checkpoint(world.folder / "checkpoint")
+    foreign.run(6)
+    sensor = make(
+        StreamCaughtUpSensor,
+        world,
+        checkpoint=str(foreign.folder),
+        with_stream="orders",
+        with_home=world.uri,
+    )
+    assert not sensor.poke({}).is_done
+
+    foreign.run(7)
+
+    assert sensor.poke({}).is_done
+
+
+def test_a_foreign_stream_is_gated_by_its_checkpoint_and_nothing_is_written_there(
+    world: World,
+) -> None:
+    foreign = Checkpoint(world.folder / "checkpoint")
+    foreign.run(1, 2)
+    before = foreign.fingerprint()
+    sensor = make(StreamProgressSensor, world, checkpoint=str(foreign.folder), batch=3)
+    assert not sensor.poke({}).is_done
+    assert foreign.fingerprint() == before
+
+    foreign.run(3)
+
+    assert sensor.poke({}).xcom_value["stream"] == str(foreign.folder)
+
+
+def test_a_store_that_is_away_is_no_reason_to_fail(world: World) -> None:
+    world.run()
+    commit(world, a_batch(7))
+    orders = Path(world.uri) / "orders"
+    aside = orders.rename(orders.with_name("aside"))
+    orders.symlink_to(orders)  # a loop: neither there nor missing
+    sensor = make(StreamProgressSensor, world, batch=7)
+    assert not sensor.poke({}).is_done
+
+    orders.unlink()
+    aside.rename(orders)
+
+    assert sensor.poke({}).is_done
+
+
+@pytest.mark.parametrize(("sensor", "asked"), SENSORS.items(), ids=NAMES)
+def test_deferred_it_hands_its_question_to_a_trigger(
+    world: World, sensor: type[StreamGateSensor], asked: dict[str, Any]
+) -> None:
+    task = make(sensor, world, deferrable=True, timeout=60, poke_interval=5, **asked)
 
     with pytest.raises(TaskDeferred) as deferred:
-        sensor.execute(world.context())
+        task.execute({})
 
-    assert isinstance(deferred.value.trigger, StreamHealthTrigger)
-    assert deferred.value.trigger.healthy_for_seconds == 30.0
+    trigger = deferred.value.trigger
+    assert isinstance(trigger, GateTrigger)
+    assert Condition.from_dict(trigger.condition) == task.condition()
+    assert (trigger.subject, trigger.poll_seconds) == (task.subject(), 5.0)
+    assert (trigger.other is not None) == (sensor is StreamCaughtUpSensor)
     assert deferred.value.timeout == timedelta(seconds=60)
 
 
-async def test_the_trigger_of_a_gate_tells_when_the_stream_is_healthy(beating: World) -> None:
-    trigger = StreamHealthTrigger(
-        home=beating.uri,
-        stream="orders",
-        deferred_at=LONG_AGO,
-        poll_seconds=0.05,
-        healthy_for_seconds=60.0,
-    )
+def test_what_the_trigger_saw_is_returned() -> None:
+    sensor = StreamHealthSensor(task_id="gate", stream="orders", home="/h")
+    seen = {"stream": "orders", "batch": 7, "watermark": None, "reason": "Reached."}
 
-    async with asyncio.timeout(10):
-        events = [event.payload async for event in trigger.run()]
-
-    assert [event["state"] for event in events] == ["ready"]
-    make_sensor(beating).execute_complete(beating.context(), events[0])
-
-
-def test_what_the_trigger_found_lost_fails_the_gate(world: World) -> None:
+    assert sensor.execute_complete({}, {"state": "ready", "reason": "x", "seen": seen}) == seen
+    assert sensor.execute_complete({}, {"state": "ready", "reason": "of an older row"}) is None
     with pytest.raises(AirflowFailException, match="circuit"):
-        make_sensor(world).execute_complete({}, {"state": "lost", "reason": "The circuit is open."})
+        sensor.execute_complete({}, {"state": "lost", "reason": "The circuit is open."})
+
+
+@pytest.mark.parametrize(
+    "named",
+    [{}, {"stream": "orders"}, {"home": "/h"}],
+    ids=["nothing", "no home", "no stream"],
+)
+def test_a_stream_that_is_not_named_breaks_the_dag(named: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match=r"not said which stream.*Give stream= and home="):
+        StreamProgressSensor(task_id="gate", batch=1, **named)
+
+
+def test_a_stream_that_is_named_twice_breaks_the_dag() -> None:
+    with pytest.raises(SpecError, match=r"named in two ways.*not both"):
+        StreamProgressSensor(task_id="g", batch=1, stream="orders", home="/h", checkpoint="/c")
+
+
+@pytest.mark.parametrize(
+    ("sensor", "kwargs", "words"),
+    [
+        (StreamProgressSensor, {"stream": "s", "home": "/h"}, "Give batch= or committed_since="),
+        (
+            StreamProgressSensor,
+            {"stream": "s", "home": "/h", "batch": 1, "endpoint": "http://h:1"},
+            "go with checkpoint=",
+        ),
+        (StreamCaughtUpSensor, {"stream": "s", "home": "/h"}, r"The stream to catch up with"),
+        (StreamBacklogSensor, {"checkpoint": "/c", "below": 1}, "does not tell how much is left"),
+        (
+            StreamBacklogSensor,
+            {"stream": "s", "home": "/h", "below": 1, "unit": "miles"},
+            "not counted in 'miles'",
+        ),
+        (
+            StreamHealthSensor,
+            {"checkpoint": "/c", "healthy_for": timedelta(minutes=1), "mode": "reschedule"},
+            "every poke begins anew",
+        ),
+    ],
+)
+def test_a_question_without_an_answer_breaks_the_dag(
+    sensor: type[StreamGateSensor], kwargs: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SpecError, match=words):
+        sensor(task_id="gate", deferrable=False, **kwargs)
+
+
+@pytest.mark.parametrize("deferrable", [True, False])
+@pytest.mark.parametrize(
+    ("sensor", "asked", "words"),
+    [
+        (StreamWatermarkSensor, {"past": "None"}, "not an ISO 8601 time.*data_interval_end"),
+        (StreamWatermarkSensor, {"past": "2026-11-21T12:00:00"}, "does not say its time zone"),
+        (StreamWatermarkSensor, {"past": datetime(2026, 11, 21)}, "does not say its time zone"),  # noqa: DTZ001
+        (
+            StreamProgressSensor,
+            {"committed_since": "yesterday"},
+            "committed_since: 'yesterday' is not",
+        ),
+    ],
+)
+def test_a_time_that_was_rendered_to_nonsense_is_final(
+    world: World,
+    sensor: type[StreamGateSensor],
+    asked: dict[str, Any],
+    words: str,
+    deferrable: bool,
+) -> None:
+    with pytest.raises(AirflowFailException, match=words):
+        make(sensor, world, deferrable=deferrable, **asked).execute({})
+
+
+def test_what_says_which_stream_and_when_is_templated() -> None:
+    assert {"stream", "home", "checkpoint", "endpoint", "conn_id", "query", "past"} <= set(
+        StreamWatermarkSensor.template_fields
+    )
+    assert "committed_since" in StreamProgressSensor.template_fields
+    assert "with_checkpoint" in StreamCaughtUpSensor.template_fields

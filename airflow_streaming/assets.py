@@ -1,0 +1,117 @@
+"""
+Streams as assets, so that a dag can be scheduled by what becomes of one.
+
+The asset's events are not written by a task: Airflow's triggerer watches the stream while some dag
+is scheduled by the asset. Airflow keeps one set of watchers for each asset and rewrites it at every
+parse, so an asset has to look the same in every dag file that names it; that is what the one factory
+here is for.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlencode
+
+from airflow.sdk import Asset, AssetWatcher
+
+from airflow_streaming.core.announcing import Topic
+from airflow_streaming.core.names import check_stream_name
+from airflow_streaming.core.subject import Subject
+from airflow_streaming.core.uris import check_uri, is_local, local_path
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.triggers.asset import StreamEventTrigger
+
+POLL: Final = timedelta(seconds=15)
+
+
+def stream_asset(
+    stream: str | None = None,
+    home: str | None = None,
+    *,
+    on: str = "watermark",
+    every: timedelta = timedelta(hours=1),
+    query: str | None = None,
+    name: str | None = None,
+    home_conn_id: str | None = None,
+    checkpoint: str | None = None,
+    endpoint: str | None = None,
+    conn_id: str | None = None,
+    poll: timedelta = POLL,
+    watch: bool = True,
+) -> Asset:
+    """
+    Return a stream as an asset that has an event whenever something became of the stream.
+
+    An event's ``extra["payload"]`` holds ``topic``, ``stream``, ``epoch``, ``state``, ``reason``
+    and ``sequence``, a number that rises by one with each event; an event that comes twice, because
+    a triggerer died while it told it, has the same. Events of progress hold ``query``, ``batch_id``, ``committed_at`` and ``watermark`` too,
+    those of a watermark ``complete_from`` and ``complete_until``, between which everything is
+    complete, and those of a state ``previous``, ``rule`` and ``query``.
+
+    :param stream: Name of a stream of this provider.
+    :param home: The home's URI.
+    :param on: ``watermark``: the stream's watermark has passed the end of another interval.
+        ``batch``: it has committed; for streams without a watermark. ``state``: it has become
+        well, or unwell in another way. The first event tells where the stream stands.
+    :param every: Length of the intervals, counted from 1970 in UTC; of batches, the least time
+        between two that are told. States are told at once.
+    :param query: The query that counts; default: the one that is furthest behind.
+    :param name: Name of the asset; default: the stream's name and ``on``, or the checkpoint's URI.
+    :param home_conn_id: Connection with credentials for the home.
+    :param checkpoint: Checkpoint of any Spark query, instead of ``stream`` and ``home``.
+    :param endpoint: Web page of that query's application; see ``StreamGateSensor``.
+    :param conn_id: Connection with credentials for the checkpoint's store.
+    :param poll: Time between two looks.
+    :param watch: False for the bare asset. A dag file that names the asset so takes the watcher
+        away from all others; to refer to an asset use ``Asset.ref(name=...)`` instead.
+    :raises SpecError: the stream or what is asked of it cannot be.
+    """
+    subject = Subject(
+        stream=stream if stream is None else check_stream_name(stream),
+        home=home if home is None else check_uri(home, "home"),
+        home_conn_id=home_conn_id,
+        checkpoint=checkpoint if checkpoint is None else check_uri(checkpoint, "checkpoint"),
+        endpoint=endpoint,
+        conn_id=conn_id,
+    )
+    topic = _topic(on)
+    if every < timedelta(seconds=1) or poll < timedelta(seconds=1):
+        raise SpecError(f"every={every} and poll={poll} have to be a second at the least.")
+    called = name or _default_name(subject, topic, query)
+    trigger = StreamEventTrigger(
+        **subject.to_dict(),
+        asset=called,
+        topic=topic.value,
+        every_seconds=every.total_seconds(),
+        query=query,
+        poll_seconds=poll.total_seconds(),
+    )
+    return Asset(
+        name=called,
+        uri=_uri(subject, topic, query),
+        group="stream",
+        watchers=[AssetWatcher(name=called, trigger=trigger)] if watch else [],
+    )
+
+
+def _topic(on: str) -> Topic:
+    try:
+        return Topic(on)
+    except ValueError as err:
+        known = ", ".join(Topic)
+        raise SpecError(f"A stream has no events on {on!r}. Use one of {known}.") from err
+
+
+def _default_name(subject: Subject, topic: Topic, query: str | None) -> str:
+    return ".".join(part for part in (subject.name, query, topic.value) if part)
+
+
+def _uri(subject: Subject, topic: Topic, query: str | None) -> str:
+    # In the spelling that Airflow would make of it: sorted, and without a slash at the end. The
+    # scheme is one of our own, because what other providers do with s3:// is not meant.
+    place = f"file:{local_path(subject.place)}" if is_local(subject.place) else subject.place
+    kind = "checkpoint" if subject.is_foreign else "stream"
+    folder = place if subject.is_foreign else f"{place}/{subject.stream}"
+    asked = {"on": topic.value, **({"query": query} if query is not None else {})}
+    return f"{kind}+{folder}?{urlencode(asked)}"

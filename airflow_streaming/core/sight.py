@@ -1,0 +1,188 @@
+"""
+Sight: what is known of a stream's queries, whoever told it.
+
+Our own driver tells through its status; of a stream we never launched its checkpoint tells, and
+perhaps its metrics endpoint. Gates ask a sight and need not know which it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from airflow_streaming.core.control import DesiredState
+from airflow_streaming.core.health import judge
+from airflow_streaming.core.liveness import closed
+from airflow_streaming.core.progress import MAX_OFFSET, BatchProgress
+from airflow_streaming.core.situation import Situation
+from airflow_streaming.core.status import QueryStatus, Status
+from airflow_streaming.core.verdict import Verdict, VerdictState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuerySight:
+    """
+    What is known of one query; ``None`` is "not known", never zero.
+
+    :param name: Its name; for a foreign query without one, the last part of its checkpoint.
+    :param batch_id: The newest committed batch.
+    :param committed_at: When it was committed, by the clock of whoever wrote it.
+    :param watermark: Event-time watermark that batch worked with: windows up to it are delivered.
+    :param planned_batch: A batch that is planned and not committed.
+    :param offsets: End offset of each source after the committed batch, as Spark wrote them; empty
+        when one of them is not known in full.
+    :param backlog_records: Sum over its sources, where every source tells.
+    """
+
+    name: str
+    batch_id: int | None = None
+    committed_at: datetime | None = None
+    watermark: datetime | None = None
+    planned_batch: int | None = None
+    offsets: tuple[str, ...] = ()
+    backlog_records: float | None = None
+    backlog_bytes: float | None = None
+    backlog_files: float | None = None
+    backlog_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """
+    What is known of a stream.
+
+    :param who: The stream's name, or the checkpoint's location.
+    :param epoch: The epoch that was seen, of a stream of ours.
+    :param fresh: This observer has itself seen signs of life; what was merely read may be old.
+    :param lost: Why it will not become well by itself: wanted stopped, or its circuit is open.
+    """
+
+    who: str
+    verdict: Verdict
+    queries: tuple[QuerySight, ...] = ()
+    epoch: int | None = None
+    fresh: bool = False
+    lost: str | None = None
+
+
+def sight_of(situation: Situation, who: str, *, earlier: Status | None = None) -> Sight:
+    """
+    Return what a situation tells of its stream.
+
+    :param who: What messages call the stream.
+    :param earlier: The last status of an earlier epoch of the same deployment, for what its queries
+        committed: a driver that was restarted knows that only after its first batch.
+    """
+    seen, lost = situation.seen, _lost(situation)
+    if seen is None:
+        verdict = Verdict(state=VerdictState.STARTING, reason="The stream has never run.")
+        return Sight(who=who, verdict=verdict, lost=lost)
+    return Sight(
+        who=who,
+        verdict=judge(seen, situation.rules),
+        queries=_queries(seen.status, earlier),
+        epoch=seen.epoch.number,
+        fresh=seen.beating,
+        lost=lost,
+    )
+
+
+def lacks_progress(status: Status | None) -> bool:
+    """Tell whether a status leaves open what a query of it has committed."""
+    return status is None or not status.queries or any(q.progress is None for q in status.queries)
+
+
+def _lost(situation: Situation) -> str | None:
+    if situation.desired is DesiredState.STOPPED:
+        return "The stream is wanted stopped."
+    circuit, seen = situation.circuit, situation.seen
+    if circuit is not None and circuit.holds(seen.epoch.number if seen else None):
+        return closed(f"The circuit is open: {circuit.reason}")
+    return None
+
+
+def _queries(status: Status | None, earlier: Status | None) -> tuple[QuerySight, ...]:
+    # The id is the checkpoint's: what was committed there stays so, whoever runs the query now.
+    committed = {query.id: query for query in earlier.queries} if earlier is not None else {}
+    if status is None or not status.queries:
+        return tuple(_as_of_then(query) for query in committed.values())
+    return tuple(
+        _as_of_then(replace(committed[query.id], name=query.name))
+        if query.progress is None and query.id in committed
+        else _query(query)
+        for query in status.queries
+    )
+
+
+def _as_of_then(query: QueryStatus) -> QuerySight:
+    """Return only what stays true of a query of an earlier epoch."""
+    then = _query(query)
+    return QuerySight(
+        name=then.name,
+        batch_id=then.batch_id,
+        committed_at=then.committed_at,
+        watermark=then.watermark,
+        offsets=then.offsets,
+    )
+
+
+def _query(query: QueryStatus) -> QuerySight:
+    batch = query.progress
+    if batch is None:
+        return QuerySight(name=query.name, planned_batch=query.planned_batch)
+    records = _sum(batch, "backlog_records")
+    return QuerySight(
+        name=query.name,
+        batch_id=batch.batch_id if batch.batch_id >= 0 else None,
+        committed_at=_committed_at(batch),
+        watermark=_watermark(batch),
+        planned_batch=query.planned_batch,
+        offsets=_offsets(batch),
+        backlog_records=records,
+        backlog_bytes=_sum(batch, "backlog_bytes"),
+        backlog_files=_sum(batch, "backlog_files"),
+        backlog_seconds=_seconds(records, batch.processed_rows_per_second),
+    )
+
+
+def _offsets(batch: BatchProgress) -> tuple[str, ...]:
+    ends = [source.end_offset for source in batch.sources]
+    # Two that were cut may look the same and not be.
+    known = [end for end in ends if end is not None and len(end) < MAX_OFFSET]
+    return tuple(known) if len(known) == len(ends) else ()
+
+
+def _sum(batch: BatchProgress, figure: str) -> float | None:
+    told = [getattr(source, figure) for source in batch.sources]
+    return sum(told) if told and None not in told else None
+
+
+def _seconds(records: float | None, rate: float | None) -> float | None:
+    if not records:
+        return records
+    return records / rate if rate else None
+
+
+def _committed_at(batch: BatchProgress) -> datetime | None:
+    begun = _moment(batch.at)
+    try:
+        return None if begun is None else begun + timedelta(milliseconds=batch.duration_ms)
+    except OverflowError:
+        return None
+
+
+def _watermark(batch: BatchProgress) -> datetime | None:
+    mark = _moment(batch.watermark)
+    # The watermark is at the beginning of time until the first rows have moved it.
+    return None if mark is None or mark.timestamp() <= 0 else mark
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text) if text else None
+        if found is None:
+            return None
+        # Spark writes UTC; a time without its zone is one as well.
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,53 @@
+"""Airflow connection → a checkpoint that somebody else writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import BaseHook
+
+from airflow_streaming.core.uris import is_local, scheme_of, to_fsspec
+from airflow_streaming.hooks.home import StreamHomeHook, storage_options
+from airflow_streaming.observe.folders import Folders, open_folders
+
+
+class CheckpointHook(BaseHook):
+    """
+    Opens a checkpoint for reading; nothing is ever written there, not even to try the store.
+
+    Without a connection the store is reached with the credentials of the environment, as fsspec
+    finds them. A connection of type ``stream_home`` is understood as for a home; one of another
+    type is left to the provider that owns the scheme.
+
+    :param checkpoint: Checkpoint of one query, or the folder above those of one application.
+    :param conn_id: Connection with credentials for its store.
+    """
+
+    conn_name_attr = "conn_id"
+    default_conn_name = StreamHomeHook.default_conn_name
+    conn_type = StreamHomeHook.conn_type
+    hook_name = "Checkpoint"
+
+    def __init__(self, checkpoint: str, conn_id: str | None = None) -> None:
+        super().__init__()
+        self.checkpoint = checkpoint
+        self.conn_id = conn_id
+
+    def get_conn(self) -> Folders:
+        """
+        Open the checkpoint.
+
+        :raises SpecError: the URI cannot be a checkpoint, or its file system is not installed.
+        :raises HomeUnavailable: the file system cannot be set up, e.g. for want of credentials.
+        """
+        if self.conn_id is None or is_local(self.checkpoint):
+            return open_folders(self.checkpoint)
+        connection = self.get_connection(self.conn_id)
+        if connection.conn_type == StreamHomeHook.conn_type:
+            return open_folders(self.checkpoint, storage_options(self.checkpoint, connection))
+        return open_folders(self.checkpoint, filesystem=self._foreign_filesystem())
+
+    def _foreign_filesystem(self) -> Any:
+        from airflow.sdk.io.fs import get_fs  # loads every provider
+
+        return get_fs(scheme_of(to_fsspec(self.checkpoint)), self.conn_id)

@@ -1,0 +1,183 @@
+"""
+Announce what becomes of a stream as events of an asset.
+
+It runs as long as a dag is scheduled by the asset, and is moved between triggerers, so what it told
+last is kept with the asset, in Airflow's own store. An event is kept there before it is told, and
+as pending until it must have been delivered: when a triggerer dies in between, the next one tells
+the very same event once more, rather than never.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any, Final
+
+from airflow.sdk import Asset
+from airflow.sdk.execution_time.context import AssetStateStoreAccessor
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from airflow_streaming.core.announcing import Announcement, Told, Topic, announce
+from airflow_streaming.core.subject import Subject
+from airflow_streaming.core.verdict import VerdictState
+from airflow_streaming.exceptions import HomeUnavailable, SpecError
+from airflow_streaming.hooks.sight import Looker, open_looker
+from airflow_streaming.triggers.home import PollingTrigger
+
+DELIVERY: Final = 5.0
+"""Seconds; a triggerer hands over its events every second."""
+
+
+class StreamEventTrigger(PollingTrigger, BaseEventTrigger):
+    """
+    Announces what becomes of a stream, again and again.
+
+    The parameters ``stream``, ``home`` and ``home_conn_id``, or else ``checkpoint``, ``endpoint``
+    and ``conn_id``, are those of ``Subject``.
+
+    :param asset: Name of the asset, with which it is kept what was told last.
+    :param topic: What is announced: ``watermark``, ``batch`` or ``state``.
+    :param every_seconds: See ``core.announcing.announce``.
+    :param query: The query that counts; default: the one that is furthest behind.
+    :param poll_seconds: Time between two looks.
+    """
+
+    def __init__(
+        self,
+        *,
+        asset: str,
+        topic: str,
+        every_seconds: float,
+        stream: str | None = None,
+        home: str | None = None,
+        home_conn_id: str | None = None,
+        checkpoint: str | None = None,
+        endpoint: str | None = None,
+        conn_id: str | None = None,
+        query: str | None = None,
+        poll_seconds: float = 15.0,
+        **unknown: Any,  # a row written by a newer release must still load
+    ) -> None:
+        self.subject = Subject(
+            stream=stream,
+            home=home,
+            home_conn_id=home_conn_id,
+            checkpoint=checkpoint,
+            endpoint=endpoint,
+            conn_id=conn_id,
+        )
+        super().__init__(
+            place=self.subject.place,
+            who=self.subject.who,
+            tag=self.subject.name,
+            deferred_at=None,
+            poll_seconds=poll_seconds,
+            lane=self.subject.lane,
+        )
+        self.asset, self.query = asset, query
+        self.topic, self.every_seconds = Topic(topic), every_seconds
+        self._looker: Looker | None = None
+        self._told: Told | None = None
+        self._next: Announcement | None = None
+        self._delivered_at: float | None = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        # The row is found again by these, so they are the same at every parse.
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                **self.subject.to_dict(),
+                "asset": self.asset,
+                "topic": self.topic.value,
+                "every_seconds": self.every_seconds,
+                "query": self.query,
+                "poll_seconds": self.poll_seconds,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        planned = time.monotonic()
+        try:
+            while True:
+                await asyncio.sleep(planned - time.monotonic())
+                payload = await self._announcement(planned)
+                if payload is not None:
+                    yield TriggerEvent(payload)
+                    self._delivered_at = time.monotonic() + DELIVERY
+                pause = self.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - spreads
+                planned = max(time.monotonic(), planned + pause)
+        finally:
+            self.stop_looking()
+
+    def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
+        try:
+            if self._looker is None:
+                self._looker = open_looker(self.subject)
+        except SpecError as err:
+            # A watcher that ends is not told to anybody; one that complains can be read.
+            raise HomeUnavailable(str(err)) from err
+        sight = self._looker.sight()
+        self._next = announce(
+            sight,
+            self._told or Told(),
+            topic=self.topic,
+            every=timedelta(seconds=self.every_seconds),
+            query=self.query,
+        )
+        payload = None
+        if self._next is not None:
+            payload = {"stream": self.subject.name, **self._next.payload}
+        return payload, sight.verdict.state
+
+    def lose_sight(self) -> None:
+        if self._looker is not None:
+            self._looker.lose_sight()
+
+    async def _announcement(self, planned: float) -> dict[str, Any] | None:
+        try:
+            if self._told is None:
+                pending = await self._recall()
+                if pending is not None:
+                    return pending
+            await self._settle()
+            payload = await self._try_to_look(planned)
+            if payload is None or self._next is None:
+                return None
+            await self._keep(self._next.told, payload)
+        except Exception as err:  # noqa: BLE001 - whatever Airflow's trouble is, it passes
+            # Nothing is told that may be told again without end.
+            self._say(f"What was told of {self._who} cannot be read or kept: {err}")
+            return None
+        self._told = self._next.told
+        return payload
+
+    async def _recall(self) -> dict[str, Any] | None:
+        """Learn what was told; return what may not have been delivered."""
+        store = self._store()
+        kept: Any = await store.aget(self._key) if store is not None else None
+        self._told = Told() if kept is None else Told.from_dict(kept["told"])
+        return None if kept is None else kept["pending"]
+
+    async def _settle(self) -> None:
+        delivered_at = self._delivered_at
+        if delivered_at is None or self._told is None or time.monotonic() < delivered_at:
+            return
+        await self._keep(self._told, None)
+        self._delivered_at = None
+
+    async def _keep(self, told: Told, pending: dict[str, Any] | None) -> None:
+        store = self._store()
+        if store is not None:
+            await store.aset(self._key, {"told": told.to_dict(), "pending": pending})
+
+    @property
+    def _key(self) -> str:
+        return f"streaming.{self.topic}.{self.query}" if self.query else f"streaming.{self.topic}"
+
+    def _store(self) -> AssetStateStoreAccessor | None:
+        if self.asset_state_store is None:
+            return None
+        return self.asset_state_store[Asset.ref(name=self.asset)]

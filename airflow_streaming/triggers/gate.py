@@ -1,0 +1,185 @@
+"""Fire when a stream meets a condition, or will not by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from airflow_streaming.core.catching_up import catch_up
+from airflow_streaming.core.gating import Condition, asked, gate
+from airflow_streaming.core.health import HealthRules
+from airflow_streaming.core.readiness import Readiness, ReadinessState
+from airflow_streaming.core.sight import Sight
+from airflow_streaming.core.subject import Subject
+from airflow_streaming.core.verdict import VerdictState
+from airflow_streaming.core.wire import encode
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.hooks.sight import Looker, open_looker
+from airflow_streaming.triggers.home import PollingTrigger, rules_from
+
+_FIGURES: Final = re.compile(r"\d+")
+
+
+class StreamGate:
+    """
+    Asks whether a stream meets a condition.
+
+    :param subject: The stream.
+    :param condition: What it has to meet.
+    :param other: A stream it has to have caught up with.
+    :param rules: What to judge by; default: what is recorded of the stream.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        condition: Condition,
+        *,
+        other: Subject | None = None,
+        rules: HealthRules | None = None,
+    ) -> None:
+        self._subject, self._condition, self._other = subject, condition, other
+        self._rules = rules
+        self._lookers: list[Looker] = []
+
+    def look(self) -> tuple[Readiness, Sight]:
+        """
+        Look once at everything that is asked about.
+
+        :raises HomeUnavailable: something could not be looked at.
+        :raises RecordError: what was found there is not what should be there.
+        :raises SpecError: a stream as named cannot be looked at.
+        """
+        if not self._lookers:
+            others = [self._other] if self._other is not None else []
+            self._lookers = [open_looker(one, self._rules) for one in (self._subject, *others)]
+        if self._other is None:
+            sight = self._lookers[0].sight()
+            return gate(sight, self._condition), sight
+        # The other one first: what it commits between the two looks is not asked of this one.
+        theirs, sight = (looker.sight() for looker in reversed(self._lookers))
+        return catch_up(sight, theirs, self._condition), sight
+
+    def lose_sight(self) -> None:
+        """Take note that a look failed."""
+        for looker in self._lookers:
+            looker.lose_sight()
+
+    def needs_to_listen(self, sight: Sight) -> bool:
+        """Tell whether another look in a moment may show what a single one cannot."""
+        return self._condition.needs_a_sign_of_life and not sight.fresh
+
+    def describe(self, readiness: Readiness, sight: Sight) -> dict[str, Any]:
+        """Return what was seen, for those who come after: what every asked query has reached."""
+        queries = asked(sight, self._condition.query)
+        return {
+            "stream": self._subject.name,
+            "batch": _least(query.batch_id for query in queries),
+            "watermark": encode(_least(query.watermark for query in queries)),
+            "reason": readiness.reason,
+        }
+
+
+def _least(values: Iterable[Any]) -> Any:
+    """Return what every query has reached; ``None`` unless all of them tell."""
+    told = list(values)
+    return None if None in told else min(told, default=None)
+
+
+class GateTrigger(PollingTrigger):
+    """
+    Fires when a stream meets a condition, or will not by itself.
+
+    The parameters ``stream``, ``home`` and ``home_conn_id``, or else ``checkpoint``, ``endpoint``
+    and ``conn_id``, are those of ``Subject``.
+
+    :param condition: ``Condition`` as JSON.
+    :param other: ``Subject`` as JSON: a stream to catch up with.
+    :param rules: ``HealthRules`` as JSON; default: what is recorded of the stream.
+    :param deferred_at: When the task deferred, ISO 8601.
+    :param poll_seconds: Time between two looks.
+    """
+
+    def __init__(
+        self,
+        *,
+        condition: dict[str, Any],
+        deferred_at: str,
+        stream: str | None = None,
+        home: str | None = None,
+        home_conn_id: str | None = None,
+        checkpoint: str | None = None,
+        endpoint: str | None = None,
+        conn_id: str | None = None,
+        other: dict[str, Any] | None = None,
+        rules: dict[str, Any] | None = None,
+        poll_seconds: float = 5.0,
+        **unknown: Any,  # a row written by a newer release must still load
+    ) -> None:
+        self.subject = Subject(
+            stream=stream,
+            home=home,
+            home_conn_id=home_conn_id,
+            checkpoint=checkpoint,
+            endpoint=endpoint,
+            conn_id=conn_id,
+        )
+        super().__init__(
+            place=self.subject.place,
+            who=self.subject.who,
+            tag=self.subject.name,
+            deferred_at=deferred_at,
+            poll_seconds=poll_seconds,
+            lane=self.subject.lane,
+        )
+        self.condition, self.other, self.rules = condition, other, rules
+        self._gate: StreamGate | None = None
+        self._missing = ""
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                **self.subject.to_dict(),
+                "condition": self.condition,
+                "other": self.other,
+                "rules": self.rules,
+                "deferred_at": self.deferred_at,
+                "poll_seconds": self.poll_seconds,
+            },
+        )
+
+    def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
+        try:
+            if self._gate is None:
+                self._gate = self._open()
+            readiness, sight = self._gate.look()
+        except SpecError as err:
+            # Looking again is no use, and neither is another try of the task.
+            return {"state": ReadinessState.LOST.value, "reason": str(err)}, None
+        state = sight.verdict.state
+        if readiness.state is ReadinessState.WAITING:
+            self._say_missing(readiness.reason)
+            return None, state
+        seen = self._gate.describe(readiness, sight)
+        return {"state": readiness.state.value, "reason": readiness.reason, "seen": seen}, state
+
+    def lose_sight(self) -> None:
+        if self._gate is not None:
+            self._gate.lose_sight()
+
+    def _open(self) -> StreamGate:
+        return StreamGate(
+            self.subject,
+            Condition.from_dict(self.condition),
+            other=Subject.from_dict(self.other) if self.other is not None else None,
+            rules=rules_from(self.rules),
+        )
+
+    def _say_missing(self, reason: str) -> None:
+        # A log of every batch that is not the one would be long; of a reason that changes, short.
+        missing = _FIGURES.sub("", reason)
+        if missing != self._missing:
+            self._missing = missing
+            self.log.info("%s", reason)
