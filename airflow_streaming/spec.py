@@ -5,8 +5,8 @@ from __future__ import annotations
 from airflow_streaming.core.blackout import Blackout
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import Budget, RestartPolicy
-from airflow_streaming.core.profile import Profile, StateStore, production
-from airflow_streaming.core.rules import Comparison, HealthRule, Metric, Severity
+from airflow_streaming.core.profile.profile import Profile, StateStore, production
+from airflow_streaming.core.rules.rule import Comparison, HealthRule, Metric, Severity
 from airflow_streaming.core.spec import StreamSpec
 
 __all__ = [

@@ -34,7 +34,7 @@ from typing import Final
 from airflow.sdk.configuration import conf
 
 from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.rules import Severity
+from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.triggers.stream import StreamTrigger
 from benchmarks.figures import heed_signals, machine, percentile, table
 from benchmarks.many_streams import record_stream, stream_name

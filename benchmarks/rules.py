@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 
 from airflow_streaming.core.epoch import Host
 from airflow_streaming.core.progress import BatchProgress, SourceProgress
-from airflow_streaming.core.recommended import recommended_rules
-from airflow_streaming.core.rulebook import RuleBook
-from airflow_streaming.core.rules import HealthRule
+from airflow_streaming.core.rules.recommended import recommended_rules
+from airflow_streaming.core.rules.rule import HealthRule
+from airflow_streaming.core.rules.rulebook import RuleBook
 from airflow_streaming.core.status import CheckpointOrigin, DriverState, QueryStatus, Status
 from benchmarks.figures import machine, table
 

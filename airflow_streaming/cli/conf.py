@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from airflow_streaming.cli.table import columns, printable
 from airflow_streaming.core.conf import check_conf_key, parse_spark_version
-from airflow_streaming.core.profile import Profile, StateStore, production
-from airflow_streaming.core.resolution import ConfSource, ConfValue, resolve
+from airflow_streaming.core.profile.profile import Profile, StateStore, production
+from airflow_streaming.core.profile.resolution import ConfSource, ConfValue, resolve
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
 

@@ -17,8 +17,8 @@ from airflow_streaming.cli.commands import OK, PROBLEM
 from airflow_streaming.cli.conf import WIDTH
 from airflow_streaming.cli.facts import gather
 from airflow_streaming.cli.table import printable
-from airflow_streaming.core.doctor import examine, risks
-from airflow_streaming.core.doctor_facts import Advice, Outcome
+from airflow_streaming.core.doctor.doctor import examine, risks
+from airflow_streaming.core.doctor.facts import Advice, Outcome
 from airflow_streaming.core.wire import encode
 from airflow_streaming.home.home import Home, StreamHome
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from airflow_streaming.core.doctor_facts import Facts, OtherStream, pinned_conf
+from airflow_streaming.core.doctor.facts import Facts, OtherStream, pinned_conf
 from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.core.status import QueryStatus, Status
 from airflow_streaming.core.uris import to_fsspec

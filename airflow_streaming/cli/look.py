@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow_streaming.core.alert import Alert
-from airflow_streaming.core.alerting import open_incidents
+from airflow_streaming.core.alerts.alert import Alert
+from airflow_streaming.core.alerts.alerting import open_incidents
 from airflow_streaming.core.control import Circuit, Desired, DesiredState, Event
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Launch

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from statistics import median
 
-from airflow_streaming.core.rules import Finding, RuleState, Severity
+from airflow_streaming.core.rules.rule import Finding, RuleState, Severity
 from airflow_streaming.core.status import QueryStatus, Status
 
 _INTERVALS = 3

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from airflow_streaming.core.failure_kind import FailureKind
-from airflow_streaming.core.rules import Severity
+from airflow_streaming.core.failures.kind import FailureKind
+from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.core.wire import Record
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from airflow_streaming.core.epoch import Outcome
 from airflow_streaming.core.observation import Observation, ProcessState
-from airflow_streaming.core.rules import Finding, RuleState, Severity
+from airflow_streaming.core.rules.rule import Finding, RuleState, Severity
 from airflow_streaming.core.stillness import BUSY_SHARE
 from airflow_streaming.core.verdict import Verdict, VerdictState
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 from airflow_streaming.core.epoch import Death, Epoch, Exit, Launch
-from airflow_streaming.core.rules import Finding
+from airflow_streaming.core.rules.rule import Finding
 from airflow_streaming.core.status import Status
 
 LAST_WORD_GRACE: Final = timedelta(seconds=60)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from airflow_streaming.core.blackout import Blackout
-from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.wire import decode, encode
 
 

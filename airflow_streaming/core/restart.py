@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final, Self
 
-from airflow_streaming.core.failure_kind import FailureKind, remedy_for
+from airflow_streaming.core.failures.kind import FailureKind, remedy_for
 from airflow_streaming.core.policy import CLASS_OF_KIND, Budget, FailureClass, RestartPolicy
 from airflow_streaming.core.wire import Record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from airflow_streaming.core.alert import Alert
+from airflow_streaming.core.alerts.alert import Alert
 from airflow_streaming.core.control import Circuit, DesiredState
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import StopRequest

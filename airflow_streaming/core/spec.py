@@ -20,8 +20,8 @@ from airflow_streaming.core.epoch import MAX_STOP_GRACE
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.names import check_stream_name
 from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.profile import Profile
-from airflow_streaming.core.resolution import ConfValue, resolve
+from airflow_streaming.core.profile.profile import Profile
+from airflow_streaming.core.profile.resolution import ConfValue, resolve
 from airflow_streaming.core.uris import check_uri
 from airflow_streaming.exceptions import SpecError
 

@@ -14,15 +14,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from airflow_streaming.core.alert import Alert
-from airflow_streaming.core.alerting import due
+from airflow_streaming.core.alerts.alert import Alert
+from airflow_streaming.core.alerts.alerting import due
 from airflow_streaming.core.control import Circuit, DesiredState
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import LaunchCause, StopRequest
 from airflow_streaming.core.health import judge
 from airflow_streaming.core.observation import Observation, ProcessState
 from airflow_streaming.core.restart import RestartAction
-from airflow_streaming.core.rules import Severity
+from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.verdict import Verdict, VerdictState
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from airflow_streaming.core.rules import Finding, Severity
+from airflow_streaming.core.rules.rule import Finding, Severity
 
 
 class VerdictState(StrEnum):

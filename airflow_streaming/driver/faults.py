@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Iterator
 
-from airflow_streaming.core.failure import presentable
+from airflow_streaming.core.failures.text import presentable
 
 logger = logging.getLogger("airflow_streaming.driver")
 

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, Final
 
-from airflow_streaming.core.failure import first_line, presentable
+from airflow_streaming.core.failures.text import first_line, presentable
 from airflow_streaming.core.uris import is_local, scheme_of, to_hadoop
 from airflow_streaming.core.wire import MAX_RECORD_BYTES
 from airflow_streaming.driver.jvm import ensure_gateway

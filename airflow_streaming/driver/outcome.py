@@ -11,9 +11,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from airflow_streaming.core.diagnosis import Diagnosis, FailureKind, diagnose, signature
 from airflow_streaming.core.epoch import Exit, Outcome
-from airflow_streaming.core.failure import MAX_TEXT, presentable
+from airflow_streaming.core.failures.diagnosis import Diagnosis, FailureKind, diagnose, signature
+from airflow_streaming.core.failures.text import MAX_TEXT, presentable
 from airflow_streaming.driver.ending import Stop
 from airflow_streaming.driver.query import QueryError
 

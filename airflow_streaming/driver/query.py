@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from airflow_streaming.core.diagnosis import Diagnosis, diagnose
-from airflow_streaming.core.failure import (
+from airflow_streaming.core.failures.diagnosis import Diagnosis, diagnose
+from airflow_streaming.core.failures.text import (
     conditions_in,
     core_of,
     first_line,

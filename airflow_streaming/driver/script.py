@@ -18,8 +18,8 @@ import traceback
 import types
 from pathlib import Path
 
-from airflow_streaming.core.diagnosis import diagnose
-from airflow_streaming.core.failure import conditions_in, core_of, first_line, presentable
+from airflow_streaming.core.failures.diagnosis import diagnose
+from airflow_streaming.core.failures.text import conditions_in, core_of, first_line, presentable
 from airflow_streaming.core.uris import is_local, local_path
 from airflow_streaming.driver.faults import logger
 from airflow_streaming.driver.order import Assignment

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from airflow_streaming.core.failure import mask_secrets
+from airflow_streaming.core.failures.text import mask_secrets
 from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.core.status import CheckpointOrigin, QueryStatus
 from airflow_streaming.driver.checkpoint import batch_in_work

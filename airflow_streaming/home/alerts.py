@@ -14,8 +14,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from airflow_streaming.core.alert import Alert, AlertSent, AlertTry
-from airflow_streaming.core.alerting import is_told
+from airflow_streaming.core.alerts.alert import Alert, AlertSent, AlertTry
+from airflow_streaming.core.alerts.alerting import is_told
 from airflow_streaming.core.names import number_of
 from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
 from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder

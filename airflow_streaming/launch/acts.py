@@ -15,13 +15,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from airflow_streaming.core.control import Event, EventKind
-from airflow_streaming.core.diagnosis import diagnose
 from airflow_streaming.core.epoch import Death, Epoch, Exit, LaunchCause, StopRequest
-from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.failures.diagnosis import diagnose
+from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.health import judge
 from airflow_streaming.core.observation import Observation, ProcessState
 from airflow_streaming.core.restart import Failure, RestartAction, RestartDecision, decide_restart
-from airflow_streaming.core.rules import Severity
+from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.verdict import Verdict
 from airflow_streaming.exceptions import StreamingError

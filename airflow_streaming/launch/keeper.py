@@ -22,7 +22,7 @@ from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Launch
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.observation import ProcessState
-from airflow_streaming.core.resolution import effective, summary
+from airflow_streaming.core.profile.resolution import effective, summary
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.steering import Step

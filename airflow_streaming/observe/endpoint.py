@@ -21,8 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_streaming.core.address import Address, why_forbidden
-from airflow_streaming.core.endpoint import (
+from airflow_streaming.core.foreign.address import Address, why_forbidden
+from airflow_streaming.core.foreign.endpoint import (
     MAX_REPLY_BYTES,
     EndpointSight,
     EndpointState,

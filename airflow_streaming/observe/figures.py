@@ -13,8 +13,8 @@ from datetime import timedelta
 from typing import Final
 
 from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.rulebook import RuleBook
-from airflow_streaming.core.rules import Finding
+from airflow_streaming.core.rules.rule import Finding
+from airflow_streaming.core.rules.rulebook import RuleBook
 from airflow_streaming.core.status import Status
 from airflow_streaming.home.home import StreamHome
 

@@ -13,13 +13,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow_streaming.core.address import check_endpoint
-from airflow_streaming.core.endpoint import EndpointSight, EndpointState
-from airflow_streaming.core.foreign import judge_foreign
-from airflow_streaming.core.foreign_evidence import ForeignEvidence, to_query_sight
+from airflow_streaming.core.foreign.address import check_endpoint
+from airflow_streaming.core.foreign.endpoint import EndpointSight, EndpointState
+from airflow_streaming.core.foreign.evidence import ForeignEvidence, to_query_sight
+from airflow_streaming.core.foreign.judge import judge_foreign
+from airflow_streaming.core.foreign.tail import Tail
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.sight import Sight
-from airflow_streaming.core.tail import Tail
 from airflow_streaming.core.verdict import Verdict
 from airflow_streaming.observe.endpoint import ask
 from airflow_streaming.observe.folders import Folders

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from airflow_streaming.core.endpoint import Application, EndpointSight, EndpointState
-from airflow_streaming.core.foreign_evidence import QueryEvidence, gauge_of
-from airflow_streaming.core.tail import Tail
+from airflow_streaming.core.foreign.endpoint import Application, EndpointSight, EndpointState
+from airflow_streaming.core.foreign.evidence import QueryEvidence, gauge_of
+from airflow_streaming.core.foreign.tail import Tail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from airflow_streaming.core.epoch import Epoch
 from airflow_streaming.core.health import HealthRules, judge
 from airflow_streaming.core.observation import Observation, Process
 from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.rules import Finding
+from airflow_streaming.core.rules.rule import Finding
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.status import Status
 from airflow_streaming.core.verdict import VerdictState

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from airflow_streaming.core.tail import (
+from airflow_streaming.core.foreign.tail import (
     MAX_LOG_BYTES,
     RECENT,
     LogFile,
@@ -114,11 +114,13 @@ class Tails:
             self._parsed(folder, f"offsets/{tail.planned}", parse_offsets)
         if tail.committed is None:
             return tail
-        commit = self._parsed(folder, f"commits/{tail.committed}", parse_commit)
+        # Nothing in it is needed either: the watermark it tells is the next batch's, and what that
+        # one completes is not written yet.
+        self._parsed(folder, f"commits/{tail.committed}", parse_commit)
         plan = self._parsed(folder, f"offsets/{tail.committed}", parse_offsets)
         return replace(
             tail,
-            watermark=commit.watermark if commit else None,
+            watermark=plan.watermark if plan else None,
             offsets=plan.offsets if plan else (),
         )
 

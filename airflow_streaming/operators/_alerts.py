@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from airflow_streaming.core.alert import Alert, AlertKind
-from airflow_streaming.core.alert_message import render
-from airflow_streaming.core.alerting import gave_up, restart_failed, restarted
+from airflow_streaming.core.alerts.alert import Alert, AlertKind
+from airflow_streaming.core.alerts.alerting import gave_up, restart_failed, restarted
+from airflow_streaming.core.alerts.message import render
 from airflow_streaming.core.epoch import LaunchCause
 from airflow_streaming.core.restart import RestartAction, RestartDecision
 from airflow_streaming.exceptions import StreamingError

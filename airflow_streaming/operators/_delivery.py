@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from airflow.sdk import BaseNotifier
 
-from airflow_streaming.core.alert import Alert
-from airflow_streaming.core.failure import presentable
+from airflow_streaming.core.alerts.alert import Alert
+from airflow_streaming.core.failures.text import presentable
 
 log: Final = logging.getLogger(__name__)
 

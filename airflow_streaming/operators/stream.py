@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.alert import AlertKind
+from airflow_streaming.core.alerts.alert import AlertKind
 from airflow_streaming.core.control import EventKind
 from airflow_streaming.core.deployment import Deployment, ProposalAction, decide_proposal
 from airflow_streaming.core.restart import RestartAction, RestartDecision

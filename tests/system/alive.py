@@ -32,7 +32,7 @@ from typing import Any, Final
 
 import psutil
 
-from airflow_streaming.core.rules import Severity
+from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.observe.stream import Observer
 from airflow_streaming.spec import HealthRules

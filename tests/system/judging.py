@@ -27,7 +27,7 @@ from airflow_streaming.core.batches import stall_window
 from airflow_streaming.core.health import HealthRules, judge
 from airflow_streaming.core.observation import Observation
 from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.rules import RuleState, Severity
+from airflow_streaming.core.rules.rule import RuleState, Severity
 from airflow_streaming.core.verdict import Verdict, VerdictState
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.observe.stream import Observer

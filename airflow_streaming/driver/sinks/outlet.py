@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from airflow_streaming.core.failure import presentable
+from airflow_streaming.core.failures.text import presentable
 from airflow_streaming.core.status import SinkStatus
 from airflow_streaming.driver.faults import Faults
 from airflow_streaming.driver.sinks.port import ProgressEvent, ProgressSink, SinkFault

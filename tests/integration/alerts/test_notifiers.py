@@ -16,9 +16,9 @@ import pytest
 from airflow.providers.http.notifications import HttpNotifier
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 
-from airflow_streaming.core.alert import Alert, AlertKind
-from airflow_streaming.core.alerting import gave_up
-from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.alerts.alert import Alert, AlertKind
+from airflow_streaming.core.alerts.alerting import gave_up
+from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.restart import RestartAction, RestartDecision
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome

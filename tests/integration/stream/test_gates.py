@@ -118,9 +118,11 @@ async def test_gates_on_a_stream_that_knows_nothing_of_us(foreign: Foreign) -> N
         after = await progress.passes()
         assert after["batch"] > third["batch"]
 
+    await asking.says("plans nothing; its application is alive and has gauges of it")
+    await alone.says("a query that waits for data and one that is dead look the same")
     foreign.signal(signal.SIGKILL)
     await asking.says("is gone: its metrics endpoint answered before and has refused connections")
-    await alone.says("a query that waits for data and one that is dead look the same")
+    assert not alone.event.done()
     last = await Waiting(StreamProgressSensor, foreign, batch=after["batch"]).passes()
     assert last["batch"] >= after["batch"], "what was committed stays so"
     for waiting in (alone, asking):

@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.alert import Alert, AlertKind
-from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.alerts.alert import Alert, AlertKind
+from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.spec import RestartPolicy
 from tests.integration.stream.conftest import RealStream, first_event, until
 

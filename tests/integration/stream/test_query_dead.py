@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.failures.kind import FailureKind
 from tests.integration.stream.conftest import RealStream, first_event, until
 
 HEARTBEAT = 10.0

@@ -85,7 +85,7 @@ class TestDoctor:
     def test_without_a_risk_it_exits_with_0(
         self, run: Run, calm: StreamHome, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("airflow_streaming.core.doctor_places._TEMPORARY", ())
+        monkeypatch.setattr("airflow_streaming.core.doctor.places._TEMPORARY", ())
 
         code, out, _ = run("doctor", "orders")
 

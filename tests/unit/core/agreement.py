@@ -8,8 +8,8 @@ from random import Random
 from airflow_streaming.core.epoch import Outcome
 from airflow_streaming.core.health import HealthRules, judge
 from airflow_streaming.core.observation import Observation, ProcessState
-from airflow_streaming.core.rulebook import RuleBook
-from airflow_streaming.core.rules import Finding, RuleState, Severity
+from airflow_streaming.core.rules.rule import Finding, RuleState, Severity
+from airflow_streaming.core.rules.rulebook import RuleBook
 from airflow_streaming.core.status import Status
 from tests.unit.core.builders import NOW, a_death, a_launch, an_epoch, an_exit, observed
 from tests.unit.core.histories import History, a_random_status, a_rule

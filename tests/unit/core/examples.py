@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_streaming.core.alert import Alert, AlertKind, AlertSent, AlertTry
+from airflow_streaming.core.alerts.alert import Alert, AlertKind, AlertSent, AlertTry
 from airflow_streaming.core.blackout import Blackout
 from airflow_streaming.core.control import Desired, DesiredState, Event, EventKind
 from airflow_streaming.core.epoch import QueryClaim
-from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.rules import HealthRule, Metric, Severity
+from airflow_streaming.core.rules.rule import HealthRule, Metric, Severity
 from airflow_streaming.core.supervision import Supervision
 from airflow_streaming.core.wire import Record
 from tests.unit.core.builders import (

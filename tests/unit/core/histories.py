@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Final
 
 from airflow_streaming.core.progress import BatchProgress, SourceProgress
-from airflow_streaming.core.rules import Comparison, HealthRule, Metric, Severity
+from airflow_streaming.core.rules.rule import Comparison, HealthRule, Metric, Severity
 from airflow_streaming.core.status import DriverState, QueryStatus, Status
 from tests.unit.core.builders import BEGUN, a_query, a_status
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.rules import HealthRule, Metric
+from airflow_streaming.core.rules.rule import HealthRule, Metric
 from airflow_streaming.core.status import QueryStatus, Status
 
 GOOD = "good"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
-from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.policy import Budget, RestartPolicy
 from airflow_streaming.core.restart import Failure, RestartAction, RestartDecision, decide_restart
 from tests.unit.core.builders import NOW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_streaming.core.address import (
+from airflow_streaming.core.foreign.address import (
     Address,
     bound_endpoint,
     check_endpoint,

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_streaming.core.alert import Alert, AlertKind
-from airflow_streaming.core.alert_message import MAX_SUBJECT, render
-from airflow_streaming.core.alerting import gave_up, restart_failed, restarted
-from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.alerts.alert import Alert, AlertKind
+from airflow_streaming.core.alerts.alerting import gave_up, restart_failed, restarted
+from airflow_streaming.core.alerts.message import MAX_SUBJECT, render
+from airflow_streaming.core.failures.kind import FailureKind
 from tests.unit.core.builders import NOW, a_give_up, a_restart
 
 BEHIND: Final = Alert(

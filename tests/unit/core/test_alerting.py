@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_streaming.core.alert import RESTART_KEY, Alert, AlertKind
-from airflow_streaming.core.alerting import (
+from airflow_streaming.core.alerts.alert import RESTART_KEY, Alert, AlertKind
+from airflow_streaming.core.alerts.alerting import (
     FLAPPING,
     due,
     gave_up,
@@ -27,8 +27,8 @@ from airflow_streaming.core.alerting import (
     restart_failed,
     restarted,
 )
-from airflow_streaming.core.failure_kind import FailureKind
-from airflow_streaming.core.rules import Finding, RuleState, Severity
+from airflow_streaming.core.failures.kind import FailureKind
+from airflow_streaming.core.rules.rule import Finding, RuleState, Severity
 from airflow_streaming.core.verdict import Verdict, VerdictState
 from tests.unit.core.builders import NOW, a_give_up, a_restart, minutes
 

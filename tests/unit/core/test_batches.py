@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.core.batches import judge_batches, stall_window
-from airflow_streaming.core.rules import Finding, Severity
+from airflow_streaming.core.rules.rule import Finding, Severity
 from airflow_streaming.core.status import QueryStatus
 from tests.unit.core.builders import NOW, a_query, a_status, seconds
 

@@ -10,8 +10,8 @@ import tests.corpus.checkpoints
 import tests.corpus.outside
 import tests.corpus.setup
 import tests.corpus.user_code  # noqa: F401  # the four enter their scenarios
-from airflow_streaming.core.diagnosis import FailureKind, diagnose, remedy_for, signature
-from airflow_streaming.core.failure_signs import WEIGHTS
+from airflow_streaming.core.failures.diagnosis import FailureKind, diagnose, remedy_for, signature
+from airflow_streaming.core.failures.signs import WEIGHTS
 from airflow_streaming.core.policy import CLASS_OF_KIND, FailureClass
 from tests.corpus.fixtures import Fixture, read_fixtures
 from tests.corpus.handwritten import HANDWRITTEN

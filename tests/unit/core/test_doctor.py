@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.doctor import RULES, examine, risks
-from airflow_streaming.core.doctor_facts import (
+from airflow_streaming.core.doctor.doctor import RULES, examine, risks
+from airflow_streaming.core.doctor.facts import (
     Advice,
     Facts,
     OtherStream,
@@ -16,10 +16,10 @@ from airflow_streaming.core.doctor_facts import (
     RiskLevel,
     pinned_conf,
 )
-from airflow_streaming.core.doctor_places import place
-from airflow_streaming.core.profile import StateStore, production
+from airflow_streaming.core.doctor.places import place
+from airflow_streaming.core.profile.profile import StateStore, production
+from airflow_streaming.core.profile.resolution import effective, resolve
 from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.resolution import effective, resolve
 from airflow_streaming.exceptions import RecordError
 from tests.unit.core.builders import BEGUN, a_batch, a_deployment, a_query, a_status
 

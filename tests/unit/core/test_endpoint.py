@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.endpoint import (
+from airflow_streaming.core.foreign.endpoint import (
     MAX_REPLY_BYTES,
     Application,
     parse_applications,

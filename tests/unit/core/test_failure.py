@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_streaming.core.failure import (
+from airflow_streaming.core.failures.text import (
     MAX_TEXT,
     conditions_in,
     core_of,

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.endpoint import Application, EndpointSight, EndpointState
-from airflow_streaming.core.foreign import judge_foreign, quiet_window, stall_window
-from airflow_streaming.core.foreign_evidence import (
+from airflow_streaming.core.foreign.endpoint import Application, EndpointSight, EndpointState
+from airflow_streaming.core.foreign.evidence import (
     ForeignEvidence,
     QueryEvidence,
     gauge_of,
     to_query_sight,
 )
+from airflow_streaming.core.foreign.judge import judge_foreign, quiet_window, stall_window
+from airflow_streaming.core.foreign.tail import Tail
 from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.rules import Severity
-from airflow_streaming.core.tail import Tail
+from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.core.verdict import VerdictState
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

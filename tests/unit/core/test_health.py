@@ -14,7 +14,7 @@ from airflow_streaming.core.epoch import Outcome
 from airflow_streaming.core.health import HealthRules, judge
 from airflow_streaming.core.liveness import SPAWN_GRACE
 from airflow_streaming.core.observation import LAST_WORD_GRACE, Observation, Process, ProcessState
-from airflow_streaming.core.rules import Finding, HealthRule, Metric, RuleState, Severity
+from airflow_streaming.core.rules.rule import Finding, HealthRule, Metric, RuleState, Severity
 from airflow_streaming.core.status import DriverState
 from airflow_streaming.core.stillness import BUSY_SHARE
 from airflow_streaming.core.verdict import ENDED, WELL, VerdictState

@@ -9,7 +9,7 @@ import pytest
 from airflow_streaming.core.health import HealthRules, judge
 from airflow_streaming.core.liveness import closed
 from airflow_streaming.core.observation import ProcessState
-from airflow_streaming.core.rules import Severity
+from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.core.stillness import BUSY_SHARE, Stillness
 from tests.unit.core.builders import NOW, observed, seconds
 

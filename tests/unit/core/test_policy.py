@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from airflow_streaming.core.blackout import Blackout
-from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.policy import CLASS_OF_KIND, Budget, FailureClass, RestartPolicy
 from tests.unit.core.builders import minutes, seconds
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_streaming.core.conf import check_conf_key, parse_spark_version, redact
-from airflow_streaming.core.profile import Profile, StateStore, production
-from airflow_streaming.core.resolution import (
+from airflow_streaming.core.profile.profile import Profile, StateStore, production
+from airflow_streaming.core.profile.resolution import (
     ConfSource,
     ConfValue,
     effective,

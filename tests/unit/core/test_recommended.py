@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.recommended import recommended_rules
-from airflow_streaming.core.rules import HealthRule, Metric, Severity
+from airflow_streaming.core.rules.recommended import recommended_rules
+from airflow_streaming.core.rules.rule import HealthRule, Metric, Severity
 
 EVERY_LIMIT: dict[str, Any] = {
     "watermark_sla": timedelta(minutes=10),

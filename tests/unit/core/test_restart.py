@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.failure_kind import FailureKind, remedy_for
+from airflow_streaming.core.failures.kind import FailureKind, remedy_for
 from airflow_streaming.core.policy import Budget, RestartPolicy
 from airflow_streaming.core.restart import (
     CLOCK_ERROR,

@@ -9,11 +9,11 @@ from typing import Any, Final
 import pytest
 
 from airflow_streaming.core.progress import BatchProgress, SourceProgress
-from airflow_streaming.core.recommended import recommended_rules
-from airflow_streaming.core.rulebook import RuleBook
-from airflow_streaming.core.rules import Comparison, Finding, HealthRule, Metric, RuleState
+from airflow_streaming.core.rules.recommended import recommended_rules
+from airflow_streaming.core.rules.rule import Comparison, Finding, HealthRule, Metric, RuleState
+from airflow_streaming.core.rules.rulebook import RuleBook
+from airflow_streaming.core.rules.window import MAX_SAMPLES
 from airflow_streaming.core.status import Status
-from airflow_streaming.core.window import MAX_SAMPLES
 from tests.unit.core.agreement import disagreement_of_rules
 from tests.unit.core.builders import BEGUN, a_batch, a_query, a_status, minutes, seconds
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.rules import (
+from airflow_streaming.core.rules.rule import (
     BUILT_IN,
     Comparison,
     Finding,

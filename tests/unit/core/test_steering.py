@@ -14,7 +14,7 @@ from airflow_streaming.core.epoch import LaunchCause, Outcome
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.observation import ProcessState
 from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.rules import Severity
+from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.core.status import DriverState
 from airflow_streaming.core.steering import STOP_MARGIN, Action, decide
 from tests.unit.core.builders import (

@@ -29,7 +29,7 @@ from airflow_streaming.core.epoch import (
     Outcome,
     StopRequest,
 )
-from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.health import HealthRules, judge
 from airflow_streaming.core.observation import Observation, Process, ProcessState
 from airflow_streaming.core.policy import RestartPolicy

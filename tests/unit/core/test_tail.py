@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_streaming.core.tail import (
+from airflow_streaming.core.foreign.tail import (
     MAX_LOG_BYTES,
     RECENT,
     LogFile,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.diagnosis import FailureKind, diagnose, remedy_for
 from airflow_streaming.core.epoch import Outcome, QueryClaim
-from airflow_streaming.core.failure import MAX_TEXT
+from airflow_streaming.core.failures.diagnosis import FailureKind, diagnose, remedy_for
+from airflow_streaming.core.failures.text import MAX_TEXT
 from airflow_streaming.driver.checkpoint import judge_claim
 from airflow_streaming.driver.ending import Stop
 from airflow_streaming.driver.outcome import (

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.driver.query import SparkQuery
 
 

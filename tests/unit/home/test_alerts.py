@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from airflow_streaming.core.alert import Alert, AlertKind
+from airflow_streaming.core.alerts.alert import Alert, AlertKind
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.alerts import MAX_TRIES

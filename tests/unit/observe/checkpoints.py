@@ -15,8 +15,11 @@ class Checkpoint:
             (folder / log).mkdir(parents=True)
         (folder / "metadata").write_text(f'{{"id":"{query_id}"}}')
 
-    def plan(self, batch: int, at: float = 0.0, *, version: str = "v1") -> None:
-        metadata = '{"batchWatermarkMs":0,"batchTimestampMs":1795262400000,"conf":{}}'
+    def plan(
+        self, batch: int, at: float = 0.0, *, version: str = "v1", watermark_ms: int = 0
+    ) -> None:
+        told = f'"batchWatermarkMs":{watermark_ms},"batchTimestampMs":1795262400000'
+        metadata = f'{{{told},"conf":{{}}}}'
         name = "0:" if version == "v2" else ""
         self.write(f"offsets/{batch}", f"{version}\n{metadata}\n{name}{batch * 10}", at)
 

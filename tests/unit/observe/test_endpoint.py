@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.address import Address
-from airflow_streaming.core.endpoint import Application, EndpointSight, EndpointState
+from airflow_streaming.core.foreign.address import Address
+from airflow_streaming.core.foreign.endpoint import Application, EndpointSight, EndpointState
 from airflow_streaming.observe.endpoint import SECONDS, ask
 from tests.unit.observe.servers import Answer, certificate, driver, raw, reply, serving
 

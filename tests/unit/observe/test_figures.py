@@ -9,7 +9,7 @@ from pathlib import Path
 
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.rules import Finding, HealthRule, Metric, RuleState
+from airflow_streaming.core.rules.rule import Finding, HealthRule, Metric, RuleState
 from airflow_streaming.core.status import Status
 from airflow_streaming.core.wire import encode
 from airflow_streaming.files.local import LocalStore

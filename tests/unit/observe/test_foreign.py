@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.endpoint import Application, EndpointSight, EndpointState
+from airflow_streaming.core.foreign.endpoint import Application, EndpointSight, EndpointState
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.sight import Sight
 from airflow_streaming.exceptions import HomeUnavailable, SpecError

@@ -16,9 +16,9 @@ import pytest
 from airflow.sdk import BaseNotifier
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.alert import Alert, AlertKind
+from airflow_streaming.core.alerts.alert import Alert, AlertKind
 from airflow_streaming.core.epoch import LaunchCause
-from airflow_streaming.core.failure_kind import FailureKind
+from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.restart import RestartAction, RestartDecision
 from airflow_streaming.core.steering import Action, Step
 from airflow_streaming.exceptions import HomeUnavailable, LaunchError

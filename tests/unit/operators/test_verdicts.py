@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.alert import AlertKind
+from airflow_streaming.core.alerts.alert import AlertKind
 from airflow_streaming.core.control import CircuitState
 from airflow_streaming.core.epoch import LaunchCause, Outcome
-from airflow_streaming.core.failure_kind import FailureKind
-from airflow_streaming.core.rules import Severity
+from airflow_streaming.core.failures.kind import FailureKind
+from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.spec import Budget, HealthRules, RestartPolicy
 from tests.unit.world import World
 

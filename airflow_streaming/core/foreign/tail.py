@@ -1,0 +1,204 @@
+"""
+The tail of a checkpoint: which batches are planned and which are committed.
+
+Spark plans batch N in ``offsets/N`` before it runs and vouches for it in ``commits/N`` when its sink
+has it. Both are text: a version, one line of JSON, and in an offset log one line for each source.
+Everything here may have been written by anybody; what is not understood is said, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final
+
+from airflow_streaming.core.wire import parse_json
+from airflow_streaming.exceptions import RecordError
+
+MAX_LOG_BYTES: Final = 1024 * 1024
+"""A commit of 1,000 partitions and four stores names 4,000 state files, which is 160 kB."""
+
+RECENT: Final = 20
+"""Batches whose duration is looked at; as many as a driver of ours tells."""
+
+_BATCH: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+_VERSION: Final = re.compile(r"v[0-9]{1,9}")
+_SOURCE: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}:(.*)")
+_OFFSET_VERSIONS: Final = ("v1", "v2")
+_COMMIT_VERSIONS: Final = ("v1", "v2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetEntry:
+    """
+    The plan of one batch.
+
+    :param planned_at: When it was planned, by the driver's clock.
+    :param watermark: The watermark the batch works with; ``None`` when the query has none yet.
+    :param offsets: Where each source ends in this batch, as Spark wrote it; ``-`` for nowhere yet.
+    """
+
+    planned_at: datetime | None
+    watermark: datetime | None
+    offsets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitEntry:
+    """
+    The proof that one batch is done.
+
+    :param watermark: The watermark after the batch; ``None`` when the query has none yet.
+    """
+
+    watermark: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFile:
+    """
+    One file of a log.
+
+    :param modified: Its time by the store's clock, where the store tells one.
+    """
+
+    batch: int
+    modified: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """
+    The newest batches of one query.
+
+    :param name: The last part of the checkpoint's location.
+    :param committed: The newest committed batch; ``None`` before the first.
+    :param planned: The newest planned batch, when it is not committed.
+    :param committed_at: When the newest commit was written, by the store's clock.
+    :param watermark: Event-time watermark the committed batch worked with: in append mode windows
+        up to the next one's are written by the next batch.
+    :param offsets: End offset of each source after the committed batch.
+    :param durations: Seconds that recent batches took, from the store's times; the newest last.
+    :param intervals: Seconds between recent commits, by the store's clock; the newest last.
+    :param unknown: What could not be read of it, as a sentence.
+    :param query_id: Spark's id of the query, from the checkpoint's ``metadata``.
+    """
+
+    name: str
+    committed: int | None = None
+    planned: int | None = None
+    committed_at: datetime | None = None
+    watermark: datetime | None = None
+    offsets: tuple[str, ...] = ()
+    durations: tuple[float, ...] = ()
+    intervals: tuple[float, ...] = ()
+    unknown: str | None = None
+    query_id: str | None = None
+
+
+def batch_of(file_name: str) -> int | None:
+    """Return 17 for ``17`` and ``None`` for anything that is not a log file of a batch."""
+    # fullmatch of ASCII digits only: int() would take a digit of any script.
+    return int(file_name) if _BATCH.fullmatch(file_name) else None
+
+
+def parse_offsets(data: bytes) -> OffsetEntry:
+    """
+    Parse ``offsets/N``.
+
+    :raises RecordError: too large, of an unknown version, or not an offset log.
+    """
+    version, body = _versioned(data, _OFFSET_VERSIONS, "offset log")
+    metadata, *sources = body.split("\n")
+    about = parse_json(metadata.encode(), limit=MAX_LOG_BYTES)
+    lines = [line for line in sources if line]
+    return OffsetEntry(
+        planned_at=_moment(about.get("batchTimestampMs"), "batchTimestampMs"),
+        watermark=_moment(about.get("batchWatermarkMs"), "batchWatermarkMs"),
+        offsets=tuple(lines if version == "v1" else map(_without_name, lines)),
+    )
+
+
+def parse_commit(data: bytes) -> CommitEntry:
+    """
+    Parse ``commits/N``.
+
+    :raises RecordError: too large, of an unknown version, or not a commit log.
+    """
+    _, body = _versioned(data, _COMMIT_VERSIONS, "commit log")
+    about = parse_json(body.strip().encode(), limit=MAX_LOG_BYTES)
+    return CommitEntry(watermark=_moment(about.get("nextBatchWatermarkMs"), "nextBatchWatermarkMs"))
+
+
+def parse_query_id(data: bytes) -> str | None:
+    """Return the query's id from a checkpoint's ``metadata``; ``None`` when it does not tell."""
+    try:
+        found = parse_json(data.strip(), limit=MAX_LOG_BYTES).get("id")
+    except RecordError:
+        return None
+    return found if isinstance(found, str) and 0 < len(found) <= 100 else None
+
+
+def durations(offsets: Iterable[LogFile], commits: Iterable[LogFile]) -> tuple[float, ...]:
+    """
+    Return how long recent batches took: from plan to commit, both by the store's clock.
+
+    A store that knows times to the second only makes each of them up to a second wrong.
+    """
+    planned = {file.batch: file.modified for file in offsets}
+    taken = []
+    for file in _newest(commits):
+        begun = planned.get(file.batch)
+        if begun is not None and file.modified is not None:
+            # Files that were copied have the times of the copy, in any order.
+            taken.append(max(0.0, (file.modified - begun).total_seconds()))
+    return tuple(taken)
+
+
+def intervals(commits: Iterable[LogFile]) -> tuple[float, ...]:
+    """Return the time between recent commits, by the store's clock."""
+    times = [file.modified for file in _newest(commits) if file.modified is not None]
+    return tuple(max(0.0, (later - earlier).total_seconds()) for earlier, later in pairwise(times))
+
+
+def _newest(files: Iterable[LogFile]) -> list[LogFile]:
+    return sorted(files, key=lambda file: file.batch)[-RECENT:]
+
+
+def _versioned(data: bytes, known: tuple[str, ...], what: str) -> tuple[str, str]:
+    if len(data) > MAX_LOG_BYTES:
+        raise RecordError(f"The {what} is larger than {MAX_LOG_BYTES} bytes.")
+    try:
+        version, _, body = data.decode("utf-8").partition("\n")
+    except UnicodeDecodeError as err:
+        raise RecordError(f"The {what} is not text.") from err
+    if not _VERSION.fullmatch(version):
+        raise RecordError(f"The {what} does not begin with a version.")
+    if version not in known:
+        raise RecordError(
+            f"The {what} is of version {version}; this release reads {' and '.join(known)}. "
+            "Upgrade airflow-streaming."
+        )
+    return version, body
+
+
+def _without_name(line: str) -> str:
+    match = _SOURCE.fullmatch(line)
+    if match is None:
+        raise RecordError("The offset log has a line that names no source.")
+    return match[1]
+
+
+def _moment(value: Any, field: str) -> datetime | None:
+    # Spark writes 0 for "no watermark yet".
+    if value is None or value == 0:
+        return None
+    if type(value) is not int:
+        raise RecordError(f"{field} is a {type(value).__name__}, not a number of milliseconds.")
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)
+    except OverflowError as err:
+        raise RecordError(f"{field} is too large for a time.") from err
