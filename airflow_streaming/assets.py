@@ -17,7 +17,7 @@ from airflow.sdk import Asset, AssetWatcher
 
 from airflow_streaming.core.announcing import Topic
 from airflow_streaming.core.names import check_stream_name
-from airflow_streaming.core.rules.subject import Subject
+from airflow_streaming.core.subject import Subject
 from airflow_streaming.core.uris import check_uri, is_local, local_path
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.triggers.asset import StreamEventTrigger

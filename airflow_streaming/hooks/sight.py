@@ -6,9 +6,9 @@ from typing import Final, Protocol
 
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.observation import Observation
-from airflow_streaming.core.rules.subject import Subject
 from airflow_streaming.core.sight import Sight, lacks_progress, sight_of
 from airflow_streaming.core.status import Status
+from airflow_streaming.core.subject import Subject
 from airflow_streaming.home.cached import CachedStream
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.checkpoint import CheckpointHook

@@ -17,8 +17,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.core.gating import Condition
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.readiness import Readiness, ReadinessState
-from airflow_streaming.core.rules.subject import Subject
 from airflow_streaming.core.sight import Sight
+from airflow_streaming.core.subject import Subject
 from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.triggers.gate import GateTrigger, StreamGate
 

@@ -21,7 +21,7 @@ from airflow.sdk.execution_time.context import AssetStateStoreAccessor
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_streaming.core.announcing import Announcement, Told, Topic, announce
-from airflow_streaming.core.rules.subject import Subject
+from airflow_streaming.core.subject import Subject
 from airflow_streaming.core.verdict import VerdictState
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
 from airflow_streaming.hooks.sight import Looker, open_looker

@@ -10,8 +10,8 @@ from airflow_streaming.core.catching_up import catch_up
 from airflow_streaming.core.gating import Condition, asked, gate
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.readiness import Readiness, ReadinessState
-from airflow_streaming.core.rules.subject import Subject
 from airflow_streaming.core.sight import Sight
+from airflow_streaming.core.subject import Subject
 from airflow_streaming.core.verdict import VerdictState
 from airflow_streaming.core.wire import encode
 from airflow_streaming.exceptions import SpecError

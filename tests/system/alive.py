@@ -309,7 +309,9 @@ def a_driver(runtime: Path) -> Iterator[Driver]:
     conf = {"spark.driver.memory": "512m", "spark.ui.enabled": False}
     driver = Driver(world)
     try:
-        world.run(world.operator(application_args=[str(folder)], conf=conf))
+        # The records may go away for a while; Spark's own files are another matter.
+        own = {"checkpoint": str(folder / "checkpoint"), "output": str(folder / "output")}
+        world.run(world.operator(application_args=[str(folder)], conf=conf, **own))
         deadline = time.monotonic() + 120
         while driver.batches() < 20 and time.monotonic() < deadline:
             time.sleep(0.5)

@@ -11,8 +11,8 @@ from airflow.sdk.module_loading import import_string
 
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.gating import Condition
-from airflow_streaming.core.rules.subject import Subject
 from airflow_streaming.core.sight import QuerySight, Sight
+from airflow_streaming.core.subject import Subject
 from airflow_streaming.core.verdict import Verdict, VerdictState
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
 from airflow_streaming.triggers import gate as gate_trigger
