@@ -18,7 +18,7 @@ SECRET_KEY: Final = re.compile(
     r"secret|password|passwd|passphrase|token|credential|jaas"
     r"|(?:access|account|api|private|encryption)[ ._-]?key|key[._]pem"
     r"|[._-]sas(?:[._-]|$)|[?&-]sig(?:nature)?\b"
-    r"|otel\.headers|authorization\s*=",
+    r"|otel\.headers|authorization\s*=|oauthbearer\.config",
     re.IGNORECASE,
 )
 """

@@ -38,6 +38,7 @@ class HealthRules:
     :param stall_factor: ... to this many times the median of its recent batches.
     :param stalled: What a stalled query asks for.
     :param rules: Rules on figures.
+    :raises ValueError: a window that takes a pause for a hang, or two rules of one name.
     """
 
     hang_after: timedelta = timedelta(seconds=45)
@@ -67,6 +68,7 @@ class HealthRules:
 
         :param rules: Rules of your own; one with the name of a recommended rule replaces it.
         :param limits: See ``recommended_rules``; every limit has a default.
+        :raises TypeError: there is no limit of that name.
         """
         own = {rule.name for rule in rules}
         usual = tuple(rule for rule in recommended_rules(**limits) if rule.name not in own)
@@ -114,10 +116,9 @@ def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
         return Verdict(
             state=VerdictState.STARTING, reason=f"Driver of epoch {number} is starting Spark."
         )
+    failed = _failed_queries(status)
     if status.state is DriverState.STOPPING:
-        return Verdict(
-            state=VerdictState.STOPPING, reason=f"Driver of epoch {number} is stopping its queries."
-        )
+        return _going_down(number, failed)
     standstill = judge_batches(
         status,
         stall_after=rules.stall_after,
@@ -125,7 +126,7 @@ def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
         stalled=rules.stalled,
     )
     firing = [finding for finding in seen.findings if finding.state is RuleState.FIRING]
-    findings = _gravest_first([*standstill, *_failed_queries(status), *firing])
+    findings = _gravest_first([*standstill, *failed, *firing])
     if findings:
         return _unwell(status, findings)
     if status.first_progress_at is None and not _waits_for_data(status):
@@ -134,6 +135,20 @@ def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
             reason=f"Driver of epoch {number} has not committed a batch yet.",
         )
     return _well(status)
+
+
+def _going_down(number: int, failed: list[Finding]) -> Verdict:
+    reason = f"Driver of epoch {number} is stopping its queries."
+    if not failed:
+        return Verdict(state=VerdictState.STOPPING, reason=reason)
+    # Nobody is told of it now: what becomes of it is decided, and told, when the driver has ended.
+    first = failed[0]
+    return Verdict(
+        state=VerdictState.STOPPING,
+        reason=f"{first.reason} {reason}",
+        rule=first.rule,
+        query=first.query,
+    )
 
 
 _STATE_OF_RULE = {"stalled": VerdictState.STALLED, "slow": VerdictState.SLOW}

@@ -15,14 +15,14 @@ from enum import StrEnum
 from typing import Final
 
 from airflow_streaming.core.alerts.alert import Alert
-from airflow_streaming.core.alerts.alerting import due
+from airflow_streaming.core.alerts.alerting import decided, due, is_told
 from airflow_streaming.core.control import Circuit, DesiredState
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import LaunchCause, StopRequest
 from airflow_streaming.core.health import judge
 from airflow_streaming.core.observation import Observation, ProcessState
 from airflow_streaming.core.restart import RestartAction
-from airflow_streaming.core.rules.rule import Severity
+from airflow_streaming.core.rules.rule import Finding, RuleState, Severity
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.verdict import Verdict, VerdictState
 
@@ -87,7 +87,7 @@ def decide(situation: Situation) -> Step:
     seen = situation.seen
     verdict = None if seen is None else judge(seen, situation.rules)
     step = _decide(situation, verdict)
-    alerts = _untold(situation, seen, verdict)
+    alerts = _untold(situation, step, verdict)
     if alerts and (step.is_passive or step.action is Action.BLOCKED):
         return Step(action=Action.ALERT, reason=alerts[0].reason, alerts=alerts)
     if step.is_passive and situation.successor_waits:
@@ -104,16 +104,39 @@ def decide(situation: Situation) -> Step:
     return replace(step, alerts=alerts)
 
 
-def _untold(s: Situation, seen: Observation | None, verdict: Verdict | None) -> tuple[Alert, ...]:
+def _untold(s: Situation, step: Step, verdict: Verdict | None) -> tuple[Alert, ...]:
+    seen = s.seen
     if not s.tells or seen is None or verdict is None or _has_vanished(s):
         return ()
-    return due(
+    if step.action is Action.BLOCKED and not verdict.findings:
+        # It beats, or has just fallen silent, but does not heed a stop: a person has to look.
+        verdict = replace(verdict, findings=(_out_of_reach(step),))
+    found = due(
         stream=seen.epoch.stream,
         epoch=seen.epoch.number,
         verdict=verdict,
         findings=seen.findings,
         log=s.alerts,
         now=s.now,
+    )
+    return (*_untold_decision(s, seen), *found)
+
+
+def _untold_decision(s: Situation, seen: Observation) -> tuple[Alert, ...]:
+    # Whoever decided tells it at once, unless he dies in between.
+    if s.decision is None:
+        return ()
+    alert = decided(stream=seen.epoch.stream, decision=s.decision, now=s.now)
+    return () if is_told(alert, s.alerts) else (alert,)
+
+
+def _out_of_reach(step: Step) -> Finding:
+    return Finding(
+        rule=VerdictState.UNREACHABLE.value,
+        state=RuleState.FIRING,
+        severity=Severity.ALERT,
+        query="",
+        reason=step.reason,
     )
 
 

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -28,6 +29,7 @@ from airflow_streaming.driver.order import Assignment
 from airflow_streaming.driver.queries import Queries
 from airflow_streaming.driver.sinks.port import Origin
 from airflow_streaming.driver.sinks.sinks import Sinks
+from airflow_streaming.exceptions import RecordError
 from airflow_streaming.files.host import this_host
 from airflow_streaming.files.store import Store
 
@@ -142,7 +144,7 @@ class Report:
 
     def _write_status(self) -> None:
         with self._faults.contained("Writing the status"):
-            self._store.replace(self._path, self._status().to_bytes())
+            self._store.replace(self._path, _as_bytes(self._status()))
 
     def _status(self) -> Status:
         self._beat += 1
@@ -170,6 +172,15 @@ class Report:
         if self._ending.begun.is_set():
             return DriverState.STOPPING
         return DriverState.RUNNING if started else DriverState.STARTING
+
+
+def _as_bytes(status: Status) -> bytes:
+    """Return the record; a heartbeat counts more than the figures that make one too large."""
+    try:
+        return status.to_bytes()
+    except RecordError:
+        queries = tuple(replace(query, progress=None) for query in status.queries)
+        return replace(status, queries=queries).to_bytes()
 
 
 def _origin(assignment: Assignment) -> Origin:

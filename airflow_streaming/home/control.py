@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import datetime
 
 from airflow_streaming.core.control import Circuit, CircuitState, Desired, DesiredState
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.supervision import Supervision
-from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
 from airflow_streaming.home.folder import StreamFolder
 
 
@@ -79,11 +80,16 @@ class Control(StreamFolder):
     def supervise(
         self, health: HealthRules, restart: RestartPolicy, *, by: str, now: datetime
     ) -> None:
-        """Record what the stream is watched by, unless the newest record says the same."""
+        """
+        Record what the stream is watched by, unless the newest record says the same.
 
-        def change(newest: Supervision | None, number: int) -> Supervision | None:
+        A newest record that cannot be read, of a newer release perhaps, is followed by another.
+        """
+        with contextlib.suppress(RecordError):
+            newest = self.supervision()
             if newest is not None and (newest.health, newest.restart) == (health, restart):
-                return None
-            return Supervision(number=number, by=by, at=now, health=health, restart=restart)
-
-        self._append(Supervision, "supervision", change)
+                return
+        number = max(self._numbers("supervision"), default=0) + 1
+        record = Supervision(number=number, by=by, at=now, health=health, restart=restart)
+        with contextlib.suppress(AlreadyExists):  # another task says what its dag asks
+            self.store.create(self._layout.record("supervision", number), record.to_bytes())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 _stores: Final[WeakValueDictionary[tuple[str, str], Store]] = WeakValueDictionary()
 """Stores of those who only look, by home and digest of the credentials. A client of an object store
 takes megabytes and connections of its own, and a triggerer watches a thousand streams."""
-
-_opening: Final = threading.Lock()
 
 
 class StreamHomeHook(BaseHook):
@@ -80,10 +77,12 @@ class StreamHomeHook(BaseHook):
         if is_local(self.home):
             return open_home(self.home, probe=False)
         key = (self.home, hashlib.sha256(credentials.encode()).hexdigest())
-        with _opening:
-            store = _stores.get(key)
-            if store is None:
-                store = _stores[key] = open_home(self.home, probe=False, **options()).store
+        store = _stores.get(key)
+        if store is None:
+            # Not under a lock: a store that is slow to answer must not hold up the others. Of two
+            # that are opened at once, the first is kept.
+            opened = open_home(self.home, probe=False, **options()).store
+            store = _stores.setdefault(key, opened)
         return Home(store)
 
     def test_connection(self) -> tuple[bool, str]:

@@ -139,7 +139,11 @@ class Keeper(StreamActs):
     def supervise(self) -> None:
         """Record by which rules and policy the dag has the stream watched."""
         spec = self._spec
-        self._home.supervise(spec.health, spec.restart, by=self._by, now=self._now())
+        try:
+            self._home.supervise(spec.health, spec.restart, by=self._by, now=self._now())
+        except StreamingError as err:
+            # Others judge by older rules meanwhile; the stream itself is watched by the dag's.
+            log.warning("The rules of stream %s were not recorded: %s", spec.name, err)
 
     def begin(self, situation: Situation, step: Step) -> Epoch | None:
         """

@@ -51,7 +51,13 @@ class Memory:
 
     def without(self, blind: float) -> Memory:
         """Return the memory without the last seconds, in which nobody could look."""
-        return replace(self, since=self.since + blind)
+        return replace(
+            self,
+            since=self.since + blind,
+            # Whoever could not be seen could not read a request to stop either.
+            stop_since=None if self.stop_since is None else self.stop_since + blind,
+            suspended_since=None if self.suspended_since is None else self.suspended_since + blind,
+        )
 
     def to_event(self, clock: float) -> dict[str, Any]:
         """Return the memory as ages in seconds, for another process to go on from."""

@@ -7,12 +7,14 @@ timed by the one who listens.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
+from airflow_streaming.core.alerts.alerting import open_incidents
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Epoch
 from airflow_streaming.core.health import HealthRules, judge
@@ -21,11 +23,15 @@ from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.rules.rule import Finding
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.status import Status
+from airflow_streaming.core.supervision import Supervision
 from airflow_streaming.core.verdict import VerdictState
+from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
 from airflow_streaming.observe.figures import Figures
 from airflow_streaming.observe.memory import Memory
+
+log: Final = logging.getLogger(__name__)
 
 
 class Observer:
@@ -126,7 +132,7 @@ class Observer:
             flat_for=_seconds(None if memory.still is None else memory.still.flat_for),
             suspended_for=_since(memory.suspended_since, clock),
             beating=memory.beating,
-            findings=self._findings(epoch.number, status, situation.rules),
+            findings=self._findings(epoch.number, status, situation),
         )
         self.state = judge(seen, situation.rules).state
         return replace(
@@ -140,18 +146,27 @@ class Observer:
     def _judged_by(self) -> tuple[HealthRules, RestartPolicy]:
         rules, policy = self._given_rules, self._given_policy
         if rules is None or policy is None:
-            recorded = self._home.supervision()
+            recorded = self._recorded()
             rules = rules or (recorded.health if recorded else HealthRules())
             policy = policy or (recorded.restart if recorded else RestartPolicy())
         return rules, policy
 
+    def _recorded(self) -> Supervision | None:
+        try:
+            return self._home.supervision()
+        except RecordError as err:
+            log.warning("Stream %r is judged by the usual rules: %s", self._home.name, err)
+            return None
+
     def _findings(
-        self, epoch: int, status: Status | None, rules: HealthRules
+        self, epoch: int, status: Status | None, situation: Situation
     ) -> tuple[Finding, ...]:
-        if status is None or not rules.rules:
+        if status is None or not situation.rules.rules:
             return ()
         if self._figures is None or self._figures.epoch != epoch:
-            self._figures = Figures(self._home, epoch, rules)
+            oldest = min((a.at for a in open_incidents(situation.alerts)), default=situation.now)
+            age = max(timedelta(0), situation.now - oldest)
+            self._figures = Figures(self._home, epoch, situation.rules, incident_age=age)
         return self._figures.findings(status, self._clock())
 
     def _remember(

@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from airflow_streaming.core.alerts.alert import Alert, AlertKind
-from airflow_streaming.core.alerts.alerting import gave_up, restart_failed, restarted
+from airflow_streaming.core.alerts.alerting import decided, restart_failed
 from airflow_streaming.core.alerts.message import render
 from airflow_streaming.core.epoch import LaunchCause
-from airflow_streaming.core.restart import RestartAction, RestartDecision
+from airflow_streaming.core.restart import RestartDecision
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.alerts import MAX_TRIES
 from airflow_streaming.operators._delivery import Notifier, Notifiers, Parcel, as_list, hand_over
@@ -66,6 +66,9 @@ class Alerts:
         self._home, self._operator, self._by = home, operator, by
         self._notifiers = {kind: as_list(given) for kind, given in notifiers.items()}
         self._context, self._limit = context, limit
+        self._has_delivered = False
+        self.are_pending = False
+        """Something was recorded and not delivered, and may be tried again."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,21 +81,27 @@ class Alerts:
     ) -> None:
         self.deliver()
 
-    def tell(self, *alerts: Alert) -> None:
-        """Record alerts, each unless it has been told; ``deliver`` brings them to people."""
+    def tell(self, *alerts: Alert) -> bool:
+        """
+        Record alerts, each unless it has been told; ``deliver`` brings them to people.
+
+        :returns: Whether the home has taken them; a home that cannot be written is logged.
+        """
+        taken = True
         for alert in alerts:
             try:
                 recorded = self._home.add_alert(replace(alert, by=self._by))
             except StreamingError as err:
                 log.warning("An alert could not be recorded: %s (%s)", err, alert.reason)
+                taken = False
                 continue
             if recorded is not None:
                 log.info("Alert %d: %s", recorded.number, recorded.reason)
+        return taken
 
     def tell_decision(self, decision: RestartDecision) -> None:
         """Record the alert about a restart, or about giving up."""
-        build = restarted if decision.action is RestartAction.RESTART else gave_up
-        self.tell(build(stream=self._home.name, decision=decision, now=datetime.now(UTC)))
+        self.tell(decided(stream=self._home.name, decision=decision, now=datetime.now(UTC)))
 
     @contextlib.contextmanager
     def launch_failures(self, step: Step, seen: Observation | None) -> Iterator[None]:
@@ -105,7 +114,10 @@ class Alerts:
             raise
 
     def deliver(self) -> None:
-        """Hand everything recorded and not yet delivered to the notifiers."""
+        """Hand everything recorded and not yet delivered to the notifiers, once in a task."""
+        if self._has_delivered:
+            return
+        self._has_delivered = True
         try:
             alerts = [alert for alert in self._home.unsent_alerts() if self._has_notifier(alert)]
             tries = {alert.number: self._begin(alert) for alert in alerts}
@@ -155,6 +167,7 @@ class Alerts:
 
     def _mark(self, alert: Alert, *, taken: bool, untold: str, attempt: int) -> None:
         if not taken and attempt < MAX_TRIES:
+            self.are_pending = True
             log.warning("Alert %d is tried again by the next task: %s", alert.number, untold)
             return
         outcome = f"failed: {untold}" if not taken else f"sent, but {untold}" if untold else "sent"

@@ -96,7 +96,9 @@ def _call(parcel: Parcel) -> str:
     try:
         notifier(dict(parcel.context))
     except BaseException as err:  # noqa: BLE001 - whatever it is, it ends here
-        log.warning("%s did not take an alert: %s", parcel.label, presentable(repr(err)))
+        # Messages of HTTP errors quote the address, and a webhook's address is its password.
+        log.warning("%s did not take an alert: %s", parcel.label, type(err).__name__)
+        log.debug("%s", presentable(repr(err)))
         # Messages of HTTP errors quote the address, and the address of a webhook is its password.
         # So records get the class only.
         return type(err).__name__

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming import telemetry
 from airflow_streaming.core.alerts.alert import AlertKind
 from airflow_streaming.core.control import EventKind
 from airflow_streaming.core.deployment import Deployment, ProposalAction, decide_proposal
@@ -189,17 +190,17 @@ class SparkStreamOperator(BaseOperator):
                 situation = self._look(observer, context, event)
                 step = decide(situation)
                 self.log.info("%s: %s", step.action, step.reason)
-                alerts.tell(*step.alerts)
-                if step.is_passive:
-                    self._defer(context, situation)
-                if step.action is Action.BLOCKED:
-                    hook.keeper.tell(EventKind.BLOCKED, blocked_message(self.stream.name, step))
-                    self._defer(context, situation, blocked=True)
+                told = alerts.tell(*step.alerts)
                 if step.action is Action.FINISH:
                     return self._summary(situation, step)
-                if not self._act(hook, situation, step, alerts):
-                    self._defer(context, situation, blocked=True)
-            return self._defer(context, situation)
+                if step.is_passive:
+                    self._defer(context, situation, alerts)
+                if step.action is Action.BLOCKED:
+                    hook.keeper.tell(EventKind.BLOCKED, blocked_message(self.stream.name, step))
+                is_told = told or step.action is not Action.ALERT
+                if not is_told or not self._act(hook, situation, step, alerts):
+                    self._defer(context, situation, alerts, unable_to=step.action)
+            return self._defer(context, situation, alerts)
 
     def _look(self, observer: Observer, context: Context, event: dict[str, Any]) -> Situation:
         return observer.situation(
@@ -229,11 +230,15 @@ class SparkStreamOperator(BaseOperator):
                 decision = keeper.settle(situation)
                 alerts.tell_decision(decision)
                 if decision.action is RestartAction.GIVE_UP:
+                    telemetry.count("gave_up", stream=self.stream.name)
                     self._fail(decision)
+                telemetry.count("restarts", stream=self.stream.name)
             case Action.STOP if seen is not None:
                 keeper.stop(seen, step.reason, self.stream.stop_grace, verdict=step.verdict)
             case Action.KILL if seen is not None:
                 return keeper.kill(seen, step.reason)
+            case Action.BLOCKED:
+                return False
         return True
 
     def _alerts(self, hook: SparkStreamHook, context: Context) -> Alerts:
@@ -253,7 +258,15 @@ class SparkStreamOperator(BaseOperator):
         )
         raise AirflowFailException(str(error)) from error
 
-    def _defer(self, context: Context, situation: Situation, *, blocked: bool = False) -> NoReturn:
+    def _defer(
+        self,
+        context: Context,
+        situation: Situation,
+        alerts: Alerts,
+        *,
+        unable_to: Action | None = None,
+    ) -> NoReturn:
+        alerts.deliver()
         seen, rollover = situation.seen, self._rollover()
         started = context["dag_run"].start_date
         self.defer(
@@ -268,7 +281,9 @@ class SparkStreamOperator(BaseOperator):
                 rollover_seconds=rollover.total_seconds() if rollover else None,
                 rules=self.stream.health.to_dict(),
                 policy=self.stream.restart.to_dict(),
-                blocked=blocked,
+                blocked=unable_to is not None,
+                unable_to=(unable_to or Action.BLOCKED).value,
+                undelivered=alerts.are_pending,
             ),
             method_name="on_event",
         )

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import random
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -30,6 +31,10 @@ from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.observe.stream import Observer
 from airflow_streaming.triggers import lanes
+
+Value = TypeVar("Value")
+
+log: Final = logging.getLogger(__name__)
 
 HOLD: Final = timedelta(seconds=15)
 """
@@ -57,6 +62,9 @@ class PollingTrigger(BaseTrigger):
     :param poll_seconds: Time between two looks.
     :param lane: Looks with the same lane share threads; default: the place.
     """
+
+    counts_verdicts: ClassVar[bool] = False
+    """Whether it emits metrics of verdicts: one trigger of a stream does, those that wait do not."""
 
     def __init__(
         self,
@@ -131,7 +139,8 @@ class PollingTrigger(BaseTrigger):
         payload, state = self.look_once()
         telemetry.timing("poll_lag", max(0.0, began - planned), stream=self._tag)
         telemetry.timing("look_duration", time.monotonic() - began, stream=self._tag)
-        self._states.tell(state)
+        if self.counts_verdicts:
+            self._states.tell(state)
         return payload
 
     async def ask_airflow(self) -> None:
@@ -243,6 +252,22 @@ def rules_from(data: dict[str, Any] | None) -> HealthRules | None:
     """
     Return the rules that a trigger's kwargs hold, if any.
 
-    :raises RecordError: a release that does not know a rule reads a row of one that does.
+    A row of a newer release may hold rules that this one does not know. A driver that died is worth
+    more than they are, so the usual rules do then; whoever is woken decides by the real ones.
     """
-    return None if data is None else HealthRules.from_dict(data)
+    return None if data is None else _understood(HealthRules.from_dict, data, HealthRules())
+
+
+def policy_from(data: dict[str, Any] | None) -> RestartPolicy | None:
+    """Return the restart policy that a trigger's kwargs hold, if any; the same holds for it."""
+    return None if data is None else _understood(RestartPolicy.from_dict, data, RestartPolicy())
+
+
+def _understood(
+    read: Callable[[dict[str, Any]], Value], data: dict[str, Any], usual: Value
+) -> Value:
+    try:
+        return read(data)
+    except RecordError as err:
+        log.warning("Looking by what is usual: %s", err)
+        return usual

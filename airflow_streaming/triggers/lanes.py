@@ -41,7 +41,8 @@ def _lane(home: str) -> ThreadPoolExecutor:
     name = home if home in _lanes or len(_lanes) < MOST_LANES - 1 else "other homes"
     lane = _lanes.get(name)
     if lane is None:
-        threads = LOCAL_THREADS if is_local(name) else REMOTE_THREADS
+        # The last lane is anybody's, so it has as many threads as the one who waits longest needs.
+        threads = LOCAL_THREADS if name == home and is_local(home) else REMOTE_THREADS
         lane = ThreadPoolExecutor(threads, thread_name_prefix=f"looks-{len(_lanes)}")
         _lanes[name] = lane
     return lane

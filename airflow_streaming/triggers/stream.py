@@ -19,10 +19,13 @@ from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.steering import Action, Step, decide
 from airflow_streaming.observe.stream import Observer
-from airflow_streaming.triggers.home import HomeTrigger, rules_from
+from airflow_streaming.triggers.home import HomeTrigger, policy_from, rules_from
 
 RELOOK: Final = timedelta(minutes=5)
 """How often a blocked stream is shown to a worker again; the worker may see what we cannot."""
+
+REDELIVER: Final = timedelta(minutes=3)
+"""When a worker is woken for an alert that nobody took; a mail server is back by then, mostly."""
 
 ASK_AIRFLOW_EVERY: Final = timedelta(seconds=50)
 """How often Airflow is asked whether another run of the dag is queued, give or take a fifth; looks
@@ -43,9 +46,13 @@ class StreamTrigger(HomeTrigger):
     :param rollover_seconds: Age of the dag run at which the task ends; ``None`` for never.
     :param rules: ``HealthRules`` as JSON; default: what the home records of the stream.
     :param policy: ``RestartPolicy`` as JSON; the same.
-    :param blocked: The task knows that the driver cannot be proved dead.
+    :param blocked: The task could not do what the step asks, and need not be woken for it at once.
+    :param unable_to: The action that it could not do.
+    :param undelivered: An alert could not be delivered; a worker tries again after a while.
     :param until_parked: Fire as well when the stream is down and nothing is to be done.
     """
+
+    counts_verdicts = True
 
     def __init__(
         self,
@@ -56,6 +63,8 @@ class StreamTrigger(HomeTrigger):
         rules: dict[str, Any] | None = None,
         policy: dict[str, Any] | None = None,
         blocked: bool = False,
+        unable_to: str = Action.BLOCKED.value,
+        undelivered: bool = False,
         until_parked: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -65,7 +74,7 @@ class StreamTrigger(HomeTrigger):
         self.run_started_at = run_started_at
         self.rollover_seconds = rollover_seconds
         self.judged_by, self.policy = rules, policy
-        self.blocked = blocked
+        self.blocked, self.unable_to, self.undelivered = blocked, unable_to, undelivered
         self._reason: str | None = None
         self._started = time.monotonic()
         # Not at once: a triggerer that takes over a thousand triggers would ask for all together.
@@ -83,12 +92,13 @@ class StreamTrigger(HomeTrigger):
             "rules": self.judged_by,
             "policy": self.policy,
             "blocked": self.blocked,
+            "unable_to": self.unable_to,
+            "undelivered": self.undelivered,
             "until_parked": self.until_parked,
         }
 
     def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
-        policy = None if self.policy is None else RestartPolicy.from_dict(self.policy)
-        return rules_from(self.judged_by), policy
+        return rules_from(self.judged_by), policy_from(self.policy)
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
         rollover = self.rollover_seconds
@@ -105,7 +115,7 @@ class StreamTrigger(HomeTrigger):
         if step.action is not Action.WATCH and step.reason != self._reason:
             self.log.info("Stream %r: %s. %s", self.stream, step.action, step.reason)
         self._reason = step.reason
-        if not self._needs_a_worker(step):
+        if not self._needs_a_worker(step) and not self._has_to_deliver():
             return None
         return {
             "action": step.action.value,
@@ -138,12 +148,18 @@ class StreamTrigger(HomeTrigger):
         except Exception as err:  # noqa: BLE001 - watching goes on whatever Airflow's trouble is
             self.log.warning("Airflow did not say whether another run is queued: %s", err)
 
+    def _has_to_deliver(self) -> bool:
+        return self.undelivered and self._waits_for(REDELIVER)
+
     def _needs_a_worker(self, step: Step) -> bool:
         if step.is_passive:
             return step.action is Action.PARK and self.until_parked
-        if step.action is not Action.BLOCKED or not self.blocked:
+        if not self.blocked or step.action.value != self.unable_to:
             return True
-        return time.monotonic() - self._started >= RELOOK.total_seconds()
+        return self._waits_for(RELOOK)
+
+    def _waits_for(self, duration: timedelta) -> bool:
+        return time.monotonic() - self._started >= duration.total_seconds()
 
     async def on_kill(self) -> None:
         """Stop the stream if a person marked the task failed or successful by hand."""

@@ -17,12 +17,16 @@ from airflow_streaming.core.alerts.alert import RESTART_KEY, Alert, AlertKind
 from airflow_streaming.core.alerts.recovery import end_of
 from airflow_streaming.core.failures.kind import remedy_for
 from airflow_streaming.core.failures.text import presentable
-from airflow_streaming.core.restart import RestartDecision
+from airflow_streaming.core.restart import RestartAction, RestartDecision
 from airflow_streaming.core.rules.rule import Finding, RuleState, Severity
 from airflow_streaming.core.verdict import Verdict
 
 FLAPPING: Final = timedelta(hours=1)
 """What fires again in the same epoch so soon after it recovered is the incident already told."""
+
+MOST_OPEN: Final = 50
+"""Incidents that are open at a time. When everything is on fire, the next fifty mails help nobody;
+the page and the command line show all that fires."""
 
 
 def due(
@@ -49,7 +53,9 @@ def due(
     begun = [
         _unhealthy(finding, stream=stream, epoch=epoch, now=now) for finding in _firing(verdict)
     ]
-    return tuple(alert for alert in (*over, *begun) if not is_told(alert, log))
+    new = [alert for alert in begun if not is_told(alert, log)]
+    room = max(0, MOST_OPEN - len(open_incidents(log)))
+    return tuple(alert for alert in (*over, *new[:room]) if not is_told(alert, log))
 
 
 def is_told(alert: Alert, log: Sequence[Alert]) -> bool:
@@ -71,6 +77,12 @@ def open_incidents(log: Sequence[Alert]) -> tuple[Alert, ...]:
         if alert.alert is not AlertKind.RECOVERED:
             last[alert.key] = alert
     return tuple(last.values())
+
+
+def decided(*, stream: str, decision: RestartDecision, now: datetime) -> Alert:
+    """Return the alert about a decision, whichever it was."""
+    build = restarted if decision.action is RestartAction.RESTART else gave_up
+    return build(stream=stream, decision=decision, now=now)
 
 
 def restarted(*, stream: str, decision: RestartDecision, now: datetime) -> Alert:

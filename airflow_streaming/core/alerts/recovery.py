@@ -11,11 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from airflow_streaming.core.alerts.alert import RESTART_KEY, Alert
-from airflow_streaming.core.rules.rule import Finding, RuleState
+from airflow_streaming.core.rules.rule import BUILT_IN, Finding, RuleState
 from airflow_streaming.core.verdict import Verdict, VerdictState
-
-BUILT_IN: Final = frozenset({"hung", "stalled", "slow", "unreachable", "query_failed"})
-"""Rules of the judges, which say nothing while all is well; health rules say that they are clear."""
 
 _SEEN_AT_WORK: Final = frozenset(
     {VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED, VerdictState.STALLED}
@@ -37,6 +34,7 @@ def end_of(
     if not _is_seen_at_work(verdict) or _still_fires(incident, verdict):
         return None
     if incident.rule in BUILT_IN:
+        # Judges say nothing while all is well; health rules say that they are clear.
         return verdict.reason
     finding = next((f for f in findings if f.key == incident.key), None)
     if finding is not None:

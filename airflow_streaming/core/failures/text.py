@@ -20,10 +20,15 @@ MAX_READ: Final = 200_000
 """Characters of a message that are looked at; Spark's own plan dumps reach megabytes."""
 
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9]*(?:[_.][A-Z0-9]+)+)\]")
+_VALUE: Final = r"""(?:'[^']{0,500}'|"[^"]{0,500}"|\S+)"""
 _SECRET: Final = re.compile(
-    rf"((?:{SECRET_KEY.pattern})[^\s=:]{{0,80}}\s{{0,4}}[=:]\s{{0,4}})\S+", re.IGNORECASE
+    rf"((?:{SECRET_KEY.pattern})[^\s=:]{{0,80}}\s{{0,4}}[=:]\s{{0,4}}){_VALUE}", re.IGNORECASE
 )
-_USER_INFO: Final = re.compile(r"(://[^/\s:@]{1,200}:)[^@\s/]{1,200}@")
+_AUTHORIZATION: Final = re.compile(
+    r"(authorization['\"]?\s{0,4}[=:]\s{0,4}['\"]?)(?:(?:basic|bearer|digest|negotiate)\s{1,4})?\S+",
+    re.IGNORECASE,
+)
+_USER_INFO: Final = re.compile(r"(://[^/\s:@]{1,200}:)[^\s/]{1,200}@")
 _WRAPPER: Final = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _PLAN: Final = "=== Streaming Query ==="
@@ -94,7 +99,7 @@ def _last_cause(text: str) -> re.Match[str] | None:
 
 def mask_secrets(text: str) -> str:
     """Return the text with values after secret-looking names replaced by a mark."""
-    masked = _SECRET.sub(rf"\1{REDACTED}", text)
+    masked = _AUTHORIZATION.sub(rf"\1{REDACTED}", _SECRET.sub(rf"\1{REDACTED}", text))
     return _USER_INFO.sub(rf"\1{REDACTED}@", masked)
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from airflow_streaming.core.alerts.alert import Alert, AlertKind
 from airflow_streaming.core.alerts.alerting import (
     FLAPPING,
+    MOST_OPEN,
     gave_up,
     is_told,
     open_incidents,
@@ -366,3 +367,12 @@ def test_within_an_hour_and_an_epoch_no_key_is_told_twice(history: list[Look]) -
     told = Counter(a.key for a in play([*soon]) if a.alert is AlertKind.UNHEALTHY)
 
     assert not told or max(told.values()) == 1
+
+
+def test_when_everything_is_on_fire_no_more_than_fifty_incidents_are_opened() -> None:
+    look = Look(fires=tuple(f"rule-{n}/revenue" for n in range(120)))
+
+    first = told_at(look, [], NOW)
+
+    assert len(first) == MOST_OPEN
+    assert told_at(look, first, NOW + minutes(1)) == ()

@@ -134,7 +134,19 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     # Telling.
     "what nobody was told is told first": ({"seen": STALLED, "tells": True}, "alert"),
     "also of a driver that blocks": ({"seen": LOST, "tells": True}, "alert"),
+    "also of one that beats out of sight and heeds no stop": (
+        {"seen": observed(UNSEEN), "stop": a_stop(), "stopping_for": OVERDUE, "tells": True},
+        "alert",
+    ),
     "a driver that must be killed is not kept waiting": ({"seen": HUNG, "tells": True}, "kill"),
+    "a decision that nobody was told is told before the restart waits": (
+        {"seen": FAILED, "decision": a_restart(due_in=seconds(5)), "tells": True},
+        "alert",
+    ),
+    "a stream that was given up is not parked untold": (
+        {"seen": FAILED, "decision": a_give_up(), "circuit": OPEN, "tells": True},
+        "alert",
+    ),
     # Stopping.
     "a driver that is wanted stopped is asked to": ({"desired": STOPPED}, "stop"),
     "also before its first heartbeat": ({"desired": STOPPED, "seen": STARTING}, "stop"),

@@ -153,3 +153,35 @@ def test_a_rule_without_a_figure_is_unknown(tmp_path: Path) -> None:
     figures = Figures(history.home, EPOCH, RULES)
 
     assert only(figures.findings(history.status(), 0.0)) is RuleState.UNKNOWN
+
+
+def test_a_fresh_reader_goes_back_by_time_however_short_the_chunks_are(tmp_path: Path) -> None:
+    sustained = HealthRule(
+        name="dropped", metric=Metric.DROPPED_ROWS, bound=0.0, sustained_for=timedelta(minutes=20)
+    )
+    history = History(tmp_path)
+    # 200 batches of 10 s, all bad, in chunks that cover 50 s each.
+    for chunk in range(1, 41):
+        history.commit(1, 1, 1, 1, 1)
+        history.write(chunk=chunk, since=5 * (chunk - 1))
+
+    fresh = Figures(history.home, EPOCH, HealthRules(rules=(sustained,)))
+
+    assert only(fresh.findings(history.status(), 0.0)) is RuleState.FIRING
+    assert history.store.reads < 40, "but not to the very beginning"
+
+
+def test_an_open_incident_is_followed_back_to_where_it_began(tmp_path: Path) -> None:
+    falling = HealthRule(name="dropped", metric=Metric.DROPPED_ROWS, bound=5.0, clear_bound=1.0)
+    history = History(tmp_path)
+    history.commit(9)
+    history.write(chunk=1)
+    # Between the bounds for half an hour: not bad any more, and not yet clear.
+    for chunk in range(2, 38):
+        history.commit(3, 3, 3, 3, 3)
+        history.write(chunk=chunk, since=len(history.rows) - 5)
+    rules = HealthRules(rules=(falling,))
+
+    asked = Figures(history.home, EPOCH, rules, incident_age=timedelta(minutes=40))
+
+    assert only(asked.findings(history.status(), 0.0)) is RuleState.FIRING

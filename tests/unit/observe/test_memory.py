@@ -60,7 +60,9 @@ def test_a_stop_of_the_processes_is_timed_from_when_it_was_first_seen() -> None:
 
 
 def test_time_in_which_nobody_could_look_is_no_silence() -> None:
-    assert FIRST.without(60.0).since == 160.0
+    waits = look(FIRST, 110.0, has_stop=True).without(60.0)
+
+    assert (waits.since, waits.stop_since) == (160.0, 170.0)
 
 
 @pytest.mark.parametrize(

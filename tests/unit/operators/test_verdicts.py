@@ -13,11 +13,14 @@ from airflow_streaming.core.control import CircuitState
 from airflow_streaming.core.epoch import LaunchCause, Outcome
 from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.rules.rule import Severity
+from airflow_streaming.launch.acts import StreamActs
+from airflow_streaming.observe.stream import Observer
 from airflow_streaming.spec import Budget, HealthRules, RestartPolicy
 from tests.unit.world import World
 
 RESTARTING = HealthRules(stalled=Severity.RESTART)
 STOPPING = HealthRules(stalled=Severity.STOP)
+NO_RESTARTS = Budget(restarts=0, window=timedelta(hours=1))
 ONE_RESTART = RestartPolicy(budgets=(Budget(restarts=1, window=timedelta(hours=1)),))
 
 
@@ -144,10 +147,11 @@ def test_a_notifier_that_fails_does_not_keep_the_stream_down(world: World) -> No
     trigger = world.run(operator)
     world.crash()
 
-    world.wake(trigger, operator)
+    trigger = world.wake(trigger, operator)
 
     assert world.launcher.living() == [2]
-    assert len(world.home.unsent_alerts()) == 1, "it is delivered by the next task"
+    assert len(world.home.unsent_alerts()) == 1
+    assert trigger.undelivered, "a worker is woken for it after a while"
 
 
 def test_the_rules_of_the_dag_are_recorded_for_whoever_has_no_dag(world: World) -> None:
@@ -157,3 +161,31 @@ def test_the_rules_of_the_dag_are_recorded_for_whoever_has_no_dag(world: World) 
     recorded = world.home.supervision()
     assert recorded is not None
     assert (recorded.number, recorded.health) == (1, RESTARTING)
+
+
+def test_a_restart_that_a_dead_task_decided_is_told_by_the_next(world: World, told: Told) -> None:
+    operator = world.operator()
+    operator.on_gave_up = told
+    world.run(operator)
+    world.crash()
+    acts = StreamActs(world.home, world.launcher, by="a task that dies")
+    acts.settle(
+        Observer(
+            world.home, world.launcher, policy=RestartPolicy(budgets=(NO_RESTARTS,))
+        ).situation()
+    )
+
+    world.run(operator)
+
+    assert [context["alert"]["alert"] for context in told] == [AlertKind.GAVE_UP]
+
+
+def test_rules_of_a_newer_release_in_the_home_stop_nobody(world: World) -> None:
+    world.run()
+    world.home.store.create("orders/supervision/000002.json", b'{"kind": "from the future"}')
+
+    world.run(world.operator(health=RESTARTING))
+
+    recorded = world.home.supervision()
+    assert recorded is not None
+    assert (recorded.number, recorded.health) == (3, RESTARTING)
