@@ -25,11 +25,6 @@ def count(name: str, by: int = 1, **tags: Any) -> None:
     _emit("incr", name, by, tags)
 
 
-def gauge(name: str, value: float, **tags: Any) -> None:
-    """Set the gauge ``streaming.<name>``."""
-    _emit("gauge", name, value, tags)
-
-
 def timing(name: str, seconds: float, **tags: Any) -> None:
     """Record one duration under ``streaming.<name>``; Airflow sends it in milliseconds."""
     _emit("timing", name, timedelta(seconds=seconds), tags)

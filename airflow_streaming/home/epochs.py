@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -115,14 +114,6 @@ class Epochs(StreamFolder):
         path = self._layout.epoch(decision.epoch, "restart.json")
         return self._create_or_read(decision, path, epoch=decision.epoch)
 
-    def restart_decisions(self, *, up_to: int, limit: int = 64) -> list[RestartDecision]:
-        """
-        Return the decisions about the epochs up to one, oldest first.
-
-        :param limit: How many epochs to look at, newest first.
-        """
-        return self._decisions(range(max(1, up_to - limit + 1), up_to + 1))
-
     def earlier_decisions(
         self, epoch: int, *, since: datetime | None = None, least: int = 64
     ) -> list[RestartDecision]:
@@ -145,10 +136,6 @@ class Epochs(StreamFolder):
             if is_out and len(newest_first) >= least:
                 break
         return newest_first[::-1]
-
-    def _decisions(self, epochs: Iterable[int]) -> list[RestartDecision]:
-        found = (self.restart_decision(epoch) for epoch in epochs)
-        return [decision for decision in found if decision is not None]
 
     def _forgiven(self) -> int:
         for number in reversed(self._numbers("circuit")):

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from airflow.sdk.exceptions import AirflowFailException
-
 from airflow_streaming.core.steering import Step
-from airflow_streaming.exceptions import HomeNotExclusive, SpecError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -28,12 +23,3 @@ def blocked_message(stream: str, step: Step) -> str:
         "write batches twice. When you know that the old driver is gone, say so with "
         f"'airflow-streaming declare-dead {stream} --epoch N --by NAME --reason TEXT'."
     )
-
-
-@contextlib.contextmanager
-def spec_errors_are_final() -> Iterator[None]:
-    """Turn "retrying is useless" into Airflow's word for it; the one place that does."""
-    try:
-        yield
-    except (SpecError, HomeNotExclusive) as err:
-        raise AirflowFailException(str(err)) from err

@@ -25,8 +25,9 @@ from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.steering import Action, Step, decide
 from airflow_streaming.exceptions import SpecError, StreamFailed
+from airflow_streaming.hooks._final import spec_errors_are_final
 from airflow_streaming.links.stream import STREAM_XCOM_KEY, DriverLogLink, SparkUiLink
-from airflow_streaming.operators._acting import blocked_message, spec_errors_are_final, who
+from airflow_streaming.operators._acting import blocked_message, who
 from airflow_streaming.operators._alerts import Alerts
 from airflow_streaming.operators._delivery import Notifiers
 from airflow_streaming.triggers.stream import StreamTrigger

@@ -16,8 +16,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.steering import Action, decide
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.hooks._final import spec_errors_are_final
 from airflow_streaming.hooks.home import StreamHomeHook
-from airflow_streaming.operators._acting import blocked_message, spec_errors_are_final, who
+from airflow_streaming.operators._acting import blocked_message, who
 from airflow_streaming.triggers.stream import StreamTrigger
 
 if TYPE_CHECKING:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -19,7 +18,8 @@ from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.readiness import Readiness, ReadinessState
 from airflow_streaming.core.sight import Sight
 from airflow_streaming.core.subject import Subject
-from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
+from airflow_streaming.exceptions import HomeUnavailable, RecordError
+from airflow_streaming.hooks._final import spec_errors_are_final
 from airflow_streaming.triggers.gate import GateTrigger, StreamGate
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class StreamGateSensor(BaseSensorOperator):
         return super().execute(context)
 
     def _defer(self) -> NoReturn:
-        with _spec_errors_are_final():
+        with spec_errors_are_final():
             other = self.other()
             trigger = GateTrigger(
                 **self.subject().to_dict(),
@@ -147,7 +147,7 @@ class StreamGateSensor(BaseSensorOperator):
         return event.get("seen")
 
     def poke(self, context: Context) -> PokeReturnValue:
-        with _spec_errors_are_final():
+        with spec_errors_are_final():
             if self._gate is None:
                 self._gate = StreamGate(
                     self.subject(), self.condition(), other=self.other(), rules=self.rules
@@ -183,11 +183,3 @@ class StreamGateSensor(BaseSensorOperator):
             )
         self.log.info("%s", readiness.reason)
         return readiness.state is ReadinessState.READY
-
-
-@contextlib.contextmanager
-def _spec_errors_are_final() -> Iterator[None]:
-    try:
-        yield
-    except SpecError as err:
-        raise AirflowFailException(str(err)) from err

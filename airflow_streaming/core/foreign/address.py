@@ -13,7 +13,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
-from urllib.parse import urlsplit
 
 from airflow_streaming.exceptions import SpecError
 
@@ -87,16 +86,6 @@ def check_endpoint(text: str, allowed: Collection[str]) -> Address:
             "Whoever runs Airflow can add it to metrics_endpoints in the section [streaming]."
         )
     return address
-
-
-def bound_endpoint(ui_url: str) -> str:
-    """
-    Return the endpoint of a driver of ours, from the address in its status.
-
-    :raises SpecError: the status holds something else.
-    """
-    parts = urlsplit(ui_url)
-    return str(parse_address(f"{parts.scheme}://{parts.netloc}"))
 
 
 def why_forbidden(ip: str) -> str | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from airflow_streaming.core.conf import REDACTED, conf_text, parse_spark_version, redact
+from airflow_streaming.core.conf import conf_text, parse_spark_version, redact
 from airflow_streaming.core.profile.profile import Profile, StateStore
 from airflow_streaming.core.profile.settings import STATE_PROVIDER, Setting, settings
 
@@ -58,11 +58,6 @@ class ConfValue:
     def shown(self) -> str | None:
         """Return the value with a secret as a mark."""
         return None if self.value is None else redact({self.key: self.value})[self.key]
-
-    @property
-    def is_secret(self) -> bool:
-        """Tell whether the value may not be shown."""
-        return self.shown == REDACTED
 
 
 def resolve(

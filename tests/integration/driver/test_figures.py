@@ -114,10 +114,8 @@ def seen_in_batch(driver: Driver, number: int, *, seconds: float) -> list[QueryS
     return seen
 
 
-def test_a_batch_that_waits_is_quiet_and_one_that_computes_is_not(
-    world_on_each_spark: World,
-) -> None:
-    driver = world_on_each_spark.run(LONG_BATCHES)
+def test_a_batch_that_waits_is_quiet_and_one_that_computes_is_not(world: World) -> None:
+    driver = world.run(LONG_BATCHES)
     waiting = seen_in_batch(driver, 1, seconds=10)
     in_python = seen_in_batch(driver, 2, seconds=10)
     in_a_task = seen_in_batch(driver, 3, seconds=18)

@@ -6,7 +6,6 @@ import pytest
 
 from airflow_streaming.core.foreign.address import (
     Address,
-    bound_endpoint,
     check_endpoint,
     parse_address,
     why_forbidden,
@@ -208,12 +207,6 @@ def test_a_plain_address_that_is_listed_may_be_asked(text: str, address: Address
 def test_the_message_says_who_can_allow_an_address() -> None:
     with pytest.raises(SpecError, match=r"metrics_endpoints in the section \[streaming\]"):
         check_endpoint("http://10.0.0.8:4040", LISTED)
-
-
-def test_the_endpoint_of_a_driver_of_ours_is_the_one_its_status_names() -> None:
-    assert bound_endpoint("http://10.0.0.7:4040/StreamingQuery/") == "http://10.0.0.7:4040"
-    with pytest.raises(SpecError):
-        bound_endpoint("http://user@10.0.0.7:4040")
 
 
 @pytest.mark.parametrize(

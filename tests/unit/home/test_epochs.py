@@ -208,15 +208,6 @@ class TestRecordsOfAnEpoch:
             read(stream, 2)
 
 
-def test_restart_decisions_come_oldest_first_without_gaps_filled(stream: StreamHome) -> None:
-    for epoch in (1, 3, 4, 6):
-        stream.record_restart_decision(make_decision(epoch))
-
-    assert [d.epoch for d in stream.restart_decisions(up_to=4)] == [1, 3, 4]
-    assert [d.epoch for d in stream.restart_decisions(up_to=6, limit=3)] == [4, 6]
-    assert stream.restart_decisions(up_to=0) == []
-
-
 def test_earlier_decisions_are_those_before_the_epoch(stream: StreamHome) -> None:
     for epoch in (1, 2, 3):
         stream.record_restart_decision(make_decision(epoch))
