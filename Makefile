@@ -10,7 +10,7 @@ SPARK_4 := .runtimes/spark-4.3/.installed
 SPARK_3 := .runtimes/spark-3.5/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test bench chaos java clean
+.PHONY: help setup demo check test bench chaos judge java clean
 
 help: ## Show this list.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -35,6 +35,10 @@ bench: setup ## Measure; the figures go to the screen and say what they were mea
 
 chaos: setup ## Kill everything at random moments on real events and count what got lost or doubled.
 	@exec $(BIN)/python -m tests.system.chaos $(ARGS)
+
+judge: setup ## Random histories against the judges, then a real driver that is slow in twenty ways.
+	$(BIN)/python -m tests.system.judging $(ARGS)
+	$(BIN)/python -m tests.system.alive
 
 java:
 	@scripts/java.sh
