@@ -3,8 +3,8 @@ Streams as assets, so that a dag can be scheduled by what becomes of one.
 
 The asset's events are not written by a task: Airflow's triggerer watches the stream while some dag
 is scheduled by the asset. Airflow keeps one set of watchers for each asset and rewrites it at every
-parse, so an asset has to look the same in every dag file that names it; that is what the one factory
-here is for.
+parse, so an asset has to look the same in every dag file that names it; that is what the one
+factory here is for.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ def stream_asset(
 
     An event's ``extra["payload"]`` holds ``topic``, ``stream``, ``epoch``, ``state``, ``reason``
     and ``sequence``, a number that rises by one with each event; an event that comes twice, because
-    a triggerer died while it told it, has the same. Events of progress hold ``query``, ``batch_id``, ``committed_at`` and ``watermark`` too,
-    those of a watermark ``complete_from`` and ``complete_until``, between which everything is
-    complete, and those of a state ``previous``, ``rule`` and ``query``.
+    a triggerer died while it told it, has the same. Events of progress hold ``query``,
+    ``batch_id``, ``committed_at`` and ``watermark`` too, those of a watermark ``complete_from`` and
+    ``complete_until``, between which everything is complete, and those of a state ``previous``,
+    ``rule`` and ``query``.
 
     :param stream: Name of a stream of this provider.
     :param home: The home's URI.

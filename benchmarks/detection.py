@@ -2,14 +2,15 @@
 How long does it take until the trigger knows?
 
 Real processes, real records and real triggers with the default poll of 5 s; only Spark is left out,
-so that hundreds of misfortunes can be watched at once. Each process beats as a driver does and meets
-with one misfortune at a random moment: SIGKILL, SIGSTOP, or a query that stands still while the
-heartbeat goes on. The clock runs from there to the trigger's event.
+so that hundreds of misfortunes can be watched at once. Each process beats as a driver does and
+meets with one misfortune at a random moment: SIGKILL, SIGSTOP, or a query that stands still while
+the heartbeat goes on. The clock runs from there to the trigger's event.
 
     python -m benchmarks.detection --gone 200 --suspended 40 --stalled 40
 
-The peer beside it is what Airflow has without the provider: a task that is heartbeaten by its worker
-and found missing after ``[scheduler] task_instance_heartbeat_timeout``, of a process it knows.
+The peer beside it is what Airflow has without the provider: a task that is heartbeaten by its
+worker and found missing after ``[scheduler] task_instance_heartbeat_timeout``, of a process it
+knows.
 """
 
 from __future__ import annotations

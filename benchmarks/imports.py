@@ -29,7 +29,8 @@ PLAIN = """
 from airflow.sdk import DAG, BaseOperator, BaseSensorOperator, Param, task
 from airflow.triggers.base import BaseTrigger
 
-with DAG("plain", schedule="@continuous", max_active_runs=1, params={"x": Param("a", type="string")}):
+with DAG("plain", schedule="@continuous", max_active_runs=1, params={"x": Param("a",
+type="string")}):
     @task
     def work(): ...
 

@@ -3,10 +3,10 @@ How long does a task hold its worker slot to launch a driver, or to adopt one?
 
 From ``execute()`` to the deferral, each time in a fresh interpreter, with the real launcher and the
 real ``spark-submit``. The first launch finds a fresh home. Every driver is killed as soon as its
-launch is measured, and the next task finds it dead, settles that and relaunches. After some launches
-a second task meets the running driver and adopts it. Two measures stand beside it: starting
-``spark-submit`` and nothing else, and how long the Spark provider's hook holds the slot until the
-script's first line runs; it then goes on holding it until the application ends.
+launch is measured, and the next task finds it dead, settles that and relaunches. After some
+launches a second task meets the running driver and adopts it. Two measures stand beside it:
+starting ``spark-submit`` and nothing else, and how long the Spark provider's hook holds the slot
+until the script's first line runs; it then goes on holding it until the application ends.
 
     python -m benchmarks.launch --launches 30
 

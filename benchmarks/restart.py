@@ -3,8 +3,8 @@ How long is a stream down when its driver is killed, and what does it cost to wa
 
 One script runs under three keepers, one after the other: a shell loop around ``spark-submit``, this
 provider, and ``SparkSubmitOperator`` with retries and no retry delay. The loop runs twice, on a
-machine of its own and beside an idle Airflow, so that Airflow's appetite can be told from the time a
-keeper needs. The driver's JVM gets SIGKILL at random moments; the clock runs until the checkpoint
+machine of its own and beside an idle Airflow, so that Airflow's appetite can be told from the time
+a keeper needs. The driver's JVM gets SIGKILL at random moments; the clock runs until the checkpoint
 has a commit that it had not when the JVM was gone. Meanwhile Airflow is asked twice a second how
 many worker slots the keeper's dag takes.
 

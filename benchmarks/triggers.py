@@ -3,8 +3,8 @@ How many streams can one triggerer process watch?
 
 One process runs a thousand ``StreamTrigger`` by Airflow's own ``TriggerRunner``, over a real home
 with real processes whose heartbeats another process writes. Beside it, in the same run and as many:
-a trigger that does nothing but one ``os.stat`` a poll (the floor) and Airflow's own ``FileTrigger``.
-``--find-limit`` raises the number until a target breaks, and tells which.
+a trigger that does nothing but one ``os.stat`` a poll (the floor) and Airflow's own
+``FileTrigger``. ``--find-limit`` raises the number until a target breaks, and tells which.
 """
 
 from __future__ import annotations

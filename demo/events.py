@@ -106,8 +106,8 @@ def drop(folder: Path, name: str, content: str) -> None:
     unfinished = folder / f".{name}.part"
     unfinished.write_text(content, encoding="utf-8")
     unfinished.rename(folder / name)
-    # Spark takes files in the order of their times, to the millisecond, and equal ones in any order;
-    # a later day taken first would make the earlier one too late.
+    # Spark takes files in the order of their times, to the millisecond, and equal ones in any
+    # order; a later day taken first would make the earlier one too late.
     time.sleep(0.01)
 
 

@@ -2,8 +2,8 @@
 The command ``airflow-streaming``: streams for a person on call without the UI.
 
 Exit codes: 0 all right, 1 a problem (the stream is not well, is unknown, could not be read or
-stopped, or the doctor found a risk), 2 wrong use. ``status`` counts a stream as well when it works or waits for data, and when
-it is down because it is wanted stopped.
+stopped, or the doctor found a risk), 2 wrong use. ``status`` counts a stream as well when it works
+or waits for data, and when it is down because it is wanted stopped.
 
 Credentials of a home on an object store come from where its client takes them (such as
 ``AWS_ACCESS_KEY_ID``); other settings of the client from ``FSSPEC_`` variables (such as

@@ -2,8 +2,9 @@
 Observation → Verdict: what is the matter with a driver and its queries.
 
 "No data" is not "healthy", "slow" is not "dead", and "could not look" is not "failed". Small judges
-look at one thing each: the process and its heartbeat (``liveness``), the batch in work (``batches``),
-the figures (``rules``). The gravest answer is the verdict, and everything that fires goes with it.
+look at one thing each: the process and its heartbeat (``liveness``), the batch in work
+(``batches``), the figures (``rules``). The gravest answer is the verdict, and everything that fires
+goes with it.
 """
 
 from __future__ import annotations

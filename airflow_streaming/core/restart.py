@@ -66,8 +66,8 @@ class RestartDecision(Record):
     :param consecutive_failures: Failures in a row without healthy progress, this one included.
     :param next_attempt_at: When the restart is due; ``None`` when given up.
     :param backing_off: The restart waits.
-    :param failure_kind: What sort of failure it was; ``signature``, ``query``, ``batch_id`` and ``offsets``
-        are the failure's own.
+    :param failure_kind: What sort of failure it was; ``signature``, ``query``, ``batch_id`` and
+        ``offsets`` are the failure's own.
     :param remedy: What a person should do, where only a person can.
     """
 

@@ -51,8 +51,8 @@ class StreamSpec:
     :param output: Where the script writes; by default a folder under the home. (templated)
     :param checkpoint: Folder for the queries' checkpoints; default: under the home. (templated)
     :param restart: When a failed or unhealthy driver comes back.
-    :param health: What counts as unhealthy, and what it asks for: windows of silence and standstill,
-        and rules on figures; default: no rule on figures.
+    :param health: What counts as unhealthy, and what it asks for: windows of silence and
+        standstill, and rules on figures; default: no rule on figures.
     :param profile: Recommended configuration under ``conf``, e.g. ``production(cores=8)``.
     :param fair_pools: Give every query a fair scheduler pool of its own; by default when the
         profile asks for fair scheduling.

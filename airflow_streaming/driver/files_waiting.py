@@ -1,11 +1,12 @@
 """
 How many files wait in the folder of a file source.
 
-Open Spark reports nothing of them, neither a newest offset nor a metric, from 3.5 to 4.3. For a folder of this machine its names are counted against the files that the source has taken. For
-any other the source's own list is asked, in one question: the files of its last listing that were
-more than the batch may take. It knows nothing of files that came since that listing, and there is
-none where a source takes all it finds, or takes the latest first. Remote folders are never listed
-from here, because listings of object stores cost money and time.
+Open Spark reports nothing of them, neither a newest offset nor a metric, from 3.5 to 4.3. For a
+folder of this machine its names are counted against the files that the source has taken. For any
+other the source's own list is asked, in one question: the files of its last listing that were more
+than the batch may take. It knows nothing of files that came since that listing, and there is none
+where a source takes all it finds, or takes the latest first. Remote folders are never listed from
+here, because listings of object stores cost money and time.
 
 A slow disk must not hold up the heartbeat, so the count runs in a thread of its own, every 30 s at
 most and never more than 1 % of the time.

@@ -4,8 +4,8 @@ The gate before the script's ``foreachBatch`` function.
 It is the one place where a batch can be refused before any of its code has run.
 
 ``query.stop()`` during the function waits for it and then races with the commit: half of the trials
-measured ran the batch a second time after the restart. Here the running batch is left to commit, and
-the next one is turned away at the door, with its offsets planned and nothing written.
+measured ran the batch a second time after the restart. Here the running batch is left to commit,
+and the next one is turned away at the door, with its offsets planned and nothing written.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 The port to one running Spark query, and why a query ended.
 
 Progress is polled. A Python ``StreamingQueryListener`` would be called by the JVM for every batch
-and turn each event into Python objects with dozens of calls back into the JVM, while the batch after
-it already runs; polling takes a dozen calls of a tenth of a millisecond every two seconds, and
-about a millisecond for each new batch. ``benchmarks/listener.py`` compares the two, and
+and turn each event into Python objects with dozens of calls back into the JVM, while the batch
+after it already runs; polling takes a dozen calls of a tenth of a millisecond every two seconds,
+and about a millisecond for each new batch. ``benchmarks/listener.py`` compares the two, and
 ``benchmarks/beat.py`` times a beat. Polling also proves at every
 beat that the JVM answers, and an error on the way loses nothing: the JVM keeps the latest hundred.
 """

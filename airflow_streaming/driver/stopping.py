@@ -1,8 +1,8 @@
 """
 Stopping queries at a batch boundary, within a bounded time.
 
-A query with a ``foreachBatch`` function is stopped when no batch is in work; the gate turns the next
-one away, so it comes to rest by itself. Any other sink takes a cut batch again exactly (same
+A query with a ``foreachBatch`` function is stopped when no batch is in work; the gate turns the
+next one away, so it comes to rest by itself. Any other sink takes a cut batch again exactly (same
 offsets, same batch id), so after a short wait for a quiet moment the query is stopped as it is.
 """
 

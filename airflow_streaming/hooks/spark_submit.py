@@ -3,9 +3,9 @@ Connection → command: how a Spark connection of Airflow becomes a ``spark-subm
 
 The Spark provider's own hook parses the connection and writes the options, so that connections made
 for ``SparkSubmitOperator`` mean the same here. Three things differ: a connection that is missing or
-broken is an error instead of a silent ``yarn``; the binary is the runtime's, whatever the connection
-says, because runtimes are defined once for the whole deployment; and neither the command nor the log
-ever holds a value of the stream's configuration.
+broken is an error instead of a silent ``yarn``; the binary is the runtime's, whatever the
+connection says, because runtimes are defined once for the whole deployment; and neither the command
+nor the log ever holds a value of the stream's configuration.
 
 Importing this module imports the Spark provider; import it inside functions.
 """

@@ -1,9 +1,9 @@
 r"""
 The properties file through which a stream's configuration, secrets included, reaches Spark.
 
-Spark reads it as Java properties. Once a file is given, Spark leaves ``spark-defaults.conf`` unread,
-so that its text goes in front of ours; of two lines with one key the later counts. Spark itself
-cuts blanks off both ends of every value; no notation prevents that.
+Spark reads it as Java properties. Once a file is given, Spark leaves ``spark-defaults.conf``
+unread, so that its text goes in front of ours; of two lines with one key the later counts. Spark
+itself cuts blanks off both ends of every value; no notation prevents that.
 """
 
 from __future__ import annotations

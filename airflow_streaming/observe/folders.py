@@ -2,8 +2,8 @@
 Somebody else's folders, for reading only.
 
 A checkpoint that is not ours is never written to, so this port cannot write at all. It lists a
-folder once, with the store's own times of the few files that are asked about: one question for every
-file would be thousands of them.
+folder once, with the store's own times of the few files that are asked about: one question for
+every file would be thousands of them.
 """
 
 from __future__ import annotations

@@ -105,8 +105,8 @@ class StreamBacklogSensor(StreamGateSensor):
     tells no backlog: this sensor is for streams of this provider.
 
     :param below: The backlog has to be below this.
-    :param unit: ``records``, ``bytes``, ``files`` or ``seconds``; records over the rate at which the
-        stream processes them are seconds. Not every source tells each of them.
+    :param unit: ``records``, ``bytes``, ``files`` or ``seconds``; records over the rate at which
+        the stream processes them are seconds. Not every source tells each of them.
     :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
     """
 

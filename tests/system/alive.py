@@ -2,8 +2,8 @@
 Twenty ways to be slow and alive, on a real driver: not one of them may restart it.
 
 One driver on Spark lives through all of them while a trigger looks at it every 5 s, with the
-recommended rules and with stalls set to restart. What the trigger asks for is written down; anything
-but an alert is a false alarm.
+recommended rules and with stalls set to restart. What the trigger asks for is written down;
+anything but an alert is a false alarm.
 
     python -m tests.system.alive
 """

@@ -1,8 +1,8 @@
 """
 Facts → advice: what is risky about a stream, before it hurts.
 
-Health rules speak of now; the doctor speaks of how a stream is set up. Each rule reads the facts and
-answers risk, fine, or could not be examined. It never looks at anything itself.
+Health rules speak of now; the doctor speaks of how a stream is set up. Each rule reads the facts
+and answers risk, fine, or could not be examined. It never looks at anything itself.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ def _last(signs: list[Sign], text: str) -> Diagnosis | None:
     for sign in signs:
         for phrase in sign.phrases:
             at = text.rfind(phrase)
-            # Ends are compared, so that of two phrases of which one ends the other the longer stays.
+            # Ends are compared, so that of two phrases of which one ends the other the longer
+            # stays.
             if at >= 0 and at + len(phrase) > place:
                 best, evidence, place = sign, phrase, at + len(phrase)
     if best is None:

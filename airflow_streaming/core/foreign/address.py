@@ -1,9 +1,9 @@
 """
 Which addresses of metrics endpoints may be asked.
 
-An address is a plain ``http(s)://host:port`` in the one spelling that cannot mean anything else, and
-it has to be one that is bound to a launch record or that whoever runs Airflow has listed. What its
-host name is resolved to is checked once more, because a name may be pointed anywhere.
+An address is a plain ``http(s)://host:port`` in the one spelling that cannot mean anything else,
+and it has to be one that is bound to a launch record or that whoever runs Airflow has listed. What
+its host name is resolved to is checked once more, because a name may be pointed anywhere.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """
 The tail of a checkpoint: which batches are planned and which are committed.
 
-Spark plans batch N in ``offsets/N`` before it runs and vouches for it in ``commits/N`` when its sink
-has it. Both are text: a version, one line of JSON, and in an offset log one line for each source.
-Everything here may have been written by anybody; what is not understood is said, never guessed.
+Spark plans batch N in ``offsets/N`` before it runs and vouches for it in ``commits/N`` when its
+sink has it. Both are text: a version, one line of JSON, and in an offset log one line for each
+source. Everything here may have been written by anybody; what is not understood is said, never
+guessed.
 """
 
 from __future__ import annotations

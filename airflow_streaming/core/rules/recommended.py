@@ -1,8 +1,9 @@
 """
 The rules that operations guides repeat, with the thresholds they give.
 
-Every rule is an alert until somebody makes more of it. A rule whose limit only the owner of a stream
-can know is left out until the limit is given. ``docs/health.md`` says where each default is from.
+Every rule is an alert until somebody makes more of it. A rule whose limit only the owner of a
+stream can know is left out until the limit is given. ``docs/health.md`` says where each default is
+from.
 """
 
 from __future__ import annotations

@@ -99,7 +99,8 @@ class RateTrack:
         """Take the rows of a batch; ``first`` is the start of the query's first batch."""
         if not self._window.sums:
             self._window.add(first, (0,))
-        # What left the window before the batch began was seen leaving; later is hidden by the batch.
+        # What left the window before the batch began was seen leaving; later is hidden by the
+        # batch.
         self.course = self._pass(span.start - self._over, self._all()).course
         self._window.drop(span.end - self._over)
         self._window.add(span.end, parts or (0,))

@@ -1,8 +1,9 @@
 """
 Progress to a topic of a Kafka-protocol broker: one message a batch, the whole progress as JSON.
 
-``confluent-kafka`` does the talking, because librdkafka sends from threads that do not hold Python's
-lock, gives a delivery report for every message, and is configured by the keys that everybody knows.
+``confluent-kafka`` does the talking, because librdkafka sends from threads that do not hold
+Python's lock, gives a delivery report for every message, and is configured by the keys that
+everybody knows.
 """
 
 from __future__ import annotations

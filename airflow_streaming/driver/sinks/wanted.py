@@ -2,8 +2,8 @@
 Which sinks a stream wants, read from its Spark configuration.
 
 The keys travel in the private properties file like every other, so a password in them reaches the
-driver and no record. One sink that is configured wrongly costs that sink, never the others and never
-the stream: a mistake becomes a sentence in the driver's status.
+driver and no record. One sink that is configured wrongly costs that sink, never the others and
+never the stream: a mistake becomes a sentence in the driver's status.
 """
 
 from __future__ import annotations

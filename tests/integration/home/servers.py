@@ -2,7 +2,8 @@
 S3 servers as processes of this host: one that honours conditional writes, and one that does not.
 
 Each is the server's own program out of a Python wheel, bound to the loopback address, on ports that
-were free a moment ago, and killed at the end (a soft stop of SeaweedFS takes a quarter of a minute).
+were free a moment ago, and killed at the end (a soft stop of SeaweedFS takes a quarter of a
+minute).
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """
-The restart policy a second time, as plainly as possible: counts and lists of times kept on the side.
+The restart policy a second time, as plainly as possible: counts and lists of times kept on the
+side.
 
 The real one keeps nothing but its own decisions, read back from their records. Both live through
 the same random history; what differs is returned in words.

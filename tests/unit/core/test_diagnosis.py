@@ -23,7 +23,8 @@ TOLD_AS = {
     # The logs disagree, or another writer is ahead: Spark says the latter.
     "offsets_behind_commits": FailureKind.SECOND_WRITER,
     "offsets_gone": FailureKind.SECOND_WRITER,
-    # State was deleted, or the query had no such state before: one message, whose remedy names both.
+    # State was deleted, or the query had no such state before: one message, whose remedy names
+    # both.
     "state_added_to_stateless": FailureKind.CHECKPOINT_DAMAGED,
     "dedup_added_before_aggregate": FailureKind.CHECKPOINT_DAMAGED,
     "shuffle_partitions_changed_in_offsets": FailureKind.CHECKPOINT_DAMAGED,
