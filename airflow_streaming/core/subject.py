@@ -1,6 +1,7 @@
 """
-Subject: the stream that a gate or an asset looks at, ours by its name or anybody's by its
-checkpoint.
+Subject: the stream that a gate or an asset looks at.
+
+It is ours, by its name, or anybody's, by its checkpoint.
 
 It travels in the kwargs of triggers, which a database keeps in the clear, so it holds the id of a
 connection and never what is in it.
