@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
 import time
 import urllib.request
@@ -36,13 +38,21 @@ def running(
             time.sleep(0.05)
         yield process
     finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the server and whatever it is a wrapper of; nothing of its group is left."""
+    group, deadline = process.pid, time.monotonic() + 10
+    with contextlib.suppress(ProcessLookupError):
         # SIGTERM: the broker saves its topics when asked to end.
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        os.killpg(group, signal.SIGTERM)
+        while time.monotonic() < deadline:
+            process.poll()  # a child that nobody has waited for still counts as a member
+            os.killpg(group, 0)
+            time.sleep(0.05)
+        os.killpg(group, signal.SIGKILL)
+    process.wait()
 
 
 def answers(url: str) -> bool:
