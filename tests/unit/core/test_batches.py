@@ -87,7 +87,9 @@ WAITING: dict[str, Any] = {"processing": False, "data_available": True}
         "no data is no stall, however old the last commit",
     ],
 )
-def test_what_stands_still(query: dict[str, Any], found: str | None) -> None:
+def test_a_query_stands_still_or_is_slow_or_is_neither(
+    query: dict[str, Any], found: str | None
+) -> None:
     findings = judged(a_query(**query))
 
     assert [finding.rule for finding in findings] == ([found] if found else [])

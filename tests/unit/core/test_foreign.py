@@ -282,7 +282,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("seen", "state", "rule"), CASES)
-def test_the_table(seen: ForeignEvidence, state: str, rule: str | None) -> None:
+def test_every_evidence_has_the_verdict_of_the_table(
+    seen: ForeignEvidence, state: str, rule: str | None
+) -> None:
     verdict = judge_foreign(seen, RULES)
 
     assert (verdict.state, verdict.rule) == (state, rule)

@@ -131,7 +131,9 @@ TABLE: dict[str, tuple[Sight, dict[str, Any], ReadinessState, str]] = {
 
 
 @pytest.mark.parametrize(("sight", "asked", "state", "words"), TABLE.values(), ids=TABLE.keys())
-def test_gate(sight: Sight, asked: dict[str, Any], state: ReadinessState, words: str) -> None:
+def test_a_gate_answers_as_the_table_says(
+    sight: Sight, asked: dict[str, Any], state: ReadinessState, words: str
+) -> None:
     readiness = gate(sight, Condition(**asked))
 
     assert readiness.state is state
@@ -206,7 +208,7 @@ CATCHING_UP: dict[str, tuple[Sight, Sight, dict[str, Any], ReadinessState, str]]
 @pytest.mark.parametrize(
     ("sight", "other", "asked", "state", "words"), CATCHING_UP.values(), ids=CATCHING_UP.keys()
 )
-def test_catching_up(
+def test_who_has_caught_up_and_who_has_not(
     sight: Sight, other: Sight, asked: dict[str, Any], state: ReadinessState, words: str
 ) -> None:
     readiness = catch_up(sight, other, Condition(**asked))

@@ -255,7 +255,7 @@ CASES: Final = {
 
 
 @pytest.mark.parametrize(("seen", "verdict"), CASES.values(), ids=CASES.keys())
-def test_verdict(seen: Observation, verdict: str) -> None:
+def test_every_observation_has_the_verdict_of_the_table(seen: Observation, verdict: str) -> None:
     assert judge(seen, RULES).state == verdict
 
 

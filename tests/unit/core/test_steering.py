@@ -298,7 +298,7 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
 
 
 @pytest.mark.parametrize(("changes", "action"), TABLE.values(), ids=TABLE.keys())
-def test_step(changes: dict[str, Any], action: str) -> None:
+def test_every_situation_has_the_step_of_the_table(changes: dict[str, Any], action: str) -> None:
     step = decide(a_situation(**changes))
 
     assert step.action == action

@@ -121,7 +121,7 @@ def test_an_open_circuit_fails_the_gate_at_once(world: World) -> None:
     ],
     ids=str,
 )
-def test_progress(world: World, asked: dict[str, Any], is_done: bool) -> None:
+def test_progress_opens_the_gate(world: World, asked: dict[str, Any], is_done: bool) -> None:
     world.run()
     commit(world, a_batch(7))
 
@@ -133,7 +133,7 @@ def test_progress(world: World, asked: dict[str, Any], is_done: bool) -> None:
     [("2026-11-21T12:00:00Z", True), (BEGUN, True), ("2026-11-21 12:00:01+00:00", False)],
     ids=str,
 )
-def test_watermark(world: World, past: Any, is_done: bool) -> None:
+def test_a_watermark_opens_the_gate(world: World, past: Any, is_done: bool) -> None:
     world.run()
     commit(world, a_batch(7, watermark=BEGUN))
 
@@ -158,7 +158,9 @@ def test_a_driver_that_was_restarted_and_has_no_data_keeps_what_it_had_committed
     ("below", "unit", "is_done"),
     [(41, "records", True), (40, "records", False), (4.1, "seconds", True), (9, "files", False)],
 )
-def test_backlog(healthy: World, below: float, unit: str, is_done: bool) -> None:
+def test_a_small_backlog_opens_the_gate(
+    healthy: World, below: float, unit: str, is_done: bool
+) -> None:
     sensor = make(StreamBacklogSensor, healthy, below=below, unit=unit)
 
     assert sensor.poke({}).is_done is is_done

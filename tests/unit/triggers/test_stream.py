@@ -348,10 +348,11 @@ async def test_a_stop_by_hand_survives_that_airflow_cuts_it_off(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.run()
-    trigger = watching(world, monkeypatch, "failed", delay=0.2)
+    begun = threading.Event()
+    trigger = watching(world, monkeypatch, "failed", delay=0.2, begun=begun)
 
     kill = asyncio.create_task(trigger.on_kill())
-    await asyncio.sleep(0.05)
+    assert await asyncio.to_thread(begun.wait, 10)
     kill.cancel()
     await asyncio.wait([kill])
     assert world.home.stop_request(1) is None
@@ -361,9 +362,15 @@ async def test_a_stop_by_hand_survives_that_airflow_cuts_it_off(
 
 
 def watching(
-    world: World, monkeypatch: pytest.MonkeyPatch, state: str | None, delay: float = 0.0
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str | None,
+    delay: float = 0.0,
+    begun: threading.Event | None = None,
 ) -> StreamTrigger:
     def get_task_states(**asked: Any) -> dict[str, Any]:
+        if begun is not None:
+            begun.set()
         time.sleep(delay)
         return {asked["run_ids"][0]: {asked["task_ids"][0]: state}}
 
