@@ -25,8 +25,8 @@ from pyspark.sql.functions import window
 
 (source().writeStream.format("parquet").queryName("q")
  .trigger(processingTime="500 milliseconds").start(str(folder / "out")))
-(source(20).withWatermark("timestamp", "10 seconds").groupBy(window("timestamp", "1
-second")).count()
+(source(20).withWatermark("timestamp", "10 seconds")
+ .groupBy(window("timestamp", "1 second")).count()
  .writeStream.format("noop").outputMode("update").queryName("counts")
  .trigger(processingTime="500 milliseconds").start())
 queries = list(spark.streams.active)

@@ -28,12 +28,11 @@ from pyspark.sql import SparkSession
 output = sys.argv[1]
 spark = SparkSession.builder.getOrCreate()
 numbers = (
-    spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).option("numPartitions",
-    1) .load()
+    spark.readStream.format("rate-micro-batch")
+    .option("rowsPerBatch", 10).option("numPartitions", 1).load()
 )
-numbers.writeStream.queryName("numbers").format("parquet").trigger(processingTime="200
-milliseconds")\\
-    .start(output)
+numbers.writeStream.queryName("numbers").format("parquet")\\
+    .trigger(processingTime="200 milliseconds").start(output)
 """
 
 
