@@ -25,7 +25,7 @@ check: $(INSTALLED) ## Format, lint, types, rooms, unit tests.
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest tests/unit -q $(ARGS)
+	$(BIN)/pytest tests/unit -q -n 2 --dist loadfile $(ARGS)
 
 test: setup check ## Everything, with real Spark, real stores and a real Airflow.
 	$(BIN)/pytest tests/integration tests/system

@@ -12,6 +12,12 @@ Every error this package raises, cut by who has to act.
     │   ├── HomeUnavailable        it cannot be reached now; looking again may help
     │   └── HomeNotExclusive       its store lets two writers create one file
     ├── AlreadyExists          an exclusive create lost: somebody else was first
+    ├── CheckpointError        a checkpoint or a backup of one
+    │   ├── CheckpointRefused      it cannot be backed up or copied as it is
+    │   ├── CheckpointBusy         it changed under every attempt; trying again may help
+    │   ├── BackupNotFound         the store has no such backup
+    │   ├── BackupDamaged          the backup is not what was written
+    │   └── RestoreRefused         restoring now or to there would do harm
     ├── LaunchError            the driver process could not be started
     ├── StreamFailed           a person on call: the stream is down and stays down
     └── DriverRefusal          inside the driver: the script asks for what we do not allow
@@ -66,6 +72,30 @@ class AlreadyExists(StreamingError):
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} exists already; somebody else created it first.")
         self.path = path
+
+
+class CheckpointError(StreamingError):
+    """Something is wrong with a checkpoint or with a backup of one."""
+
+
+class CheckpointRefused(CheckpointError):
+    """A checkpoint cannot be backed up, copied or carried over as it is."""
+
+
+class CheckpointBusy(CheckpointError):
+    """A live checkpoint changed under every attempt to copy it; trying again may help."""
+
+
+class BackupNotFound(CheckpointError):
+    """The backup store has no backup of that id."""
+
+
+class BackupDamaged(CheckpointError):
+    """A backup is not what was written; nothing of it was restored."""
+
+
+class RestoreRefused(CheckpointError):
+    """Restoring now, or to that place, would do harm; nothing was written."""
 
 
 class LaunchError(StreamingError):

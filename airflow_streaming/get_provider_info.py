@@ -21,9 +21,11 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["apache"],
             }
         ],
-        "operators": _modules("operators", "stream", "switch"),
+        "operators": _modules("operators", "checkpoint", "stream", "switch"),
         "sensors": _modules("sensors", "gate", "stream"),
-        "hooks": _modules("hooks", "checkpoint", "home", "sight", "spark_submit", "stream"),
+        "hooks": _modules(
+            "hooks", "backup_store", "checkpoint", "home", "sight", "spark_submit", "stream"
+        ),
         "triggers": _modules("triggers", "asset", "gate", "health", "home", "lanes", "stream"),
         "extra-links": [
             "airflow_streaming.links.stream.SparkUiLink",

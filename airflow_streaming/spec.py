@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from airflow_streaming.core.blackout import Blackout
+from airflow_streaming.core.checkpoint.backup import Origin
+from airflow_streaming.core.checkpoint.retention import RetentionPolicy
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import Budget, RestartPolicy
 from airflow_streaming.core.profile.profile import Profile, StateStore, production
@@ -16,8 +18,10 @@ __all__ = [
     "HealthRule",
     "HealthRules",
     "Metric",
+    "Origin",
     "Profile",
     "RestartPolicy",
+    "RetentionPolicy",
     "Severity",
     "StateStore",
     "StreamSpec",

@@ -134,7 +134,7 @@ def wrapped(folder: Path, script: Path, arguments: list[str]) -> list[str]:
     archive = folder / "airflow_streaming.zip"
     files = [PACKAGE / "__init__.py", PACKAGE / "exceptions.py"]
     for room in ("core", "files", "driver"):
-        files += (PACKAGE / room).glob("*.py")
+        files += (PACKAGE / room).rglob("*.py")
     with zipfile.ZipFile(archive, "w") as package:
         for file in files:
             package.write(file, f"airflow_streaming/{file.relative_to(PACKAGE)}")

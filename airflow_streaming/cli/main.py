@@ -2,7 +2,7 @@
 The command ``airflow-streaming``: streams for a person on call without the UI.
 
 Exit codes: 0 all right, 1 a problem (the stream is not well, is unknown, could not be read or
-stopped, or the doctor found a risk), 2 wrong use. ``status`` counts a stream as well when it works
+stopped, the doctor found a risk, or a checkpoint or a backup is not sound), 2 wrong use. ``status`` counts a stream as well when it works
 or waits for data, and when it is down because it is wanted stopped.
 
 Credentials of a home on an object store come from where its client takes them (such as
@@ -21,12 +21,15 @@ from typing import Final
 
 from airflow_streaming import __version__
 from airflow_streaming.cli import commands, conf, doctor
+from airflow_streaming.cli.checkpoint import arguments as checkpoint_arguments
 from airflow_streaming.cli.look import Probe, local_probe
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.home.home import Home, StreamHome, open_home
 
 HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"
 WRONG_USE: Final = 2
+CUT_OFF: Final = 141
+"""What shells report of a program that was ended by a closed pipe: 128 + SIGPIPE."""
 DEFAULT_GRACE: Final = 60.0
 """Seconds; the default of ``StreamSpec.stop_grace``."""
 
@@ -40,14 +43,24 @@ def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> in
     :param argv: Arguments without the program's name; by default those of the process.
     :param probe: How driver processes are seen; by default those of this host.
     """
+    try:
+        return _main(argv, probe)
+    except BrokenPipeError:
+        # Whoever read along, such as ``head``, has seen enough. Python would complain once more
+        # when it flushes the output at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CUT_OFF
+
+
+def _main(argv: Sequence[str] | None, probe: Probe | None) -> int:
     parser = _parser()
     arguments = parser.parse_args(argv)
-    needs_home = arguments.command != "conf" or arguments.stream is not None
+    needs_home = _needs_home(arguments)
     if needs_home and not arguments.home:
         parser.error(f"which home? Give --home, or set {HOME_VARIABLE}.")
     try:
         if not needs_home:
-            return conf.show_conf(arguments, None)
+            return _run_without_home(arguments)
         home = open_home(arguments.home, probe=arguments.command not in READING)
         return _run(home, arguments, probe or local_probe())
     except SpecError as err:
@@ -56,6 +69,21 @@ def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> in
     except StreamingError as err:
         print(f"airflow-streaming: {err}", file=sys.stderr)
         return commands.PROBLEM
+
+
+def _needs_home(arguments: argparse.Namespace) -> bool:
+    if arguments.command == "checkpoint":
+        return checkpoint_arguments.needs_home(arguments)
+    return arguments.command != "conf" or arguments.stream is not None
+
+
+def _run_without_home(arguments: argparse.Namespace) -> int:
+    if arguments.command == "conf":
+        return conf.show_conf(arguments, None)
+    # Not at the top: the other commands do without all that reads and writes checkpoints.
+    from airflow_streaming.cli.checkpoint import verbs
+
+    return verbs.run(arguments, _person(arguments) if "by" in arguments else None)
 
 
 def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
@@ -67,6 +95,10 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
             f"There is no stream {stream.name!r} in {home.store.uri}. Its streams are: "
             f"{', '.join(home.streams()) or 'none'}."
         )
+    if arguments.command == "checkpoint":
+        from airflow_streaming.cli.checkpoint import switching
+
+        return switching.run(stream, arguments, _person(arguments))
     if arguments.command == "doctor":
         return doctor.show_advice(home, stream, cores=arguments.cores, as_json=arguments.json)
     return _COMMANDS[arguments.command](stream, arguments, probe)
@@ -119,6 +151,8 @@ def _parser() -> argparse.ArgumentParser:
     dead = _add(kinds, "declare-dead", "vouch that the driver of the newest epoch is gone")
     dead.add_argument("--epoch", type=int, required=True, metavar="N", help="the newest epoch")
     _add_person(dead, must_say_why=True)
+    verbs = _add(kinds, "checkpoint", checkpoint_arguments.ABOUT, has_stream=False)
+    checkpoint_arguments.add_verbs(verbs, _add_person)
     return parser
 
 

@@ -81,6 +81,7 @@ class EventKind(StrEnum):
     CIRCUIT_CLOSED = "circuit_closed"
     DESIRED = "desired"
     BLOCKED = "blocked"
+    CHECKPOINT_CHANGED = "checkpoint_changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

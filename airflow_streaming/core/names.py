@@ -113,6 +113,10 @@ class Layout:
         """Return the default output folder of a deployment."""
         return f"{self.root}/output/{numbered(deployment)}"
 
+    def change_end(self, number: int) -> str:
+        """Return the end of a change of the checkpoint, e.g. ``orders/changes/000002.end.json``."""
+        return f"{self.root}/changes/{numbered(number)}.end.json"
+
     def claim(self, deployment: int, query: str) -> str:
         """
         Return the record of which Spark query owns a deployment's checkpoint.

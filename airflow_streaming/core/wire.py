@@ -16,7 +16,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
-from typing import Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from airflow_streaming.exceptions import RecordError
 
@@ -106,6 +106,20 @@ def parse_json_value(data: bytes, *, limit: int = MAX_RECORD_BYTES) -> Any:
         raise RecordError(f"Not valid JSON: {err}") from err
 
 
+def parse_json_text(text: str, *, limit: int = MAX_RECORD_BYTES) -> Any:
+    """
+    Parse one JSON value that is text already, of at most ``limit`` characters.
+
+    :raises RecordError: as ``parse_json_value``.
+    """
+    if len(text) > limit:
+        raise RecordError(f"Refused to parse {len(text)} characters of JSON; the limit is {limit}.")
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError) as err:
+        raise RecordError(f"Not valid JSON: {err}") from err
+
+
 Value = TypeVar("Value")
 
 
@@ -134,6 +148,10 @@ def _finite(text: str) -> float:
     if math.isinf(number):
         raise ValueError(f"{text:.40} is too large for a number")
     return number
+
+
+# Made once: making it takes longer than parsing a line with it.
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def format_time(moment: datetime) -> str:

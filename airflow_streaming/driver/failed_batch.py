@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from airflow_streaming.core.checkpoint.logs import NO_OFFSET, parse_offset_log
 from airflow_streaming.core.progress import MAX_OFFSET, MAX_SOURCES
+from airflow_streaming.exceptions import RecordError
 from airflow_streaming.files.store import Store
 
-_NOTHING: Final = "-"
-"""What Spark writes for a source that has no offset yet."""
-
 _ARROW: Final = " -> "
-_NAMED: Final = re.compile(r"([\w.-]{1,200}):(.*)", re.DOTALL)
 
 
 def offsets_of(checkpoint: Store, batch: int) -> tuple[str, ...]:
@@ -26,26 +23,17 @@ def offsets_of(checkpoint: Store, batch: int) -> tuple[str, ...]:
     ends = _planned(checkpoint, batch)
     starts = _planned(checkpoint, batch - 1) if ends and batch > 0 else {}
     return tuple(
-        _span(name, starts.get(name, _NOTHING), end)
+        _span(name, starts.get(name, NO_OFFSET), end)
         for name, end in list(ends.items())[:MAX_SOURCES]
     )
 
 
 def _planned(checkpoint: Store, batch: int) -> dict[str, str]:
     data = checkpoint.read(f"offsets/{batch}")
-    return {} if data is None else offsets_in(data.decode(errors="replace"))
-
-
-def offsets_in(plan: str) -> dict[str, str]:
-    """Return the offsets in a file of the offset log (v1, or v2 with names), by source."""
-    header, *lines = plan.splitlines() or [""]
-    found = [line.strip() for line in lines[1:] if line.strip()]
-    if header == "v1":
-        return {str(position): offset for position, offset in enumerate(found)}
-    if header == "v2":
-        named = [match for line in found if (match := _NAMED.fullmatch(line))]
-        return {match[1]: match[2] for match in named}
-    return {}
+    try:
+        return {} if data is None else dict(parse_offset_log(data).offsets)
+    except RecordError:
+        return {}
 
 
 def _span(name: str, start: str, end: str) -> str:

@@ -102,12 +102,12 @@ class Interception:
         # Under spark-submit pyspark refuses remote() itself, but not with a word on what to do.
         for name in ("remote", "getOrCreate", "create"):
             self._patch_builder(builder, name)
-        _patch(writer, "queryName", _note_name)
-        _patch(writer, "option", _note_option)
-        _patch(writer, "options", _note_options)
-        _patch(writer, "foreachBatch", self._put_gate)
-        _patch(writer, "start", self._start)
-        _patch(writer, "toTable", self._start)
+        patch_method(writer, "queryName", note_name)
+        patch_method(writer, "option", note_option)
+        patch_method(writer, "options", note_options)
+        patch_method(writer, "foreachBatch", self._put_gate)
+        patch_method(writer, "start", self._start)
+        patch_method(writer, "toTable", self._start)
 
     def _patch_builder(self, builder: type, name: str) -> None:
         original = builder.__dict__.get(name)
@@ -130,19 +130,19 @@ class Interception:
             raise DriverRefusal(CONNECT_REFUSAL)
 
     def _put_gate(self, original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-        notes = _notes_of(writer)
+        notes = notes_of(writer)
         notes.gated = True
         return original(writer, self._gate.wrap(given["func"], lambda: notes.name))
 
     def _start(self, original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-        notes = _notes_of(writer)
+        notes = notes_of(writer)
         if given.get("queryName") is not None:
             notes.name = given["queryName"]
         chosen = location_in(given.get("options", {})) or notes.location
         context = writer._spark.sparkContext
         wish = Wish(
             name=notes.name,
-            location=chosen or _session_location(writer._spark, notes.name),
+            location=chosen or session_location(writer._spark, notes.name),
             gated=notes.gated,
         )
         results: list[Any] = []
@@ -152,7 +152,7 @@ class Interception:
                 # Past the patches: a location we give is not one the script chose.
                 writer._jwrite = writer._jwrite.option("checkpointLocation", location)
             with self._pool(context, name):
-                query = _call(original, writer, given)
+                query = call_original(original, writer, given)
             results.append(query)
             return Started(query=SparkQuery(query._jsq), id=str(query.id), run_id=str(query.runId))
 
@@ -182,7 +182,8 @@ class Interception:
 Patch = Callable[[Any, Any, Mapping[str, Any]], Any]
 
 
-def _patch(owner: type, name: str, patch: Patch) -> None:
+def patch_method(owner: type, name: str, patch: Patch) -> None:
+    """Put ``patch(original, self, given)`` in the place of a method; arguments come by name."""
     original = owner.__dict__[name]
     signature = inspect.signature(original)
 
@@ -195,40 +196,46 @@ def _patch(owner: type, name: str, patch: Patch) -> None:
     setattr(owner, name, patched)
 
 
-def _call(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+def call_original(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+    """Call a patched method as it was called, its ``**options`` included."""
     named = {key: value for key, value in given.items() if key != "options"}
     return original(writer, **named, **given.get("options", {}))
 
 
-def _note_name(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-    _notes_of(writer).name = given["queryName"]
+def note_name(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+    """Remember the name the script gives its query."""
+    notes_of(writer).name = given["queryName"]
     return original(writer, **given)
 
 
-def _note_option(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+def note_option(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+    """Remember a checkpoint location among the options."""
     _note_location(writer, {given["key"]: given["value"]})
     return original(writer, **given)
 
 
-def _note_options(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+def note_options(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+    """Remember a checkpoint location among the options."""
     _note_location(writer, given.get("options", {}))
-    return _call(original, writer, given)
+    return call_original(original, writer, given)
 
 
 def _note_location(writer: Any, options: Mapping[str, Any]) -> None:
     location = location_in(options)
     if location is not None:
-        _notes_of(writer).location = location
+        notes_of(writer).location = location
 
 
-def _notes_of(writer: Any) -> Notes:
+def notes_of(writer: Any) -> Notes:
+    """Return what the script has said on this writer so far."""
     notes = writer.__dict__.get(_NOTES)
     if notes is None:
         notes = writer.__dict__[_NOTES] = Notes()
     return notes  # type: ignore[no-any-return]  # from a writer's untyped __dict__
 
 
-def _session_location(session: Any, name: str | None) -> str | None:
+def session_location(session: Any, name: str | None) -> str | None:
+    """Return the location that the session's configuration gives a query, ``None`` without one."""
     # Spark's own rule: the folder of the session's configuration, and in it the query's name.
     folder = session.conf.get(_SESSION_OPTION, "")
     return f"{str(folder).rstrip('/')}/{name}" if folder and name else None

@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 import types
+from collections.abc import Sequence
 from pathlib import Path
 
 from airflow_streaming.core.failures.diagnosis import diagnose
@@ -30,8 +31,19 @@ from airflow_streaming.exceptions import DriverRefusal
 
 def run_script(assignment: Assignment) -> ScriptEnd:
     """Run the script to its end and tell how it ended; an interrupt passes through."""
+    deployment = assignment.deployment
+    arguments = deployment.arguments(assignment.home)
+    return run_program(deployment.application, assignment.source, arguments)
+
+
+def run_program(application: str, source: bytes, arguments: Sequence[str]) -> ScriptEnd:
+    """
+    Run a script as ``run_script`` does.
+
+    :param application: Its path or URI, as its author knows it.
+    """
     try:
-        _execute(assignment)
+        _execute(application, source, arguments)
     except SystemExit as leaving:
         return _left(leaving.code)
     except SyntaxError as err:
@@ -86,17 +98,16 @@ def _left(code: object) -> ScriptEnd:
     return ScriptEnd(state=ScriptState.FAILED, error=error)
 
 
-def _execute(assignment: Assignment) -> None:
-    deployment = assignment.deployment
-    path = local_path(deployment.application)
-    source = importlib.util.decode_source(assignment.source)
+def _execute(application: str, code: bytes, arguments: Sequence[str]) -> None:
+    path = local_path(application)
+    source = importlib.util.decode_source(code)
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=path, __builtins__=builtins, __cached__=None, __spec__=None)
     sys.modules["__main__"] = module
-    sys.argv[:] = [path, *deployment.arguments(assignment.home)]
-    if is_local(deployment.application) and Path(path).parent.is_dir():
+    sys.argv[:] = [path, *arguments]
+    if is_local(application) and Path(path).parent.is_dir():
         sys.path.insert(0, str(Path(path).parent))
     # No modification time: the cache is never refreshed from a file that may differ by now.
     linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
     # Running the user's script is what this process is for; its digest was checked.
-    exec(compile(assignment.source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+    exec(compile(code, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102

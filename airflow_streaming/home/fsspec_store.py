@@ -49,10 +49,10 @@ class FsspecStore:
         names = {protocol} if isinstance(protocol, str) else set(protocol)
         self._renames = bool(names & _RENAMING)
 
-    def read(self, path: str) -> bytes | None:
+    def read(self, path: str, limit: int = MAX_RECORD_BYTES) -> bytes | None:
         with self._reporting(path) as full:
             try:
-                data: bytes = self._fs.cat_file(full, end=MAX_RECORD_BYTES + 1)
+                data: bytes = self._fs.cat_file(full, end=limit + 1)
             except FileNotFoundError as err:
                 if _code(err) == "NoSuchBucket":
                     raise
@@ -62,8 +62,8 @@ class FsspecStore:
                 if _status(err) != 416:
                     raise
                 return b""
-        if len(data) > MAX_RECORD_BYTES:
-            raise RecordError(f"{self._shown(path)} is larger than {MAX_RECORD_BYTES} bytes.")
+        if len(data) > limit:
+            raise RecordError(f"{self._shown(path)} is larger than {limit} bytes.")
         return data
 
     def create(self, path: str, data: bytes) -> None:

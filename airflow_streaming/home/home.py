@@ -13,6 +13,7 @@ from typing import Any
 from airflow_streaming.core.names import is_path_part
 from airflow_streaming.files.store import Store
 from airflow_streaming.home.alerts import AlertLog
+from airflow_streaming.home.changes import Changes
 from airflow_streaming.home.control import Control
 from airflow_streaming.home.deployments import Deployments
 from airflow_streaming.home.epochs import Epochs
@@ -21,7 +22,7 @@ from airflow_streaming.home.probe import ensure_exclusive
 from airflow_streaming.home.timeline import Timeline
 
 
-class StreamHome(Deployments, Epochs, Control, Timeline, AlertLog):
+class StreamHome(Deployments, Changes, Epochs, Control, Timeline, AlertLog):
     """
     Every record of one stream.
 

@@ -28,30 +28,44 @@ def open_store(
     checked = check_uri(uri, "home")
     if is_local(checked):
         return LocalStore(checked)
-    if filesystem is None:
-        return _remote(checked, dict(storage_options or {}))
-    return FsspecStore(filesystem, filesystem._strip_protocol(to_fsspec(checked)), checked)
+    opened, root = open_filesystem(checked, "home", storage_options, filesystem)
+    return FsspecStore(opened, root, checked)
 
 
-def _remote(uri: str, options: dict[str, Any]) -> Store:
+def open_filesystem(
+    uri: str,
+    what: str,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+) -> tuple[Any, str]:
+    """
+    Return the file system of a checked URI, and the folder as that file system spells it.
+
+    :param what: What the folder is, for messages, e.g. ``home``.
+    :param filesystem: The file system, when somebody has made one already.
+    :raises SpecError: its file system is not installed.
+    :raises HomeUnavailable: the file system cannot be set up, e.g. for want of credentials.
+    """
+    if filesystem is not None:
+        return filesystem, filesystem._strip_protocol(to_fsspec(uri))
     from fsspec.core import url_to_fs
 
     # A cached instance may belong to somebody who lists with a cache; a stale listing would hide
     # the newest epoch.
-    settings = {**options, "use_listings_cache": False, "skip_instance_cache": True}
+    settings = {**(storage_options or {}), "use_listings_cache": False, "skip_instance_cache": True}
     try:
-        filesystem, root = url_to_fs(to_fsspec(uri), **settings)
+        opened, root = url_to_fs(to_fsspec(uri), **settings)
     except (ImportError, ValueError) as err:
         scheme = scheme_of(to_fsspec(uri))
         extra = f"pip install 'airflow-streaming[{_EXTRAS[scheme]}]'" if scheme in _EXTRAS else ""
         raise SpecError(
-            f"The home {uri!r} cannot be opened: {err}. "
+            f"The {what} {uri!r} cannot be opened: {err}. "
             f"{extra or 'Install the fsspec file system for it'}, or give another URI."
         ) from err
     except Exception as err:
         # Storage clients share no base class for "no credentials" or "no such host".
         raise HomeUnavailable(
-            f"The home {uri} cannot be opened: {err} ({type(err).__name__}). Check the connection "
+            f"The {what} {uri} cannot be opened: {err} ({type(err).__name__}). Check the connection "
             "and the credentials of its store."
         ) from err
-    return FsspecStore(filesystem, root, uri)
+    return opened, root

@@ -6,9 +6,9 @@ from typing import Any
 
 from airflow.sdk import BaseHook
 
+from airflow_streaming.checkpoint.folders import Folders, open_folders
 from airflow_streaming.core.uris import is_local, scheme_of, to_fsspec
 from airflow_streaming.hooks.home import StreamHomeHook, storage_options
-from airflow_streaming.observe.folders import Folders, open_folders
 
 
 class CheckpointHook(BaseHook):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow_streaming.checkpoint.folders import Folders
 from airflow_streaming.core.foreign.address import check_endpoint
 from airflow_streaming.core.foreign.endpoint import EndpointSight, EndpointState
 from airflow_streaming.core.foreign.evidence import ForeignEvidence, to_query_sight
@@ -22,7 +23,6 @@ from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.sight import Sight
 from airflow_streaming.core.verdict import Verdict
 from airflow_streaming.observe.endpoint import ask
-from airflow_streaming.observe.folders import Folders
 from airflow_streaming.observe.foreign_memory import ForeignMemory, QueryMemory
 from airflow_streaming.observe.tail import Tails
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from airflow_streaming.checkpoint.folders import Folders
+from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
 from airflow_streaming.core.foreign.tail import (
-    MAX_LOG_BYTES,
     RECENT,
     LogFile,
     Tail,
@@ -19,7 +20,6 @@ from airflow_streaming.core.foreign.tail import (
     parse_query_id,
 )
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.observe.folders import Folders
 
 Parsed = TypeVar("Parsed")
 

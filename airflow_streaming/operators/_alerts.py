@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from airflow_streaming.core.alerts.alert import Alert, AlertKind
+from airflow_streaming.core.alerts.alert import BACKUP_KEY, Alert, AlertKind
 from airflow_streaming.core.alerts.alerting import decided, restart_failed
 from airflow_streaming.core.alerts.message import render
 from airflow_streaming.core.epoch import LaunchCause
@@ -51,6 +51,8 @@ class Alerts:
     :param context: The task's context; notifiers get it with the alert added.
     :param by: Who tells, for the records.
     :param limit: How long delivery may take.
+    :param of_backups: Whether this task tells about the stream's backups, or about the stream. It
+        leaves the other alerts to the other task, whose notifiers they are for.
     """
 
     def __init__(
@@ -62,10 +64,11 @@ class Alerts:
         context: Context,
         by: str,
         limit: timedelta = DELIVERY_LIMIT,
+        of_backups: bool = False,
     ) -> None:
         self._home, self._operator, self._by = home, operator, by
         self._notifiers = {kind: as_list(given) for kind, given in notifiers.items()}
-        self._context, self._limit = context, limit
+        self._context, self._limit, self._of_backups = context, limit, of_backups
         self._has_delivered = False
         self.are_pending = False
         """Something was recorded and not delivered, and may be tried again."""
@@ -119,7 +122,8 @@ class Alerts:
             return
         self._has_delivered = True
         try:
-            alerts = [alert for alert in self._home.unsent_alerts() if self._has_notifier(alert)]
+            unsent = [alert for alert in self._home.unsent_alerts() if self._is_mine(alert)]
+            alerts = [alert for alert in unsent if self._has_notifier(alert)]
             tries = {alert.number: self._begin(alert) for alert in alerts}
             mine = [alert for alert in alerts if tries[alert.number] is not None]
             if mine:
@@ -139,6 +143,9 @@ class Alerts:
 
     def _for(self, alert: Alert) -> Sequence[Notifier]:
         return self._notifiers.get(alert.alert, [])
+
+    def _is_mine(self, alert: Alert) -> bool:
+        return (alert.key == BACKUP_KEY) is self._of_backups
 
     def _has_notifier(self, alert: Alert) -> bool:
         if self._for(alert):

@@ -66,6 +66,9 @@ class SparkStreamOperator(BaseOperator):
     :param poll_interval: Time between two looks of the trigger.
     :param rollover_after: Age of the dag run at which the task succeeds and leaves the stream to
         the next run, so that ``airflow db clean`` never meets a task that is months old.
+    :param backup_before_restart: Back up the checkpoints before a changed deployment is applied by
+        ``restart=True``; when that fails, the deployment stays as it is and so does the driver.
+    :param backup_store: URI of the store for it; ``<home>/_backups`` when not given. (templated)
     :param on_unhealthy: Told when a health rule fires, or the driver is hung, stalled, slow or out
         of reach: a notifier, a callable that takes the context, or a list of them.
     :param on_restart: Told of every automatic restart, and of each that failed.
@@ -73,7 +76,7 @@ class SparkStreamOperator(BaseOperator):
     :param on_recovered: Told when what an earlier alert told is over.
     """
 
-    template_fields: Sequence[str] = ("stream", "conn_id", "home_conn_id")
+    template_fields: Sequence[str] = ("stream", "conn_id", "home_conn_id", "backup_store")
     operator_extra_links: Collection[BaseOperatorLink] = (SparkUiLink(), DriverLogLink())
     ui_color = "#e25a1c"
 
@@ -85,6 +88,8 @@ class SparkStreamOperator(BaseOperator):
         home_conn_id: str | None = None,
         poll_interval: timedelta = timedelta(seconds=5),
         rollover_after: timedelta | None = timedelta(days=7),
+        backup_before_restart: bool = False,
+        backup_store: str | None = None,
         on_unhealthy: Notifiers = None,
         on_restart: Notifiers = None,
         on_gave_up: Notifiers = None,
@@ -97,6 +102,8 @@ class SparkStreamOperator(BaseOperator):
         self.home_conn_id = home_conn_id
         self.poll_interval = poll_interval
         self.rollover_after = rollover_after
+        self.backup_before_restart = backup_before_restart
+        self.backup_store = backup_store
         self.on_unhealthy = on_unhealthy
         self.on_restart = on_restart
         self.on_gave_up = on_gave_up
@@ -177,10 +184,24 @@ class SparkStreamOperator(BaseOperator):
             return
         action = decide_proposal(current, proposed, restart_asked=restart_asked)
         if action is ProposalAction.APPLY:
+            if current is not None and self.backup_before_restart:
+                self._back_up(hook)
             hook.keeper.deploy(proposed, source)
             hook.keeper.forgive("A new deployment was applied.")
         elif action is ProposalAction.TELL and current is not None:
             hook.keeper.tell(EventKind.PROPOSED, _proposal_message(proposed, current))
+
+    def _back_up(self, hook: SparkStreamHook) -> None:
+        from airflow_streaming.operators._backup_before import back_up_before_upgrade
+
+        back_up_before_upgrade(
+            hook.home,
+            self.stream.home,
+            self.home_conn_id,
+            store=self.backup_store,
+            by=hook.by,
+            log=self.log,
+        )
 
     def _steer(
         self, hook: SparkStreamHook, context: Context, event: dict[str, Any]
@@ -306,8 +327,11 @@ def _restart_is_asked(context: Context) -> bool:
 
 
 def _proposal_message(proposed: Deployment, current: Deployment) -> str:
+    # After a restore a dag that names a checkpoint proposes to leave the restored one.
+    is_moved = proposed.checkpoint != current.checkpoint
+    move = f", and to go from {current.checkpoint} to {proposed.checkpoint}" if is_moved else ""
     return (
         f"The dag proposes another deployment than the running {current.number}: "
         f"{', '.join(proposed.differences(current))} differ. The running one stays; trigger the "
-        "dag with restart=True to apply the proposal."
+        f"dag with restart=True to apply the proposal{move}."
     )

@@ -112,13 +112,20 @@ OUTSIDE_WORLD: Final = frozenset(
     {"time", "os", "io", "pathlib", "random", "secrets", "socket", "subprocess", "threading"}
     | {"asyncio", "logging", "tempfile", "shutil", "urllib.request", "fsspec", "airflow"}
 )
+IN_MEMORY: Final = frozenset({"io.BytesIO"})
+"""A buffer of bytes, which is what ``zipfile`` reads; no file."""
+
 CLOCKS: Final = ("now", "utcnow", "today")
 
 
 def impurities(source: str) -> list[str]:
     """Return how a module reaches for the clock, for chance, or for the outside."""
     tree = ast.parse(source)
-    reached = [name for name in imports(tree) if name.split(".")[0] in OUTSIDE_WORLD]
+    reached = [
+        name
+        for name in imports(tree)
+        if name.split(".")[0] in OUTSIDE_WORLD and name not in IN_MEMORY
+    ]
     for name, _ in calls(tree):
         if name in ("open", "input", "print") or name.rpartition(".")[2] in CLOCKS:
             reached.append(f"{name}()")
@@ -134,6 +141,8 @@ def impurities(source: str) -> list[str]:
         ("import datetime as d\nx = d.datetime.utcnow()", ["d.datetime.utcnow()"]),
         ("def f():\n    with open('x') as file: pass", ["open()"]),
         ("def f():\n    import random", ["random"]),
+        ("import io", ["io"]),
+        ("from io import BytesIO", []),
         ("import json\nx = situation.now", []),
     ],
 )

@@ -20,6 +20,10 @@ from airflow_streaming.core.wire import Record
 RESTART_KEY: Final = "restart"
 """The key of everything about restarts: one incident from a failure to the next healthy batch."""
 
+BACKUP_KEY: Final = "backup_age"
+"""The key of a stream that has no backup as new as it should have. Who takes the backups tells of
+it and of its end; whoever watches the driver knows nothing of backups."""
+
 
 class AlertKind(StrEnum):
     """What an alert tells; each has notifiers of its own."""

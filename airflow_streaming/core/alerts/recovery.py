@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from airflow_streaming.core.alerts.alert import RESTART_KEY, Alert
+from airflow_streaming.core.alerts.alert import BACKUP_KEY, RESTART_KEY, Alert
 from airflow_streaming.core.rules.rule import BUILT_IN, Finding, RuleState
 from airflow_streaming.core.verdict import Verdict, VerdictState
 
@@ -28,6 +28,8 @@ def end_of(
     :param incident: The last alert of an open incident.
     :param epoch: The epoch that the verdict speaks of.
     """
+    if incident.key == BACKUP_KEY:
+        return None
     if incident.key == RESTART_KEY:
         has_come_back = epoch > incident.epoch and verdict.is_well and verdict.batches > 0
         return verdict.reason if has_come_back else None

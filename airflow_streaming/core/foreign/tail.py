@@ -2,8 +2,7 @@
 The tail of a checkpoint: which batches are planned and which are committed.
 
 Spark plans batch N in ``offsets/N`` before it runs and vouches for it in ``commits/N`` when its
-sink has it. Both are text: a version, one line of JSON, and in an offset log one line for each
-source. Everything here may have been written by anybody; what is not understood is said, never
+sink has it. Everything here may have been written by anybody; what is not understood is said, never
 guessed.
 """
 
@@ -14,22 +13,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
+from airflow_streaming.core.checkpoint.logs import parse_commit_log, parse_offset_log
+from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
 from airflow_streaming.core.wire import parse_json
 from airflow_streaming.exceptions import RecordError
-
-MAX_LOG_BYTES: Final = 1024 * 1024
-"""A commit of 1,000 partitions and four stores names 4,000 state files, which is 160 kB."""
 
 RECENT: Final = 20
 """Batches whose duration is looked at; as many as a driver of ours tells."""
 
 _BATCH: Final = re.compile(r"0|[1-9][0-9]{0,17}")
-_VERSION: Final = re.compile(r"v[0-9]{1,9}")
-_SOURCE: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}:(.*)")
-_OFFSET_VERSIONS: Final = ("v1", "v2")
-_COMMIT_VERSIONS: Final = ("v1", "v2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +106,11 @@ def parse_offsets(data: bytes) -> OffsetEntry:
 
     :raises RecordError: too large, of an unknown version, or not an offset log.
     """
-    version, body = _versioned(data, _OFFSET_VERSIONS, "offset log")
-    metadata, *sources = body.split("\n")
-    about = parse_json(metadata.encode(), limit=MAX_LOG_BYTES)
-    lines = [line for line in sources if line]
+    plan = parse_offset_log(data)
     return OffsetEntry(
-        planned_at=_moment(about.get("batchTimestampMs"), "batchTimestampMs"),
-        watermark=_moment(about.get("batchWatermarkMs"), "batchWatermarkMs"),
-        offsets=tuple(lines if version == "v1" else map(_without_name, lines)),
+        planned_at=_moment(plan.batch_ms, "batchTimestampMs"),
+        watermark=_moment(plan.watermark_ms, "batchWatermarkMs"),
+        offsets=tuple(offset for _, offset in plan.offsets),
     )
 
 
@@ -129,9 +120,8 @@ def parse_commit(data: bytes) -> CommitEntry:
 
     :raises RecordError: too large, of an unknown version, or not a commit log.
     """
-    _, body = _versioned(data, _COMMIT_VERSIONS, "commit log")
-    about = parse_json(body.strip().encode(), limit=MAX_LOG_BYTES)
-    return CommitEntry(watermark=_moment(about.get("nextBatchWatermarkMs"), "nextBatchWatermarkMs"))
+    commit = parse_commit_log(data)
+    return CommitEntry(watermark=_moment(commit.watermark_ms, "nextBatchWatermarkMs"))
 
 
 def parse_query_id(data: bytes) -> str | None:
@@ -169,37 +159,11 @@ def _newest(files: Iterable[LogFile]) -> list[LogFile]:
     return sorted(files, key=lambda file: file.batch)[-RECENT:]
 
 
-def _versioned(data: bytes, known: tuple[str, ...], what: str) -> tuple[str, str]:
-    if len(data) > MAX_LOG_BYTES:
-        raise RecordError(f"The {what} is larger than {MAX_LOG_BYTES} bytes.")
-    try:
-        version, _, body = data.decode("utf-8").partition("\n")
-    except UnicodeDecodeError as err:
-        raise RecordError(f"The {what} is not text.") from err
-    if not _VERSION.fullmatch(version):
-        raise RecordError(f"The {what} does not begin with a version.")
-    if version not in known:
-        raise RecordError(
-            f"The {what} is of version {version}; this release reads {' and '.join(known)}. "
-            "Upgrade airflow-streaming."
-        )
-    return version, body
-
-
-def _without_name(line: str) -> str:
-    match = _SOURCE.fullmatch(line)
-    if match is None:
-        raise RecordError("The offset log has a line that names no source.")
-    return match[1]
-
-
-def _moment(value: Any, field: str) -> datetime | None:
+def _moment(milliseconds: int | None, field: str) -> datetime | None:
     # Spark writes 0 for "no watermark yet".
-    if value is None or value == 0:
+    if not milliseconds:
         return None
-    if type(value) is not int:
-        raise RecordError(f"{field} is a {type(value).__name__}, not a number of milliseconds.")
     try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
     except OverflowError as err:
         raise RecordError(f"{field} is too large for a time.") from err

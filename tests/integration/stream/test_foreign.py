@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_streaming.checkpoint.folders import open_folders
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.sight import Sight
-from airflow_streaming.observe.folders import open_folders
 from airflow_streaming.observe.foreign import ForeignObserver
 from tests.integration.stream.conftest import until
 from tests.unit.observe.checkpoints import fingerprint

@@ -6,6 +6,18 @@ from typing import Final
 
 from airflow_streaming.core.alerts.alert import Alert, AlertKind, AlertSent, AlertTry
 from airflow_streaming.core.blackout import Blackout
+from airflow_streaming.core.change import Change, ChangeEnd, ChangeOutcome, ChangeSort
+from airflow_streaming.core.checkpoint.backup import (
+    Backup,
+    BundleUse,
+    Level,
+    Origin,
+    QueryBackup,
+    Verification,
+)
+from airflow_streaming.core.checkpoint.doomed import Bystanders, Doomed, Going
+from airflow_streaming.core.checkpoint.drill import DrilledQuery, DrillEvent, DrillOrder, Told
+from airflow_streaming.core.checkpoint.marker import RestoreMarker
 from airflow_streaming.core.control import Desired, DesiredState, Event, EventKind
 from airflow_streaming.core.epoch import QueryClaim
 from airflow_streaming.core.failures.kind import FailureKind
@@ -47,6 +59,39 @@ EXAMPLES: Final[tuple[Record, ...]] = (
     ),
     AlertTry(number=1, attempt=1, at=NOW, by="kim"),
     AlertSent(number=1, outcome="sent", at=NOW),
+    Backup(
+        id="20261103-120000-000000-ab12cd34",
+        stream="orders",
+        begun_at=NOW,
+        finished_at=NOW,
+        origin=Origin.BEFORE_UPGRADE,
+        by="kim",
+        queries=(
+            QueryBackup(
+                folder="counts",
+                checkpoint="/ck/counts",
+                query_id="q-1",
+                batch=17,
+                planned=18,
+                offsets=('{"logOffset": 5}',),
+            ),
+        ),
+        bundles=(BundleUse(index="ab" * 32, index_size=100, chosen="0-4,7"),),
+        files=6,
+        size=100,
+        facts={"state": "hdfs"},
+    ),
+    Verification(
+        backup="20261103-120000-000000-ab12cd34",
+        level=Level.FULL,
+        verified_at=NOW,
+        by="kim",
+        problems=("A pack is missing.",),
+        facts={"files": "6"},
+    ),
+    Doomed(id="d" * 32, at=NOW, by="kim", objects=(f"orders/files/{'0' * 64}",)),
+    Bystanders(doomed="d" * 32, beats={"1" * 32: 4, "2" * 32: 0}),
+    Going(doomed="d" * 32, at=NOW, by="kim"),
     a_circuit(),
     a_death(),
     a_deployment(),
@@ -77,7 +122,42 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         offsets=('{"orders":{"0":12}}', "-"),
     ),
     Desired(number=1, state=DesiredState.STOPPED, by="kim", reason="Schönes Wetter.", at=NOW),
+    DrillOrder(
+        events="/scratch/events.jsonl",
+        seconds=600.0,
+        queries=(
+            DrilledQuery(
+                folder="counts",
+                checkpoint="/ck/counts",
+                copy="/scratch/counts",
+                batch=7,
+                reads_state=True,
+                runs=7,
+                cut=("commits/7", "state/0/0/8.delta"),
+            ),
+        ),
+        application="/app/job.py",
+        source="/scratch/script.py",
+        arguments=("--in", "/in"),
+    ),
+    DrillEvent(told=Told.STATE, query="counts", subject="operator 0 (dedupe)", rows=3),
+    DrillEvent(told=Told.BATCH_FAILED, query="counts", text="It broke.", remedy="Mend it."),
     Event(event=EventKind.LAUNCHED, at=NOW, by="kim", message="Up.", epoch=3, facts={"pid": "7"}),
     Event(event=EventKind.DESIRED, at=NOW, by="kim", message="\0 \N{SNOWMAN} \ud800"),
     QueryClaim(query="revenue", query_id="q-1", checkpoint="/c/revenue", epoch=EPOCH),
+    Change(
+        number=1,
+        stream="orders",
+        what=ChangeSort.RESTORE,
+        replaced=3,
+        deployment=4,
+        checkpoint="/data/streams/orders/checkpoints/restored-000001",
+        by="kim",
+        reason="Bad release.",
+        at=NOW,
+        backup="20261121-120000-000000-0a1b2c3d",
+        queries={"revenue": "revenue"},
+    ),
+    ChangeEnd(number=1, outcome=ChangeOutcome.DONE, by="kim", reason="Bad release.", at=NOW),
+    RestoreMarker(source="20261121-120000-000000-0a1b2c3d", folders=("revenue",), begun_at=NOW),
 )

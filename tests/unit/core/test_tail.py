@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
 from airflow_streaming.core.foreign.tail import (
-    MAX_LOG_BYTES,
     RECENT,
     LogFile,
     batch_of,
@@ -70,6 +70,7 @@ def test_a_plan_tells_its_time_its_watermark_and_where_sources_end(
     [
         (f'v1\n{{"nextBatchWatermarkMs":{NOON_MS}}}', NOON),
         (f'v2\n{{"nextBatchWatermarkMs":{NOON_MS},"stateUniqueIds":{{"0":[["id"]]}}}}', NOON),
+        (f'v3\n{{"nextBatchWatermarkMs":{NOON_MS},"sinkMetadataMap":{{}}}}', NOON),
         ('v1\n{"nextBatchWatermarkMs":0}', None),
         ("v1\n{}", None),
     ],
@@ -84,7 +85,7 @@ UNREADABLE = [
     pytest.param(b"v1", "Not valid JSON", id="cut off after the version"),
     pytest.param(b'v1\n{"batchWatermarkMs":17', "Not valid JSON", id="cut off"),
     pytest.param(b"v1\n[]", "Expected a JSON object", id="a list"),
-    pytest.param(b"v3\n{}", "of version v3; this release reads v1 and v2", id="a later version"),
+    pytest.param(b"v4\n{}", "of version v4; this release reads v1", id="a later version"),
     pytest.param(b"v0\n{}", "of version v0", id="version 0"),
     pytest.param("v\uff11\n{}".encode(), "does not begin", id="another script's digit"),
     pytest.param(b"v1\r\n{}", "does not begin", id="another line break"),

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.checkpoint.folders import open_folders
 from airflow_streaming.core.foreign.endpoint import Application, EndpointSight, EndpointState
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.sight import Sight
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
-from airflow_streaming.observe.folders import open_folders
 from airflow_streaming.observe.foreign import ForeignObserver
 from tests.unit.observe.checkpoints import Checkpoint
 from tests.unit.observe.servers import driver, serving

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tarfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,14 +11,14 @@ from typing import Any
 import fsspec
 import pytest
 
+from airflow_streaming.checkpoint.folders import Folders, RemoteFolders, open_folders
+from airflow_streaming.checkpoint.remote_info import time_in
 from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
-from airflow_streaming.observe.folders import Folders, RemoteFolders, _time_in, open_folders
 from airflow_streaming.observe.tail import MAX_CHECKPOINTS, Tails
-from tests.conftest import REPOSITORY
+from tests.golden import golden_checkpoints
 from tests.unit.observe.checkpoints import Checkpoint, fingerprint
 
 START = 1_795_262_400
-GOLDEN = REPOSITORY.parent / "shared" / "golden" / "golden-3.5.9-4.1.4-4.3.0.tar.xz"
 
 
 def local(folder: Path) -> Folders:
@@ -212,7 +211,7 @@ def test_a_folder_of_too_many_names_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: Callable[[Path], Folders]
 ) -> None:
     Checkpoint(tmp_path).run(*range(10))
-    monkeypatch.setattr("airflow_streaming.observe.folders.MAX_NAMES", 9)
+    monkeypatch.setattr("airflow_streaming.checkpoint.folders.MAX_NAMES", 9)
 
     with pytest.raises(RecordError, match="more than 9 names"):
         Tails(opened(tmp_path)).read()
@@ -260,7 +259,7 @@ def test_a_location_has_to_be_a_plain_and_full_one(uri: str) -> None:
 def test_every_file_system_tells_times_in_its_own_words(
     info: dict[str, Any], time: float | None
 ) -> None:
-    found = _time_in(info)
+    found = time_in(info)
 
     assert (found.timestamp() if found else None) == time
 
@@ -309,22 +308,11 @@ def test_a_checkpoint_whose_metadata_is_nonsense_only_lacks_its_id(tmp_path: Pat
     assert (tail.committed, tail.query_id, tail.unknown) == (0, None, None)
 
 
-def test_every_golden_checkpoint_is_understood(tmp_path: Path) -> None:
-    if not GOLDEN.exists():
-        pytest.skip(f"There are no golden checkpoints: {GOLDEN} is missing.")
-    with tarfile.open(GOLDEN) as archive:
-        logs = [m for m in archive if {"offsets", "commits"} & set(m.name.split("/"))]
-        archive.extractall(tmp_path, members=logs, filter="data")
+def test_every_golden_checkpoint_is_understood() -> None:
+    found = {golden: Tails(local(golden.path)).read()[0] for golden in golden_checkpoints()}
 
-    found = {}
-    for folder in sorted(tmp_path.rglob("checkpoint")):
-        (tail,) = Tails(local(folder)).read()
-        found[str(folder.relative_to(tmp_path))] = tail
-
-    assert [name for name, tail in found.items() if tail.unknown] == []
-    assert [name for name, tail in found.items() if tail.committed is None] == []
-    assert [name for name, tail in found.items() if not tail.offsets] == []
-    versions = {name.split("/")[1] for name in found}
-    assert versions == {"spark-3.5.9", "spark-4.1.4", "spark-4.3.0"}
+    assert [golden.name for golden, tail in found.items() if tail.unknown] == []
+    assert [golden.name for golden, tail in found.items() if tail.committed is None] == []
+    assert [golden.name for golden, tail in found.items() if not tail.offsets] == []
+    assert {golden.spark for golden in found} == {"3.5.9", "4.1.4", "4.3.0"}
     assert len(found) == 36
-    print(f"{len(found)} golden checkpoints of {', '.join(sorted(versions))} are understood.")  # noqa: T201

@@ -2,40 +2,32 @@
 Somebody else's folders, for reading only.
 
 A checkpoint that is not ours is never written to, so this port cannot write at all. It lists a
-folder once, with the store's own times of the few files that are asked about: one question for
-every file would be thousands of them.
+folder once, with the store's own times of the few files that are asked about (one question for
+every file would be thousands of them), or the whole tree in one walk.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from airflow_streaming.core.uris import (
-    check_uri,
-    is_local,
-    local_path,
-    to_fsspec,
-)
-from airflow_streaming.exceptions import (
-    HomeUnavailable,
-    RecordError,
-    SpecError,
-    StreamingError,
-)
+from airflow_streaming.checkpoint.away import reporting, unavailable
+from airflow_streaming.checkpoint.blobs import CHUNK, Elsewhere
+from airflow_streaming.checkpoint.local_tree import local_tree, read_local, stream_local
+from airflow_streaming.checkpoint.remote_info import is_itself, last_name, time_in
+from airflow_streaming.checkpoint.remote_tree import remote_tree
+from airflow_streaming.core.checkpoint.listing import Listing
+from airflow_streaming.core.uris import check_uri, is_local, local_path, to_fsspec
+from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.files.store import check_relative
 
 MAX_NAMES: Final = 1_000_000
 """Spark keeps 100 batches; a folder of more than a million files is not a checkpoint."""
-
-_TIMES: Final = ("mtime", "LastModified", "last_modified", "updated", "modificationTime", "created")
-"""What the file systems of fsspec call the time of a file, the usual one first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +67,18 @@ class Folders(Protocol):
     def read(self, path: str, limit: int) -> bytes | None:
         """Return a file's content, ``None`` when there is no such file."""
 
+    def stream(self, path: str) -> Iterator[bytes] | None:
+        """Return a large file's content in chunks, ``None`` when there is no such file."""
+
+    def elsewhere(self, path: str) -> Elsewhere | None:
+        """Tell where a file lies, so that a server can copy it; ``None`` for a local one."""
+
+    def tree(self) -> Listing | None:
+        """Return everything under the root, ``None`` when it is missing; see ``walk``."""
+
+    def below(self, folder: str) -> Folders:
+        """Return the folders under one folder of these; the empty one are these."""
+
 
 def open_folders(
     uri: str, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
@@ -104,7 +108,7 @@ def open_folders(
         ) from err
     except Exception as err:
         # Storage clients share no base class for "no credentials" or "no such host".
-        raise _unavailable(checked, err) from err
+        raise unavailable(checked, err) from err
     return RemoteFolders(opened, root, checked)
 
 
@@ -117,7 +121,7 @@ class LocalFolders:
 
     def entries(self, folder: str, choose: Choice) -> list[Entry] | None:
         path = self._root / check_relative(folder)
-        with _reporting(str(path)):
+        with reporting(str(path)):
             try:
                 with os.scandir(path) as found:
                     listed = {entry.name: entry for entry in _counted(found, str(path))}
@@ -126,17 +130,26 @@ class LocalFolders:
             return [_local_entry(listed[name]) for name in choose(listed)]
 
     def read(self, path: str, limit: int) -> bytes | None:
-        full = self._root / check_relative(path)
-        with _reporting(str(full)):
-            try:
-                # Opening a pipe that somebody put there would wait for a writer.
-                handle = os.open(full, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-            with open(handle, "rb") as file:  # noqa: PTH123 - it has no path, only a handle
-                if not stat.S_ISREG(os.fstat(handle).st_mode):
-                    raise RecordError(f"{full} is not a file.")
-                return _within(file.read(limit + 1), limit, str(full))
+        where = f"{self._root}/{path}"
+        with reporting(where):
+            data = read_local(str(self._root), check_relative(path), limit)
+            return None if data is None else _within(data, limit, where)
+
+    def stream(self, path: str) -> Iterator[bytes] | None:
+        where = f"{self._root}/{path}"
+        with reporting(where):
+            chunks = stream_local(str(self._root), check_relative(path))
+        return None if chunks is None else _reported(chunks, where)
+
+    def elsewhere(self, path: str) -> Elsewhere | None:
+        return None
+
+    def tree(self) -> Listing | None:
+        with reporting(str(self._root)):
+            return local_tree(str(self._root))
+
+    def below(self, folder: str) -> LocalFolders:
+        return LocalFolders(_below(self.uri, folder))
 
 
 class RemoteFolders:
@@ -153,32 +166,55 @@ class RemoteFolders:
 
     def entries(self, folder: str, choose: Choice) -> list[Entry] | None:
         full = self._full(folder)
-        with _reporting(f"{self.uri}/{folder}"):
+        with reporting(f"{self.uri}/{folder}"):
             self._fs.invalidate_cache(full)
             try:
                 found = list(_counted(self._fs.ls(full, detail=True), full))
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            infos = {_last(info): info for info in found if not _is(info, full)}
+            infos = {last_name(info): info for info in found if not is_itself(info, full)}
             return [
                 Entry(
                     name=name,
                     is_folder=infos[name].get("type") == "directory",
-                    modified=_time_in(infos[name]),
+                    modified=time_in(infos[name]),
                 )
                 for name in choose(infos)
             ]
 
     def read(self, path: str, limit: int) -> bytes | None:
-        with _reporting(f"{self.uri}/{path}"):
+        with reporting(f"{self.uri}/{path}"):
             try:
                 data = self._fs.cat_file(self._full(path), end=limit + 1)
             except (FileNotFoundError, IsADirectoryError):
                 return None
             return _within(bytes(data), limit, f"{self.uri}/{path}")
 
+    def stream(self, path: str) -> Iterator[bytes] | None:
+        where = f"{self.uri}/{path}"
+        with reporting(where):
+            try:
+                file = self._fs.open(self._full(path), "rb", cache_type="readahead")
+            except (FileNotFoundError, IsADirectoryError):
+                return None
+        return _reported(_chunks_of(file), where)
+
+    def elsewhere(self, path: str) -> Elsewhere | None:
+        return Elsewhere(self._fs, self._full(path))
+
+    def tree(self) -> Listing | None:
+        with reporting(self.uri):
+            return remote_tree(self._fs, self._root)
+
+    def below(self, folder: str) -> RemoteFolders:
+        return RemoteFolders(self._fs, self._full(folder), _below(self.uri, folder))
+
     def _full(self, path: str) -> str:
         return f"{self._root}/{check_relative(path)}" if path else self._root
+
+
+def _below(uri: str, folder: str) -> str:
+    return f"{uri.rstrip('/')}/{check_relative(folder)}" if folder else uri
 
 
 def _local_entry(entry: os.DirEntry[str]) -> Entry:
@@ -202,43 +238,12 @@ def _within(data: bytes, limit: int, where: str) -> bytes:
     return data
 
 
-def _last(info: Mapping[str, Any]) -> str:
-    return str(info.get("name", "")).rstrip("/").rsplit("/", 1)[-1]
+def _reported(chunks: Iterator[bytes], where: str) -> Iterator[bytes]:
+    with reporting(where):
+        yield from chunks
 
 
-def _is(info: Mapping[str, Any], folder: str) -> bool:
-    # A folder marker, or on some stores the file that was asked for as if it were a folder.
-    return str(info.get("name", "")).strip("/") == folder.strip("/")
-
-
-def _time_in(info: Mapping[str, Any]) -> datetime | None:
-    told = next((info[key] for key in _TIMES if info.get(key) is not None), None)
-    try:
-        if isinstance(told, str):
-            told = datetime.fromisoformat(told)
-        if isinstance(told, datetime):
-            return told.astimezone(UTC) if told.tzinfo else told.replace(tzinfo=UTC)
-        if isinstance(told, int | float) and not isinstance(told, bool):
-            # WebHDFS counts in milliseconds, everybody else in seconds.
-            return datetime.fromtimestamp(told / 1000 if told > 1e11 else told, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return None
-
-
-@contextlib.contextmanager
-def _reporting(where: str) -> Iterator[None]:
-    try:
-        yield
-    except StreamingError:
-        raise
-    except Exception as err:
-        # Whatever a storage client raises, it means that the store could not be read just now.
-        raise _unavailable(where, err) from err
-
-
-def _unavailable(where: str, err: Exception) -> HomeUnavailable:
-    return HomeUnavailable(
-        f"{where} cannot be read: {err or 'no reason given'} ({type(err).__name__}). Check that "
-        "the store can be reached from this host and that the credentials may read there."
-    )
+def _chunks_of(file: Any) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(CHUNK):
+            yield bytes(chunk)

@@ -1,0 +1,103 @@
+"""
+Taking a backup: all checkpoints of a stream under one id, while its queries go on.
+
+Every query is pinned for itself, at the newest batch it has committed; queries of one stream do not
+wait for each other, so there is no one moment for all of them. The manifest is written last. A
+backup that is killed leaves packs that nothing names, which the next one uses or retention sweeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from airflow_streaming.checkpoint.live_copy import copy_live
+from airflow_streaming.checkpoint.progress import Phase, Progress, ProgressNow, no_progress
+from airflow_streaming.checkpoint.sources import Source
+from airflow_streaming.checkpoint.store import BackupStore
+from airflow_streaming.core.checkpoint.backup import Backup, Origin
+from airflow_streaming.exceptions import BackupDamaged
+
+
+def now_in_utc() -> datetime:
+    """Return the time of this machine."""
+    return datetime.now(UTC)
+
+
+def take_backup(
+    sources: Sequence[Source],
+    store: BackupStore,
+    *,
+    stream: str,
+    origin: Origin,
+    by: str,
+    note: str = "",
+    deployment: int | None = None,
+    epoch: int | None = None,
+    spark_version: str | None = None,
+    facts: Mapping[str, str] | None = None,
+    attempts: int = 5,
+    progress: Progress = no_progress,
+    clock: Callable[[], datetime] = now_in_utc,
+) -> Backup:
+    """
+    Back up the checkpoints of a stream; they may be in use and are only read.
+
+    :param sources: One for each query, with folders that differ; see ``sources_of``.
+    :param stream: Name under which the store keeps the backups.
+    :param attempts: How often the copy of a query is begun before it is given up.
+    :param clock: Tells when the backup was begun and finished.
+    :raises CheckpointRefused: a checkpoint is damaged, of an unknown format, or such that it cannot
+        be copied while its query runs; nothing was published.
+    :raises CheckpointBusy: a checkpoint changed under every attempt; nothing was published.
+    :raises CheckpointError: a folder does not exist.
+    :raises HomeUnavailable: a store cannot be reached.
+    :raises ValueError: no sources, or two in one folder.
+    """
+    folders = [source.folder for source in sources]
+    if not folders or len(set(folders)) < len(folders) or ("" in folders and len(folders) > 1):
+        raise ValueError(f"A backup needs checkpoints with different folders, not {folders}.")
+    begun_at = clock()
+    backup_id = store.new_id(begun_at)
+    with store.hold(stream, "backup", backup_id), store.writer(stream) as writer:
+        checked = _checked(store, stream)
+        copied = [
+            copy_live(source, writer, attempts=attempts, progress=progress, checked=checked)
+            for source in sources
+        ]
+        progress(ProgressNow(phase=Phase.PUBLISH))
+        bundles = writer.close(member for query in copied for member in query.members)
+        backup = Backup(
+            id=backup_id,
+            stream=stream,
+            begun_at=begun_at,
+            finished_at=clock(),
+            origin=origin,
+            by=by,
+            queries=tuple(query.query for query in copied),
+            bundles=bundles,
+            files=sum(query.query.files for query in copied),
+            size=sum(query.query.size for query in copied),
+            added_files=writer.added_files,
+            added_size=writer.added_size,
+            note=note,
+            deployment=deployment,
+            epoch=epoch,
+            spark_version=spark_version,
+            facts=dict(facts or {}),
+        )
+        store.publish(backup)
+    return backup
+
+
+def _checked(store: BackupStore, stream: str) -> frozenset[tuple[str, str]]:
+    """
+    Return the members of the newest backup, all of which were found sound.
+
+    What a killed or refused backup left in the store was not.
+    """
+    newest = store.backups(stream)[-1:]
+    try:
+        return frozenset((m.path, m.sha256) for backup in newest for m in store.members(backup))
+    except BackupDamaged:
+        return frozenset()

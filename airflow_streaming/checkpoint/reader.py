@@ -1,0 +1,151 @@
+"""
+Reader: a folder → what its checkpoint says.
+
+A live checkpoint changes while it is read, so what looks wrong may only be half seen. Then the
+reader looks again, and tells what it found both times.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from airflow_streaming.checkpoint.folders import Entry, Folders, open_folders
+from airflow_streaming.checkpoint.prefetch import read_ahead
+from airflow_streaming.checkpoint.walk import walk
+from airflow_streaming.core.checkpoint.finding import Finding, FindingCode
+from airflow_streaming.core.checkpoint.integrity.sink import sink_problems
+from airflow_streaming.core.checkpoint.likely import likely_reads
+from airflow_streaming.core.checkpoint.listing import Listing, Read
+from airflow_streaming.core.checkpoint.reading import read_checkpoint
+from airflow_streaming.core.checkpoint.report import Checkpoint
+from airflow_streaming.core.uris import is_local, local_path
+from airflow_streaming.exceptions import CheckpointError
+
+MAX_LOOKS: Final = 3
+MAX_QUERIES: Final = 200
+"""Queries in one driver; a folder of more checkpoints holds those of many streams."""
+
+_MARKS: Final = frozenset({"metadata", "offsets", "commits"})
+
+
+class Reader:
+    """
+    Reads the checkpoint of one query.
+
+    :param folders: The checkpoint; ``folders.below(name)`` for one of several in a folder.
+    :param sink_log: The ``_spark_metadata`` folder of the query's file sink, to be looked at too.
+    """
+
+    def __init__(self, folders: Folders, sink_log: Folders | None = None) -> None:
+        self._folders, self._sink_log = folders, sink_log
+
+    def inspect(self, thorough: bool = False, *, contents: bool = True) -> Checkpoint:
+        """
+        Return what the checkpoint says.
+
+        :param thorough: Look into every file that some rollback batch needs, too.
+        :param contents: Look into state files at all; without, it is read much faster.
+        :raises CheckpointError: no such folder, or too large to be a checkpoint.
+        :raises HomeUnavailable: the store cannot be reached.
+        """
+        listing = walk(self._folders)
+        found = self._read(listing, thorough, contents)
+        for _ in range(MAX_LOOKS - 1):
+            if found.is_sound:
+                break
+            again = walk(self._folders)
+            if again == listing:
+                break
+            listing, found = again, _seen_twice(found, self._read(again, thorough, contents))
+        return found
+
+    def _read(self, listing: Listing, thorough: bool, contents: bool) -> Checkpoint:
+        uri = self._folders.uri
+        read: Read = self._folders.read
+        places: list[str] = []
+        if is_local(uri):
+            places = [os.path.realpath(local_path(uri))]
+        else:
+            read = read_ahead(self._folders, likely_reads(listing))
+        found = read_checkpoint(
+            listing, read, uri=uri, thorough=thorough, contents=contents, places=places
+        )
+        return replace(found, problems=(*found.problems, *self._sink_problems(found)))
+
+    def _sink_problems(self, found: Checkpoint) -> Iterator[Finding]:
+        tree = self._sink_log.tree() if self._sink_log else None
+        if self._sink_log and tree is not None:
+            yield from sink_problems(tree, self._sink_log.read, found)
+
+
+def query_folders(folders: Folders) -> list[str]:
+    """
+    Return ``[""]`` when the folder is a checkpoint, else the names of the checkpoints in it.
+
+    :raises CheckpointError: it is no checkpoint and has none in it, or too many.
+    :raises HomeUnavailable: the store cannot be reached.
+    """
+    listed = folders.entries("", list)
+    if listed is not None and _is_checkpoint(listed):
+        return [""]
+    below = sorted(entry.name for entry in listed or () if _may_be_query(entry))
+    if len(below) > MAX_QUERIES:
+        raise CheckpointError(
+            f"{folders.uri} has {len(below)} folders, more than {MAX_QUERIES}. Give the checkpoint "
+            "of one query, or the folder of one stream's checkpoints."
+        )
+    found = [name for name in below if _is_checkpoint(folders.entries(name, _marks) or ())]
+    if not found:
+        raise CheckpointError(
+            f"{folders.uri} is no checkpoint and no folder of checkpoints: neither it nor a folder "
+            "in it has metadata, offsets or commits. Give the folder that the query's "
+            "checkpointLocation names, or the one above it."
+        )
+    return found
+
+
+def inspect(uri: str, storage_options: Mapping[str, Any] | None = None) -> Checkpoint:
+    """
+    Return what one query's checkpoint says.
+
+    :param uri: The checkpoint, e.g. ``/data/checkpoints/counts`` or ``s3://bucket/ck/counts``.
+    :param storage_options: Passed to fsspec for a URI that is not a local folder.
+    :raises SpecError: not a full URI.
+    :raises CheckpointError: no such folder, or it is a folder of several checkpoints.
+    :raises HomeUnavailable: the store cannot be reached.
+    """
+    folders = open_folders(uri, storage_options)
+    found = Reader(folders).inspect()
+    if any(problem.code is FindingCode.NOT_A_CHECKPOINT for problem in found.problems):
+        names = query_folders(folders)
+        raise CheckpointError(
+            f"{folders.uri} is no checkpoint but a folder of {len(names)}: "
+            f"{', '.join(names[:5])}. Give one of them."
+        )
+    return found
+
+
+def _seen_twice(earlier: Checkpoint, later: Checkpoint) -> Checkpoint:
+    seen = {_key(problem) for problem in earlier.problems}
+    return replace(
+        later, problems=tuple(problem for problem in later.problems if _key(problem) in seen)
+    )
+
+
+def _key(problem: Finding) -> tuple[FindingCode, str]:
+    return problem.code, problem.path
+
+
+def _is_checkpoint(entries: Iterable[Entry]) -> bool:
+    return any(entry.name in _MARKS for entry in entries)
+
+
+def _marks(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name in _MARKS]
+
+
+def _may_be_query(entry: Entry) -> bool:
+    return entry.is_folder and entry.name.isprintable() and entry.name[:1] not in {".", "_"}

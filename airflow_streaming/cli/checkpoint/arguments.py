@@ -1,0 +1,238 @@
+"""The arguments of ``airflow-streaming checkpoint``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from airflow_streaming.core.checkpoint.backup import Level
+from airflow_streaming.core.checkpoint.replay import ACCEPTABLE, RefusalCode
+
+Kinds: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+ABOUT: Final = "read, back up, verify and restore checkpoints"
+
+_ONE_OR_SEVERAL: Final = "checkpoint of one query, or the folder above those of one application"
+
+
+def add_verbs(parser: argparse.ArgumentParser, person: Callable[..., None]) -> None:
+    """
+    Add every verb and its arguments.
+
+    :param person: Adds the arguments that say who acts and why.
+    """
+    kinds = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    _inspect(kinds)
+    _backup(kinds, person)
+    _list(kinds)
+    _verify(kinds, person)
+    _restore(kinds, person)
+    _undo(kinds, person)
+    _clone(kinds)
+    _carry_over(kinds)
+    _retain(kinds, person)
+
+
+def needs_home(arguments: argparse.Namespace) -> bool:
+    """Tell whether a verb is about a stream of a home."""
+    match arguments.verb:
+        case "undo":
+            return True
+        case "restore":
+            return arguments.stream is not None
+        case "backup":
+            return arguments.uri is None
+        case _:
+            return False
+
+
+def _inspect(kinds: Kinds) -> None:
+    verb = _verb(kinds, "inspect", "say what a checkpoint holds; exit code 1 with any problem")
+    verb.add_argument("uri", type=place, metavar="URI", help=_ONE_OR_SEVERAL)
+    verb.add_argument(
+        "--thorough", action="store_true", help="look into the files of older batches as well"
+    )
+
+
+def _backup(kinds: Kinds, person: Callable[..., None]) -> None:
+    verb = _verb(kinds, "backup", "back up a checkpoint, while its query runs or not")
+    verb.add_argument(
+        "uri",
+        type=place,
+        nargs="?",
+        metavar="URI",
+        help=f"{_ONE_OR_SEVERAL}; none for a stream of the home",
+    )
+    verb.add_argument("--to", type=place, required=True, metavar="STORE", help="the backup store")
+    verb.add_argument(
+        "--stream",
+        metavar="NAME",
+        help="the stream of the home, or with a URI the name to file it under (default: one made "
+        "of the URI)",
+    )
+    verb.add_argument(
+        "--sink",
+        action="append",
+        default=[],
+        type=_sink,
+        metavar="[QUERY=]URI",
+        help="output folder of a file sink, whose log is to be taken too; may be repeated",
+    )
+    person(verb)
+
+
+def _list(kinds: Kinds) -> None:
+    verb = _verb(kinds, "list", "list the backups of a store, oldest first")
+    verb.add_argument("store", type=place, metavar="STORE")
+    verb.add_argument("--stream", metavar="NAME", help="of this stream only")
+
+
+def _verify(kinds: Kinds, person: Callable[..., None]) -> None:
+    verb = _verb(kinds, "verify", "verify a backup; exit code 1 when it does not hold")
+    verb.add_argument("store", type=place, metavar="STORE")
+    verb.add_argument("backup_id", metavar="BACKUP_ID")
+    verb.add_argument(
+        "--level",
+        choices=[str(level) for level in Level],
+        default=str(Level.FULL),
+        help="manifest and sizes, every byte, or with a real Spark (default: %(default)s)",
+    )
+    verb.add_argument(
+        "--runtime",
+        metavar="NAME_OR_PATH",
+        help="the Spark of a drill (default: by version, of those in AIRFLOW__STREAMING__RUNTIMES)",
+    )
+    verb.add_argument(
+        "--script", metavar="FILE", help="the stream's script; a drill runs one batch of it"
+    )
+    verb.add_argument(
+        "--argument",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="an argument of the script; may be repeated",
+    )
+    verb.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="KEY=VALUE",
+        help="Spark configuration of a drill; may be repeated; not for secrets",
+    )
+    person(verb)
+
+
+def _restore(kinds: Kinds, person: Callable[..., None]) -> None:
+    verb = _verb(kinds, "restore", "restore a backup into a new place")
+    verb.add_argument("store", type=place, metavar="STORE")
+    verb.add_argument("backup_id", metavar="BACKUP_ID")
+    verb.add_argument(
+        "--to", type=place, metavar="NEW_URI", help="where the checkpoints will lie; has to be free"
+    )
+    verb.add_argument(
+        "--stream",
+        metavar="NAME",
+        help="have this stream of the home go on from the backup with its next start",
+    )
+    verb.add_argument(
+        "--dry-run", action="store_true", help="say what the restore means, and write nothing"
+    )
+    verb.add_argument(
+        "--accept",
+        action="append",
+        default=[],
+        type=RefusalCode,
+        choices=sorted(ACCEPTABLE),
+        metavar="REASON",
+        help="go on although this speaks against it: " + ", ".join(sorted(ACCEPTABLE)),
+    )
+    person(verb)
+
+
+def _undo(kinds: Kinds, person: Callable[..., None]) -> None:
+    verb = _verb(kinds, "undo", "have a stream go on from the checkpoint it had before a restore")
+    verb.add_argument("stream", metavar="STREAM", help="name of the stream")
+    person(verb)
+
+
+def _clone(kinds: Kinds) -> None:
+    verb = _verb(kinds, "clone", "copy a live checkpoint to a new place as a query of its own")
+    _from_and_to(verb)
+    verb.add_argument(
+        "--keep-query-id", action="store_true", help="keep the id of the query, for a move"
+    )
+
+
+def _carry_over(kinds: Kinds) -> None:
+    verb = _verb(
+        kinds, "carry-over", "make a checkpoint that knows nothing but how far sources were read"
+    )
+    _from_and_to(verb)
+    verb.add_argument(
+        "--stateless",
+        action="store_true",
+        help="vouch that the query has no state, where the checkpoint does not tell",
+    )
+
+
+def _retain(kinds: Kinds, person: Callable[..., None]) -> None:
+    verb = _verb(kinds, "retain", "remove the backups of a stream that no rule keeps")
+    verb.add_argument("store", type=place, metavar="STORE")
+    verb.add_argument("stream", metavar="STREAM", help="name of the stream in the store")
+    for option, text in _RULES:
+        verb.add_argument(option, type=_count, metavar="N", help=text)
+    verb.add_argument("--dry-run", action="store_true", help="say what would go")
+    person(verb)
+
+
+_RULES: Final = (
+    ("--keep-last", "the newest N"),
+    ("--keep-for", "those of N days"),
+    ("--daily", "the newest of each of N days"),
+    ("--weekly", "the newest of each of N weeks"),
+    ("--monthly", "the newest of each of N months"),
+)
+
+
+def _from_and_to(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("uri", type=place, metavar="URI", help="checkpoint of one query")
+    verb.add_argument(
+        "--to", type=place, required=True, metavar="NEW_URI", help="a place that is free"
+    )
+
+
+def _verb(kinds: Kinds, name: str, text: str) -> argparse.ArgumentParser:
+    verb: argparse.ArgumentParser = kinds.add_parser(
+        name, help=text, description=f"{text[0].upper()}{text[1:]}."
+    )
+    verb.add_argument("--json", action="store_true", help="print JSON instead of text")
+    return verb
+
+
+def place(text: str) -> str:
+    """Return a URI as it is, and a path as an absolute one: people work in a folder."""
+    if "://" in text or not text.strip():
+        return text
+    return os.path.abspath(text)  # noqa: PTH100 - pathlib would follow links
+
+
+def _sink(text: str) -> tuple[str, str]:
+    query, found, uri = text.partition("=")
+    return (query, place(uri)) if found and "/" not in query else ("", place(text))
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    key, found, value = text.partition("=")
+    if not found or not key:
+        raise ValueError(text)
+    return key, value
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if not 0 <= count <= 1_000_000:
+        raise ValueError(text)
+    return count

@@ -1,0 +1,157 @@
+"""
+Carry-over: a new checkpoint that knows nothing but how far the sources were read.
+
+Spark binds a checkpoint to the sources of its query by their number and order. When a query without
+state is written anew, only its position is worth keeping: the plans and commits of the last two
+batches, which Spark reads when it starts, and the file sources' own logs. Batches are numbered on,
+because sinks remember ids: a file sink drops a batch whose id it has seen, and so does a
+``foreachBatch`` function that keeps ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_streaming.core.checkpoint.listing import Listing, Read, is_hidden
+from airflow_streaming.core.checkpoint.logs import parse_offset_log
+from airflow_streaming.core.checkpoint.report import Checkpoint
+from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
+from airflow_streaming.exceptions import CheckpointRefused
+
+NOT_STARTED = "-"
+"""How Spark writes that a source has no offset yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarryOver:
+    """
+    What a new checkpoint is made of.
+
+    :param batch: The newest committed batch, in the old checkpoint as in the new one.
+    :param written: Small files by path, as they have to be written.
+    :param copied: Files that are copied as they are, from the new path to the old one.
+    """
+
+    batch: int
+    written: Mapping[str, bytes]
+    copied: Mapping[str, str]
+
+
+def plan_carry_over(
+    checkpoint: Checkpoint,
+    listing: Listing,
+    read: Read,
+    *,
+    query_id: str,
+    sources: Sequence[str | None] | None = None,
+    stateless: bool = False,
+) -> CarryOver:
+    """
+    Say what the new checkpoint is made of.
+
+    :param checkpoint: What the old one says.
+    :param query_id: Id of the new query.
+    :param sources: For each new source the name of the old one whose position it takes; ``None``
+        for one that begins anew. As they were when not given.
+    :param stateless: Somebody vouches that the query has no state.
+    :raises CheckpointRefused: it cannot be done, with the reason and what can be done instead.
+    """
+    _check_stateless(checkpoint, stateless)
+    _check_usable(checkpoint)
+    batch = checkpoint.last_committed_batch
+    if batch is None:
+        raise CheckpointRefused(
+            f"{checkpoint.uri} has no committed batch, so there is no position to carry over. Start "
+            "the new query on an empty checkpoint."
+        )
+    kept = _chosen(checkpoint, sources)
+    written = {"metadata": json.dumps({"id": query_id}).encode()}
+    for number in (batch - 1, batch):
+        if number < 0:
+            continue
+        plan, commit = _log(read, f"offsets/{number}"), _log(read, f"commits/{number}")
+        if plan is None or commit is None:
+            raise CheckpointRefused(
+                f"{checkpoint.uri} lacks the plan or the commit of batch {number}; Spark needs the "
+                "last two to go on. Back up the checkpoint, and look at it with 'inspect'."
+            )
+        written[f"offsets/{number}"] = plan if sources is None else _planned(plan, kept)
+        written[f"commits/{number}"] = commit
+    return CarryOver(batch=batch, written=written, copied=dict(_source_logs(listing, kept)))
+
+
+def _check_stateless(checkpoint: Checkpoint, vouched: bool) -> None:
+    if checkpoint.is_stateful or (checkpoint.is_stateful is None and checkpoint.operators):
+        raise CheckpointRefused(
+            f"The query of {checkpoint.uri} has state, and its state belongs to batch "
+            f"{checkpoint.last_committed_batch} of this very query: a new checkpoint without it "
+            "would give wrong results. Begin instead with an empty checkpoint and let the sources "
+            "start at an earlier offset (startingOffsets, or the files since then), early enough "
+            "to build the state anew."
+        )
+    if checkpoint.is_stateful is None and not vouched:
+        raise CheckpointRefused(
+            f"{checkpoint.uri} does not tell whether its query has state. If you know that it has "
+            "none (no aggregation, join, deduplication or stateful function), say so with "
+            "stateless=True."
+        )
+
+
+def _check_usable(checkpoint: Checkpoint) -> None:
+    if checkpoint.async_progress:
+        raise CheckpointRefused(
+            f"{checkpoint.uri} is of asynchronous progress tracking: what it says of its position "
+            "may be behind. Stop the query, run it once without, and try again."
+        )
+    if checkpoint.problems:
+        first = checkpoint.problems[0]
+        raise CheckpointRefused(
+            f"{checkpoint.uri} is not sound, so its position cannot be relied on: {first.message} "
+            "Restore it from a backup first."
+        )
+
+
+def _chosen(checkpoint: Checkpoint, sources: Sequence[str | None] | None) -> dict[str, str | None]:
+    known = [source.name for source in checkpoint.sources]
+    if sources is None:
+        return {name: name for name in known}
+    wanted = [name for name in sources if name is not None]
+    unknown = sorted(set(wanted) - set(known))
+    if unknown or len(set(wanted)) != len(wanted) or not wanted:
+        fault = f"has no source {unknown[0]!r}" if unknown else "is to give every source once"
+        raise CheckpointRefused(
+            f"{checkpoint.uri} {fault}; its sources are {', '.join(known) or 'unknown'}. Name at "
+            "least one of them, each once, and None for each source that begins anew."
+        )
+    if checkpoint.offset_log_version != 1:
+        raise CheckpointRefused(
+            f"{checkpoint.uri} names its sources (offset log version "
+            f"{checkpoint.offset_log_version}), so Spark itself can add and remove them. Carry it "
+            "over without choosing sources."
+        )
+    return {str(number): name for number, name in enumerate(sources)}
+
+
+def _log(read: Read, path: str) -> bytes | None:
+    return read(path, MAX_LOG_BYTES)
+
+
+def _planned(plan: bytes, kept: Mapping[str, str | None]) -> bytes:
+    # Only the lines of the sources change: what else the plan says is Spark's, to the byte.
+    offsets = dict(parse_offset_log(plan).offsets)
+    head = plan.split(b"\n", 2)[:2]
+    chosen = (
+        NOT_STARTED if name is None else offsets.get(name, NOT_STARTED) for name in kept.values()
+    )
+    return b"\n".join([*head, *(offset.encode() for offset in chosen)])
+
+
+def _source_logs(listing: Listing, kept: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
+    for new, old in kept.items():
+        if old is None:
+            continue
+        for name in listing.files(f"sources/{old}"):
+            if not is_hidden(name):
+                yield f"sources/{new}/{name}", f"sources/{old}/{name}"

@@ -1,0 +1,128 @@
+"""
+Cutting a scratch copy back, so that a batch is uncommitted and runs again.
+
+Spark runs a batch that was planned and not committed with exactly the planned offsets. Where the
+plan after the pinned batch is in the copy, that batch runs and nothing is cut. Otherwise the newest
+batch that read any input is made uncommitted: the commits from there on go, the plans after it, and
+every state file that Spark could mistake for the state before it.
+
+A batch without input, as Spark runs them to move the watermark on, is the last choice. Spark plans
+it over an empty relation, with other nullabilities than the query has, so that its own comparison
+of state schemas would call a sound checkpoint incompatible (measured: inner joins, Spark 3.5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_streaming.core.checkpoint.listing import Listing, Read
+from airflow_streaming.core.checkpoint.logs import parse_commit_log, parse_offset_log
+from airflow_streaming.core.checkpoint.state.chain import Missing, files_for
+from airflow_streaming.core.checkpoint.state.stores import (
+    StateIds,
+    ids_of,
+    stores,
+    versions_beyond,
+)
+from airflow_streaming.exceptions import RecordError
+
+_STEPS: Final = 4
+"""Batches that are looked at for one with input; Spark runs one without after each burst."""
+
+_LIMIT: Final = 64 * 1024 * 1024
+"""Bytes of a commit; one of format 2 names every partition of every store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """
+    What has to be done so that a batch runs.
+
+    :param runs: The batch that Spark will run; ``None`` when only new input makes it run one.
+    :param remove: Files to delete first.
+    :param has_input: The batch reads something.
+    :param why_not: Why no batch can be made to run again.
+    """
+
+    runs: int | None
+    remove: tuple[str, ...] = ()
+    has_input: bool = True
+    why_not: str = ""
+
+
+def plan_cut(listing: Listing, read: Read, batch: int) -> Cut:
+    """
+    Return how to make a batch run on a copy whose newest commit is that of ``batch``.
+
+    :raises HomeUnavailable: the copy cannot be read.
+    """
+    if listing.stat(f"offsets/{batch + 1}") is not None:
+        return Cut(runs=batch + 1, has_input=has_input(read, batch + 1))
+    for candidate in range(batch, max(-1, batch - _STEPS), -1):
+        if has_input(read, candidate) and not _why_not(listing, read, candidate):
+            return Cut(runs=candidate, remove=_removed(listing, candidate))
+    why_not = _why_not(listing, read, batch)
+    if why_not:
+        return Cut(runs=None, why_not=why_not)
+    return Cut(runs=batch, remove=_removed(listing, batch), has_input=False)
+
+
+def has_input(read: Read, batch: int) -> bool:
+    """Tell whether a batch's plan goes beyond that of the batch before; True where unknown."""
+    if batch == 0:
+        return True
+    try:
+        plans = [read(f"offsets/{number}", _LIMIT) for number in (batch - 1, batch)]
+        ends = [None if plan is None else parse_offset_log(plan).offsets for plan in plans]
+    except RecordError:
+        return True
+    return None in ends or ends[0] != ends[1]
+
+
+def state_ids(read: Read, batch: int) -> StateIds:
+    """
+    Return the unique ids of the state that a batch left behind; none in format 1.
+
+    :raises RecordError: its commit is not what Spark writes.
+    """
+    data = read(f"commits/{batch}", _LIMIT)
+    return {} if data is None else parse_commit_log(data).state_ids
+
+
+def _why_not(listing: Listing, read: Read, batch: int) -> str:
+    if listing.stat(f"offsets/{batch}") is None:
+        return f"the backup has no plan of batch {batch}."
+    if batch == 0:
+        return ""
+    if listing.stat(f"offsets/{batch - 1}") is None:
+        return f"the backup has no plan of batch {batch - 1}."
+    try:
+        commits = {batch - 1: state_ids(read, batch - 1)}
+        for store in stores(listing):
+            found = files_for(listing, read, store, batch, ids_of(store, commits, listing))
+            if isinstance(found, Missing):
+                return f"the backup holds no state from before batch {batch}: {found.why}"
+    except RecordError as err:
+        return f"commits/{batch - 1} cannot be read: {err}"
+    return ""
+
+
+def _removed(listing: Listing, batch: int) -> tuple[str, ...]:
+    removed = [f"commits/{number}" for number in _numbers(listing, "commits") if number >= batch]
+    removed += [f"offsets/{number}" for number in _numbers(listing, "offsets") if number > batch]
+    removed += versions_beyond(listing, batch)
+    if batch == 0:
+        # Spark 4.1 and newer want the first batch to find no state folder at all.
+        removed += [path for path, _ in listing.paths() if path.startswith("state/")]
+    checksums = [checksum for path in removed if listing.stat(checksum := _hidden(path))]
+    return tuple(dict.fromkeys([*removed, *checksums]))
+
+
+def _numbers(listing: Listing, folder: str) -> list[int]:
+    return sorted(int(name) for name in listing.files(folder) if name.isdecimal())
+
+
+def _hidden(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}.crc"

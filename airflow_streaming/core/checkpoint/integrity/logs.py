@@ -1,0 +1,185 @@
+"""The order of the two logs: gaps, plans ahead of commits, commits without plans, edited files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from airflow_streaming.core.checkpoint.finding import Finding, FindingCode
+from airflow_streaming.core.checkpoint.journal import COMMITS, OFFSETS, PARTITIONS, Journal
+
+RESTORE: Final = "Restore a verified backup into a new place."
+
+_STRAGGLERS: Final = 3
+"""Oldest batches that a purge may have left behind when it was cut off."""
+_KEPT: Final = 5
+"""Batches above such a hole; no purge comes nearer to the newest one."""
+
+
+def log_problems(journal: Journal) -> Iterator[Finding]:
+    """Return what is wrong with the order of the logs."""
+    yield from journal.findings
+    yield from _missing_logs(journal)
+    yield from _ahead(journal)
+    yield from _repartition(journal)
+    if not journal.is_async:
+        for hole in _holes(journal.planned):
+            if not _is_purge(hole, journal.planned):
+                yield _offsets_gap(hole, journal)
+        for hole in _holes(journal.committed):
+            if not _is_purge(hole, journal.committed):
+                yield _commits_gap(hole, journal)
+
+
+def log_remarks(journal: Journal) -> Iterator[Finding]:
+    """Return what is worth knowing of the logs and no problem."""
+    if journal.is_async:
+        yield _finding(
+            FindingCode.ASYNC_PROGRESS,
+            "",
+            "The logs skip batches as those of asynchronous progress tracking do "
+            "(asyncProgressTrackingEnabled, or real-time mode). Spark goes on from the newest plan "
+            "and may repeat several batches. Whether files are missing as well cannot be told from "
+            "such logs. Stop the query before its checkpoint is copied.",
+        )
+        return
+    for log, batches in ((OFFSETS, journal.planned), (COMMITS, journal.committed)):
+        code = FindingCode.OFFSETS_GAP if log == OFFSETS else FindingCode.COMMITS_GAP
+        for hole in _holes(batches):
+            if _is_purge(hole, batches):
+                yield _finding(
+                    code,
+                    f"{log}/{hole[0]}",
+                    f"{log} lacks {_numbers(hole)}, among its oldest. It looks like a purge that "
+                    "was cut off; Spark does not read them and finishes the purge by itself.",
+                )
+    if _is_of_spark_2_1(journal):
+        yield _finding(
+            FindingCode.COMMITS_MISSING,
+            COMMITS,
+            "There are no commits, and plans without pinned configuration, as Spark 2.1 wrote "
+            "them: it had no commit log. A newer Spark runs the newest batch again, so the sink "
+            "sees it twice.",
+        )
+
+
+def _missing_logs(journal: Journal) -> Iterator[Finding]:
+    if journal.committed and not journal.planned:
+        yield _finding(
+            FindingCode.OFFSETS_MISSING,
+            OFFSETS,
+            f"There are commits up to batch {journal.last_committed} and no plans at all. Spark "
+            f"fails on a restart ('assertion failed'). {RESTORE}",
+        )
+    last = journal.last_planned
+    if journal.committed or last is None or last == 0 or _is_of_spark_2_1(journal):
+        return
+    yield _finding(
+        FindingCode.COMMITS_MISSING,
+        COMMITS,
+        f"There are plans up to batch {last} and no commits at all. Spark starts and runs batch "
+        f"{last} again, so the sink sees it twice unless it knows batches by their number. {RESTORE} "
+        "Or, if the sink has the batch, say so to its consumers before the query is started.",
+    )
+
+
+def _ahead(journal: Journal) -> Iterator[Finding]:
+    planned, committed = journal.last_planned, journal.last_committed
+    if planned is None or committed is None:
+        return
+    if committed > planned:
+        yield _finding(
+            FindingCode.COMMIT_WITHOUT_PLAN,
+            f"{COMMITS}/{committed}",
+            f"Batch {committed} is committed, but the newest plan is of batch {planned}. Spark "
+            "hands one more batch to the sink and then dies of CONCURRENT_STREAM_LOG_UPDATE. "
+            f"{RESTORE} The plan may also have been deleted by hand: put offsets/{committed} back.",
+        )
+    if planned - committed > 1 and not journal.is_async:
+        lost = list(range(committed + 1, planned))
+        yield _finding(
+            FindingCode.BATCHES_SKIPPED,
+            f"{OFFSETS}/{planned}",
+            f"Batches up to {planned} are planned, but only those up to {committed} are committed. "
+            f"Spark starts without a word, runs batch {planned} only, and {_numbers(lost)} never "
+            "reach the sink: the rows in them are lost. Do not start the query on it. "
+            f"{RESTORE} Without one, remove the plans after offsets/{committed + 1}, on a copy, and "
+            "for a query with state every state file of a version after "
+            f"{committed + 1}.",
+        )
+
+
+def _repartition(journal: Journal) -> Iterator[Finding]:
+    planned, committed = journal.last_planned, journal.last_committed
+    new, old = journal.newest_plan, journal.committed_plan
+    if planned is None or committed is None or planned <= committed or not (new and old):
+        return
+    before, after = old.conf.get(PARTITIONS), new.conf.get(PARTITIONS)
+    if before is None or after is None or before == after:
+        return
+    yield _finding(
+        FindingCode.UNFINISHED_REPARTITION,
+        f"{OFFSETS}/{planned}",
+        f"Batch {planned} is planned with {after} state partitions and not committed; batch "
+        f"{committed} had {before}. A repartition of the checkpoint did not finish. Spark 4.2 and "
+        "newer refuse to start (STREAMING_UNFINISHED_REPARTITION_DETECTED); an older one would "
+        "read partitions that are not there. Finish the repartition, or restore the backup from "
+        f"before it; where the state store cannot be repartitioned, remove offsets/{planned}.",
+    )
+
+
+def _offsets_gap(hole: list[int], journal: Journal) -> Finding:
+    newest = journal.planned[-1]
+    if hole[-1] == newest - 1:
+        then = f"Spark fails on a restart ('batch {newest - 1} doesn't exist'). {RESTORE}"
+    else:
+        then = (
+            "Spark does not read them on a restart and starts, but the query cannot be rolled back "
+            "to them, and Spark never leaves such a gap: somebody or something deletes files. Take "
+            "a backup now and find out who."
+        )
+    return _finding(
+        FindingCode.OFFSETS_GAP,
+        f"{OFFSETS}/{hole[-1]}",
+        f"The offset log lacks {_numbers(hole)} between those it has. {then}",
+    )
+
+
+def _commits_gap(hole: list[int], journal: Journal) -> Finding:
+    return _finding(
+        FindingCode.COMMITS_GAP,
+        f"{COMMITS}/{hole[-1]}",
+        f"The commit log lacks {_numbers(hole)} between those it has. Spark reads the newest "
+        "commit only and starts, but the query cannot be rolled back to them, and Spark never "
+        "leaves such a gap: somebody or something deletes files. Take a backup now and find out "
+        "who.",
+    )
+
+
+def _holes(batches: tuple[int, ...]) -> Iterator[list[int]]:
+    for earlier, later in pairwise(batches):
+        if later - earlier > 1:
+            # A single huge number must not make a list as long.
+            first = max(earlier + 1, later - 1000)
+            yield list(range(first, later))
+
+
+def _is_purge(hole: list[int], batches: tuple[int, ...]) -> bool:
+    left = sum(batch < hole[0] for batch in batches)
+    return left <= _STRAGGLERS and len(batches) - left >= _KEPT
+
+
+def _is_of_spark_2_1(journal: Journal) -> bool:
+    plan = journal.newest_plan
+    return not journal.committed and plan is not None and not plan.conf
+
+
+def _numbers(batches: list[int]) -> str:
+    if len(batches) == 1:
+        return f"batch {batches[0]}"
+    return f"batches {batches[0]} to {batches[-1]}"
+
+
+def _finding(code: FindingCode, path: str, message: str) -> Finding:
+    return Finding(code=code, path=path, message=message)

@@ -1,0 +1,231 @@
+"""
+Refusals: everything that speaks against a restore, found at once.
+
+A restore is refused with all reasons together, so that nobody mends one thing to learn of the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from airflow_streaming.core.checkpoint.backup import Backup
+from airflow_streaming.core.checkpoint.formats import newer_than, too_new
+from airflow_streaming.core.checkpoint.replay import QueryReplay, Refusal, RefusalCode
+from airflow_streaming.core.checkpoint.report import Checkpoint
+
+SHOWN: Final = 3
+"""Names or problems in one message."""
+
+
+class DriverFate(StrEnum):
+    """What is known of the stream's driver."""
+
+    NONE = "none"
+    """There never was one, or nobody asks."""
+    DEAD = "dead"
+    """Proved gone, or a person vouched for it."""
+    ALIVE = "alive"
+    UNPROVED = "unproved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """
+    What is known of whoever is going to run on the restored checkpoint.
+
+    :param stream: The stream that is restored; ``None`` for a restore that is no stream's.
+    :param claims: Id of the Spark query that owns each query's checkpoint, by the query's name.
+    :param runtime: Spark version that will run on it.
+    :param wanted_running: The stream's desired state is running.
+    :param driver: What is known of its driver; ``driver_detail`` says it in words.
+    :param own_locations: Checkpoints that the script chose itself, by the query's name.
+    :param pending: What another change of the stream's checkpoint was about to do.
+    """
+
+    stream: str | None = None
+    claims: Mapping[str, str] = field(default_factory=dict)
+    runtime: str | None = None
+    wanted_running: bool = False
+    driver: DriverFate = DriverFate.NONE
+    driver_detail: str = ""
+    own_locations: Mapping[str, str] = field(default_factory=dict)
+    pending: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occupied:
+    """
+    What lies at the place that is restored to.
+
+    :param names: Names of files and folders there.
+    :param restore: Id of the backup whose restore to there was not finished; empty when none is.
+    """
+
+    names: tuple[str, ...] = ()
+    restore: str = ""
+
+
+def of_place(target: str, found: Occupied, backup_id: str) -> Iterator[Refusal]:
+    """Say what of the place speaks against restoring to it."""
+    if found.restore and found.restore != backup_id:
+        yield Refusal(
+            code=RefusalCode.OTHER_RESTORE,
+            message=f"A restore of backup {found.restore} to {target} was not finished. Finish it "
+            "by asking for it again, or choose another place.",
+        )
+    elif found.names and not found.restore:
+        yield Refusal(
+            code=RefusalCode.TARGET_NOT_EMPTY,
+            message=f"{target} is not empty: it has {_some(found.names)}. A restore never writes "
+            "over anything, because Spark would load state that is left over. Choose a place that "
+            "is missing or empty.",
+        )
+
+
+def of_stream(backup: Backup, circumstances: Circumstances) -> Iterator[Refusal]:
+    """Say what of the stream and its driver speaks against a restore."""
+    stream = circumstances.stream
+    if stream is not None and backup.stream != stream:
+        yield Refusal(
+            code=RefusalCode.OTHER_STREAM,
+            message=f"Backup {backup.id} is of stream {backup.stream!r}, not of {stream!r}. Choose "
+            "one of its own, or accept 'other_stream'.",
+        )
+    yield from of_driver(circumstances)
+
+
+def of_driver(circumstances: Circumstances) -> Iterator[Refusal]:
+    """Say what of the stream's driver and wishes speaks against exchanging its checkpoint."""
+    named = f"Stream {circumstances.stream!r}"
+    if circumstances.pending:
+        yield Refusal(
+            code=RefusalCode.CHANGE_PENDING,
+            message=f"{named} has an unfinished change: {circumstances.pending} Ask for the same "
+            "again to finish it, or abandon it.",
+        )
+    if circumstances.wanted_running:
+        yield Refusal(
+            code=RefusalCode.WANTED_RUNNING,
+            message=f"{named} is wanted running. Stop it first and start it again afterwards.",
+        )
+    detail = circumstances.driver_detail.rstrip(".")
+    if circumstances.driver is DriverFate.ALIVE:
+        yield Refusal(
+            code=RefusalCode.DRIVER_ALIVE,
+            message=f"{named} has a living driver ({detail}). Stop it and wait for its end.",
+        )
+    if circumstances.driver is DriverFate.UNPROVED:
+        yield Refusal(
+            code=RefusalCode.DRIVER_UNPROVED,
+            message=f"{named} has a driver that is not proved gone ({detail}). Restore from its "
+            "host, or make sure of it there and say so with 'airflow-streaming declare-dead'.",
+        )
+
+
+def of_queries(
+    reports: Mapping[str, Checkpoint], circumstances: Circumstances
+) -> Iterator[Refusal]:
+    """
+    Say what of the queries speaks against a restore.
+
+    :param reports: What the backup's checkpoints say, by the query's folder in the backup.
+    """
+    for name, location in sorted(circumstances.own_locations.items()):
+        yield Refusal(
+            code=RefusalCode.OWN_LOCATION,
+            message=f"The script chose the checkpoint of query {name!r} itself ({location}), so a "
+            "deployment cannot exchange it. Restore the backup to a place of its own and name that "
+            "in the script, or let the script choose none.",
+            query=name,
+        )
+    for name, query_id in sorted(circumstances.claims.items()):
+        report = reports.get(name) or (reports.get("") if len(circumstances.claims) == 1 else None)
+        if report is None:
+            yield Refusal(
+                code=RefusalCode.QUERY_MISSING,
+                message=f"The stream runs query {name!r} and the backup does not have it, so it "
+                "would start from nothing. Choose a backup that has it, or accept "
+                "'query_missing'.",
+                query=name,
+            )
+        elif report.query_id != query_id:
+            yield Refusal(
+                code=RefusalCode.QUERY_ID_DIFFERS,
+                message=f"The backup of query {name!r} is of query id {report.query_id}, and the "
+                f"stream's is {query_id}: it is another query, or one from before it was begun "
+                "anew. Choose another backup, or accept 'query_id_differs'.",
+                query=name,
+            )
+
+
+def of_checkpoint(
+    report: Checkpoint, replay: QueryReplay, pinned: int, circumstances: Circumstances
+) -> Iterator[Refusal]:
+    """
+    Say what of one query's backup speaks against a restore.
+
+    :param pinned: The batch that the manifest names.
+    """
+    who = named_query(replay.folder)
+    if report.problems or report.last_committed_batch != pinned:
+        yield Refusal(
+            code=RefusalCode.UNSOUND,
+            message=f"{who} in the backup is whole but not sound: {_unsound(report, pinned)} "
+            "Choose another backup.",
+            query=replay.folder,
+        )
+    newer = too_new(report, circumstances.runtime)
+    if newer:
+        yield Refusal(
+            code=RefusalCode.FORMAT_TOO_NEW,
+            message=f"{who} has {' and '.join(newer)}; the runtime is Spark "
+            f"{circumstances.runtime}. Run the stream on a newer Spark.",
+            query=replay.folder,
+        )
+    if replay.dropped is not None:
+        first, last = replay.dropped
+        yield Refusal(
+            code=RefusalCode.SINK_GAP,
+            message=f"{who} goes back to batch {replay.batch} and its file sink has written batches "
+            f"up to {replay.sink_batch}: it would silently drop batches {first} to {last}, and "
+            "with them every row that the new batches of these ids hold and the old ones did not. "
+            "Write to a new output folder, restore a newer backup, or accept 'sink_gap' if every "
+            "batch has the same limits again (e.g. one file a batch).",
+            query=replay.folder,
+        )
+
+
+def warnings(
+    reports: Iterable[tuple[str, Checkpoint]], circumstances: Circumstances
+) -> Iterator[str]:
+    """Say what is worth knowing and no reason against a restore."""
+    runtime = circumstances.runtime
+    for folder, report in reports:
+        if runtime and not too_new(report, runtime) and newer_than(report.spark_at_least, runtime):
+            yield (
+                f"{named_query(folder)} was last run by Spark {report.spark_at_least} or newer and "
+                f"will run on {runtime}. Its formats can be read there, but settings that only the "
+                "newer one pins are forgotten."
+            )
+        for remark in report.remarks[:SHOWN]:
+            yield f"{named_query(folder)}: {remark.message}"
+
+
+def named_query(folder: str) -> str:
+    """Return how a query is called at the beginning of a sentence."""
+    return f"Query {folder!r}" if folder else "The query"
+
+
+def _unsound(report: Checkpoint, batch: int) -> str:
+    if report.problems:
+        return " ".join(problem.message for problem in report.problems[:SHOWN])
+    found = report.last_committed_batch
+    return f"its newest committed batch is {found}, and batch {batch} was pinned."
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(sorted(names)[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"

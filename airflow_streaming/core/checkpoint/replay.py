@@ -1,0 +1,154 @@
+"""
+What a restore means: which batches go back, what is read again, and what the sink will see again.
+
+Nothing is guessed. Where the checkpoint that is in use cannot be read, it is said that the way back
+is unknown; where a source's offsets have no numbers, they are shown as Spark wrote them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from airflow_streaming.core.checkpoint.report import SourceType
+from airflow_streaming.core.wire import encode
+
+
+class RefusalCode(StrEnum):
+    """Why a restore is refused."""
+
+    TARGET_NOT_EMPTY = "target_not_empty"
+    OTHER_RESTORE = "other_restore"
+    """Another restore died, or is at work, at the same place."""
+    DRIVER_ALIVE = "driver_alive"
+    DRIVER_UNPROVED = "driver_unproved"
+    """Nobody can see whether the driver is gone."""
+    WANTED_RUNNING = "wanted_running"
+    OTHER_STREAM = "other_stream"
+    QUERY_ID_DIFFERS = "query_id_differs"
+    QUERY_MISSING = "query_missing"
+    """The stream runs a query that the backup does not have; it would start from nothing."""
+    QUERY_UNKNOWN = "query_unknown"
+    """Asked for by name, and the backup has none of that name."""
+    OWN_LOCATION = "own_location"
+    """The script chose the query's checkpoint itself, so no deployment can move it."""
+    FORMAT_TOO_NEW = "format_too_new"
+    """The runtime cannot read what the backup holds."""
+    UNSOUND = "unsound"
+    """The backup holds what was written, but a checkpoint that Spark could not go on from."""
+    ABSOLUTE_PATHS = "absolute_paths"
+    """It names its own files by paths that cannot be rewritten."""
+    SINK_GAP = "sink_gap"
+    """The file sink would silently drop rows."""
+    CHANGE_PENDING = "change_pending"
+    """Another change of the stream's checkpoint was begun and not finished."""
+
+
+ACCEPTABLE: Final = frozenset(
+    {
+        RefusalCode.OTHER_STREAM,
+        RefusalCode.QUERY_ID_DIFFERS,
+        RefusalCode.QUERY_MISSING,
+        RefusalCode.SINK_GAP,
+    }
+)
+"""What a person may ask for all the same, knowing what it does; nothing else can be accepted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """
+    One reason not to restore, with what to do about it.
+
+    :param query: The query it is about; empty for the whole backup.
+    """
+
+    code: RefusalCode
+    message: str
+    query: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceReplay:
+    """
+    How far one source goes back.
+
+    :param back_to: Where reading goes on after the restore, in the source's own terms.
+    :param from_: Where the checkpoint in use has got to; ``None`` when unknown.
+    :param amount: Records, or entries of the file source's log, that are read again; negative when
+        the restore skips them; ``None`` where offsets cannot be subtracted.
+    """
+
+    name: str
+    source: SourceType
+    back_to: Any
+    from_: Any = None
+    amount: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryReplay:
+    """
+    What a restore means for one query.
+
+    :param batch: The newest committed batch in the backup; the next one is ``batch + 1``.
+    :param current: The newest committed batch of the checkpoint in use; ``None`` when unknown.
+    :param again: First and last batch id that the sink will see again; ``None`` when none is or
+        when it is unknown.
+    :param sink_batch: Newest batch in the file sink's log, where that was looked at.
+    :param dropped: First and last batch id that the file sink will take for written already,
+        although their limits may differ; ``None`` when none is.
+    :param watermark_ms: Watermark after the restore, in milliseconds since 1970.
+    :param says: The same in sentences.
+    """
+
+    folder: str
+    query_id: str | None
+    batch: int
+    current: int | None = None
+    again: tuple[int, int] | None = None
+    sources: tuple[SourceReplay, ...] = ()
+    sink_batch: int | None = None
+    dropped: tuple[int, int] | None = None
+    watermark_ms: int | None = None
+    says: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePlan:
+    """
+    What a restore would do, and why it is refused if it is.
+
+    :param target: Where the checkpoints will lie.
+    :param refusals: Reasons against it that were not accepted; a restore with any raises.
+    :param accepted: Reasons against it that the caller accepted.
+    :param warnings: What is worth knowing and no reason against it.
+    :param files: Files that will be written; ``size`` is their bytes.
+    """
+
+    backup: str
+    stream: str
+    target: str
+    queries: tuple[QueryReplay, ...]
+    refusals: tuple[Refusal, ...] = ()
+    accepted: tuple[Refusal, ...] = ()
+    warnings: tuple[str, ...] = ()
+    files: int = 0
+    size: int = 0
+
+    @property
+    def is_refused(self) -> bool:
+        """Tell whether a restore by this plan would raise."""
+        return bool(self.refusals)
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return the plan for a person, refusals first."""
+        refused = (f"Refused: {refusal.message}" for refusal in self.refusals)
+        accepted = (f"Accepted: {refusal.message}" for refusal in self.accepted)
+        said = (sentence for query in self.queries for sentence in query.says)
+        return (*refused, *accepted, *said, *self.warnings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {**encode(self), "is_refused": self.is_refused, "sentences": self.sentences()}

@@ -1,0 +1,157 @@
+"""
+Checkpoint: what a checkpoint says of its query, with everything that is wrong with it.
+
+``None`` means unknown, everywhere: the checkpoint does not tell. Nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from airflow_streaming.core.checkpoint.finding import Finding
+from airflow_streaming.core.wire import encode
+
+
+class SourceType(StrEnum):
+    """What sort of source an offset is of, told by the offset's form alone."""
+
+    KAFKA = "kafka"
+    """``{"topic": {"0": 123}}``: the next offset of each partition."""
+    FILE = "file"
+    """``{"logOffset": 5}``: the last entry of the source's own log."""
+    NUMBER = "number"
+    """A number, as of the rate source or a socket."""
+    RATE_MICRO_BATCH = "rate_micro_batch"
+    """``{"offset": 40, "timestamp": 1700000000000}``."""
+    CUSTOM = "custom"
+    """Any other JSON, or text that is none."""
+    NOT_STARTED = "not_started"
+    """No offset yet; Spark writes ``-``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePosition:
+    """
+    How far one source was planned.
+
+    :param name: Its number in the plan, from 0, or its name where the log has names.
+    :param source: What sort of source; told by the offset's form.
+    :param offset: The end of the newest planned batch in the source's own terms: the JSON that
+        Spark wrote, or its text where that is no JSON; ``None`` before the first.
+    :param committed: The same for the newest committed batch.
+    """
+
+    name: str
+    source: SourceType
+    offset: Any
+    committed: Any = None
+
+
+class StoreType(StrEnum):
+    """How a state store keeps its state, told by its files."""
+
+    HDFS = "hdfs"
+    ROCKSDB = "rocksdb"
+    ROCKSDB_CHANGELOG = "rocksdb_changelog"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateStore:
+    """
+    One state store of an operator, over all partitions.
+
+    :param name: ``default`` but for joins.
+    :param newest_version: The newest version that every partition can load; the version that
+        batch N leaves behind is N + 1.
+    :param size: Bytes of its files.
+    """
+
+    name: str
+    store: StoreType
+    partitions: int
+    newest_version: int | None
+    files: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """
+    One stateful operator.
+
+    :param id: Its number in the plan; 0 is the one nearest to the sink.
+    :param name: Spark's name of it, e.g. ``stateStoreSave``; Spark 3.5 and older do not tell.
+    :param partitions: State partitions.
+    :param schema_version: Version of its state schema files, 1 to 3.
+    :param state: What its metadata says of user-defined state variables, as Spark wrote it.
+    """
+
+    id: int
+    name: str | None
+    partitions: int | None
+    stores: tuple[StateStore, ...] = ()
+    schema_version: int | None = None
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """
+    What one query's checkpoint says.
+
+    :param uri: Where it lies.
+    :param query_id: Spark's id of the query.
+    :param offset_log_version: Format of the offset log, 1 or 2; ``commit_log_version`` 1 to 3.
+    :param state_format: State checkpoint format, 1 or 2; ``None`` without state.
+    :param spark_at_least: The oldest Spark that can have written the newest plan, e.g. ``4.0``.
+    :param last_planned_batch: Newest batch in the offset log.
+    :param last_committed_batch: Newest batch in the commit log.
+    :param watermark_ms: Event-time watermark the next batch goes on from, in milliseconds since
+        1970 as Spark wrote it; 0 means that the query has none yet.
+    :param sources: Position of each source, in plan order.
+    :param operators: Stateful operators by number.
+    :param is_stateful: ``None`` where a missing state folder and no state look the same.
+    :param shuffle_partitions: Pinned number of state partitions.
+    :param conf: Configuration that Spark pinned in the newest plan.
+    :param async_progress: Whether the logs have the gaps of asynchronous progress tracking.
+    :param files: Number of files, hidden ones not counted; ``size`` is their bytes.
+    :param rollback_batches: Committed batches the query could go on from if the checkpoint were
+        cut back to them, oldest first.
+    :param problems: What is wrong. A sound checkpoint has none.
+    :param remarks: What is worth knowing and no problem.
+    """
+
+    uri: str
+    query_id: str | None = None
+    offset_log_version: int | None = None
+    commit_log_version: int | None = None
+    state_format: int | None = None
+    spark_at_least: str | None = None
+    last_planned_batch: int | None = None
+    last_committed_batch: int | None = None
+    watermark_ms: int | None = None
+    sources: tuple[SourcePosition, ...] = ()
+    operators: tuple[Operator, ...] = ()
+    is_stateful: bool | None = None
+    shuffle_partitions: int | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    async_progress: bool = False
+    files: int = 0
+    size: int = 0
+    rollback_batches: tuple[int, ...] = ()
+    problems: tuple[Finding, ...] = ()
+    remarks: tuple[Finding, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Tell whether nothing is wrong with it."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form that ``inspect --json`` prints."""
+        shown: dict[str, Any] = encode(self)
+        return {**shown, "is_sound": self.is_sound}

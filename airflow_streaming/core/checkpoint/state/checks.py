@@ -1,0 +1,179 @@
+"""
+Damage in the files of a chain that shows without a Spark.
+
+Every file is judged by what it carries itself: sizes, end marks and checksums. Where a file carries
+nothing, as one that is compressed by a codec not known here, nothing is said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_streaming.core.checkpoint.finding import Finding, FindingCode
+from airflow_streaming.core.checkpoint.listing import Listing, Read
+from airflow_streaming.core.checkpoint.state import lz4
+from airflow_streaming.core.checkpoint.state.chain import Chain
+from airflow_streaming.core.checkpoint.state.crc import (
+    MAX_SIDECAR_BYTES,
+    Sidecar,
+    agrees_with_hadoop,
+    crc32c,
+    parse_sidecar,
+)
+from airflow_streaming.core.checkpoint.state.names import SIDECAR, StateForm
+from airflow_streaming.core.checkpoint.state.rocksdb import is_table, verify_zip
+from airflow_streaming.exceptions import RecordError
+
+MAX_READ: Final = 64 * 1024 * 1024
+MAX_THOROUGH_READ: Final = 256 * 1024 * 1024
+
+_MAX_UNPACKED: Final = 256 * 1024 * 1024
+_COMPRESSED: Final = (
+    f".{StateForm.DELTA}",
+    f".{StateForm.SNAPSHOT}",
+    f".{StateForm.CHANGELOG}",
+)
+
+# How files begin that Spark compresses with its other codecs: zstd, snappy and LZF.
+_OTHER_CODECS: Final = (bytes.fromhex("28b52ffd"), b"\x82SNAPPY\x00", b"ZV")
+
+_REMEDY: Final = "Restore a verified backup, or copy the checkpoint back to an earlier batch."
+
+
+def check_files(
+    chain: Chain, listing: Listing, read: Read, *, thorough: bool = False
+) -> list[Finding]:
+    """
+    Return what is wrong with the files of a chain, at most one remark a file.
+
+    Compressed files are walked to their end mark, zips are unpacked against their checksums, SST
+    files must end as one, and checksum files of Hadoop and Spark must hold. Files over 64 MiB are
+    only judged by their size. What ``files_for`` found itself, ``avoided`` and ``conflict``, is not
+    told again.
+
+    :param thorough: Also verify Spark's CRC32C and the checksums inside LZ4 blocks, some 2 to 15 MB
+        a second, and read files of up to 256 MiB.
+    :raises HomeUnavailable: the checkpoint cannot be read.
+    """
+    findings: list[Finding] = []
+    check = _Check(chain, listing, read, thorough, {})
+    for path in chain.files:
+        wrong = next(check.run(path), None)
+        if wrong is not None:
+            findings.append(wrong)
+    return [*findings, *check.foreign()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """
+    One check of a chain.
+
+    :param codecs: Of each compressed file that was read, whether its codec is one of Spark's.
+    """
+
+    chain: Chain
+    listing: Listing
+    read: Read
+    thorough: bool
+    codecs: dict[str, bool]
+
+    def run(self, path: str) -> Iterator[Finding]:
+        stat = self.listing.stat(path)
+        if stat is None:
+            yield self._missing(path)
+            return
+        named = self.chain.sizes.get(path, stat.size)
+        if stat.size != named:
+            yield self._wrong(path, f"has {stat.size} bytes, not the {named} that its zip names.")
+        sidecar = self._sidecar(path)
+        if sidecar is not None and stat.size != sidecar.size:
+            said = f"has {stat.size} bytes, not the {sidecar.size} of its checksum file."
+            yield self._wrong(path, said)
+        if stat.size <= (MAX_THOROUGH_READ if self.thorough else MAX_READ):
+            yield from self._content(path, sidecar)
+
+    def foreign(self) -> Iterator[Finding]:
+        """Return files of no codec at all, where others of the chain have one: Spark keeps to it."""
+        if any(self.codecs.values()):
+            for path in (path for path, is_known in self.codecs.items() if not is_known):
+                yield self._wrong(path, "does not begin as the other files of its store do.")
+
+    def _content(self, path: str, sidecar: Sidecar | None) -> Iterator[Finding]:
+        data = self._data(path, MAX_THOROUGH_READ)
+        if data is None:
+            return
+        try:
+            self._judge(path, data)
+        except RecordError as err:
+            yield self._wrong(path, f"is damaged. {err}")
+        folder, _, name = path.rpartition("/")
+        checksums = self._data(f"{folder}/.{name}.crc", len(data) + 8)
+        if checksums is not None and not agrees_with_hadoop(data, checksums):
+            yield self._wrong(path, "differs from the checksums that Hadoop keeps of it.")
+        if sidecar is not None and self.thorough and not _agrees(data, sidecar):
+            yield self._wrong(path, "differs from the checksum that Spark keeps of it.")
+
+    def _judge(self, path: str, data: bytes) -> None:
+        if path.endswith(SIDECAR):
+            parse_sidecar(data)
+        elif path.endswith(f".{StateForm.ZIP}"):
+            verify_zip(data)
+        elif path.endswith(".sst") and not is_table(data):
+            raise RecordError("It does not end as an SST file does.")
+        elif path.endswith(_COMPRESSED):
+            self._judge_compressed(path, data)
+
+    def _judge_compressed(self, path: str, data: bytes) -> None:
+        is_lz4 = data.startswith(lz4.MAGIC) or lz4.MAGIC.startswith(data)
+        self.codecs[path] = is_lz4 or data.startswith(_OTHER_CODECS)
+        if is_lz4:
+            _walk(data, thorough=self.thorough)
+
+    def _sidecar(self, path: str) -> Sidecar | None:
+        data = self._data(path + SIDECAR, MAX_SIDECAR_BYTES)
+        try:
+            return None if data is None else parse_sidecar(data)
+        except RecordError:
+            # It is a file of the chain itself, and its own check says so.
+            return None
+
+    def _data(self, path: str, limit: int) -> bytes | None:
+        if self.listing.stat(path) is None:
+            return None
+        try:
+            return self.read(path, limit)
+        except RecordError:
+            # It grew since the walk. That is no damage.
+            return None
+
+    def _missing(self, path: str) -> Finding:
+        return Finding(
+            code=FindingCode.STATE_VERSION_MISSING,
+            path=path,
+            message=f"{path} is missing. {_fails(self.chain.state_version)} {_REMEDY}",
+        )
+
+    def _wrong(self, path: str, said: str) -> Finding:
+        return Finding(
+            code=FindingCode.STATE_FILE_DAMAGED,
+            path=path,
+            message=f"{path} {said} {_fails(self.chain.state_version)} {_REMEDY}",
+        )
+
+
+def _walk(data: bytes, *, thorough: bool) -> None:
+    unpacked = 0
+    for block in lz4.blocks(data):
+        if thorough and unpacked < _MAX_UNPACKED:
+            unpacked += len(lz4.unpack(block))
+
+
+def _agrees(data: bytes, sidecar: Sidecar) -> bool:
+    return sidecar.algorithm != "CRC32C" or crc32c(data) == sidecar.checksum
+
+
+def _fails(version: int) -> str:
+    return f"Spark cannot load state version {version} with it (CANNOT_LOAD_STATE_STORE)."

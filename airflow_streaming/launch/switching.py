@@ -1,0 +1,255 @@
+"""
+The steps by which a stream changes over to another checkpoint.
+
+The change is recorded before anything is done, and a new deployment is what makes it: whoever is
+killed in between leaves the stream on its old checkpoint, and whoever asks again goes on. A stream
+that is wanted running, or whose driver is not proved dead, is left alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from airflow_streaming.core.change import Change, ChangeEnd, ChangeOutcome, ChangeSort
+from airflow_streaming.core.checkpoint.refusal import Circumstances, of_driver
+from airflow_streaming.core.control import DesiredState, Event, EventKind
+from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.core.epoch import QueryClaim
+from airflow_streaming.core.uris import is_local, join, local_path, to_hadoop
+from airflow_streaming.exceptions import AlreadyExists, RestoreRefused
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.fate import driver_fate
+from airflow_streaming.launch.port import Launcher
+
+log: Final = logging.getLogger(__name__)
+
+
+def now_in_utc() -> datetime:
+    """Return the time of day."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """
+    A change that somebody wants.
+
+    :param what: Restore or undo.
+    :param checkpoint: URI under which the queries will have their folders.
+    :param backup: The backup that is restored; empty for an undo.
+    :param queries: Folder of each query under ``checkpoint``, by its folder in the backup.
+    :param reason: Why, in words.
+    """
+
+    what: ChangeSort
+    checkpoint: str
+    reason: str
+    backup: str = ""
+    queries: Mapping[str, str] | None = None
+
+
+class Switching:
+    """
+    Changes one stream's checkpoint on behalf of one task or person.
+
+    :param home: The stream's records.
+    :param launcher: How the driver's processes can be seen from here; ``None`` for whoever makes
+        no change.
+    :param by: Who acts, for the records.
+    :param now: The time of day.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        launcher: Launcher | None,
+        *,
+        by: str,
+        now: Callable[[], datetime] = now_in_utc,
+    ) -> None:
+        self._home, self._launcher = home, launcher
+        self._by, self._now = by, now
+
+    def current(self) -> Deployment:
+        """
+        Return the deployment whose checkpoint is to be exchanged.
+
+        :raises RestoreRefused: the stream has none.
+        """
+        current = self._home.newest_deployment()
+        if current is None:
+            raise RestoreRefused(
+                f"Stream {self._home.name!r} has no deployment, so it has no checkpoint to "
+                "exchange. Correct its name, or restore to a place of your own."
+            )
+        return current
+
+    def circumstances(self) -> Circumstances:
+        """Return what of the stream's wish and driver speaks against a change."""
+        desired = self._home.desired()
+        fate, detail = driver_fate(self._home, self._launcher)
+        return Circumstances(
+            stream=self._home.name,
+            wanted_running=desired is None or desired.state is DesiredState.RUNNING,
+            driver=fate,
+            driver_detail=detail,
+        )
+
+    def begin(self, wish: Wish) -> Change:
+        """
+        Record a change that is about to be made.
+
+        :raises RestoreRefused: another one was begun first.
+        """
+        current = self.current()
+        change = Change(
+            number=self._home.next_change(),
+            stream=self._home.name,
+            what=wish.what,
+            replaced=current.number,
+            deployment=current.number + 1,
+            checkpoint=wish.checkpoint,
+            by=self._by,
+            reason=wish.reason,
+            at=self._now(),
+            backup=wish.backup,
+            queries=dict(wish.queries or {}),
+        )
+        self._check_none_unfinished()
+        try:
+            self._home.begin_change(change)
+        except AlreadyExists as err:
+            raise RestoreRefused(
+                f"Somebody else began to change the checkpoint of stream {self._home.name!r} at "
+                "the same moment. Look what became of it before you ask again."
+            ) from err
+        return change
+
+    def is_made(self, change: Change) -> bool:
+        """Tell whether the stream has been given the checkpoint of a change."""
+        newest = self.current()
+        if newest.number < change.deployment:
+            return False
+        return self._home.deployment(change.deployment).checkpoint == change.checkpoint
+
+    def is_overtaken(self, change: Change) -> bool:
+        """Tell whether another deployment was made meanwhile, so that a change cannot be."""
+        return self.current().number >= change.deployment and not self.is_made(change)
+
+    def make(
+        self, change: Change, ids: Mapping[str, str | None], *, backup_before: str = ""
+    ) -> Deployment:
+        """
+        Make the change: from here on the stream's next driver starts on the new checkpoint.
+
+        :param ids: Id of the Spark query in each folder of the new checkpoint.
+        :raises RestoreRefused: the stream was started or deployed anew meanwhile.
+        """
+        if not self.is_made(change):
+            self._check_not_ended(change)
+            refused = list(of_driver(self.circumstances()))
+            if refused:
+                raise RestoreRefused(" ".join(refusal.message for refusal in refused))
+            self._deploy(change)
+        self._claim(change, ids)
+        self._end(change, ChangeOutcome.DONE, change.reason, backup_before)
+        return self._home.deployment(change.deployment)
+
+    def abandon(self, change: Change, reason: str) -> ChangeOutcome:
+        """
+        Give up a change; return how it ended, which is done when it was made already.
+
+        :param reason: Why, in words.
+        """
+        outcome = ChangeOutcome.DONE if self.is_made(change) else ChangeOutcome.ABANDONED
+        return self._end(change, outcome, reason, "")
+
+    def _check_none_unfinished(self) -> None:
+        unfinished = self._home.unfinished_change()
+        if unfinished is not None:
+            raise RestoreRefused(
+                f"Stream {self._home.name!r} has an unfinished change: {words(unfinished)} Ask for "
+                "the same again to finish it, or abandon it."
+            )
+
+    def _check_not_ended(self, change: Change) -> None:
+        end = self._home.change_end(change.number)
+        if end is not None or self.is_overtaken(change):
+            why = end.reason if end is not None else "Another deployment was made meanwhile."
+            self._end(change, ChangeOutcome.ABANDONED, why, "")
+            raise RestoreRefused(
+                f"Change {change.number} of stream {self._home.name!r} was given up: {why} The "
+                "stream stays on its present checkpoint."
+            )
+
+    def _deploy(self, change: Change) -> None:
+        replaced = self._home.deployment(change.replaced)
+        deployment = replace(
+            replaced,
+            number=change.deployment,
+            checkpoint=change.checkpoint,
+            created_at=self._now(),
+            created_by=self._by,
+        )
+        try:
+            self._home.create_deployment(deployment, self._home.application(replaced.number))
+        except AlreadyExists:
+            self._check_not_ended(change)
+
+    def _claim(self, change: Change, ids: Mapping[str, str | None]) -> None:
+        # A checkpoint that vanished before its first start is refused then, not started empty.
+        epoch = self._home.newest_epoch()
+        for folder, query_id in ids.items():
+            if folder and query_id:
+                claim = QueryClaim(
+                    query=folder,
+                    query_id=query_id,
+                    checkpoint=location(join(change.checkpoint, folder)),
+                    epoch=epoch.number if epoch else 0,
+                )
+                self._home.add_claim(change.deployment, claim)
+
+    def _end(
+        self, change: Change, outcome: ChangeOutcome, reason: str, backup_before: str
+    ) -> ChangeOutcome:
+        end = ChangeEnd(
+            number=change.number,
+            outcome=outcome,
+            by=self._by,
+            reason=reason,
+            at=self._now(),
+            backup_before=backup_before,
+        )
+        if self._home.change_end(change.number) is None:
+            self._home.end_change(end)
+            self._tell(change, outcome)
+        return outcome
+
+    def _tell(self, change: Change, outcome: ChangeOutcome) -> None:
+        message = f"Change {change.number} {outcome}: {words(change)}"
+        log.info("%s", message)
+        self._home.add_event(
+            Event(
+                event=EventKind.CHECKPOINT_CHANGED,
+                at=self._now(),
+                by=self._by,
+                message=message,
+                facts={"backup": change.backup, "checkpoint": change.checkpoint},
+            )
+        )
+
+
+def words(change: Change) -> str:
+    """Return what a change does, in a sentence."""
+    if change.what is ChangeSort.UNDO:
+        return f"going back to checkpoint {change.checkpoint}, begun by {change.by}."
+    return f"restoring backup {change.backup} to {change.checkpoint}, begun by {change.by}."
+
+
+def location(uri: str) -> str:
+    """Return a checkpoint's qualified location, as a driver's claim names it."""
+    return f"file:{local_path(uri)}" if is_local(uri) else to_hadoop(uri)

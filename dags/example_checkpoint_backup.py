@@ -1,0 +1,120 @@
+"""
+Back up a stream's checkpoints every hour, drill a restore every week, restore by hand.
+
+Nothing here pauses or touches the stream, but a restore that is not a dry run; and that needs the
+stream to be stopped and writes beside the old checkpoint, never over it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG, Param
+
+from airflow_streaming.operators.checkpoint import (
+    CheckpointBackupOperator,
+    CheckpointRestoreOperator,
+    CheckpointRetentionOperator,
+    CheckpointVerifyOperator,
+)
+from airflow_streaming.spec import Origin, RetentionPolicy
+
+HOME = "{{ var.value.get('streams_home', '/opt/airflow/streams') }}"
+STREAM = "retail_revenue"
+
+# [START howto_checkpoint_backup]
+with DAG(
+    "example_checkpoint_backup",
+    schedule="@hourly",
+    start_date=datetime(2026, 1, 1),  # noqa: DTZ001 - Airflow reads it in the dag's time zone
+    catchup=False,
+    max_active_runs=1,
+    default_args={"retries": 2, "retry_delay": timedelta(minutes=2)},
+    tags=["streaming"],
+    doc_md=__doc__,
+):
+    backup = CheckpointBackupOperator(
+        task_id="backup",
+        home=HOME,
+        stream=STREAM,
+        verify="full",
+        # Told once when three backups in a row were missed, and once when there is one again.
+        max_age=timedelta(hours=3),
+    )
+    retention = CheckpointRetentionOperator(
+        task_id="retention",
+        home=HOME,
+        stream=STREAM,
+        policy=RetentionPolicy(
+            keep_last=24,
+            daily=7,
+            weekly=4,
+            origins={
+                Origin.MANUAL: RetentionPolicy(keep_for=timedelta(days=90)),
+                Origin.BEFORE_UPGRADE: RetentionPolicy(keep_last=5),
+                Origin.BEFORE_RESTORE: RetentionPolicy(keep_last=5),
+            },
+        ),
+        # What a killed backup has left is swept too.
+        trigger_rule="all_done",
+    )
+    backup >> retention
+# [END howto_checkpoint_backup]
+
+# [START howto_checkpoint_drill]
+with DAG(
+    "example_checkpoint_drill",
+    schedule="@weekly",
+    start_date=datetime(2026, 1, 1),  # noqa: DTZ001 - Airflow reads it in the dag's time zone
+    catchup=False,
+    max_active_runs=1,
+    tags=["streaming"],
+    doc_md=__doc__,
+):
+    CheckpointVerifyOperator(
+        task_id="drill",
+        home=HOME,
+        stream=STREAM,
+        level="drill",
+        execution_timeout=timedelta(minutes=30),
+    )
+# [END howto_checkpoint_drill]
+
+# [START howto_checkpoint_restore]
+with DAG(
+    "example_checkpoint_restore",
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    params={
+        "stream": Param(STREAM, type="string", description="Name of the stream."),
+        "backup_id": Param(
+            "", type="string", description="Which backup; the newest when it is empty."
+        ),
+        "to": Param(
+            "",
+            type="string",
+            description="An empty place to write a copy to; empty for the stream itself.",
+        ),
+        "dry_run": Param(
+            True, type="boolean", description="Only say in the log what the restore would mean."
+        ),
+        "accept": Param(
+            "", type="string", description="Reasons against it that you accept, with commas."
+        ),
+        "reason": Param("by hand", type="string", description="Goes into the stream's records."),
+    },
+    tags=["streaming"],
+    doc_md=__doc__,
+):
+    CheckpointRestoreOperator(
+        task_id="restore",
+        home=HOME,
+        stream="{{ params.stream }}",
+        backup_id="{{ params.backup_id }}",
+        to="{{ params.to }}",
+        dry_run="{{ params.dry_run }}",
+        accept="{{ params.accept }}",
+        reason="{{ params.reason }}",
+    )
+# [END howto_checkpoint_restore]

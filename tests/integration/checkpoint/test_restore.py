@@ -1,0 +1,192 @@
+"""What was restored, cloned or carried over, a real Spark goes on from, and the sums are right."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_streaming.checkpoint.backup import take_backup
+from airflow_streaming.checkpoint.clone import carry_over, clone
+from airflow_streaming.checkpoint.folders import open_folders
+from airflow_streaming.checkpoint.reader import inspect
+from airflow_streaming.checkpoint.restore import Place, plan_restore, restore
+from airflow_streaming.checkpoint.sources import sources_of
+from airflow_streaming.checkpoint.store import open_backup_store
+from airflow_streaming.core.checkpoint.backup import Origin
+from airflow_streaming.core.checkpoint.replay import RefusalCode
+from airflow_streaming.exceptions import CheckpointRefused
+from tests.conftest import find_runtimes
+
+JOB = Path(__file__).with_name("restoring_job.py")
+ROWS = 20
+ROCKSDB = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+
+class Spark:
+    """One session in a process of its own, asked by lines."""
+
+    def __init__(self, runtime: Path, folder: Path) -> None:
+        self.folder = folder
+        python = str(runtime / "bin/python")
+        self.process = subprocess.Popen(
+            [python, str(JOB)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env={**os.environ, "PYSPARK_PYTHON": python},
+            text=True,
+        )
+        self.version = self.answer()
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        lines = (line for line in self.process.stdout if line.startswith("@"))
+        return str(json.loads(next(lines)[1:]))
+
+    def run(self, shape: str, checkpoint: Path | str, output: Path, **more: Any) -> str:
+        order = {
+            "shape": shape,
+            "input": str(self.folder / "input"),
+            "checkpoint": str(checkpoint),
+            "output": str(output),
+            **more,
+        }
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def feed(self, *numbers: int) -> None:
+        (self.folder / "input").mkdir(exist_ok=True)
+        for number in numbers:
+            rows = [{"id": number * ROWS + i, "k": f"k{i % 3}"} for i in range(ROWS)]
+            path = self.folder / "input" / f"{number:03}.json"
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            os.utime(path, (1_700_000_000 + number,) * 2)
+
+    def forget_late_input(self) -> None:
+        for late in self.folder.glob("input/00[4-9].json"):
+            late.unlink()
+
+
+@pytest.fixture(scope="module", params=["spark-4.3", "spark-3.5"])
+def spark(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Spark]:
+    runtime = find_runtimes().get(request.param)
+    if runtime is None:
+        pytest.skip(f"There is no runtime {request.param}.")
+    session = Spark(runtime, tmp_path_factory.mktemp(request.param.replace(".", "-")))
+    session.feed(0, 1, 2, 3)
+    yield session
+    session.process.communicate(timeout=60)
+
+
+def tree_of(folder: Path) -> dict[str, tuple[bytes, int]]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in found
+    }
+
+
+def updates(output: Path) -> dict[int, Any]:
+    return {int(path.stem): json.loads(path.read_text()) for path in output.glob("*.json")}
+
+
+def ids(output: Path) -> list[int]:
+    texts = [path.read_text() for path in output.glob("part-*.json")]
+    return sorted(json.loads(line)["id"] for text in texts for line in text.splitlines())
+
+
+@pytest.mark.parametrize("conf", [{}, ROCKSDB], ids=["hdfs", "rocksdb_changelog"])
+def test_a_query_with_state_goes_on_from_its_restore_and_from_its_clone(
+    spark: Spark, tmp_path: Path, conf: dict[str, str]
+) -> None:
+    if conf and not spark.version.startswith("4.3"):
+        pytest.skip("One Spark is enough for the second state store.")
+    live, output = tmp_path / "ck", tmp_path / "out"
+    spark.forget_late_input()
+    assert spark.run("counts", live, output, conf=conf) == "done"
+    store = open_backup_store(str(tmp_path / "store"), create=True)
+    backup = take_backup(
+        sources_of(open_folders(str(live))), store, stream="s", origin=Origin.MANUAL, by="test"
+    )
+    before = tree_of(live)
+    made = clone(str(live), str(tmp_path / "clone"))
+    assert tree_of(live) == before
+    spark.feed(4, 5)
+    assert spark.run("counts", live, output, conf=conf) == "done"
+
+    plan = plan_restore(store, backup.id, Place(to=str(tmp_path / "new")))
+    restore(store, backup.id, Place(to=str(tmp_path / "new")))
+
+    assert (plan.queries[0].batch, plan.queries[0].again) == (3, (4, 5))
+    for name in ("new", "clone"):
+        assert spark.run("counts", tmp_path / name, tmp_path / f"out-{name}", conf=conf) == "done"
+        expected = {batch: rows for batch, rows in updates(output).items() if batch > 3}
+        assert updates(tmp_path / f"out-{name}") == expected
+        assert inspect(str(tmp_path / name)).is_sound
+    assert inspect(made.uri).query_id == made.query_id
+    with pytest.raises(CheckpointRefused, match="has state"):
+        carry_over(str(live), str(tmp_path / "carried"), stateless=True)
+
+
+def test_a_rewritten_query_goes_on_from_a_carry_over_without_loss_or_doubling(
+    spark: Spark, tmp_path: Path
+) -> None:
+    live, output = tmp_path / "ck", tmp_path / "out"
+    spark.forget_late_input()
+    assert spark.run("plain", live, output) == "done"
+
+    carried = carry_over(str(live), str(tmp_path / "new"), stateless=True)
+    spark.feed(4, 5)
+    assert spark.run("changed", carried.uri, output) == "done"
+
+    assert ids(output) == list(range(6 * ROWS))
+    found = inspect(carried.uri)
+    assert (found.is_sound, found.query_id) == (True, carried.query_id)
+    assert (carried.batch, found.last_committed_batch) == (3, 5)
+
+
+def test_a_restore_behind_a_file_sink_is_refused_and_with_the_same_limits_does_no_harm(
+    spark: Spark, tmp_path: Path
+) -> None:
+    live, output = tmp_path / "ck", tmp_path / "out"
+    spark.forget_late_input()
+    assert spark.run("plain", live, output) == "done"
+    store = open_backup_store(str(tmp_path / "store"), create=True)
+    backup = take_backup(
+        sources_of(open_folders(str(live))), store, stream="s", origin=Origin.MANUAL, by="test"
+    )
+    spark.feed(4, 5)
+    assert spark.run("plain", live, output) == "done"
+    place = Place(to=str(tmp_path / "new"), sink_logs={"": str(output / "_spark_metadata")})
+
+    plan = plan_restore(store, backup.id, place)
+    assert [refusal.code for refusal in plan.refusals] == [RefusalCode.SINK_GAP]
+    assert plan.queries[0].dropped == (4, 5)
+    restore(store, backup.id, place, accept=[RefusalCode.SINK_GAP])
+    assert spark.run("plain", tmp_path / "new", output) == "done"
+
+    listed = {entry["path"] for entry in sink_entries(output)}
+    read = [line for path in listed for line in Path(path[7:]).read_text().splitlines()]
+    assert sorted(json.loads(line)["id"] for line in read) == list(range(6 * ROWS))
+
+
+def sink_entries(output: Path) -> Iterator[dict[str, Any]]:
+    for log in (output / "_spark_metadata").glob("[0-9]*"):
+        for line in log.read_text().splitlines()[1:]:
+            yield json.loads(line)

@@ -1,0 +1,304 @@
+"""The contract of ``airflow-streaming checkpoint``, on checkpoints that real Sparks wrote."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_streaming.cli.main import main
+from tests.golden import golden_checkpoint
+
+Command = Callable[..., tuple[int, Any, str]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run ``checkpoint`` and return exit code, output (parsed, if JSON was asked) and errors."""
+    monkeypatch.setenv("LOGNAME", "ada")
+
+    def run(*arguments: str | Path) -> tuple[int, Any, str]:
+        code = main(["checkpoint", *map(str, arguments)])
+        told = capsys.readouterr()
+        return code, json.loads(told.out) if "--json" in arguments else told.out, told.err
+
+    return run
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A copy of what Spark 4.3 left of a query with RocksDB state in format 2."""
+    return golden_checkpoint("4.3.0", "agg_rocks_v2").copy_to(tmp_path / "live")
+
+
+@pytest.fixture
+def backed_up(command: Command, checkpoint: Path, tmp_path: Path) -> tuple[Path, str]:
+    code, told, _ = command("backup", checkpoint, "--to", tmp_path / "store", "--json")
+    assert code == 0
+    return tmp_path / "store", told["backup_id"]
+
+
+class TestInspect:
+    def test_a_sound_checkpoint_is_told_as_json(self, command: Command, checkpoint: Path) -> None:
+        code, told, _ = command("inspect", checkpoint, "--json")
+
+        assert code == 0
+        assert told["query_id"] == "dc370710-638b-4778-87fc-26df6786a4dd"
+        assert told["last_planned_batch"] == told["last_committed_batch"] == 6
+        assert told["watermark_ms"] == 1767225859000
+        assert [(s["name"], s["source"], s["offset"]) for s in told["sources"]] == [
+            ("0", "file", {"logOffset": 5})
+        ]
+        assert [(o["id"], o["name"], o["partitions"]) for o in told["operators"]] == [
+            (0, "stateStoreSave", 3)
+        ]
+        assert told["problems"] == []
+
+    def test_a_person_reads_the_same_as_a_table(self, command: Command, checkpoint: Path) -> None:
+        code, told, _ = command("inspect", checkpoint)
+
+        assert code == 0
+        assert f"{checkpoint}: SOUND" in told
+        assert "2026-01-01 00:04:19 UTC (1767225859000)" in told
+        assert "stateStoreSave" in told
+
+    def test_a_problem_is_told_with_exit_code_1(self, command: Command, checkpoint: Path) -> None:
+        (checkpoint / "commits" / "5").unlink()
+        (checkpoint / "commits" / "6").unlink()
+
+        code, told, _ = command("inspect", checkpoint, "--json")
+
+        assert code == 1
+        assert [problem["code"] for problem in told["problems"]] == ["batches_skipped"]
+
+    def test_a_folder_above_several_checkpoints_is_told_query_by_query(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        (tmp_path / "all").mkdir()
+        for name in ("agg", "stateless"):
+            live = golden_checkpoint("4.3.0", name).copy_to(tmp_path / name)
+            live.rename((tmp_path / "all").joinpath(name))
+
+        code, told, _ = command("inspect", tmp_path / "all", "--json")
+
+        assert code == 0
+        assert [Path(one["uri"]).name for one in told["checkpoints"]] == ["agg", "stateless"]
+
+    @pytest.mark.parametrize("made", [True, False], ids=["an empty folder", "no folder"])
+    def test_a_place_without_a_checkpoint_is_a_problem(
+        self, command: Command, tmp_path: Path, made: bool
+    ) -> None:
+        if made:
+            (tmp_path / "nothing").mkdir()
+
+        code, told, _ = command("inspect", tmp_path / "nothing", "--json")
+
+        assert code == 1
+        assert [problem["code"] for problem in told["problems"]] == ["not_a_checkpoint"]
+
+    def test_a_path_may_be_relative(
+        self, command: Command, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(checkpoint.parent)
+
+        assert command("inspect", checkpoint.name)[0] == 0
+
+    def test_a_reader_that_has_seen_enough_is_no_error(self, checkpoint: Path) -> None:
+        module = ("-m", "airflow_streaming.cli.main", "checkpoint", "inspect", str(checkpoint))
+        with subprocess.Popen(
+            [sys.executable, *module], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as told:
+            assert told.stdout is not None
+            assert told.stderr is not None
+            told.stdout.close()
+            assert told.stderr.read() == b""
+
+        assert told.returncode == 141
+
+
+class TestBackups:
+    def test_a_backup_is_listed_verified_and_restored_as_it_was(
+        self, command: Command, checkpoint: Path, backed_up: tuple[Path, str], tmp_path: Path
+    ) -> None:
+        store, backup_id = backed_up
+
+        for level in ("quick", "full"):
+            assert command("verify", store, backup_id, "--level", level)[0] == 0
+        code, listed, _ = command("list", store, "--json")
+        assert code == 0
+        assert [one["backup_id"] for one in listed["backups"]] == [backup_id]
+        assert listed["backups"][0]["verified"] == "full"
+        assert listed["backups"][0]["by"] == "ada"
+
+        assert command("restore", store, backup_id, "--to", tmp_path / "new")[0] == 0
+        was = command("inspect", checkpoint, "--json")[1]
+        now = command("inspect", tmp_path / "new", "--json")[1]
+        for field in ("query_id", "last_committed_batch", "watermark_ms", "sources", "problems"):
+            assert now[field] == was[field]
+
+    def test_a_damaged_backup_fails_verification_and_is_not_restored(
+        self, command: Command, backed_up: tuple[Path, str], tmp_path: Path
+    ) -> None:
+        store, backup_id = backed_up
+        [pack] = store.rglob("*.tar.gz")
+        data = bytearray(pack.read_bytes())
+        data[len(data) // 2] ^= 1
+        pack.write_bytes(data)
+
+        code, told, _ = command("verify", store, backup_id, "--level", "full", "--json")
+        assert code == 1
+        assert told["problems"]
+        code, _, errors = command("restore", store, backup_id, "--to", tmp_path / "new")
+        assert code == 1
+        assert str(pack) in errors
+        assert not (tmp_path / "new").exists()
+        assert "full FAILED" in command("list", store)[1]
+
+    def test_a_place_that_is_not_empty_is_refused_with_what_lies_there(
+        self, command: Command, checkpoint: Path, backed_up: tuple[Path, str]
+    ) -> None:
+        store, backup_id = backed_up
+
+        code, _, errors = command("restore", store, backup_id, "--to", checkpoint)
+
+        assert code == 1
+        assert "metadata" in errors
+
+    def test_a_dry_run_says_what_goes_back_and_writes_nothing(
+        self, command: Command, backed_up: tuple[Path, str], tmp_path: Path
+    ) -> None:
+        store, backup_id = backed_up
+
+        code, plan, _ = command(
+            "restore", store, backup_id, "--to", tmp_path / "new", "--dry-run", "--json"
+        )
+
+        assert code == 0
+        assert [query["batch"] for query in plan["queries"]] == [6]
+        assert not (tmp_path / "new").exists()
+
+    def test_a_damaged_checkpoint_is_not_backed_up(
+        self, command: Command, checkpoint: Path, tmp_path: Path
+    ) -> None:
+        (checkpoint / "offsets" / "5").unlink()
+
+        code, _, errors = command("backup", checkpoint, "--to", tmp_path / "store")
+
+        assert code == 1
+        assert "offsets/5" in errors
+        assert command("list", tmp_path / "store", "--json")[1]["backups"] == []
+
+    def test_an_unknown_backup_and_a_place_that_is_no_store_are_told(
+        self, command: Command, backed_up: tuple[Path, str], tmp_path: Path
+    ) -> None:
+        store, _ = backed_up
+
+        code, _, errors = command("verify", store, "20200101-000000-000000-00000000")
+        assert code == 1
+        assert "20200101" in errors
+        code, _, errors = command("list", tmp_path / "live")
+        assert code == 1
+        assert str(tmp_path / "live") in errors
+
+    def test_a_drill_without_a_spark_says_how_to_name_one(
+        self, command: Command, backed_up: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("AIRFLOW__STREAMING__RUNTIMES", raising=False)
+
+        code, _, errors = command("verify", *backed_up, "--level", "drill")
+
+        assert code == 1
+        assert "AIRFLOW__STREAMING__RUNTIMES" in errors
+
+    def test_what_no_rule_keeps_is_removed_unless_it_is_a_dry_run(
+        self, command: Command, checkpoint: Path, backed_up: tuple[Path, str]
+    ) -> None:
+        store, first = backed_up
+        second = command("backup", checkpoint, "--to", store, "--json")[1]["backup_id"]
+        stream = command("list", store, "--json")[1]["backups"][0]["stream"]
+
+        code, would, _ = command("retain", store, stream, "--keep-last", "1", "--dry-run", "--json")
+        assert (code, would["removed"]) == (0, [first])
+        assert len(command("list", store, "--json")[1]["backups"]) == 2
+        assert command("retain", store, stream, "--keep-last", "1")[0] == 0
+        left = command("list", store, "--json")[1]["backups"]
+        assert [one["backup_id"] for one in left] == [second]
+
+
+class TestCopies:
+    def test_a_clone_is_a_query_of_its_own_at_the_same_place(
+        self, command: Command, checkpoint: Path, tmp_path: Path
+    ) -> None:
+        code, told, _ = command("clone", checkpoint, "--to", tmp_path / "green", "--json")
+
+        assert code == 0
+        clone = command("inspect", tmp_path / "green", "--json")[1]
+        assert clone["query_id"] == told["query_id"] != "dc370710-638b-4778-87fc-26df6786a4dd"
+        assert clone["last_committed_batch"] == 6
+
+    def test_state_is_not_carried_over_in_silence(
+        self, command: Command, checkpoint: Path, tmp_path: Path
+    ) -> None:
+        code, _, errors = command("carry-over", checkpoint, "--to", tmp_path / "green")
+
+        assert code == 1
+        assert "state" in errors
+        assert not (tmp_path / "green").exists()
+
+    def test_the_position_of_a_stateless_query_is_carried_over(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        live = golden_checkpoint("4.3.0", "stateless").copy_to(tmp_path / "stateless")
+
+        code, _, _ = command("carry-over", live, "--to", tmp_path / "green", "--stateless")
+
+        assert code == 0
+        new = command("inspect", tmp_path / "green", "--json")[1]
+        assert new["sources"] == command("inspect", live, "--json")[1]["sources"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param([], id="no verb"),
+        pytest.param(["inspect"], id="no checkpoint"),
+        pytest.param(["backup", "/ck"], id="no store"),
+        pytest.param(["verify", "/store", "x", "--level", "deep"], id="unknown level"),
+        pytest.param(["restore", "/store", "x", "--accept", "all"], id="unknown reason"),
+        pytest.param(["retain", "/store", "orders", "--keep-last", "-1"], id="negative number"),
+    ],
+)
+def test_wrong_use_exits_with_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["checkpoint", *arguments])
+    assert raised.value.code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["inspect", "s3://bucket/a/../b"], id="a way out of the folder"),
+        pytest.param(["restore", "/store", "x"], id="no place to restore to"),
+        pytest.param(["retain", "/store", "orders"], id="a policy that keeps nothing"),
+    ],
+)
+def test_a_wrong_value_exits_with_2(command: Command, arguments: list[str]) -> None:
+    assert command(*arguments)[0] == 2
+
+
+def test_nothing_of_the_original_is_ever_changed(
+    command: Command, checkpoint: Path, tmp_path: Path
+) -> None:
+    before = {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()}
+
+    told = command("backup", checkpoint, "--to", tmp_path / "store", "--json")[1]
+    command("restore", tmp_path / "store", told["backup_id"], "--to", tmp_path / "new")
+    command("clone", checkpoint, "--to", tmp_path / "green")
+
+    after = {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()}
+    assert after == before
