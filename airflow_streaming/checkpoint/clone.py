@@ -31,11 +31,11 @@ from airflow_streaming.checkpoint.writing import (
 from airflow_streaming.core.checkpoint.carry_over import CarryOver, plan_carry_over
 from airflow_streaming.core.checkpoint.listing import Listing
 from airflow_streaming.core.checkpoint.pin import (
-    METADATA,
     choose_pin,
     pinned_listing,
     still_holds,
 )
+from airflow_streaming.core.checkpoint.pin_logs import METADATA
 from airflow_streaming.core.checkpoint.reading import read_checkpoint
 from airflow_streaming.core.checkpoint.report import Checkpoint
 from airflow_streaming.core.checkpoint.unready import Unready

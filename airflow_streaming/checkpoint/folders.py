@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from airflow_streaming.checkpoint.away import reporting, unavailable
 from airflow_streaming.checkpoint.blobs import CHUNK, Elsewhere
-from airflow_streaming.checkpoint.local_tree import local_tree, read_local, stream_local
+from airflow_streaming.checkpoint.local_tree import Near, local_tree, read_local, stream_local
 from airflow_streaming.checkpoint.remote_info import is_itself, last_name, time_in
 from airflow_streaming.checkpoint.remote_tree import remote_tree
 from airflow_streaming.core.checkpoint.listing import Listing
@@ -118,6 +118,7 @@ class LocalFolders:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self._root = Path(local_path(uri))
+        self._near = Near()
 
     def entries(self, folder: str, choose: Choice) -> list[Entry] | None:
         path = self._root / check_relative(folder)
@@ -132,7 +133,7 @@ class LocalFolders:
     def read(self, path: str, limit: int) -> bytes | None:
         where = f"{self._root}/{path}"
         with reporting(where):
-            data = read_local(str(self._root), check_relative(path), limit)
+            data = read_local(str(self._root), check_relative(path), limit, self._near)
             return None if data is None else _within(data, limit, where)
 
     def stream(self, path: str) -> Iterator[bytes] | None:

@@ -172,7 +172,8 @@ def _judge(
 ) -> None:
     try:
         moved.check()
-        report = read_checkpoint(moved.listing, moved.read, uri=uri)
+        # Its bytes are what was found sound when they were copied; that was just verified.
+        report = read_checkpoint(moved.listing, moved.read, uri=uri, contents=False)
     except RestoreRefused as err:
         found.refusals.append(
             Refusal(code=RefusalCode.ABSOLUTE_PATHS, message=str(err), query=query.folder)
@@ -191,7 +192,7 @@ def _current(query: QueryBackup, place: Place, found: _Found) -> Checkpoint | No
     if not uri:
         return None
     try:
-        return Reader(open_folders(uri, place.storage_options)).inspect()
+        return Reader(open_folders(uri, place.storage_options)).inspect(contents=False)
     except StreamingError as err:
         found.warnings.append(f"The checkpoint in use cannot be read: {err}")
         return None

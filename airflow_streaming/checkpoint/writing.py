@@ -84,7 +84,8 @@ def read_back(written: Folders, uri: str, *, batch: int, query_id: str | None) -
     listing = written.tree()
     if listing is None:
         raise RestoreRefused(f"{uri} was written and is not there. Check the store and try again.")
-    report = read_checkpoint(listing, written.read, uri=uri)
+    # Every byte was hashed on its way; what has to be seen is that all files arrived.
+    report = read_checkpoint(listing, written.read, uri=uri, contents=False)
     problems = [p for p in report.problems if p.code is not FindingCode.UNFINISHED_RESTORE]
     if problems:
         told = " ".join(problem.message for problem in problems[:SHOWN])

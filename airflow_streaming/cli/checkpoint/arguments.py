@@ -12,6 +12,8 @@ from airflow_streaming.core.checkpoint.replay import ACCEPTABLE, RefusalCode
 
 Kinds: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
+_OF_A_HOME: Final = frozenset({"backup", "restore", "undo", "abandon"})
+
 ABOUT: Final = "read, back up, verify and restore checkpoints"
 
 _ONE_OR_SEVERAL: Final = "checkpoint of one query, or the folder above those of one application"
@@ -30,6 +32,7 @@ def add_verbs(parser: argparse.ArgumentParser, person: Callable[..., None]) -> N
     _verify(kinds, person)
     _restore(kinds, person)
     _undo(kinds, person)
+    _abandon(kinds, person)
     _clone(kinds)
     _carry_over(kinds)
     _retain(kinds, person)
@@ -38,7 +41,7 @@ def add_verbs(parser: argparse.ArgumentParser, person: Callable[..., None]) -> N
 def needs_home(arguments: argparse.Namespace) -> bool:
     """Tell whether a verb is about a stream of a home."""
     match arguments.verb:
-        case "undo":
+        case "undo" | "abandon":
             return True
         case "restore":
             return arguments.stream is not None
@@ -72,14 +75,7 @@ def _backup(kinds: Kinds, person: Callable[..., None]) -> None:
         help="the stream of the home, or with a URI the name to file it under (default: one made "
         "of the URI)",
     )
-    verb.add_argument(
-        "--sink",
-        action="append",
-        default=[],
-        type=_sink,
-        metavar="[QUERY=]URI",
-        help="output folder of a file sink, whose log is to be taken too; may be repeated",
-    )
+    _add_sinks(verb, "whose log is to be taken too")
     person(verb)
 
 
@@ -149,11 +145,18 @@ def _restore(kinds: Kinds, person: Callable[..., None]) -> None:
         metavar="REASON",
         help="go on although this speaks against it: " + ", ".join(sorted(ACCEPTABLE)),
     )
+    _add_sinks(verb, "whose log is to be compared (default: the one that the backup names)")
     person(verb)
 
 
 def _undo(kinds: Kinds, person: Callable[..., None]) -> None:
     verb = _verb(kinds, "undo", "have a stream go on from the checkpoint it had before a restore")
+    verb.add_argument("stream", metavar="STREAM", help="name of the stream")
+    person(verb)
+
+
+def _abandon(kinds: Kinds, person: Callable[..., None]) -> None:
+    verb = _verb(kinds, "abandon", "give up a restore of a stream that was begun and not finished")
     verb.add_argument("stream", metavar="STREAM", help="name of the stream")
     person(verb)
 
@@ -176,6 +179,13 @@ def _carry_over(kinds: Kinds) -> None:
         action="store_true",
         help="vouch that the query has no state, where the checkpoint does not tell",
     )
+    verb.add_argument(
+        "--source",
+        action="append",
+        metavar="NAME",
+        help="for each source of the new query in turn, the old source it goes on from, or 'new'; "
+        "to be repeated (default: as they were)",
+    )
 
 
 def _retain(kinds: Kinds, person: Callable[..., None]) -> None:
@@ -197,6 +207,17 @@ _RULES: Final = (
 )
 
 
+def _add_sinks(verb: argparse.ArgumentParser, what: str) -> None:
+    verb.add_argument(
+        "--sink",
+        action="append",
+        default=[],
+        type=_sink,
+        metavar="[QUERY=]URI",
+        help=f"output folder of a file sink, {what}; may be repeated",
+    )
+
+
 def _from_and_to(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("uri", type=place, metavar="URI", help="checkpoint of one query")
     verb.add_argument(
@@ -208,6 +229,9 @@ def _verb(kinds: Kinds, name: str, text: str) -> argparse.ArgumentParser:
     verb: argparse.ArgumentParser = kinds.add_parser(
         name, help=text, description=f"{text[0].upper()}{text[1:]}."
     )
+    if name in _OF_A_HOME:
+        about = "folder or URI with the records of all streams"
+        verb.add_argument("--home", default=argparse.SUPPRESS, metavar="URI", help=about)
     verb.add_argument("--json", action="store_true", help="print JSON instead of text")
     return verb
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Mapping
+from typing import Final
 
 from airflow_streaming.checkpoint.ours import Asked, back_up_stream, backup_before
 from airflow_streaming.checkpoint.store import open_backup_store
-from airflow_streaming.checkpoint.switch import Switched, plan_switch, switch, undo
+from airflow_streaming.checkpoint.switch import Switched, abandon, plan_switch, switch, undo
 from airflow_streaming.cli.checkpoint import backups, verbs
 from airflow_streaming.cli.checkpoint.told import Told
 from airflow_streaming.cli.commands import OK, PROBLEM, Person
 from airflow_streaming.cli.table import printable
+from airflow_streaming.core.change import ChangeOutcome
 from airflow_streaming.core.checkpoint.backup import Origin
 from airflow_streaming.core.wire import encode
 from airflow_streaming.exceptions import SpecError
@@ -25,6 +27,8 @@ def run(stream: StreamHome, arguments: Namespace, person: Person) -> int:
     if arguments.verb == "backup":
         return _back_up(stream, arguments, person)
     launcher = LocalLauncher()
+    if arguments.verb == "abandon":
+        return _abandon(stream, arguments, person)
     if arguments.verb == "undo":
         return _show(undo(stream, launcher, by=person.name, reason=person.reason), arguments)
     store, told = open_backup_store(arguments.store), Told()
@@ -36,6 +40,7 @@ def run(stream: StreamHome, arguments: Namespace, person: Person) -> int:
             arguments.backup_id,
             to=arguments.to,
             accept=arguments.accept,
+            sink_logs=verbs.sink_logs(arguments),
             progress=told,
         )
         _print(plan.to_dict() if arguments.json else backups.planned(plan))
@@ -49,6 +54,7 @@ def run(stream: StreamHome, arguments: Namespace, person: Person) -> int:
         reason=person.reason,
         to=arguments.to,
         accept=arguments.accept,
+        sink_logs=verbs.sink_logs(arguments),
         backup_before=lambda _: backup_before(
             stream, store, _asked(Origin.BEFORE_RESTORE, person, {})
         ),
@@ -65,6 +71,22 @@ def _back_up(stream: StreamHome, arguments: Namespace, person: Person) -> int:
     return verbs.show_backup(
         back_up_stream(stream, store, _asked(Origin.MANUAL, person, sinks)), arguments
     )
+
+
+def _abandon(stream: StreamHome, arguments: Namespace, person: Person) -> int:
+    ended = abandon(stream, by=person.name, reason=person.reason)
+    if arguments.json:
+        _print({"stream": stream.name, "outcome": ended})
+    else:
+        _print([_ENDED[ended].format(stream=stream.name)])
+    return OK
+
+
+_ENDED: Final[dict[ChangeOutcome | None, str]] = {
+    None: "{stream} has no change of its checkpoint that is not finished.",
+    ChangeOutcome.ABANDONED: "The change is given up; {stream} stays on its old checkpoint.",
+    ChangeOutcome.DONE: "The change was made already; {stream} goes on from the new checkpoint.",
+}
 
 
 def _asked(origin: Origin, person: Person, sinks: Mapping[str, str]) -> Asked:

@@ -79,7 +79,7 @@ def _read(uri: str, *, thorough: bool) -> list[Checkpoint]:
 def _backup(arguments: Namespace, person: Person | None) -> int:
     told = Told()
     stream = check_stream_name(arguments.stream or name_for(arguments.uri))
-    sources = _with_sinks(sources_of(open_folders(arguments.uri)), dict(arguments.sink))
+    sources = _with_sinks(sources_of(open_folders(arguments.uri)), sink_logs(arguments) or {})
     taken = take_backup(
         sources,
         open_backup_store(arguments.to, create=True),
@@ -102,6 +102,12 @@ def show_backup(taken: Backup, arguments: Namespace) -> int:
     return OK
 
 
+def sink_logs(arguments: Namespace) -> dict[str, str] | None:
+    """Return the log of each file sink that was named; ``None`` when none was."""
+    named = {query: f"{uri.rstrip('/')}/{SINK_LOG}" for query, uri in arguments.sink}
+    return named or None
+
+
 def _with_sinks(sources: Sequence[Source], sinks: Mapping[str, str]) -> list[Source]:
     names = {source.folder for source in sources}
     if unknown := sorted(set(sinks) - names):
@@ -111,9 +117,7 @@ def _with_sinks(sources: Sequence[Source], sinks: Mapping[str, str]) -> list[Sou
         Source(
             folder=source.folder,
             folders=source.folders,
-            sink_log=open_folders(f"{sinks[source.folder].rstrip('/')}/{SINK_LOG}")
-            if source.folder in sinks
-            else None,
+            sink_log=open_folders(sinks[source.folder]) if source.folder in sinks else None,
         )
         for source in sources
     ]
@@ -169,7 +173,8 @@ def _drill(arguments: Namespace, store: BackupStore, told: Told) -> Drill:
 def _restore(arguments: Namespace, _: Person | None) -> int:
     if arguments.to is None:
         raise SpecError("Where to? Give --to NEW_URI, or --stream NAME with a home.")
-    store, where = open_backup_store(arguments.store), Place(to=arguments.to)
+    store = open_backup_store(arguments.store)
+    where = Place(to=arguments.to, sink_logs=sink_logs(arguments))
     backup_id, told = arguments.backup_id, Told()
     if arguments.dry_run:
         plan = plan_restore(store, backup_id, where, accept=arguments.accept, progress=told)
@@ -196,8 +201,18 @@ def _clone(arguments: Namespace, _: Person | None) -> int:
 def _carry_over(arguments: Namespace, _: Person | None) -> int:
     return _show_copy(
         arguments,
-        carry_over(arguments.uri, arguments.to, stateless=arguments.stateless, progress=Told()),
+        carry_over(
+            arguments.uri,
+            arguments.to,
+            sources=_sources(arguments.source),
+            stateless=arguments.stateless,
+            progress=Told(),
+        ),
     )
+
+
+def _sources(named: Sequence[str] | None) -> list[str | None] | None:
+    return None if named is None else [None if name == "new" else name for name in named]
 
 
 def _show_copy(arguments: Namespace, copied: Cloned) -> int:

@@ -65,7 +65,10 @@ def _batch_fact(query: DrilledQuery, told: Iterable[DrillEvent]) -> str:
     for event in told:
         if event.told is Told.BATCH:
             again = " again" if (event.batch or 0) <= query.batch else ""
-            return f"batch {event.batch} ran{again}, {event.rows or 0} rows of input"
+            # The file source passes over files that are gone without a word.
+            gone = query.has_input and not event.rows
+            doubt = ", although its plan reads some: the input may be gone" if gone else ""
+            return f"batch {event.batch} ran{again}, {event.rows or 0} rows of input{doubt}"
         if event.told is Told.NO_BATCH:
             return f"started, and no batch was run: {query.run_note or 'there is no new input.'}"
     return "not run"

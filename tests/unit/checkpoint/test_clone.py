@@ -13,6 +13,7 @@ import pytest
 
 from airflow_streaming.checkpoint import folders as folders_module
 from airflow_streaming.checkpoint.clone import Cloned, carry_over, clone
+from airflow_streaming.checkpoint.local_tree import Near
 from airflow_streaming.checkpoint.reader import inspect
 from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER
 from airflow_streaming.exceptions import CheckpointRefused, RestoreRefused
@@ -105,7 +106,7 @@ def test_a_file_that_is_purged_under_the_copy_is_no_part_of_the_clone(
     reads: list[str] = []
     read = folders_module.read_local
 
-    def purging(root: str, path: str, limit: int) -> bytes | None:
+    def purging(root: str, path: str, limit: int, near: Near) -> bytes | None:
         reads.append(path)
         if path == "offsets/0" and reads.count(path) == 1:
             for log in ("offsets", "commits"):
@@ -113,7 +114,7 @@ def test_a_file_that_is_purged_under_the_copy_is_no_part_of_the_clone(
             run_batches(live, 6)
             for log in ("offsets", "commits"):
                 (live / log / "0").unlink()
-        return read(root, path, limit)
+        return read(root, path, limit, near)
 
     monkeypatch.setattr(folders_module, "read_local", purging)
 

@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 
 from airflow_streaming.cli.main import main
+from airflow_streaming.core.control import DesiredState
+from airflow_streaming.files.local import LocalStore
+from airflow_streaming.home.home import Home
 from tests.golden import golden_checkpoint
+from tests.unit.home.make import NOON, SCRIPT, make_deployment
 
 Command = Callable[..., tuple[int, Any, str]]
 
@@ -302,3 +306,59 @@ def test_nothing_of_the_original_is_ever_changed(
 
     after = {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()}
     assert after == before
+
+
+class TestAStreamOfAHome:
+    @pytest.fixture
+    def home(self, tmp_path: Path) -> Path:
+        """A home with the stopped stream ``orders`` of one query, that nobody has launched yet."""
+        home = tmp_path / "home"
+        checkpoints = home / "orders" / "checkpoints" / "000001"
+        checkpoints.mkdir(parents=True)
+        golden_checkpoint("4.3.0", "agg").copy_to(tmp_path / "agg").rename(checkpoints / "counts")
+        stream = Home(LocalStore(str(home))).stream("orders")
+        stream.create_deployment(make_deployment(checkpoint=str(checkpoints)), SCRIPT)
+        stream.want(DesiredState.STOPPED, by="ada", reason="To restore it.", now=NOON)
+        return home
+
+    def test_it_goes_on_from_a_backup_and_back_again(
+        self, command: Command, home: Path, tmp_path: Path
+    ) -> None:
+        store, of_home = tmp_path / "store", ("--home", home)
+        code, taken, _ = command("backup", "--stream", "orders", "--to", store, "--json", *of_home)
+        assert code == 0
+        assert [query["folder"] for query in taken["queries"]] == ["counts"]
+
+        restore = ("restore", store, taken["backup_id"], "--stream", "orders", *of_home)
+        assert command(*restore, "--dry-run")[0] == 0
+        code, done, _ = command(*restore, "--json")
+        assert code == 0
+        assert done["deployment"]["number"] == 2
+        assert command("inspect", done["deployment"]["checkpoint"] + "/counts")[0] == 0
+        origins = [one["origin"] for one in command("list", store, "--json")[1]["backups"]]
+        assert origins == ["manual", "before_restore"]
+
+        code, undone, _ = command("undo", "orders", "--json", *of_home)
+        assert code == 0
+        assert undone["deployment"]["checkpoint"].endswith("checkpoints/000001")
+        code, told, _ = command("abandon", "orders", *of_home)
+        assert code == 0
+        assert "no change" in told
+
+    def test_it_is_refused_while_the_stream_is_wanted_running(
+        self, command: Command, home: Path, tmp_path: Path
+    ) -> None:
+        store, of_home = tmp_path / "store", ("--home", home)
+        taken = command("backup", "--stream", "orders", "--to", store, "--json", *of_home)[1]
+        stream = Home(LocalStore(str(home))).stream("orders")
+        stream.want(DesiredState.RUNNING, by="bob", reason="It is needed.", now=NOON)
+
+        code, _, errors = command(
+            "restore", store, taken["backup_id"], "--stream", "orders", *of_home
+        )
+
+        assert code == 1
+        assert "running" in errors
+        assert Home(LocalStore(str(home))).stream("orders").newest_deployment() == (
+            make_deployment(checkpoint=str(home / "orders" / "checkpoints" / "000001"))
+        )

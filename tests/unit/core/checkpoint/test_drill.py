@@ -130,6 +130,28 @@ def test_a_query_that_finds_nothing_to_do_has_proved_its_start_only() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("has_input", "expected"),
+    [
+        pytest.param(
+            True,
+            "0 rows of input, although its plan reads some: the input may be gone",
+            id="a plan that reads something",
+        ),
+        pytest.param(False, "0 rows of input", id="a plan that only moves the watermark"),
+    ],
+)
+def test_a_batch_that_read_nothing_is_told_from_one_that_had_to(
+    has_input: bool, expected: str
+) -> None:
+    order = an_order(a_query(has_input=has_input))
+
+    drilled = judge(order, [SPARK, STATE, told(Told.BATCH, batch=7, rows=0)])
+
+    assert drilled.problems == ()
+    assert drilled.facts["counts.batch"] == f"batch 7 ran again, {expected}"
+
+
 def test_every_query_is_judged_by_what_was_told_of_it() -> None:
     order = an_order(a_query(), a_query(folder="raw", reads_state=False, state_note="none"))
 
