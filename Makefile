@@ -9,8 +9,11 @@ INSTALLED := .venv/.installed
 SPARK_4 := .runtimes/spark-4.3/.installed
 SPARK_3 := .runtimes/spark-3.5/.installed
 
+# Two workers; the tests with a JVM all go to one of them.
+TWO := -n 2 --dist loadgroup
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test bench chaos judge java clean
+.PHONY: help setup demo lint check test bench chaos judge java clean
 
 help: ## Show this list.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -20,15 +23,17 @@ setup: java $(INSTALLED) $(SPARK_4) $(SPARK_3) ## Make .venv and the Spark runti
 demo: java $(INSTALLED) $(SPARK_4) ## Run a stream in a real Airflow; ARGS=--once tells the whole story and ends.
 	@exec $(BIN)/python -m demo.run $(ARGS)
 
-check: $(INSTALLED) ## Format, lint, types, rooms, unit tests.
+lint: $(INSTALLED) ## Format, lint, types, rooms.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest tests/unit -q -n 2 --dist loadfile $(ARGS)
 
-test: setup check ## Everything, with real Spark, real stores and a real Airflow.
-	$(BIN)/pytest tests/integration tests/system
+check: lint ## The same, and the unit tests.
+	$(BIN)/pytest tests/unit -q $(TWO) $(ARGS)
+
+test: setup lint ## Everything, with real Spark, real stores and a real Airflow.
+	$(BIN)/pytest tests/integration tests/system tests/unit -q $(TWO) --durations=15
 
 bench: setup ## Measure; the figures go to the screen and say what they were measured on.
 	@for program in launch listener restart triggers detection; do $(BIN)/python -m benchmarks.$$program || exit 1; done
