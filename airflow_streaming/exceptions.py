@@ -18,6 +18,7 @@ Every error this package raises, cut by who has to act.
     │   ├── BackupNotFound         the store has no such backup
     │   ├── BackupDamaged          the backup is not what was written
     │   └── RestoreRefused         restoring now or to there would do harm
+    │       └── RestoreTaken           somebody else has the place that is restored to
     ├── LaunchError            the driver process could not be started
     ├── StreamFailed           a person on call: the stream is down and stays down
     └── DriverRefusal          inside the driver: the script asks for what we do not allow
@@ -96,6 +97,10 @@ class BackupDamaged(CheckpointError):
 
 class RestoreRefused(CheckpointError):
     """Restoring now, or to that place, would do harm; nothing was written."""
+
+
+class RestoreTaken(RestoreRefused):
+    """Somebody else has, or had and finished, the place that was to be restored to."""
 
 
 class LaunchError(StreamingError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from airflow_streaming.checkpoint.apart import check_apart
 from airflow_streaming.checkpoint.live_copy import copy_live
 from airflow_streaming.checkpoint.progress import Phase, Progress, ProgressNow, no_progress
 from airflow_streaming.checkpoint.sources import Source
@@ -52,11 +53,13 @@ def take_backup(
     :raises CheckpointBusy: a checkpoint changed under every attempt; nothing was published.
     :raises CheckpointError: a folder does not exist.
     :raises HomeUnavailable: a store cannot be reached.
+    :raises SpecError: the store lies inside a checkpoint, or a checkpoint inside the store.
     :raises ValueError: no sources, or two in one folder.
     """
     folders = [source.folder for source in sources]
     if not folders or len(set(folders)) < len(folders) or ("" in folders and len(folders) > 1):
         raise ValueError(f"A backup needs checkpoints with different folders, not {folders}.")
+    check_places(sources, store.uri)
     begun_at = clock()
     backup_id = store.new_id(begun_at)
     with store.hold(stream, "backup", backup_id), store.writer(stream) as writer:
@@ -88,6 +91,19 @@ def take_backup(
         )
         store.publish(backup)
     return backup
+
+
+def check_places(sources: Sequence[Source], store: str) -> None:
+    """
+    Refuse a store that does not lie apart from what it is to keep; nothing is opened or written.
+
+    :param store: The store's URI.
+    :raises SpecError: the store lies inside a checkpoint or a sink's log, or one of them inside it.
+    """
+    for source in sources:
+        check_apart(source.folders.uri, store, other="store")
+        if source.sink_log is not None:
+            check_apart(source.sink_log.uri, store, what="sink's log", other="store")
 
 
 def _checked(store: BackupStore, stream: str) -> frozenset[tuple[str, str]]:

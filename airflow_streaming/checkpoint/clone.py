@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_streaming.checkpoint.apart import check_apart
 from airflow_streaming.checkpoint.clone_taker import CloneTaker
 from airflow_streaming.checkpoint.folders import Folders, open_folders
 from airflow_streaming.checkpoint.live_copy import copy_live
@@ -24,18 +25,16 @@ from airflow_streaming.checkpoint.walk import walk
 from airflow_streaming.checkpoint.writing import (
     NewFile,
     Written,
-    give_up,
+    discard,
     read_back,
     write_checkpoint,
 )
 from airflow_streaming.core.checkpoint.carry_over import CarryOver, plan_carry_over
 from airflow_streaming.core.checkpoint.listing import Listing
-from airflow_streaming.core.checkpoint.pin import (
-    choose_pin,
-    pinned_listing,
-    still_holds,
-)
+from airflow_streaming.core.checkpoint.marker import COPY
+from airflow_streaming.core.checkpoint.pin import choose_pin, still_holds
 from airflow_streaming.core.checkpoint.pin_logs import METADATA
+from airflow_streaming.core.checkpoint.pinned import pinned_listing
 from airflow_streaming.core.checkpoint.reading import read_checkpoint
 from airflow_streaming.core.checkpoint.report import Checkpoint
 from airflow_streaming.core.checkpoint.unready import Unready
@@ -82,20 +81,23 @@ def clone(
     :param filesystem: An fsspec file system to use for both instead of new ones.
     :raises CheckpointRefused: it cannot be copied as it is.
     :raises CheckpointBusy: it changed under every attempt.
+    :raises SpecError: one of the two places lies inside the other.
     :raises RestoreRefused: there is something at ``to``, or its paths cannot be rewritten.
+    :raises HomeUnavailable: a store is away; the message says so when something was left behind.
     """
     source = Source(folder="", folders=open_folders(uri, storage_options, filesystem))
     target = open_target(to, storage_options, filesystem)
     new_id = query_id or str(uuid.uuid4())
-    _begin(target)
+    check_apart(uri, to, other="new checkpoint")
     try:
+        _begin(target)
         taker = CloneTaker(target, to, {} if keep_query_id else {METADATA: _metadata(new_id)})
         copied = copy_live(source, taker, attempts=attempts, progress=progress)
         written = taker.close(copied.members)
         wanted = copied.query.query_id if keep_query_id else new_id
         return _finish(target, written, batch=copied.pin.batch, query_id=wanted)
     except BaseException as err:
-        give_up(target, err)
+        discard(target, err)
         raise
 
 
@@ -124,25 +126,28 @@ def carry_over(
     :param filesystem: An fsspec file system to use for both instead of new ones.
     :raises CheckpointRefused: the query has state, nothing was committed, or it is not sound.
     :raises CheckpointBusy: it changed under every attempt.
+    :raises SpecError: one of the two places lies inside the other.
     :raises RestoreRefused: there is something at ``to``.
+    :raises HomeUnavailable: a store is away; the message says so when something was left behind.
     """
     folders = open_folders(uri, storage_options, filesystem)
     target = open_target(to, storage_options, filesystem)
     new_id = query_id or str(uuid.uuid4())
-    _begin(target)
+    check_apart(uri, to, other="new checkpoint")
     try:
+        _begin(target)
         plan, files = _position(folders, new_id, sources, stateless)
         written = write_checkpoint(target, "", _new_files(files))
         progress(ProgressNow(phase=Phase.WRITE, files=written.files, size=written.size))
         return _finish(target, written, batch=plan.batch, query_id=new_id)
     except BaseException as err:
-        give_up(target, err)
+        discard(target, err)
         raise
 
 
 def _begin(target: Target) -> None:
-    # Under a name of its own: what a killed clone has left is of another moment.
-    target.begin(f"clone {uuid.uuid4()}", [""])
+    # Under a name of its own: what a dead clone has left is of another moment.
+    target.begin(f"{COPY}{uuid.uuid4()}", [""])
 
 
 def _finish(target: Target, written: Written, *, batch: int, query_id: str | None) -> Cloned:
@@ -167,34 +172,48 @@ def _position(
 ) -> tuple[CarryOver, dict[str, bytes]]:
     last: Unready | None = None
     for _ in range(_ATTEMPTS):
-        listing = walk(folders)
-        found = choose_pin(listing, folders.read)
-        if isinstance(found, Unready):
-            if found == last:
-                raise CheckpointRefused(f"{folders.uri} cannot be carried over. {found.why}")
-            last = found
-            continue
-        pinned = pinned_listing(found, listing)
-        report = read_checkpoint(pinned, folders.read, uri=folders.uri)
-        plan = plan_carry_over(
-            report, pinned, folders.read, query_id=query_id, sources=sources, stateless=stateless
-        )
-        files = _read(folders, listing, plan)
-        if files is not None and still_holds(found, listing, walk(folders)) is None:
-            return plan, files
+        found = _look(folders, query_id, sources, stateless)
+        if not isinstance(found, Unready):
+            return found
+        if found == last and not found.is_moving:
+            raise CheckpointRefused(f"{folders.uri} cannot be carried over. {found.why}")
+        last = found
     raise CheckpointBusy(
-        f"{folders.uri} changed under {_ATTEMPTS} attempts to read it. Try again, or stop the "
-        "query first."
+        f"{folders.uri} changed under {_ATTEMPTS} attempts to read it. "
+        f"{last.why if last else ''} Try again, or stop the query first."
     )
 
 
-def _read(folders: Folders, listing: Listing, plan: CarryOver) -> dict[str, bytes] | None:
+def _look(
+    folders: Folders, query_id: str, sources: Sequence[str | None] | None, stateless: bool
+) -> tuple[CarryOver, dict[str, bytes]] | Unready:
+    listing = walk(folders)
+    pin = choose_pin(listing, folders.read)
+    if isinstance(pin, Unready):
+        return pin
+    following = f"offsets/{pin.batch + 1}"
+    if pin.planned == pin.batch and listing.stat(following) is not None:
+        return Unready(following, f"{following} names input that its source's log does not have.")
+    pinned = pinned_listing(pin, listing)
+    report = read_checkpoint(pinned, folders.read, uri=folders.uri)
+    plan = plan_carry_over(
+        report, pinned, folders.read, query_id=query_id, sources=sources, stateless=stateless
+    )
+    if isinstance(plan, Unready):
+        return plan
+    files = _read(folders, listing, plan)
+    if isinstance(files, Unready):
+        return files
+    return still_holds(pin, listing, walk(folders)) or (plan, files)
+
+
+def _read(folders: Folders, listing: Listing, plan: CarryOver) -> dict[str, bytes] | Unready:
     files = dict(plan.written)
     for new, old in plan.copied.items():
         stat = listing.stat(old)
         data = None if stat is None else folders.read(old, stat.size)
         if data is None:
-            return None
+            return Unready(old, f"{old} is gone.", is_moving=True)
         files[new] = data
     return files
 

@@ -3,7 +3,9 @@ Collects what no backup refers to, in two steps that lie in different runs.
 
 The first step writes a *doomed* record of such objects, and then who is at work beside it. A later
 run, at least the grace after that by the store's own clock and when all of those are through, marks
-the record as going, reads the manifests once more, and deletes what is still unreferenced.
+the record as going, reads the manifests once more, and deletes what is still unreferenced. Before
+it forgets the record it withdraws backups that were created meanwhile and name what it deleted:
+whoever published one may have been killed before noticing.
 ``checkpoint.doomed`` says why no backup can lose an object by that.
 
 What killed backups have left is like any other object that nothing refers to.
@@ -19,8 +21,10 @@ from typing import Final, NamedTuple
 from airflow_streaming.checkpoint.blobs import is_unfinished
 from airflow_streaming.checkpoint.doomed import DoomedObjects, Lying
 from airflow_streaming.checkpoint.holds import Held
+from airflow_streaming.checkpoint.layout import index_path
 from airflow_streaming.checkpoint.progress import Phase, Progress, ProgressNow
 from airflow_streaming.checkpoint.store import BackupStore
+from airflow_streaming.core.checkpoint.backup import Backup
 from airflow_streaming.core.checkpoint.doomed import MOST_OBJECTS, Bystanders, Doomed
 from airflow_streaming.exceptions import BackupDamaged, RecordError
 
@@ -156,10 +160,14 @@ class Collector:
             # Whatever it listed is listed anew.
             self.records.forget(lying.id)
             return Collected(problems=(str(err),))
+        withdrawn: tuple[str, ...] = ()
         try:
-            return self._delete(record)
+            if lying.is_going:
+                # The run that was killed deleted, and may not have looked for such backups.
+                withdrawn = self._withdraw(self._missing(record))
+            return self._delete(record).plus(Collected(problems=withdrawn))
         except (BackupDamaged, RecordError) as err:
-            return Collected(problems=(f"Nothing was deleted: {err}",))
+            return Collected(problems=(*withdrawn, f"Nothing was deleted: {err}"))
 
     def _delete(self, record: Doomed) -> Collected:
         # A manifest that cannot be read is better found before the mark, which stays.
@@ -173,8 +181,38 @@ class Collector:
         for done, path in enumerate(unused, start=1):
             self.store.delete_object(path)
             self._tell("objects", done, len(unused))
+        done_so_far = Collected(objects=len(unused), size=sum(sizes[path] for path in unused))
+        try:
+            withdrawn = self._withdraw(frozenset(unused))
+        except (BackupDamaged, RecordError) as err:
+            return done_so_far._replace(problems=(str(err),))
         self.records.forget(record.id)
-        return Collected(objects=len(unused), size=sum(sizes[path] for path in unused))
+        return done_so_far._replace(problems=withdrawn)
+
+    def _missing(self, record: Doomed) -> frozenset[str]:
+        there = {stored.path for stored in self.store.objects(self.stream)}
+        return frozenset(record.objects) - there
+
+    def _withdraw(self, deleted: frozenset[str]) -> tuple[str, ...]:
+        told = []
+        for listed in self.store.listed(self.stream) if deleted else ():
+            if listed.backup is None:
+                raise BackupDamaged(
+                    f"Whether backup {listed.id} names what was deleted is unknown: "
+                    f"{listed.problem} Verify it, and delete it when it is of no use."
+                )
+            if self._names_any(listed.backup, deleted):
+                self.store.delete_backup(listed.id, self.stream)
+                told.append(
+                    f"Backup {listed.id} of {self.stream} was withdrawn: whoever took it was "
+                    "stopped while it was published, and it named what was collected. Take it again."
+                )
+        return tuple(told)
+
+    def _names_any(self, backup: Backup, deleted: frozenset[str]) -> bool:
+        # The indexes first: what one that was deleted listed is known no more.
+        indexes = {index_path(self.stream, use.index) for use in backup.bundles}
+        return not (deleted.isdisjoint(indexes) and deleted.isdisjoint(self.store.needed(backup)))
 
     def _is_due(self, lying: Lying, grace: timedelta) -> bool:
         bystanders = self.records.bystanders(lying.id) if lying.has_bystanders else None

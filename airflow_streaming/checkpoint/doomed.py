@@ -5,7 +5,9 @@ For whoever writes backups there are two questions. ``doomed``: what must not be
 when a backup is begun. And ``going``, asked *after* a manifest was created: when the manifest names
 one of these, it has to be withdrawn. A run that collects marks a record as going *before* it reads
 the manifests, and a backup creates its manifest *before* it looks for marks: so at least one of the
-two sees the other, and no published backup loses an object.
+two sees the other, and no published backup loses an object. A backup that is killed between the two
+does not look; so the run that collects reads the manifests again after it has deleted, and
+withdraws such a one before the record is forgotten.
 
 ::
 

@@ -19,6 +19,7 @@ from airflow_streaming.checkpoint.layout import (
     backup_id_of,
     file_path,
     folder,
+    index_path,
     object_name,
     pack_path,
 )
@@ -95,14 +96,14 @@ class Examination:
         try:
             return self._store.bundle(self._stream, use.index)
         except (BackupDamaged, RecordError) as err:
-            self.found.note(use.index, str(err))
+            self.found.note(index_path(self._stream, use.index), str(err))
             return None
 
     def _take(self, use: BundleUse, bundle: Bundle) -> None:
         try:
             chosen = chosen_of(self._backup, use, len(bundle.members))
         except BackupDamaged as err:
-            self.found.note(use.index, str(err))
+            self.found.note(index_path(self._stream, use.index), str(err))
             return
         members = [bundle.members[number] for number in chosen]
         self._count(members)
@@ -169,28 +170,27 @@ class Examination:
         return wrong_content(self._store, path)
 
 
-def strangers(store: BackupStore, backup: Backup) -> list[str]:
+def note_strangers(store: BackupStore, backup: Backup, found: Found) -> None:
     """
-    Return a sentence for everything in the stream's folders that is not what its name says.
+    Note everything in the stream's folders that is not what its name says.
 
     What other backups need is theirs to verify and is not read; what a killed run left is, because
     a later backup may refer to it.
     """
     stream = backup.stream
     explained = _explained(store, stream)
-    found = []
     for path, is_object in _lying(store, stream):
         if not is_object:
-            found.append(
+            found.problems.append(
                 f"{store.uri}/{path} is not anything a backup store has. Find out who put it there "
                 "and delete it."
             )
         elif path not in explained and (problem := wrong_content(store, path, gone="")):
-            found.append(
+            found.note(
+                path,
                 f"{store.uri}/{path} {problem}. No backup needs it; find out what damages the "
-                "store and delete it."
+                "store and delete it.",
             )
-    return found
 
 
 def wrong_content(store: BackupStore, path: str, *, gone: str = "is missing") -> str:

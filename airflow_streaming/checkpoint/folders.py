@@ -25,6 +25,7 @@ from airflow_streaming.core.checkpoint.listing import Listing
 from airflow_streaming.core.uris import check_uri, is_local, local_path, to_fsspec
 from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.files.store import check_relative
+from airflow_streaming.home.fsspec_store import read_start
 
 MAX_NAMES: Final = 1_000_000
 """Spark keeps 100 batches; a folder of more than a million files is not a checkpoint."""
@@ -186,10 +187,10 @@ class RemoteFolders:
     def read(self, path: str, limit: int) -> bytes | None:
         with reporting(f"{self.uri}/{path}"):
             try:
-                data = self._fs.cat_file(self._full(path), end=limit + 1)
+                data = read_start(self._fs, self._full(path), limit + 1)
             except (FileNotFoundError, IsADirectoryError):
                 return None
-            return _within(bytes(data), limit, f"{self.uri}/{path}")
+            return _within(data, limit, f"{self.uri}/{path}")
 
     def stream(self, path: str) -> Iterator[bytes] | None:
         where = f"{self.uri}/{path}"
@@ -219,11 +220,13 @@ def _below(uri: str, folder: str) -> str:
 
 
 def _local_entry(entry: os.DirEntry[str]) -> Entry:
-    modified = None
+    modified, is_folder = None, False
     # Purged between the listing and now, like any other batch of which no time is known.
-    with contextlib.suppress(FileNotFoundError):
+    # A link that leads nowhere, or to itself, is no folder and has no time.
+    with contextlib.suppress(OSError):
         modified = datetime.fromtimestamp(entry.stat().st_mtime, UTC)
-    return Entry(name=entry.name, is_folder=entry.is_dir(), modified=modified)
+        is_folder = entry.is_dir()
+    return Entry(name=entry.name, is_folder=is_folder, modified=modified)
 
 
 def _counted(found: Any, where: str) -> Iterator[Any]:

@@ -56,7 +56,7 @@ class FsspecBlobs(FsspecStore):
         with tempfile.NamedTemporaryFile(prefix="airflow-streaming-", buffering=_IN_MEMORY) as file:
             digest, size = _spooled(chunks, file)
             with self._reporting(f"{folder}/{digest}") as full:
-                self._upload(file.name, full, size)
+                self._upload(file.name, full, digest, size)
         return digest, size
 
     def stream(self, path: str) -> Iterator[bytes] | None:
@@ -114,12 +114,12 @@ class FsspecBlobs(FsspecStore):
                 return info
         return None
 
-    def _upload(self, local: str, full: str, size: int) -> None:
+    def _upload(self, local: str, full: str, digest: str, size: int) -> None:
         if not self._renames:
             self._fs.put_file(local, full)
             return
         info = self._info(full)
-        if info is not None and info.get("size") == size:
+        if info is not None and info.get("size") == size and self._hash(full, size) == digest:
             return
         with self._temporary(full, b"") as temporary:
             self._fs.rm_file(temporary)
@@ -127,6 +127,12 @@ class FsspecBlobs(FsspecStore):
             if info is not None:
                 self._fs.rm_file(full)
             self._fs.mv(temporary, full)
+
+    def _hash(self, full: str, size: int) -> str:
+        digest = hashlib.sha256()
+        for start in range(0, size, RANGE):
+            digest.update(self._fs.cat_file(full, start=start, end=min(start + RANGE, size)))
+        return digest.hexdigest()
 
     def _ranges(self, path: str, size: int) -> Iterator[bytes]:
         for start in range(0, size, RANGE):

@@ -2,22 +2,25 @@
 Finds out what a new backup may refer to: bundles of the newest backups, and of killed runs.
 
 What cannot be trusted is left out, and is then written anew under the same name, which repairs it:
-bundles whose objects are missing, of another size or about to be collected, and all of a backup
-whose last verification found damage.
+objects that are missing, of another size or about to be collected, and those that a verification
+of any of the stream's backups found damaged and no verification as deep has found whole since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from airflow_streaming.checkpoint.blobs import Stored
 from airflow_streaming.checkpoint.doomed import DoomedObjects
 from airflow_streaming.checkpoint.earlier import Earlier, EarlierBundle
 from airflow_streaming.checkpoint.layout import Sort, folder, index_path, object_name, pack_path
 from airflow_streaming.checkpoint.publishing import stored_sizes
-from airflow_streaming.core.checkpoint.backup import Backup, Bundle
+from airflow_streaming.core.checkpoint.backup import Backup, Bundle, Level, Verification
 from airflow_streaming.core.checkpoint.ranges import from_ranges
+from airflow_streaming.core.checkpoint.standing import Standing, standing
 from airflow_streaming.exceptions import BackupDamaged, RecordError
 
 if TYPE_CHECKING:
@@ -32,21 +35,39 @@ MAX_LEFT_OVER: Final = 64
 DAMAGED: Final = "damaged_objects"
 """Fact of a verification: how many objects of the store were not what was written."""
 
+NAMED: Final = "damaged"
+"""Fact of a verification: the paths of those objects, parted by spaces, the first of them."""
+
+MAX_NAMED: Final = 500
+"""Paths that are named; of a backup with more damage nothing at all is trusted."""
+
 
 def known_to(store: BackupStore, stream: str) -> Earlier:
     """Return what earlier backups of a stream hold."""
-    avoided = DoomedObjects(store.blobs, stream).doomed()
-    look = _Look(store, stream, avoided)
+    listed = store.listed(stream)
+    checks = store.at_once(lambda one: _damage(store.verifications(one.id, stream)), listed)
+    doomed = DoomedObjects(store.blobs, stream).doomed()
+    avoided = doomed.union(*(damage.named for damage in checks))
+    for one, damage in zip(listed, checks, strict=True):
+        if damage.is_more and one.backup is not None:
+            avoided = avoided.union(_all_of(store, one.backup))
+    backups = [one.backup for one in listed if one.backup is not None]
+    look = _Look(store, stream, avoided, backups[-NEWEST:])
     return Earlier(stream, [*look.referred(), *look.left_over()], avoided)
 
 
 class _Look:
-    def __init__(self, store: BackupStore, stream: str, avoided: frozenset[str]) -> None:
+    def __init__(
+        self,
+        store: BackupStore,
+        stream: str,
+        avoided: frozenset[str],
+        newest: Sequence[Backup],
+    ) -> None:
         self._store, self._stream, self._avoided = store, stream, avoided
         self._sizes = stored_sizes(store.blobs, stream)
-        self._newest = store.backups(stream)[-NEWEST:][::-1]
-        distrusted = filter(self._is_damaged, self._newest)
-        self._seen = {use.index for backup in distrusted for use in backup.bundles}
+        self._newest = newest[::-1]
+        self._seen: set[str] = set()
 
     def referred(self) -> Iterator[EarlierBundle]:
         for backup in self._newest:
@@ -97,9 +118,43 @@ class _Look:
         later.sort(key=lambda one: (str(one.modified or ""), one.name), reverse=True)
         return list(_indexes(self._stream, later[: 2 * MAX_LEFT_OVER]))[:MAX_LEFT_OVER]
 
-    def _is_damaged(self, backup: Backup) -> bool:
-        said = self._store.verifications(backup.id, self._stream)
-        return bool(said) and said[-1].facts.get(DAMAGED, "0") != "0"
+
+class _Damage(NamedTuple):
+    """
+    What the verifications of one backup found damaged, as far as it still counts.
+
+    :param is_more: There is more than was named.
+    """
+
+    named: frozenset[str] = frozenset()
+    is_more: bool = False
+
+
+def _damage(said: Iterable[Verification]) -> _Damage:
+    found, before = _Damage(), []
+    for verification in said:
+        before.append(verification)
+        if standing(before) is not Standing.DAMAGED or _has_read_all(verification):
+            found = _Damage()
+        named = verification.facts.get(NAMED, "").split()
+        count = verification.facts.get(DAMAGED, "0")
+        found = _Damage(found.named.union(named), found.is_more or count != str(len(named)))
+    return found
+
+
+def _all_of(store: BackupStore, backup: Backup) -> set[str]:
+    found: set[str] = set()
+    for use in backup.bundles:
+        found.add(index_path(backup.stream, use.index))
+        # An index that cannot be read is not referred to, nor what only it lists.
+        with contextlib.suppress(BackupDamaged, RecordError):
+            found.update(store.needed(replace(backup, bundles=(use,))))
+    return found
+
+
+def _has_read_all(verification: Verification) -> bool:
+    """Tell whether every byte was read and was right, though a drill may have failed after that."""
+    return verification.level is not Level.QUICK and verification.facts.get(DAMAGED) == "0"
 
 
 def _indexes(stream: str, entries: Iterable[Stored]) -> Iterator[tuple[str, int]]:

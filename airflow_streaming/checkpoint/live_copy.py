@@ -22,7 +22,9 @@ from airflow_streaming.checkpoint.reading_ahead import Torn, Wanted, read_ahead,
 from airflow_streaming.checkpoint.sources import Source
 from airflow_streaming.checkpoint.taker import Taker
 from airflow_streaming.core.checkpoint.backup import Member, QueryBackup
-from airflow_streaming.core.checkpoint.pin import Pin, pinned_listing
+from airflow_streaming.core.checkpoint.integrity.chains import Depth
+from airflow_streaming.core.checkpoint.pin import Pin
+from airflow_streaming.core.checkpoint.pinned import lost_operators, pinned_listing, with_checksums
 from airflow_streaming.core.checkpoint.reading import read_checkpoint
 from airflow_streaming.core.checkpoint.report import Checkpoint
 from airflow_streaming.core.checkpoint.unready import Unready
@@ -157,8 +159,16 @@ class _Attempt:
         """Read the copy as the checkpoint that it will be; it must be sound."""
         settled = self._settled(look.pin)
         files = tuple(path for path in look.pin.files if path not in settled)
-        listing = pinned_listing(replace(look.pin, files=files), look.listing)
-        checkpoint = read_checkpoint(listing, self._read_again, uri=self._folders.uri)
+        pinned = pinned_listing(replace(look.pin, files=files), look.listing)
+        lost = lost_operators(pinned, look.listing)
+        if lost:
+            return Unready(f"state/{lost[0]}", f"The state of operator {lost[0]} is missing.")
+        checkpoint = read_checkpoint(
+            with_checksums(pinned, look.listing),
+            self._read_again,
+            uri=self._folders.uri,
+            depth=Depth.COPIED,
+        )
         if not checkpoint.problems:
             return checkpoint
         problem = checkpoint.problems[0]
@@ -167,9 +177,11 @@ class _Attempt:
     def _settled(self, pin: Pin) -> set[str]:
         """Return old plans and commits that were checked before; they may be purged by now."""
         found = set()
-        for log in ("offsets/", "commits/"):
+        # The ids of the state that is checked stand in the commits down to the oldest told.
+        told = pin.batch if pin.oldest_told is None else pin.oldest_told
+        for log, first in (("offsets/", pin.batch - 1), ("commits/", min(told, pin.batch - 1))):
             for path in (path for path in pin.files if path.startswith(log)):
-                if path not in self._sound or int(path.removeprefix(log)) >= pin.batch - 1:
+                if path not in self._sound or int(path.removeprefix(log)) >= first:
                     break
                 found.add(path)
         return found

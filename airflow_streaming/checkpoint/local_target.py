@@ -8,14 +8,14 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from airflow_streaming.checkpoint.folders import Folders, LocalFolders
 from airflow_streaming.core.checkpoint.refusal import Occupied
 from airflow_streaming.core.uris import local_path
-from airflow_streaming.exceptions import HomeUnavailable, RestoreRefused, StreamingError
+from airflow_streaming.exceptions import HomeUnavailable, RestoreTaken, StreamingError
 from airflow_streaming.files.store import check_relative
 
 SUFFIX: Final = "-restoring"
@@ -55,7 +55,7 @@ class LocalTarget:
                 is_file = self._target.parent.is_dir()
                 return Occupied(names=(self._target.name,) if is_file else ())
 
-    def begin(self, source: str, folders: Sequence[str]) -> bool:
+    def begin(self, source: str, folders: Sequence[str], expected: Collection[str] = ()) -> bool:
         found = self.look(folders)
         if found.names:
             raise _taken(self.uri)
@@ -142,8 +142,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _taken(uri: str) -> RestoreRefused:
-    return RestoreRefused(
+def _taken(uri: str) -> RestoreTaken:
+    return RestoreTaken(
         f"{uri} is no longer empty: somebody else has written there. Choose a place that is "
         "missing or empty."
     )

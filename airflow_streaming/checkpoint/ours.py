@@ -22,6 +22,7 @@ from airflow_streaming.checkpoint.progress import Progress, no_progress
 from airflow_streaming.checkpoint.sources import SINK_LOG, Source, sources_of
 from airflow_streaming.checkpoint.store import BackupStore
 from airflow_streaming.core.checkpoint.backup import Backup, Origin
+from airflow_streaming.core.checkpoint.places_apart import is_same_place
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.names import is_path_part
 from airflow_streaming.core.status import CheckpointOrigin
@@ -164,7 +165,16 @@ def stream_sources(home: StreamHome, deployment: Deployment, asked: Asked) -> li
         own = []
     places = {source.folder: source.folders for source in own}
     for query, uri in elsewhere.items():
-        places.setdefault(query, asked.open_folders(uri))
+        if query in places and not is_same_place(places[query].uri, uri):
+            log.warning(
+                "%s is a left-over: the script of stream %s keeps the checkpoint of query %r at %s "
+                "now, and that is the one backed up.",
+                places[query].uri,
+                home.name,
+                query,
+                uri,
+            )
+        places[query] = asked.open_folders(uri)
     committed = {query for query, folders in places.items() if has_committed(folders)}
     for query in sorted(set(places) - committed if committed else ()):
         log.warning("Query %r of stream %s has committed no batch yet.", query, home.name)

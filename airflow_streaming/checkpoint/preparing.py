@@ -22,6 +22,7 @@ from airflow_streaming.checkpoint.target import Target, open_target
 from airflow_streaming.core.checkpoint import refusal
 from airflow_streaming.core.checkpoint.backup import Backup, QueryBackup
 from airflow_streaming.core.checkpoint.going_back import going_back
+from airflow_streaming.core.checkpoint.integrity.chains import Depth
 from airflow_streaming.core.checkpoint.reading import read_checkpoint
 from airflow_streaming.core.checkpoint.refusal import Circumstances
 from airflow_streaming.core.checkpoint.replay import (
@@ -78,6 +79,14 @@ class Prepared:
     folders: Mapping[str, str]
     uris: Mapping[str, str]
     moved: Mapping[str, Moved]
+
+    def paths(self) -> frozenset[str]:
+        """Return the path of every file that will be written, relative to the target."""
+        return frozenset(
+            f"{folder}/{path}" if folder else path
+            for name, folder in self.folders.items()
+            for path, _ in self.moved[name].listing.paths()
+        )
 
 
 @dataclass(slots=True)
@@ -173,7 +182,7 @@ def _judge(
     try:
         moved.check()
         # Its bytes are what was found sound when they were copied; that was just verified.
-        report = read_checkpoint(moved.listing, moved.read, uri=uri, contents=False)
+        report = read_checkpoint(moved.listing, moved.read, uri=uri, depth=Depth.NAMES)
     except RestoreRefused as err:
         found.refusals.append(
             Refusal(code=RefusalCode.ABSOLUTE_PATHS, message=str(err), query=query.folder)

@@ -16,6 +16,7 @@ from airflow_streaming.checkpoint.folders import Entry, Folders, open_folders
 from airflow_streaming.checkpoint.prefetch import read_ahead
 from airflow_streaming.checkpoint.walk import walk
 from airflow_streaming.core.checkpoint.finding import Finding, FindingCode
+from airflow_streaming.core.checkpoint.integrity.chains import Depth
 from airflow_streaming.core.checkpoint.integrity.sink import sink_problems
 from airflow_streaming.core.checkpoint.likely import likely_reads
 from airflow_streaming.core.checkpoint.listing import Listing, Read
@@ -51,18 +52,23 @@ class Reader:
         :raises CheckpointError: no such folder, or too large to be a checkpoint.
         :raises HomeUnavailable: the store cannot be reached.
         """
+        depth = _depth(thorough=thorough, contents=contents)
         listing = walk(self._folders)
-        found = self._read(listing, thorough, contents)
+        found = self._read(listing, depth)
+        if not found.files:
+            # A new query has folders before it has files; so has one that is being deleted.
+            listing = walk(self._folders)
+            found = self._read(listing, depth)
         for _ in range(MAX_LOOKS - 1):
             if found.is_sound:
                 break
             again = walk(self._folders)
             if again == listing:
                 break
-            listing, found = again, _seen_twice(found, self._read(again, thorough, contents))
+            listing, found = again, _seen_twice(found, self._read(again, depth))
         return found
 
-    def _read(self, listing: Listing, thorough: bool, contents: bool) -> Checkpoint:
+    def _read(self, listing: Listing, depth: Depth) -> Checkpoint:
         uri = self._folders.uri
         read: Read = self._folders.read
         places: list[str] = []
@@ -70,9 +76,7 @@ class Reader:
             places = [os.path.realpath(local_path(uri))]
         else:
             read = read_ahead(self._folders, likely_reads(listing))
-        found = read_checkpoint(
-            listing, read, uri=uri, thorough=thorough, contents=contents, places=places
-        )
+        found = read_checkpoint(listing, read, uri=uri, depth=depth, places=places)
         return replace(found, problems=(*found.problems, *self._sink_problems(found)))
 
     def _sink_problems(self, found: Checkpoint) -> Iterator[Finding]:
@@ -126,6 +130,12 @@ def inspect(uri: str, storage_options: Mapping[str, Any] | None = None) -> Check
             f"{', '.join(names[:5])}. Give one of them."
         )
     return found
+
+
+def _depth(*, thorough: bool, contents: bool) -> Depth:
+    if not contents:
+        return Depth.NAMES
+    return Depth.ALL if thorough else Depth.NEXT
 
 
 def _seen_twice(earlier: Checkpoint, later: Checkpoint) -> Checkpoint:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from datetime import UTC, datetime
 from typing import Any, Final
 
+from airflow_streaming.checkpoint.claim import Claim, join_path, read_marker, taken
 from airflow_streaming.checkpoint.folders import Folders
-from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER, Listing
-from airflow_streaming.core.checkpoint.marker import RestoreMarker
+from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER, is_hidden
 from airflow_streaming.core.checkpoint.refusal import Occupied
 from airflow_streaming.core.uris import join
 from airflow_streaming.exceptions import (
-    AlreadyExists,
     HomeUnavailable,
-    RestoreRefused,
+    RestoreTaken,
     StreamingError,
 )
 from airflow_streaming.files.store import check_relative
@@ -47,30 +45,31 @@ class RemoteTarget:
         self.uri = folders.uri
         self._folders, self._fs, self._root = folders, filesystem, root.rstrip("/")
         self._records = FsspecStore(filesystem, self._root, folders.uri)
-        self._markers: list[str] = []
-        self._there: Listing | None = None
+        self._claim: Claim | None = None
+        self._expected: frozenset[str] = frozenset()
+        self._written: set[str] = set()
         self._pool: ThreadPoolExecutor | None = None
         self._waiting: set[Future[None]] = set()
 
     def look(self, folders: Sequence[str]) -> Occupied:
-        marker = self._marker(sorted(folders))
+        marker = read_marker(self._records, join_path(min(folders), RESTORE_MARKER))
         names = tuple(sorted(entry.name for entry in self._folders.entries("", list) or ()))
         return Occupied(names=names, restore=marker.source if marker else "")
 
-    def begin(self, source: str, folders: Sequence[str]) -> bool:
-        ordered = sorted(folders)
-        found = self.look(ordered)
+    def begin(self, source: str, folders: Sequence[str], expected: Collection[str] = ()) -> bool:
+        found = self.look(folders)
         if found.names and found.restore != source:
-            raise _taken(self.uri)
-        record = RestoreMarker(source=source, folders=tuple(ordered), begun_at=datetime.now(UTC))
-        for folder in ordered:
-            self._mark(join_path(folder, RESTORE_MARKER), record)
-        self._there = self._folders.tree()
-        return bool(found.names)
+            raise taken(self.uri, found.restore)
+        self._expected = frozenset(expected)
+        self._claim = Claim(self._records, source, folders)
+        try:
+            return not self._claim.make(self._paths)
+        except RestoreTaken:
+            self._claim = None
+            raise
 
     def write(self, path: str, size: int, chunks: Iterable[bytes]) -> None:
-        if self._is_there(path, size):
-            return
+        self._written.add(path)
         if size > SMALL or size < 0:
             self._write_large(path, chunks)
             return
@@ -80,54 +79,51 @@ class RemoteTarget:
         self._waiting.add(self._workers().submit(self._put, path, data))
 
     def remove(self, path: str) -> None:
-        self.flush()
+        self._drain()
         self._records.delete(path)
 
     def flush(self) -> None:
-        self._collect(wait(self._waiting).done)
+        self._drain()
+        if self._claim is not None:
+            self._claim.check()
 
     def written(self) -> Folders:
         return self._folders
 
     def finish(self) -> None:
         self.flush()
-        # The claim goes last: as long as it is there, what lies here is a restore of ours.
-        for marker in reversed(self._markers):
-            self._records.delete(marker)
+        if self._claim is not None:
+            self._claim.release()
         self._close()
 
     def abandon(self) -> None:
-        with contextlib.suppress(StreamingError):
-            self.flush()
-        found = self._folders.tree()
-        ours = [] if found is None else [path for path, _ in found.paths()]
-        for path in ours:
-            if path not in self._markers:
-                self._records.delete(path)
-        for marker in reversed(self._markers):
-            self._records.delete(marker)
-        self._close()
-
-    def _marker(self, folders: Sequence[str]) -> RestoreMarker | None:
-        data = self._records.read(join_path(folders[0], RESTORE_MARKER))
-        return None if data is None else RestoreMarker.from_bytes(data)
-
-    def _mark(self, path: str, record: RestoreMarker) -> None:
         try:
-            self._records.create(path, record.to_bytes())
-        except AlreadyExists as err:
-            data = self._records.read(path)
-            found = None if data is None else RestoreMarker.from_bytes(data)
-            if found is None or found.source != record.source:
-                for mine in reversed(self._markers):
-                    self._records.delete(mine)
-                raise _taken(self.uri) from err
-        self._markers.append(path)
+            with contextlib.suppress(StreamingError):
+                self._drain()
+            if self._claim is not None:
+                self._claim.check()
+                for path in self._ours(self._claim.markers):
+                    self._records.delete(path)
+                self._claim.release()
+        finally:
+            self._close()
 
-    def _is_there(self, path: str, size: int) -> bool:
-        # An object appears whole, and what lies here was written for the same backup.
-        stat = None if self._there is None else self._there.stat(path)
-        return stat is not None and stat.size == size
+    def _ours(self, markers: Sequence[str]) -> list[str]:
+        """Return what of the files there may be removed; a stranger among them means none."""
+        there, ours = self._paths(), self._expected | self._written
+        known = ours | set(markers)
+        for path in there:
+            if path not in known and not is_hidden(path.rpartition("/")[2]):
+                raise RestoreTaken(
+                    f"{join(self.uri, path)} is not of this restore: somebody else, e.g. Spark, "
+                    f"works in {self.uri}. Nothing was removed. Stop what runs there; then delete "
+                    f"{' and '.join(markers)} if the checkpoint is whole, or else the folder."
+                )
+        return [path for path in there if path in ours]
+
+    def _paths(self) -> list[str]:
+        found = self._folders.tree()
+        return [] if found is None else [path for path, _ in found.paths()]
 
     def _put(self, path: str, data: bytes) -> None:
         with self._reporting(path) as full:
@@ -162,6 +158,9 @@ class RemoteTarget:
             self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="restore")
         return self._pool
 
+    def _drain(self) -> None:
+        self._collect(wait(self._waiting).done)
+
     def _collect(self, done: set[Future[None]]) -> None:
         self._waiting -= done
         for future in done:
@@ -185,15 +184,3 @@ class RemoteTarget:
                 f"({type(err).__name__}). Check that the store can be reached from this host and "
                 "that the credentials may write there, and ask again for the same to go on."
             ) from err
-
-
-def join_path(folder: str, name: str) -> str:
-    """Return the path of a name in a folder; the folder may be the empty one."""
-    return f"{folder}/{name}" if folder else name
-
-
-def _taken(uri: str) -> RestoreRefused:
-    return RestoreRefused(
-        f"{uri} is not empty: it holds something else, or another restore that was not finished. "
-        "Choose a place that is missing or empty."
-    )

@@ -3,7 +3,8 @@ Restore: a verified backup → new checkpoints in a new place.
 
 Nothing is ever restored over an old checkpoint: state files of the timeline that is abandoned would
 be loaded again without a word. So the target has to be missing or empty, and it becomes a checkpoint
-in one last step. A restore that was killed is finished by asking for it again.
+in one last step. A restore that was killed is finished by asking for it again, which writes all of
+it again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from airflow_streaming.checkpoint.preparing import Place, Prepared, prepare
 from airflow_streaming.checkpoint.progress import Phase, Progress, ProgressNow, no_progress
 from airflow_streaming.checkpoint.store import BackupStore
 from airflow_streaming.checkpoint.writing import give_up, read_back, write_checkpoint
+from airflow_streaming.core.checkpoint.integrity.chains import Depth
 from airflow_streaming.core.checkpoint.refusal import Circumstances
 from airflow_streaming.core.checkpoint.replay import RefusalCode, RestorePlan
 from airflow_streaming.exceptions import RestoreRefused
@@ -101,11 +103,12 @@ def write(ready: Prepared, progress: Progress = no_progress) -> Restored:
     """
     Write a prepared restore that is not refused; the store has to be held meanwhile.
 
-    :raises RestoreRefused: the place was taken meanwhile, or what was written is not sound.
+    :raises RestoreTaken: somebody else has the place; nothing of theirs was touched.
+    :raises RestoreRefused: what was written is not sound.
     :raises BackupDamaged: the backup was damaged meanwhile.
     """
     target, plan = ready.target, ready.plan
-    resumed = target.begin(plan.backup, sorted(ready.folders.values()))
+    resumed = target.begin(plan.backup, sorted(ready.folders.values()), ready.paths())
     files = size = 0
     try:
         for replay in plan.queries:
@@ -121,6 +124,7 @@ def write(ready: Prepared, progress: Progress = no_progress) -> Restored:
                 ready.uris[replay.folder],
                 batch=replay.batch,
                 query_id=replay.query_id,
+                depth=Depth.COPIED if resumed else Depth.NAMES,
             )
         target.finish()
     except BaseException as err:

@@ -2,7 +2,9 @@
 Restoring a stream, step by step: judge, record, back up, write, and make the change.
 
 Whoever dies between two steps leaves the stream on its old checkpoint with a change on record. The
-next one that asks for the same backup takes a finished folder as it is, and does the rest.
+next one that asks for the same backup judges anew, because the stream may have run on meanwhile,
+takes a finished folder as it is, and does the rest. Two may be at it at once: the slower one takes
+what the faster one made, and gives up nothing that it did not begin.
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ from airflow_streaming.core.checkpoint.backup import Backup
 from airflow_streaming.core.checkpoint.refusal import Circumstances
 from airflow_streaming.core.checkpoint.replay import RefusalCode, RestorePlan
 from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.exceptions import CheckpointError, RestoreRefused
+from airflow_streaming.exceptions import CheckpointError, RestoreRefused, RestoreTaken
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.launch.switching import Switching, Wish, words
+from airflow_streaming.launch.switching import Switching, Wish, location, words
 
 log: Final = logging.getLogger(__name__)
 
@@ -43,8 +45,8 @@ class Switched:
     What became of a switch.
 
     :param deployment: The deployment that names the checkpoint the stream goes on from.
-    :param plan: What the restore meant; ``None`` for an undo, and where a killed switch had only to
-        be finished.
+    :param plan: What the restore meant; ``None`` for an undo, and where the switch was made already
+        and only its end had to be recorded.
     """
 
     change: Change
@@ -61,6 +63,14 @@ class Asked:
     sink_logs: Mapping[str, str] | None
     storage_options: Mapping[str, Any] | None
     progress: Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    """A restore, and whether what it would write lies there already."""
+
+    ready: Prepared
+    is_restored: bool
 
 
 class StreamRestore:
@@ -84,7 +94,11 @@ class StreamRestore:
     def plan(self) -> RestorePlan:
         """Say what a restore would do."""
         pending = self._pending()
-        return self._prepare(pending.checkpoint if pending else self._place()).plan
+        plan = self._judge(pending).ready.plan
+        if pending is None or not self._switching.is_made(pending):
+            return plan
+        told = f"Change {pending.number} was made already; only its end is to be recorded."
+        return replace(plan, refusals=(), warnings=(told, *plan.warnings))
 
     def run(self, reason: str, backup_before: BackupBefore | None) -> Switched:
         """
@@ -93,30 +107,53 @@ class StreamRestore:
         :raises RestoreRefused: with every reason; the stream is as it was.
         """
         pending = self._pending()
+        if pending is not None and self._switching.is_made(pending):
+            return Switched(change=pending, deployment=self._make(pending, ""))
         if pending is not None:
-            return self._go_on(pending, backup_before)
-        to = self._place()
-        ready = self._prepare(to)
-        check_allowed(ready.plan)
-        wish = Wish(
-            what=ChangeSort.RESTORE,
-            checkpoint=to,
-            backup=self._backup.id,
-            queries=ready.folders,
-            reason=reason or f"Restore of backup {self._backup.id}.",
-        )
-        return self._carry_out(self._switching.begin(wish), ready, backup_before)
+            self._check_not_overtaken(pending)
+        judged = self._judge(pending)
+        check_allowed(judged.ready.plan)
+        change = pending or self._switching.begin(self._wish(judged.ready, reason))
+        taken = "" if backup_before is None else self._backed_up(backup_before)
+        if not judged.is_restored:
+            self._write(change, judged.ready, is_own=pending is None)
+        made = self._make(change, taken)
+        return Switched(change=change, deployment=made, plan=judged.ready.plan)
 
     def _pending(self) -> Change | None:
         """Return the unfinished change that is this very restore, if there is one."""
         found = self._home.unfinished_change()
         if found is None or found.what is not ChangeSort.RESTORE:
             return None
-        return found if found.backup == self._backup.id else None
+        to = self._asked.to
+        is_there = to is None or _spelt(to) == _spelt(found.checkpoint)
+        return found if is_there and found.backup == self._backup.id else None
 
     def _place(self) -> str:
         current, number = self._switching.current(), self._home.next_change()
         return self._asked.to or beside(self._home, current, number)
+
+    def _wish(self, ready: Prepared, reason: str) -> Wish:
+        return Wish(
+            what=ChangeSort.RESTORE,
+            checkpoint=ready.plan.target,
+            backup=self._backup.id,
+            queries=ready.folders,
+            reason=reason or f"Restore of backup {self._backup.id}.",
+        )
+
+    def _judge(self, pending: Change | None) -> _Judged:
+        ready = self._prepare(self._place() if pending is None else pending.checkpoint)
+        if pending is None or not self._is_restored(pending):
+            return _Judged(ready=ready, is_restored=False)
+        # What lies there is what was to be put there; all else is judged as if it were not.
+        others = tuple(
+            refusal
+            for refusal in ready.plan.refusals
+            if refusal.code is not RefusalCode.TARGET_NOT_EMPTY
+        )
+        plan = replace(ready.plan, refusals=others)
+        return _Judged(ready=replace(ready, plan=plan), is_restored=True)
 
     def _prepare(self, to: str) -> Prepared:
         current, asked = self._switching.current(), self._asked
@@ -125,36 +162,45 @@ class StreamRestore:
         return prepare(self._store, self._backup, place, known, asked.accept, asked.progress)
 
     def _circumstances(self) -> Circumstances:
-        other = None if self._pending() else self._home.unfinished_change()
+        pending = self._pending()
+        is_in_the_way = pending is None or self._switching.is_overtaken(pending)
+        other = self._home.unfinished_change() if is_in_the_way else None
         return circumstances(self._switching, other)
 
-    def _go_on(self, change: Change, backup_before: BackupBefore | None) -> Switched:
-        """Finish what was begun: whatever is whole is taken as it is."""
-        if self._switching.is_made(change) or self._is_restored(change):
-            ids = self._ids(change)
-            return Switched(change=change, deployment=self._switching.make(change, ids))
+    def _check_not_overtaken(self, change: Change) -> None:
         if self._switching.is_overtaken(change):
             self._switching.abandon(change, "Another deployment was made meanwhile.")
             raise RestoreRefused(
                 f"Change {change.number} of stream {self._home.name!r} was overtaken by another "
                 "deployment and is given up. Ask again to restore."
             )
-        ready = self._prepare(change.checkpoint)
-        check_allowed(ready.plan)
-        return self._carry_out(change, ready, backup_before)
 
-    def _carry_out(
-        self, change: Change, ready: Prepared, backup_before: BackupBefore | None
-    ) -> Switched:
-        taken = "" if backup_before is None else self._backed_up(backup_before)
+    def _write(self, change: Change, ready: Prepared, *, is_own: bool) -> None:
         try:
             write(ready, self._asked.progress)
+        except RestoreTaken as err:
+            if self._is_restored(change):
+                # Somebody else asked for the same and was faster.
+                return
+            raise RestoreTaken(
+                f"{err} Change {change.number} of stream {self._home.name!r} stays unfinished: ask "
+                "for the same again once nobody else is at it, or abandon it."
+            ) from err
         except CheckpointError as err:
             # It will not get better by asking again; what a store says of itself may.
-            self._switching.abandon(change, str(err))
+            if is_own:
+                self._switching.abandon(change, str(err))
             raise
-        made = self._switching.make(change, self._ids(change), backup_before=taken)
-        return Switched(change=change, deployment=made, plan=ready.plan)
+
+    def _make(self, change: Change, backup_before: str) -> Deployment:
+        ids = self._ids(change)
+        try:
+            return self._switching.make(change, ids, backup_before=backup_before)
+        except RestoreRefused:
+            if not self._switching.is_made(change):
+                raise
+            # Somebody else made it while this one was looking whether it may be made.
+            return self._switching.make(change, ids, backup_before=backup_before)
 
     def _backed_up(self, backup_before: BackupBefore) -> str:
         try:
@@ -180,3 +226,8 @@ def circumstances(switching: Switching, pending: Change | None) -> Circumstances
     """Return what speaks against a change, another unfinished one included."""
     known = switching.circumstances()
     return known if pending is None else replace(known, pending=words(pending))
+
+
+def _spelt(uri: str) -> str:
+    """Return a place in the one spelling that can be compared."""
+    return location(uri).rstrip("/")

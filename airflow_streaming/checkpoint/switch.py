@@ -7,7 +7,7 @@ the old checkpoint, after it on the new one, and never on parts of both. The old
 it is, so undoing is one more deployment.
 
 Every step leaves a record or a finished folder, and asking again for a switch that was begun goes
-on where it ended.
+on where it ended, once all has been judged anew.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def switch(
     Restore a stream: its next start goes on from a backup; see ``plan_switch`` for the parameters.
 
     The stream has to be wanted stopped and its driver proved dead. It stays stopped: starting it is
-    a person's word of its own. A switch to the same backup that was begun and died is finished.
+    a person's word of its own. A switch to the same backup that was begun and died is finished, if
+    nothing speaks against it by now; ``to`` has to be the place it was begun with, or be left out.
 
     :param backup_before: Called once all has been judged and before anything is restored. A
         checkpoint that cannot be backed up is given up all the same: it stays where it is.

@@ -3,13 +3,14 @@ Target: the new place that checkpoints are written to, which becomes a checkpoin
 
 On this machine everything is written into a folder beside the target and renamed when it is whole
 and on disk. On an object store nothing can be renamed, so a marker is created first and deleted
-last: a checkpoint that has one is not to be used, and whoever restores the same thing to the same
-place goes on from what is there.
+last: a checkpoint that has one is not to be used. Whoever restores the same thing to the same place
+puts a token of its own into the marker and writes everything again, because a file of the right size
+need not have the right bytes; the one whose token is gone has lost the place and leaves it alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from airflow_streaming.checkpoint.folders import Folders, open_folders
@@ -31,7 +32,7 @@ class Target(Protocol):
     uri: str
     """The place, as the user wrote it."""
     can_resume: bool
-    """What was written before a failure is of use to the next attempt."""
+    """A place that is half written can be claimed again, by whoever writes the same there."""
 
     def look(self, folders: Sequence[str]) -> Occupied:
         """
@@ -41,18 +42,19 @@ class Target(Protocol):
             is the place itself.
         """
 
-    def begin(self, source: str, folders: Sequence[str]) -> bool:
+    def begin(self, source: str, folders: Sequence[str], expected: Collection[str] = ()) -> bool:
         """
-        Claim the place.
+        Claim the place, also from somebody who began to write the same there.
 
-        :param source: What is going to be written: a backup's id, or a checkpoint's URI.
+        :param source: What is going to be written: a backup's id, or a name of its own.
+        :param expected: Paths of all files that will be written, as far as they are known.
         :return: Whether somebody began to write the same there and died.
-        :raises RestoreRefused: somebody else has it, or it is not empty.
+        :raises RestoreTaken: somebody else has it, or it is not empty.
         """
 
     def write(self, path: str, size: int, chunks: Iterable[bytes]) -> None:
         """
-        Write one file, at once or soon; a file of an earlier attempt may be left as it is.
+        Write one file, at once or soon, over that of an earlier attempt.
 
         :param size: Its bytes; -1 for a large file of unknown size.
         """
@@ -61,7 +63,11 @@ class Target(Protocol):
         """Remove a file that was written."""
 
     def flush(self) -> None:
-        """Wait until all that was written is there; nothing that comes later is there before."""
+        """
+        Wait until all that was written is there; nothing that comes later is there before.
+
+        :raises RestoreTaken: somebody else has taken over the place.
+        """
 
     def written(self) -> Folders:
         """Return what was written so far, for reading it back."""
@@ -70,11 +76,15 @@ class Target(Protocol):
         """
         Make it a checkpoint.
 
-        :raises RestoreRefused: somebody else has put something there meanwhile.
+        :raises RestoreTaken: somebody else has put something there or taken it over meanwhile.
         """
 
     def abandon(self) -> None:
-        """Remove what was written and give up the claim."""
+        """
+        Remove what was written and give up the claim.
+
+        :raises RestoreTaken: somebody else has the place, or works there; nothing was removed.
+        """
 
 
 def open_target(

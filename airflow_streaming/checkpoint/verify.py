@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from airflow_streaming.checkpoint.examining import Examination, Found, Progress, strangers
-from airflow_streaming.checkpoint.known import DAMAGED
+from airflow_streaming.checkpoint.examining import Examination, Found, Progress, note_strangers
+from airflow_streaming.checkpoint.known import DAMAGED, MAX_NAMED, NAMED
+from airflow_streaming.checkpoint.layout import manifest_path
 from airflow_streaming.checkpoint.reading import ADVICE
 from airflow_streaming.checkpoint.store import BackupStore
 from airflow_streaming.core.checkpoint.backup import Backup, Level, Verification
@@ -52,7 +53,8 @@ def verify(
         try:
             backup = store.backup(backup_id, where)
         except (BackupDamaged, RecordError) as err:
-            found, drilled = Found(problems=[str(err)], damaged={backup_id}), Drilled()
+            found, drilled = Found(), Drilled()
+            found.note(manifest_path(where, backup_id), str(err))
         else:
             found = _examine(store, backup, level, progress)
             drilled = Drilled()
@@ -74,7 +76,7 @@ def _examine(store: BackupStore, backup: Backup, level: Level, progress: Progres
     thorough = level is not Level.QUICK
     found = Examination(store, backup, thorough=thorough, progress=progress).run()
     if thorough:
-        found.problems += strangers(store, backup)
+        note_strangers(store, backup, found)
     try:
         # It was there when the examination began; bytes rot and people delete at any time.
         store.backup(backup.id, backup.stream)
@@ -84,13 +86,16 @@ def _examine(store: BackupStore, backup: Backup, level: Level, progress: Progres
 
 
 def _facts(found: Found) -> dict[str, str]:
-    return {
+    facts = {
         "files": str(found.files),
         "size": str(found.size),
         "objects": str(found.objects),
         "bytes_read": str(found.read),
         DAMAGED: str(len(found.damaged)),
     }
+    if found.damaged:
+        facts[NAMED] = " ".join(sorted(found.damaged)[:MAX_NAMED])
+    return facts
 
 
 def _shortened(problems: Sequence[str]) -> tuple[str, ...]:

@@ -14,10 +14,17 @@ from typing import Final, NamedTuple
 from airflow_streaming.checkpoint.folders import Folders
 from airflow_streaming.checkpoint.target import Target
 from airflow_streaming.core.checkpoint.finding import FindingCode
+from airflow_streaming.core.checkpoint.integrity.chains import Depth
 from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER
 from airflow_streaming.core.checkpoint.reading import read_checkpoint
 from airflow_streaming.core.checkpoint.report import Checkpoint
-from airflow_streaming.exceptions import CheckpointError, RestoreRefused
+from airflow_streaming.exceptions import (
+    CheckpointError,
+    HomeUnavailable,
+    RestoreRefused,
+    RestoreTaken,
+    StreamingError,
+)
 
 LATE: Final = ("offsets/", "commits/", "metadata")
 """What is written after all else, in this order; it is kept in memory until then."""
@@ -73,19 +80,22 @@ def write_checkpoint(
     return Written(number, size)
 
 
-def read_back(written: Folders, uri: str, *, batch: int, query_id: str | None) -> Checkpoint:
+def read_back(
+    written: Folders, uri: str, *, batch: int, query_id: str | None, depth: Depth = Depth.NAMES
+) -> Checkpoint:
     """
     Read a checkpoint that was just written.
 
     :param written: Where it lies now; ``uri`` is where it will lie.
     :param batch: The committed batch it has to be at.
+    :param depth: How closely to look at what arrived.
     :raises RestoreRefused: it is not what it was to be.
     """
     listing = written.tree()
     if listing is None:
         raise RestoreRefused(f"{uri} was written and is not there. Check the store and try again.")
-    # Every byte was hashed on its way; what has to be seen is that all files arrived.
-    report = read_checkpoint(listing, written.read, uri=uri, contents=False)
+    # Every byte was hashed on its way; what has to be seen is mostly that all files arrived.
+    report = read_checkpoint(listing, written.read, uri=uri, depth=depth)
     problems = [p for p in report.problems if p.code is not FindingCode.UNFINISHED_RESTORE]
     if problems:
         told = " ".join(problem.message for problem in problems[:SHOWN])
@@ -99,9 +109,43 @@ def read_back(written: Folders, uri: str, *, batch: int, query_id: str | None) -
 
 
 def give_up(target: Target, error: BaseException) -> None:
-    """Remove what was written, unless the next attempt can go on from it."""
+    """
+    Remove what was written, unless the next attempt can claim it and finish.
+
+    :raises RestoreTaken: somebody else has the place; nothing was removed.
+    """
     if not target.can_resume or isinstance(error, CheckpointError):
+        _abandon(target, error)
+
+
+def discard(target: Target, error: BaseException) -> None:
+    """
+    Remove what was written, which nobody can ever go on from.
+
+    :raises RestoreTaken: somebody else has the place; nothing was removed.
+    :raises HomeUnavailable: it could not be removed; the message says which folder to delete.
+    """
+    try:
+        _abandon(target, error)
+    except RestoreTaken:
+        raise
+    except StreamingError as err:
+        told = (
+            f"{error} What was written to {target.uri} could not be removed either ({err}). It is "
+            f"not to be used: delete the folder {target.uri} before you ask for it again."
+        )
+        if isinstance(error, Exception):
+            raise HomeUnavailable(told) from error
+        # Whoever interrupts this has to be obeyed.
+        error.add_note(told)
+
+
+def _abandon(target: Target, error: BaseException) -> None:
+    try:
         target.abandon()
+    except RestoreTaken as taken:
+        if not isinstance(error, RestoreTaken):
+            raise taken from error
 
 
 def is_marker(path: str) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from airflow_streaming.cli.checkpoint import arguments as checkpoint_arguments
 from airflow_streaming.cli.look import Probe, local_probe
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.home.home import Home, StreamHome, open_home
+from airflow_streaming.home.probe import ensure_exclusive
 
 HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"
 WRONG_USE: Final = 2
@@ -61,14 +63,20 @@ def _main(argv: Sequence[str] | None, probe: Probe | None) -> int:
     try:
         if not needs_home:
             return _run_without_home(arguments)
-        home = open_home(arguments.home, probe=arguments.command not in READING)
+        # A home that was misspelt is not made by asking for a stream in it.
+        home = open_home(arguments.home, probe=False)
         return _run(home, arguments, probe or local_probe())
     except SpecError as err:
-        print(f"airflow-streaming: {err}", file=sys.stderr)
-        return WRONG_USE
+        return _refuse(arguments, err, WRONG_USE)
     except StreamingError as err:
-        print(f"airflow-streaming: {err}", file=sys.stderr)
-        return commands.PROBLEM
+        return _refuse(arguments, err, commands.PROBLEM)
+
+
+def _refuse(arguments: argparse.Namespace, err: StreamingError, code: int) -> int:
+    print(f"airflow-streaming: {err}", file=sys.stderr)
+    if getattr(arguments, "json", False):
+        print(json.dumps({"error": str(err)}, indent=2))
+    return code
 
 
 def _needs_home(arguments: argparse.Namespace) -> bool:
@@ -95,6 +103,8 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
             f"There is no stream {stream.name!r} in {home.store.uri}. Its streams are: "
             f"{', '.join(home.streams()) or 'none'}."
         )
+    if arguments.command not in READING:
+        ensure_exclusive(home.store)
     if arguments.command == "checkpoint":
         from airflow_streaming.cli.checkpoint import switching
 

@@ -52,16 +52,11 @@ class FsspecStore:
     def read(self, path: str, limit: int = MAX_RECORD_BYTES) -> bytes | None:
         with self._reporting(path) as full:
             try:
-                data: bytes = self._fs.cat_file(full, end=limit + 1)
+                data = read_start(self._fs, full, limit + 1)
             except FileNotFoundError as err:
                 if _code(err) == "NoSuchBucket":
                     raise
                 return None
-            except Exception as err:
-                # No range of an empty object can be satisfied.
-                if _status(err) != 416:
-                    raise
-                return b""
         if len(data) > limit:
             raise RecordError(f"{self._shown(path)} is larger than {limit} bytes.")
         return data
@@ -150,6 +145,21 @@ class FsspecStore:
                 f"{self._shown(path)} cannot be used: {_words(err)}. Check that the store can be "
                 "reached from this host and that the credentials may read and write there."
             ) from err
+
+
+def read_start(fs: Any, path: str, size: int) -> bytes:
+    """
+    Return the first bytes of a file on an fsspec file system; an empty one is empty on S3 too.
+
+    :param size: Bytes to read at most.
+    """
+    try:
+        return bytes(fs.cat_file(path, end=size))
+    except Exception as err:
+        # No range of an empty object can be satisfied.
+        if _status(err) != 416:
+            raise
+        return b""
 
 
 def _is(path: object, folder: str) -> bool:

@@ -55,7 +55,9 @@ def _inspect(kinds: Kinds) -> None:
     verb = _verb(kinds, "inspect", "say what a checkpoint holds; exit code 1 with any problem")
     verb.add_argument("uri", type=place, metavar="URI", help=_ONE_OR_SEVERAL)
     verb.add_argument(
-        "--thorough", action="store_true", help="look into the files of older batches as well"
+        "--thorough",
+        action="store_true",
+        help="look into all state files, and at every checksum; takes long for large state",
     )
 
 
@@ -140,7 +142,7 @@ def _restore(kinds: Kinds, person: Callable[..., None]) -> None:
         "--accept",
         action="append",
         default=[],
-        type=RefusalCode,
+        type=_reason,
         choices=sorted(ACCEPTABLE),
         metavar="REASON",
         help="go on although this speaks against it: " + ", ".join(sorted(ACCEPTABLE)),
@@ -248,6 +250,14 @@ def _sink(text: str) -> tuple[str, str]:
     return (query, place(uri)) if found and "/" not in query else ("", place(text))
 
 
+def _reason(text: str) -> RefusalCode:
+    try:
+        return RefusalCode(text)
+    except ValueError as err:
+        known = ", ".join(sorted(ACCEPTABLE))
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {known}") from err
+
+
 def _pair(text: str) -> tuple[str, Any]:
     key, found, value = text.partition("=")
     if not found or not key:
@@ -256,7 +266,6 @@ def _pair(text: str) -> tuple[str, Any]:
 
 
 def _count(text: str) -> int:
-    count = int(text)
-    if not 0 <= count <= 1_000_000:
-        raise ValueError(text)
-    return count
+    if not text.isdecimal() or int(text) > 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up")
+    return int(text)

@@ -15,6 +15,7 @@ from airflow_streaming.cli.checkpoint.report import size
 from airflow_streaming.cli.table import NOTHING, clock, columns
 from airflow_streaming.core.checkpoint.backup import Backup, Verification
 from airflow_streaming.core.checkpoint.replay import RestorePlan
+from airflow_streaming.core.checkpoint.standing import Standing, last_word
 from airflow_streaming.core.wire import encode
 
 
@@ -42,11 +43,11 @@ def as_dict(backup: Backup) -> dict[str, Any]:
 
 
 def standing(found: Sequence[Verification]) -> str:
-    """Return in a word how a backup stands: the newest verification's level, or its failure."""
-    if not found:
+    """Return in a word how a backup stands: the level that held or failed and still counts."""
+    word = last_word(found)
+    if word.level is None:
         return "not verified"
-    newest = found[-1]
-    return str(newest.level) if newest.holds else f"{newest.level} FAILED"
+    return f"{word.level} FAILED" if word.standing is Standing.DAMAGED else str(word.level)
 
 
 def listed_as_dict(listed: Listed, standing: str) -> dict[str, Any]:

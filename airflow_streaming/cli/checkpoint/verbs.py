@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from airflow_streaming.checkpoint.backup import take_backup
+from airflow_streaming.checkpoint.backup import check_places, take_backup
 from airflow_streaming.checkpoint.clone import Cloned, carry_over, clone
 from airflow_streaming.checkpoint.drill import drill
 from airflow_streaming.checkpoint.drill_program import read_program
@@ -80,6 +80,8 @@ def _backup(arguments: Namespace, person: Person | None) -> int:
     told = Told()
     stream = check_stream_name(arguments.stream or name_for(arguments.uri))
     sources = _with_sinks(sources_of(open_folders(arguments.uri)), sink_logs(arguments) or {})
+    # Before the store is made: a wrong place is left as it is.
+    check_places(sources, arguments.to)
     taken = take_backup(
         sources,
         open_backup_store(arguments.to, create=True),

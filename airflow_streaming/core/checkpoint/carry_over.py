@@ -5,23 +5,32 @@ Spark binds a checkpoint to the sources of its query by their number and order. 
 state is written anew, only its position is worth keeping: the plans and commits of the last two
 batches, which Spark reads when it starts, and the file sources' own logs. Batches are numbered on,
 because sinks remember ids: a file sink drops a batch whose id it has seen, and so does a
-``foreachBatch`` function that keeps ids.
+``foreachBatch`` function that keeps ids. For the same reason a batch that was planned and not
+committed goes along with its plan: the sink may have it already, and another one of its number would
+be dropped, or would double what it has.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from airflow_streaming.core.checkpoint.listing import Listing, Read, is_hidden
+from airflow_streaming.core.checkpoint.listing import Listing, Read
 from airflow_streaming.core.checkpoint.logs import parse_offset_log
-from airflow_streaming.core.checkpoint.report import Checkpoint
+from airflow_streaming.core.checkpoint.pin_sources import everything
+from airflow_streaming.core.checkpoint.report import Checkpoint, SourceType
+from airflow_streaming.core.checkpoint.sources import source_of
 from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
+from airflow_streaming.core.checkpoint.unready import Unready
 from airflow_streaming.exceptions import CheckpointRefused
 
 NOT_STARTED = "-"
 """How Spark writes that a source has no offset yet."""
+
+_ENTRY: Final = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +39,13 @@ class CarryOver:
     What a new checkpoint is made of.
 
     :param batch: The newest committed batch, in the old checkpoint as in the new one.
+    :param planned: ``batch + 1`` when its plan goes along, else ``batch``.
     :param written: Small files by path, as they have to be written.
     :param copied: Files that are copied as they are, from the new path to the old one.
     """
 
     batch: int
+    planned: int
     written: Mapping[str, bytes]
     copied: Mapping[str, str]
 
@@ -47,19 +58,23 @@ def plan_carry_over(
     query_id: str,
     sources: Sequence[str | None] | None = None,
     stateless: bool = False,
-) -> CarryOver:
+) -> CarryOver | Unready:
     """
     Say what the new checkpoint is made of.
 
     :param checkpoint: What the old one says.
+    :param listing: The files of one batch, see ``pinned_listing``.
     :param query_id: Id of the new query.
     :param sources: For each new source the name of the old one whose position it takes; ``None``
         for one that begins anew. As they were when not given.
     :param stateless: Somebody vouches that the query has no state.
+    :return: ``Unready`` for what may only have been purged since the walk.
     :raises CheckpointRefused: it cannot be done, with the reason and what can be done instead.
     """
     _check_stateless(checkpoint, stateless)
-    _check_usable(checkpoint)
+    unready = _unusable(checkpoint)
+    if unready is not None:
+        return unready
     batch = checkpoint.last_committed_batch
     if batch is None:
         raise CheckpointRefused(
@@ -67,19 +82,21 @@ def plan_carry_over(
             "the new query on an empty checkpoint."
         )
     kept = _chosen(checkpoint, sources)
+    planned = batch if listing.stat(f"offsets/{batch + 1}") is None else batch + 1
+    logs = _logs(listing, read, batch, planned)
+    if isinstance(logs, Unready):
+        return logs
+    ends = dict(parse_offset_log(logs[f"offsets/{planned}"]).offsets)
     written = {"metadata": json.dumps({"id": query_id}).encode()}
-    for number in (batch - 1, batch):
-        if number < 0:
-            continue
-        plan, commit = _log(read, f"offsets/{number}"), _log(read, f"commits/{number}")
-        if plan is None or commit is None:
-            raise CheckpointRefused(
-                f"{checkpoint.uri} lacks the plan or the commit of batch {number}; Spark needs the "
-                "last two to go on. Back up the checkpoint, and look at it with 'inspect'."
-            )
-        written[f"offsets/{number}"] = plan if sources is None else _planned(plan, kept)
-        written[f"commits/{number}"] = commit
-    return CarryOver(batch=batch, written=written, copied=dict(_source_logs(listing, kept)))
+    for path, data in logs.items():
+        is_rewritten = sources is not None and path.startswith("offsets/")
+        written[path] = _planned(data, kept) if is_rewritten else data
+    return CarryOver(
+        batch=batch,
+        planned=planned,
+        written=written,
+        copied=dict(_source_logs(listing, kept, ends)),
+    )
 
 
 def _check_stateless(checkpoint: Checkpoint, vouched: bool) -> None:
@@ -99,7 +116,7 @@ def _check_stateless(checkpoint: Checkpoint, vouched: bool) -> None:
         )
 
 
-def _check_usable(checkpoint: Checkpoint) -> None:
+def _unusable(checkpoint: Checkpoint) -> Unready | None:
     if checkpoint.async_progress:
         raise CheckpointRefused(
             f"{checkpoint.uri} is of asynchronous progress tracking: what it says of its position "
@@ -107,10 +124,12 @@ def _check_usable(checkpoint: Checkpoint) -> None:
         )
     if checkpoint.problems:
         first = checkpoint.problems[0]
-        raise CheckpointRefused(
-            f"{checkpoint.uri} is not sound, so its position cannot be relied on: {first.message} "
-            "Restore it from a backup first."
+        return Unready(
+            first.path,
+            f"It is not sound, so its position cannot be relied on: {first.message} Restore it "
+            "from a backup first.",
         )
+    return None
 
 
 def _chosen(checkpoint: Checkpoint, sources: Sequence[str | None] | None) -> dict[str, str | None]:
@@ -134,8 +153,30 @@ def _chosen(checkpoint: Checkpoint, sources: Sequence[str | None] | None) -> dic
     return {str(number): name for number, name in enumerate(sources)}
 
 
-def _log(read: Read, path: str) -> bytes | None:
-    return read(path, MAX_LOG_BYTES)
+def _logs(listing: Listing, read: Read, batch: int, planned: int) -> dict[str, bytes] | Unready:
+    """
+    Return the plans and commits that are kept.
+
+    Spark starts from its two newest plans and its newest commit. What it does not need of the batch
+    before is taken where it is still there.
+    """
+    needed = {f"offsets/{max(0, planned - 1)}", f"offsets/{planned}", f"commits/{batch}"}
+    found = {}
+    for number in range(max(0, batch - 1), planned + 1):
+        for path in (f"offsets/{number}", f"commits/{number}"):
+            if path in needed or listing.stat(path) is not None:
+                data = read(path, MAX_LOG_BYTES)
+                if data is not None:
+                    found[path] = data
+    lost = min(needed - found.keys(), default=None)
+    if lost is None:
+        return found
+    return Unready(
+        lost,
+        f"{lost} is missing; Spark needs the last two plans and the last commit to go on. Back up "
+        "the checkpoint, and look at it with 'inspect'.",
+        is_moving=listing.stat(lost) is not None,
+    )
 
 
 def _planned(plan: bytes, kept: Mapping[str, str | None]) -> bytes:
@@ -148,10 +189,17 @@ def _planned(plan: bytes, kept: Mapping[str, str | None]) -> bytes:
     return b"\n".join([*head, *(offset.encode() for offset in chosen)])
 
 
-def _source_logs(listing: Listing, kept: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
+def _source_logs(
+    listing: Listing, kept: Mapping[str, str | None], ends: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     for new, old in kept.items():
         if old is None:
             continue
-        for name in listing.files(f"sources/{old}"):
-            if not is_hidden(name):
-                yield f"sources/{new}/{name}", f"sources/{old}/{name}"
+        sort, offset = source_of(ends.get(old, NOT_STARTED))
+        # An entry beyond the plan is of a batch that the new query plans itself.
+        last = offset["logOffset"] if sort is SourceType.FILE else None
+        for path in everything(listing, f"sources/{old}"):
+            name = path.removeprefix(f"sources/{old}/")
+            entry = _ENTRY.fullmatch(name)
+            if last is None or entry is None or int(entry[1]) <= last:
+                yield f"sources/{new}/{name}", path

@@ -18,10 +18,10 @@ from typing import Final
 
 from airflow_streaming.core.checkpoint.listing import Listing, Read
 from airflow_streaming.core.checkpoint.logs import parse_commit_log, parse_offset_log
-from airflow_streaming.core.checkpoint.state.chain import Missing, files_for
+from airflow_streaming.core.checkpoint.pin_ids import ToldIds
+from airflow_streaming.core.checkpoint.state.chain import Missing
 from airflow_streaming.core.checkpoint.state.stores import (
     StateIds,
-    ids_of,
     stores,
     versions_beyond,
 )
@@ -98,9 +98,9 @@ def _why_not(listing: Listing, read: Read, batch: int) -> str:
     if listing.stat(f"offsets/{batch - 1}") is None:
         return f"the backup has no plan of batch {batch - 1}."
     try:
-        commits = {batch - 1: state_ids(read, batch - 1)}
+        told = ToldIds(listing, read, {batch - 1: state_ids(read, batch - 1)})
         for store in stores(listing):
-            found = files_for(listing, read, store, batch, ids_of(store, commits, listing))
+            found = told.chain(store, batch)
             if isinstance(found, Missing):
                 return f"the backup holds no state from before batch {batch}: {found.why}"
     except RecordError as err:

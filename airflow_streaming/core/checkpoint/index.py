@@ -88,14 +88,16 @@ def decode_index(data: bytes) -> Bundle:
 
     :raises RecordError: not an index, too large, or of a format this release does not know.
     """
+    text = _inflate(data)
+    # Counted before it is split: a few kilobytes can inflate to many millions of empty lines.
+    if text.count(b"\n") > MAX_MEMBERS + 1:
+        raise RecordError(f"The index lists more than {MAX_MEMBERS} members.")
     try:
-        lines = _inflate(data).decode().split("\n")
+        lines = text.decode().split("\n")
     except UnicodeDecodeError as err:
         raise RecordError("The index is not text.") from err
     if len(lines) < 2 or lines.pop():
         raise RecordError("The index does not end where a line ends.")
-    if len(lines) - 1 > MAX_MEMBERS:
-        raise RecordError(f"The index lists more than {MAX_MEMBERS} members.")
     pack, pack_size = _head(lines[0])
     bundle = Bundle(pack=pack, pack_size=pack_size, members=tuple(map(_member, lines[1:])))
     _check_bundle(bundle)

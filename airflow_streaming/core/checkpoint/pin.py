@@ -18,12 +18,12 @@ will not get better by looking again is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, replace
 from typing import Final
 
-from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER, FileStat, Listing, Read
+from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER, Listing, Read
 from airflow_streaming.core.checkpoint.logs import OffsetLog
+from airflow_streaming.core.checkpoint.pin_ids import ToldIds
 from airflow_streaming.core.checkpoint.pin_logs import (
     METADATA,
     PinnedLogs,
@@ -55,6 +55,7 @@ class Pin:
     :param files: Paths in the checkpoint; what is purged first comes first.
     :param plan: The plan of the batch.
     :param has_absolute_paths: The checkpoint names files of its own by absolute paths.
+    :param oldest_told: The oldest commit that was read to tell the ids of state.
     """
 
     batch: int
@@ -62,6 +63,7 @@ class Pin:
     files: tuple[str, ...]
     plan: OffsetLog
     has_absolute_paths: bool = False
+    oldest_told: int | None = None
 
 
 def choose_pin(listing: Listing, read: Read, *, at_least: int | None = None) -> Pin | Unready:
@@ -114,19 +116,6 @@ def is_changed(path: str, before: Listing, after: Listing) -> bool:
     return now is not None and now != before.stat(path)
 
 
-def pinned_listing(pin: Pin, listing: Listing) -> Listing:
-    """Return the listing of what is pinned: the copy as a walk of it will find it."""
-    folders: dict[str, dict[str, FileStat]] = {"": {}}
-    for path in pin.files:
-        folder, _, name = path.rpartition("/")
-        for parent in accumulate(folder.split("/"), "{}/{}".format):
-            folders.setdefault(parent, {})
-        stat = listing.stat(path)
-        if stat is not None:
-            folders[folder][name] = stat
-    return Listing(folders)
-
-
 def _refuse(listing: Listing) -> None:
     if listing.strange:
         shown = sorted(listing.strange.items())[:SHOWN]
@@ -163,10 +152,12 @@ def _pin_at(batch: int, listing: Listing, read: Read) -> Pin | Unready:
     if isinstance(logs, Unready):
         return logs
     ids = {number: commit.state_ids for number, commit in logs.commits.items()}
-    state = state_files_of(listing, read, batch, ids)
+    told = ToldIds(listing, read, ids)
+    state = state_files_of(listing, batch, told)
     if isinstance(state, Unready):
         return state
-    return _assembled(batch, listing, logs, state)
+    pin = _assembled(batch, listing, logs, state)
+    return pin if isinstance(pin, Unready) else replace(pin, oldest_told=told.oldest)
 
 
 def _assembled(batch: int, listing: Listing, logs: PinnedLogs, state: list[str]) -> Pin | Unready:

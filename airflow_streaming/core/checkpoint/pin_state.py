@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain, zip_longest
 from typing import Final
 
-from airflow_streaming.core.checkpoint.listing import Listing, Read
+from airflow_streaming.core.checkpoint.listing import Listing
+from airflow_streaming.core.checkpoint.pin_ids import ToldIds
 from airflow_streaming.core.checkpoint.pin_sources import everything
-from airflow_streaming.core.checkpoint.state.chain import Missing, files_for
-from airflow_streaming.core.checkpoint.state.stores import StateIds, StoreRef, ids_of, stores
+from airflow_streaming.core.checkpoint.state.chain import Missing
+from airflow_streaming.core.checkpoint.state.stores import StoreRef, stores
 from airflow_streaming.core.checkpoint.unready import Unready
 from airflow_streaming.core.foreign.tail import batch_of
 
 _DESCRIPTIONS: Final = frozenset({"_metadata", "_stateSchema"})
 
 
-def state_files_of(
-    listing: Listing, read: Read, batch: int, commits: Mapping[int, StateIds]
-) -> list[str] | Unready:
+def state_files_of(listing: Listing, batch: int, told: ToldIds) -> list[str] | Unready:
     """
     Return the files that load what a batch left behind, oldest of every store first.
 
     With them come those that load what the batch began with, where that is still whole.
 
-    :param commits: Ids of state from the commit log, by batch; of this batch and of the one before.
+    :param told: Ids of state from the commit log, of this batch and of the one before at least.
     """
     needed, spare = [], []
     for ref in stores(listing):
-        found = _chain(listing, read, ref, batch + 1, commits)
+        found = _chain(ref, batch + 1, told)
         if isinstance(found, Unready):
             return found
         needed.append(found)
-        earlier = _chain(listing, read, ref, batch, commits)
+        earlier = _chain(ref, batch, told)
         spare.append([] if isinstance(earlier, Unready) else earlier)
     # A purge removes the oldest files of all stores alike.
     return list(dict.fromkeys([*_in_turn(spare), *_in_turn(needed)]))
@@ -55,10 +54,8 @@ def is_versioned_metadata(path: str) -> bool:
     return path.startswith("state/") and "/_metadata/v2/" in path
 
 
-def _chain(
-    listing: Listing, read: Read, ref: StoreRef, version: int, commits: Mapping[int, StateIds]
-) -> list[str] | Unready:
-    found = files_for(listing, read, ref, version, ids_of(ref, commits, listing))
+def _chain(ref: StoreRef, version: int, told: ToldIds) -> list[str] | Unready:
+    found = told.chain(ref, version)
     if isinstance(found, Missing):
         return Unready(found.path, found.why)
     return list(found.files)

@@ -8,6 +8,7 @@ written, and state of the batch in work are how Spark leaves it at any moment.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from airflow_streaming.core.checkpoint.finding import Finding, FindingCode
 from airflow_streaming.core.checkpoint.integrity.chains import (
@@ -17,7 +18,7 @@ from airflow_streaming.core.checkpoint.integrity.chains import (
     unchecked_remark,
 )
 from airflow_streaming.core.checkpoint.integrity.identity import identity_problems, read_query_id
-from airflow_streaming.core.checkpoint.integrity.logs import log_problems, log_remarks
+from airflow_streaming.core.checkpoint.integrity.logs import log_problems, log_remarks, lost_logs
 from airflow_streaming.core.checkpoint.integrity.operators import (
     foreign_remarks,
     operator_problems,
@@ -51,8 +52,7 @@ def read_checkpoint(
     read: Read,
     *,
     uri: str,
-    thorough: bool = False,
-    contents: bool = True,
+    depth: Depth = Depth.NEXT,
     places: Sequence[str] = (),
 ) -> Checkpoint:
     """
@@ -60,16 +60,14 @@ def read_checkpoint(
 
     Never raises for what is in the checkpoint: that becomes ``problems`` and ``remarks``.
 
-    :param thorough: Look into every state file that some rollback batch needs, however long that
-        takes, instead of those the next batch needs.
-    :param contents: Look into state files at all; ``False`` where their bytes are known to be what
-        was once found sound, or where only the position matters.
+    :param depth: Which state files are looked into: none, where their bytes are known to be what
+        was once found sound or only the position matters; those the next batch needs; or those
+        that some rollback batch needs, however long that takes.
     :param places: Other spellings of ``uri``, e.g. with links resolved.
     :raises HomeUnavailable: the store cannot be reached.
     """
     if not is_checkpoint(listing):
         return Checkpoint(uri=uri, problems=(_no_checkpoint(listing, uri),))
-    depth = Depth.of(thorough=thorough, contents=contents)
     return _Reading(listing, read, uri, depth, (uri, *places)).report()
 
 
@@ -81,6 +79,10 @@ class _Reading:
         self._query_id = read_query_id(listing, read)
         self._journal: Journal = read_journal(listing, read)
         self._state: State = read_state(listing, read, self._journal)
+        if self._state.refs and self._state.state_format == 1:
+            # Spark tracks progress asynchronously for queries without state only, and real-time
+            # mode has its state in format 2, so a gap here is a loss.
+            self._journal = replace(self._journal, is_async=False)
         self._schemas = schema_files(self._state, places)
         self._schema_versions, self._schema_problems = read_schemas(
             listing, read, self._schemas, self._journal
@@ -129,6 +131,7 @@ class _Reading:
         yield from place_problems(listing)
         yield from identity_problems(listing, self._query_id, journal)
         yield from log_problems(journal)
+        yield from lost_logs(listing, journal, has_state=any(state.files.values()))
         yield from source_problems(listing, self._read, journal)
         yield from operator_problems(listing, journal, state)
         yield from self._schema_problems

@@ -13,6 +13,7 @@ from typing import Final
 
 from airflow_streaming.core.checkpoint.backup import Backup
 from airflow_streaming.core.checkpoint.formats import newer_than, too_new
+from airflow_streaming.core.checkpoint.marker import COPY
 from airflow_streaming.core.checkpoint.replay import QueryReplay, Refusal, RefusalCode
 from airflow_streaming.core.checkpoint.report import Checkpoint
 
@@ -70,7 +71,13 @@ class Occupied:
 
 def of_place(target: str, found: Occupied, backup_id: str) -> Iterator[Refusal]:
     """Say what of the place speaks against restoring to it."""
-    if found.restore and found.restore != backup_id:
+    if found.restore.startswith(COPY):
+        yield Refusal(
+            code=RefusalCode.OTHER_RESTORE,
+            message=f"A clone or carry-over to {target} was not finished. If it was cut off it "
+            f"cannot go on: delete the folder {target}, or choose another place.",
+        )
+    elif found.restore and found.restore != backup_id:
         yield Refusal(
             code=RefusalCode.OTHER_RESTORE,
             message=f"A restore of backup {found.restore} to {target} was not finished. Finish it "

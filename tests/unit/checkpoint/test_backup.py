@@ -17,13 +17,21 @@ from fsspec.implementations.local import LocalFileSystem
 from airflow_streaming.checkpoint.backup import take_backup
 from airflow_streaming.checkpoint.bundle_writer import LARGE
 from airflow_streaming.checkpoint.folders import Folders, open_folders
+from airflow_streaming.checkpoint.opening import open_blobs
 from airflow_streaming.checkpoint.progress import Phase, ProgressNow
 from airflow_streaming.checkpoint.sources import Source, sources_of
 from airflow_streaming.checkpoint.store import BackupStore, open_backup_store
 from airflow_streaming.core.checkpoint.backup import Backup, Origin
-from airflow_streaming.exceptions import CheckpointBusy, CheckpointError, CheckpointRefused
+from airflow_streaming.exceptions import (
+    CheckpointBusy,
+    CheckpointError,
+    CheckpointRefused,
+    SpecError,
+)
 from tests.golden import golden_checkpoint
 from tests.unit.checkpoint.live import Live
+from tests.unit.core.checkpoint.in_memory import golden, other_codec
+from tests.unit.core.checkpoint.state.papers import sidecar
 
 NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)
 PLAN = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{"spark.sql.shuffle.partitions":"2"}}'
@@ -134,6 +142,40 @@ def test_folders_of_a_backup_cannot_collide(
     sources = [of(open_folders(str(checkpoint)), folder) for folder in folders]
     with pytest.raises(ValueError, match="different folders"):
         back_up(store, *sources)
+
+
+@pytest.mark.parametrize("place", ["checkpoint/backups", "link/backups", "."])
+def test_a_store_never_lies_inside_a_checkpoint_nor_the_other_way_round(
+    checkpoint: Path, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "link").symlink_to(checkpoint)
+    before = digests(checkpoint)
+    store = BackupStore(open_blobs(str(tmp_path / place)))
+
+    with pytest.raises(SpecError, match="do not lie apart") as refused:
+        back_up(store, at(checkpoint))
+
+    assert str(checkpoint) in str(refused.value)
+    assert str(tmp_path / place) in str(refused.value)
+    assert digests(checkpoint) == before
+
+
+def test_state_of_another_codec_is_still_checked_when_its_commits_are_known(
+    store: BackupStore, tmp_path: Path
+) -> None:
+    root = tmp_path / "checkpoint"
+    made = other_codec(golden("agg_rocks_v2"), zip_at=3)
+    newest = made.newest("state/0/0", ".changelog")
+    made.write(f"{newest}.crc", sidecar(made.files[newest]))
+    for path, data in made.files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(data)
+    first = back_up(store, at(root))
+    assert first.queries[0].batch == 6
+    (root / newest).write_bytes(made.files[newest][:-1] + b"?")
+
+    with pytest.raises(CheckpointRefused, match=newest):
+        back_up(store, at(root))
 
 
 def test_files_that_an_earlier_backup_has_are_not_read_again(

@@ -65,6 +65,18 @@ def test_bytes_that_are_there_already_are_not_written_again_on_hdfs() -> None:
     assert blobs.read(f"s/files/{digest}", 9) == b"large"
 
 
+def test_an_object_that_was_damaged_in_its_size_is_mended_by_writing_it_on_hdfs() -> None:
+    filesystem = RenamingFileSystem()
+    blobs = FsspecBlobs(filesystem, "/store", "hdfs://namenode/store")
+    digest, _ = blobs.keep("s/files", [b"large"])
+    filesystem.pipe_file(f"/store/s/files/{digest}", b"lbrge")
+
+    blobs.keep("s/files", [b"large"])
+
+    assert blobs.read(f"s/files/{digest}", 9) == b"large"
+    assert [entry.name for entry in blobs.entries("s/files")] == [digest]
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / "outside").mkdir()

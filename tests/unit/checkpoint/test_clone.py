@@ -16,7 +16,12 @@ from airflow_streaming.checkpoint.clone import Cloned, carry_over, clone
 from airflow_streaming.checkpoint.local_tree import Near
 from airflow_streaming.checkpoint.reader import inspect
 from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER
-from airflow_streaming.exceptions import CheckpointRefused, RestoreRefused
+from airflow_streaming.exceptions import (
+    CheckpointRefused,
+    HomeUnavailable,
+    RestoreRefused,
+    SpecError,
+)
 from tests.conftest import REPOSITORY
 from tests.golden import golden_checkpoint
 from tests.unit.checkpoint.restoring import (
@@ -131,10 +136,30 @@ def test_nothing_is_ever_written_over(make: Callable[..., Cloned], tmp_path: Pat
     original = run_batches(tmp_path / "ck", 3)
     before = tree_of(original)
 
-    with pytest.raises(RestoreRefused, match="empty"):
+    with pytest.raises(SpecError, match="same place"):
         make(str(original), str(original))
+    with pytest.raises(RestoreRefused, match="empty"):
+        make(str(original), str(run_batches(tmp_path / "other", 1)))
 
     assert tree_of(original) == before
+
+
+@pytest.mark.parametrize("make", [clone, lambda a, b: carry_over(a, b, stateless=True)])
+@pytest.mark.parametrize("to", ["ck/state/copy", "link/state/copy", "."])
+def test_a_copy_never_lies_inside_what_it_is_made_of(
+    make: Callable[..., Cloned], to: str, tmp_path: Path
+) -> None:
+    original = run_batches(tmp_path / "ck", 3)
+    (tmp_path / "link").symlink_to(original)
+    before = tree_of(original)
+
+    with pytest.raises(SpecError, match="do not lie apart") as refused:
+        make(str(original), str(tmp_path / to))
+
+    assert str(original) in str(refused.value)
+    assert str(tmp_path / to) in str(refused.value)
+    assert tree_of(original) == before
+    assert not (original / "state").exists()
 
 
 @pytest.mark.parametrize("make", [clone, lambda a, b: carry_over(a, b, stateless=True)])
@@ -160,6 +185,43 @@ def test_a_carry_over_is_sound_and_another_query(tmp_path: Path) -> None:
     assert new.files < old.files
 
 
+def test_a_purge_under_a_carry_over_leads_to_a_newer_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = run_batches(tmp_path / "ck", 4)
+    read, reads = folders_module.read_local, []
+
+    def purging(root: str, path: str, limit: int, near: Near) -> bytes | None:
+        reads.append(path)
+        # It was read once to be pinned.
+        if path == "commits/4" and reads.count(path) == 2:
+            run_batches(live, 6)
+            for batch in range(5):
+                for log in ("offsets", "commits"):
+                    (live / log / str(batch)).unlink()
+        return read(root, path, limit, near)
+
+    monkeypatch.setattr(folders_module, "read_local", purging)
+
+    made = carry_over(str(live), str(tmp_path / "new"), stateless=True)
+
+    assert reads.count("commits/4") >= 2
+    assert made.batch == 6
+    assert is_sound_at(tmp_path / "new", 6)
+
+
+def test_a_batch_whose_plan_is_younger_than_its_input_is_not_carried_over(tmp_path: Path) -> None:
+    live = golden_checkpoint("4.3.0", "stateless").copy_to(tmp_path / "ck")
+    batch = inspect(str(live)).last_committed_batch
+    plan = (live / f"offsets/{batch}").read_text()
+    (live / f"offsets/{int(batch or 0) + 1}").write_text(
+        plan.replace(f'"logOffset":{batch}', '"logOffset":99')
+    )
+
+    with pytest.raises(CheckpointRefused, match="names input that"):
+        carry_over(str(live), str(tmp_path / "new"), stateless=True)
+
+
 @pytest.mark.parametrize(
     ("shape", "stateless", "sentence"),
     [("agg", True, "has state"), ("stateless", False, "stateless=True")],
@@ -173,6 +235,57 @@ def test_a_carry_over_of_what_has_or_may_have_state_is_refused(
         carry_over(str(original), str(tmp_path / "new"), stateless=stateless)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def on_an_object_store(checkpoint: Path) -> Memory:
+    memory = Memory()
+    for path in checkpoint.rglob("*"):
+        if path.is_file():
+            memory.pipe_file(f"/bucket/ck/{path.relative_to(checkpoint)}", path.read_bytes())
+    return memory
+
+
+def away(*_: Any, **__: Any) -> None:
+    raise OSError("The network is away.")
+
+
+REMOTE = [clone, lambda a, b, **how: carry_over(a, b, stateless=True, **how)]
+
+
+@pytest.mark.parametrize("make", REMOTE, ids=["clone", "carry-over"])
+@pytest.mark.parametrize("cut", ["commits/1", "metadata", RESTORE_MARKER])
+def test_what_is_cut_off_on_an_object_store_is_removed_and_can_be_asked_for_again(
+    make: Callable[..., Cloned], cut: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = on_an_object_store(run_batches(tmp_path / "ck", 1))
+    put = Memory.pipe_file
+
+    def breaking(self: Memory, path: str, value: bytes, **options: Any) -> None:
+        put(self, path, value, **options)
+        if path.endswith(f"new/{cut}"):
+            away()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Memory, "pipe_file", breaking)
+        with pytest.raises(HomeUnavailable):
+            make("memory://bucket/ck", "memory://bucket/new", filesystem=memory)
+    assert not any("/new/" in path for path in memory.store)
+
+    assert make("memory://bucket/ck", "memory://bucket/new", filesystem=memory).batch == 1
+
+
+@pytest.mark.parametrize("make", REMOTE, ids=["clone", "carry-over"])
+def test_what_cannot_be_removed_either_is_named(
+    make: Callable[..., Cloned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = on_an_object_store(run_batches(tmp_path / "ck", 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(Memory, "rm_file", away)
+        with pytest.raises(HomeUnavailable, match=r"delete the folder memory://bucket/new "):
+            make("memory://bucket/ck", "memory://bucket/new", filesystem=memory)
+
+    with pytest.raises(RestoreRefused, match="clone or carry-over to there was not finished"):
+        make("memory://bucket/ck", "memory://bucket/new", filesystem=memory)
 
 
 def test_a_clone_on_an_object_store_is_marked_until_it_is_whole(tmp_path: Path) -> None:

@@ -19,7 +19,13 @@ from airflow_streaming.checkpoint.store import BackupStore
 from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER
 from airflow_streaming.core.checkpoint.refusal import Circumstances
 from airflow_streaming.core.checkpoint.replay import RefusalCode
-from airflow_streaming.exceptions import BackupDamaged, BackupNotFound, RestoreRefused
+from airflow_streaming.exceptions import (
+    BackupDamaged,
+    BackupNotFound,
+    HomeUnavailable,
+    RestoreRefused,
+    RestoreTaken,
+)
 from tests.conftest import REPOSITORY
 from tests.golden import golden_checkpoint
 from tests.unit.checkpoint.made import make_backup
@@ -360,3 +366,84 @@ def test_an_unfinished_restore_is_not_mistaken_for_a_checkpoint(
     assert "unfinished_restore" in {problem.code for problem in found.problems}
     with pytest.raises(RestoreRefused, match=f"restore of backup {first.id}"):
         restore(store, second.id, Place(to="memory://bucket/new", filesystem=memory))
+
+
+def test_a_torn_file_of_the_right_size_is_written_again(store: BackupStore, tmp_path: Path) -> None:
+    backup = back_up(store, run_batches(tmp_path / "ck", 1))
+    memory = Memory()
+    place = Place(to="memory://bucket/new", filesystem=memory)
+    memory.life = Life(3)
+    with pytest.raises(Killed):
+        restore(store, backup.id, place)
+    memory.life = Life()
+    (torn,) = (path for path in memory.store if not path.endswith(RESTORE_MARKER))
+    whole = memory.cat_file(torn)
+    memory.pipe_file(torn, bytes(len(whole)))
+
+    assert restore(store, backup.id, place).resumed
+
+    assert memory.cat_file(torn) == whole
+
+
+def test_a_restore_that_is_resumed_is_read_back_with_its_contents(
+    store: BackupStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = back_up(store, golden_checkpoint("4.3.0", "agg_rocks").path)
+    memory = Memory()
+    memory.life = Life(3)
+    place = Place(to="memory://bucket/new", filesystem=memory)
+    with pytest.raises(Killed):
+        restore(store, backup.id, place)
+    memory.life = Life()
+    put = Memory.pipe_file
+
+    def losing(self: Memory, path: str, value: bytes, **options: Any) -> None:
+        put(self, path, bytes(len(value)) if path.endswith(".sst") else value, **options)
+
+    monkeypatch.setattr(Memory, "pipe_file", losing)
+    with pytest.raises(RestoreRefused, match="is not sound, so it was given up"):
+        restore(store, backup.id, place)
+
+    assert memory.store == {}
+
+
+def test_the_slower_of_two_equal_restores_leaves_a_live_checkpoint_alone(
+    store: BackupStore, tmp_path: Path
+) -> None:
+    backup = back_up(store, run_batches(tmp_path / "ck", 1))
+    memory = Memory()
+    place = Place(to="memory://bucket/new", filesystem=memory)
+    live: dict[str, bytes] = {}
+
+    def overtaking(now: ProgressNow) -> None:
+        if now.phase is Phase.WRITE and not live:
+            live["begun"] = b""
+            restore(store, backup.id, place)
+            for log in ("offsets", "commits"):
+                memory.pipe_file(f"/bucket/new/{log}/2", memory.cat_file(f"/bucket/new/{log}/1"))
+            live.update({path: file.getvalue() for path, file in memory.store.items()})
+
+    with pytest.raises(RestoreTaken, match="no longer held by this attempt"):
+        restore(store, backup.id, place, progress=overtaking)
+
+    del live["begun"]
+    assert {path: file.getvalue() for path, file in memory.store.items()} == live
+
+
+def test_a_store_that_is_away_for_a_while_keeps_the_claim(
+    store: BackupStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = back_up(store, run_batches(tmp_path / "ck", 1))
+    memory = Memory()
+    place = Place(to="memory://bucket/new", filesystem=memory)
+    with monkeypatch.context() as patch:
+        patch.setattr(Memory, "rm_file", away)
+        with pytest.raises(HomeUnavailable):
+            restore(store, backup.id, place)
+
+    assert restore(store, backup.id, place).resumed
+    assert not any(path.endswith(RESTORE_MARKER) for path in memory.store)
+
+
+def away(*_: Any) -> None:
+    raise OSError("The network is away.")

@@ -4,10 +4,11 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoint.blobs import Blobs
+from airflow_streaming.checkpoint.blobs import Blobs, Stored
 from airflow_streaming.checkpoint.doomed import DoomedObjects
 from airflow_streaming.checkpoint.layout import manifest_path
 from airflow_streaming.checkpoint.local_blobs import LocalBlobs
@@ -40,6 +41,18 @@ from tests.unit.checkpoint.made import (
 @pytest.fixture
 def store(tmp_path: Path) -> BackupStore:
     return local_store(tmp_path / "store")
+
+
+LARGE_FILE = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f")
+
+
+def flip_a_byte(store: BackupStore, ending: str | tuple[str, ...]) -> None:
+    """Damage an object without changing its size."""
+    path = next(one.path for one in store.objects(STREAM) if one.path.endswith(ending))
+    file = Path(store.uri) / path
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
 
 
 def sizes(store: BackupStore) -> dict[str, int]:
@@ -264,6 +277,66 @@ class TestWriting:
         assert verify(store, second.id, Level.FULL, by="kim", now=NOON).holds
         assert verify(store, first.id, Level.FULL, by="kim", now=NOON).holds
 
+    def test_a_quick_look_makes_nothing_trusted_that_was_found_damaged(
+        self, store: BackupStore
+    ) -> None:
+        first = make_backup(store, some_files())
+        flip_a_byte(store, ".tar.gz")
+        verify(store, first.id, Level.FULL, by="kim", now=NOON)
+        assert verify(store, first.id, Level.QUICK, by="kim", now=NOON).holds
+
+        second = make_backup(store, some_files(), number=2)
+
+        assert second.added_files > 0
+        assert verify(store, second.id, Level.FULL, by="kim", now=NOON).holds
+
+    @pytest.mark.parametrize("ending", [".tar.gz", ".index.gz", LARGE_FILE])
+    def test_what_was_found_damaged_through_an_old_backup_is_distrusted_in_every_newer_one(
+        self, store: BackupStore, ending: str
+    ) -> None:
+        first, *_ = [make_backup(store, some_files(), number=number) for number in range(1, 6)]
+        flip_a_byte(store, ending)
+        assert not verify(store, first.id, Level.FULL, by="kim", now=NOON).holds
+
+        newest = make_backup(store, some_files(), number=6)
+
+        assert verify(store, newest.id, Level.FULL, by="kim", now=NOON).holds
+
+    def test_damage_of_what_a_killed_run_left_is_distrusted_too(self, store: BackupStore) -> None:
+        first = make_backup(store, {"counts/a": b"1"})
+        with store.writer(STREAM) as writer:
+            writer.close(copy_into(writer, some_files()))
+        flip_a_byte(store, LARGE_FILE)
+        assert not verify(store, first.id, Level.FULL, by="kim", now=NOON).holds
+
+        second = make_backup(store, some_files(), number=2)
+
+        assert verify(store, second.id, Level.FULL, by="kim", now=NOON).holds
+
+    def test_what_is_not_damaged_is_referred_to_all_the_same(self, store: BackupStore) -> None:
+        first = make_backup(store, some_files())
+        flip_a_byte(store, LARGE_FILE)
+        verify(store, first.id, Level.FULL, by="kim", now=NOON)
+
+        assert make_backup(store, some_files(), number=2).added_files == 1
+        assert verify(store, first.id, Level.FULL, by="kim", now=NOON).holds
+        assert make_backup(store, some_files(), number=3).added_files == 0
+
+    def test_of_a_backup_with_more_damage_than_is_named_nothing_is_trusted(
+        self, store: BackupStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("airflow_streaming.checkpoint.verify.MAX_NAMED", 1)
+        files = some_files(large=2)
+        first = make_backup(store, files)
+        flip_a_byte(store, LARGE_FILE)
+        flip_a_byte(store, ".tar.gz")
+        assert len(verify(store, first.id, Level.FULL, by="kim", now=NOON).facts["damaged"]) < 100
+
+        second = make_backup(store, files, number=2)
+
+        assert second.added_files == len(files)
+        assert verify(store, second.id, Level.FULL, by="kim", now=NOON).holds
+
 
 class Collecting(DyingBlobs):
     """A store in which retention deletes an object around the creation of a manifest."""
@@ -306,6 +379,54 @@ class TestPublishing:
             make_backup(BackupStore(blobs), some_files())
 
         assert BackupStore(blobs).listed() == []
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+    def test_a_backup_that_is_interrupted_before_it_is_looked_at_is_withdrawn(
+        self, store: BackupStore, error: type[BaseException]
+    ) -> None:
+        def interrupt(blobs: Blobs) -> None:
+            def entries(folder: str) -> list[Stored]:
+                raise error
+
+            collecting.entries = entries  # type: ignore[method-assign]
+
+        collecting = Collecting(store.blobs, interrupt, before=False)
+        with pytest.raises(error):
+            make_backup(BackupStore(collecting), some_files())
+
+        assert store.listed() == []
+
+    def test_a_backup_that_can_be_neither_checked_nor_withdrawn_is_told_with_both_errors(
+        self, store: BackupStore
+    ) -> None:
+        def lose_the_store(blobs: Blobs) -> None:
+            def away(path: str) -> Any:
+                raise HomeUnavailable(f"no route to {path}")
+
+            collecting.entries = collecting.delete = away  # type: ignore[method-assign]
+
+        collecting = Collecting(store.blobs, lose_the_store, before=False)
+        backup = make_backup(store, some_files())
+        store.delete_backup(backup.id, STREAM)
+
+        with pytest.raises(HomeUnavailable, match="neither checked nor withdrawn") as told:
+            BackupStore(collecting).publish(backup)
+
+        assert "no route to orders/doomed" in str(told.value.__cause__)
+        assert "no route to orders/backups" in str(told.value)
+
+    def test_a_backup_that_was_withdrawn_by_another_is_not_said_to_be_published(
+        self, store: BackupStore
+    ) -> None:
+        backup = make_backup(store, some_files())
+        store.delete_backup(backup.id, STREAM)
+
+        def withdraw(blobs: Blobs) -> None:
+            blobs.delete(manifest_path(STREAM, backup.id))
+
+        collecting = Collecting(store.blobs, withdraw, before=False)
+        with pytest.raises(CheckpointBusy, match="was withdrawn by retention"):
+            BackupStore(collecting).publish(backup)
 
     def test_an_id_is_given_once(self, store: BackupStore) -> None:
         backup = make_backup(store, some_files())

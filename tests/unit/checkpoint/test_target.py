@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,16 @@ from airflow_streaming.checkpoint.local_target import LocalTarget
 from airflow_streaming.checkpoint.remote_target import SMALL, RemoteTarget
 from airflow_streaming.checkpoint.target import Target, open_target
 from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER
-from airflow_streaming.exceptions import HomeUnavailable, RecordError, RestoreRefused, SpecError
+from airflow_streaming.core.checkpoint.refusal import Occupied
+from airflow_streaming.exceptions import (
+    AlreadyExists,
+    HomeUnavailable,
+    RecordError,
+    RestoreRefused,
+    RestoreTaken,
+    SpecError,
+)
+from airflow_streaming.home.fsspec_store import FsspecStore
 from tests.unit.checkpoint.restoring import Memory
 
 Open = Callable[[str], Target]
@@ -196,22 +205,115 @@ def test_on_an_object_store_a_marker_says_what_is_going_on() -> None:
     assert sorted(files(target)) == markers
 
 
-def test_the_same_restore_goes_on_from_what_is_there() -> None:
+def test_the_same_restore_trusts_nothing_that_a_dead_one_has_left() -> None:
     memory = Memory()
     killed = remote(memory)
     killed.begin("backup-1", ["a"])
-    write(killed, "a/state/1", b"whole")
+    write(killed, "a/state/1", b"torn!")
     killed.flush()
 
     target = remote(memory)
     assert target.begin("backup-1", ["a"])
-    before = memory.life.steps
     write(target, "a/state/1", b"whole")
-    write(target, "a/state/2", b"new")
-    target.flush()
-    assert memory.life.steps == before + 1
     target.finish()
-    assert sorted(files(target)) == ["a/state/1", "a/state/2"]
+
+    assert files(target) == {"a/state/1": b"whole"}
+
+
+def two_at_one_place(memory: Memory) -> tuple[RemoteTarget, RemoteTarget]:
+    """Begin the same restore twice and have the second write all of it."""
+    slow, fast = remote(memory), remote(memory)
+    for target in (slow, fast):
+        target.begin("backup-1", ["a", "b"], ["a/metadata", "b/metadata"])
+    for path in ("a/metadata", "b/metadata"):
+        write(fast, path, b"id")
+    fast.flush()
+    return slow, fast
+
+
+@pytest.mark.parametrize("is_finished", [True, False], ids=["finished", "at work"])
+@pytest.mark.parametrize("act", [RemoteTarget.flush, RemoteTarget.finish, RemoteTarget.abandon])
+def test_whoever_lost_the_place_touches_nothing(
+    act: Callable[[RemoteTarget], None], is_finished: bool
+) -> None:
+    memory = Memory()
+    slow, fast = two_at_one_place(memory)
+    if is_finished:
+        fast.finish()
+    before = files(fast)
+
+    with pytest.raises(RestoreTaken, match="no longer held by this attempt"):
+        act(slow)
+
+    assert files(fast) == before
+    if not is_finished:
+        fast.finish()
+    assert set(files(fast)) == {"a/metadata", "b/metadata"}
+
+
+def test_a_restore_that_is_finished_between_look_and_claim_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = Memory()
+    slow, fast = remote(memory), remote(memory)
+    fast.begin("backup-1", ["a", "b"])
+    write(fast, "a/metadata", b"id")
+    look = slow.look
+
+    def looking(folders: Sequence[str]) -> Occupied:
+        found = look(folders)
+        fast.finish()
+        return found
+
+    monkeypatch.setattr(slow, "look", looking)
+    with pytest.raises(RestoreTaken, match="is not empty"):
+        slow.begin("backup-1", ["a", "b"], ["a/metadata"])
+    slow.abandon()
+
+    assert files(fast) == {"a/metadata": b"id"}
+
+
+def test_what_is_abandoned_goes_with_what_the_dead_one_before_left() -> None:
+    memory = Memory()
+    killed = remote(memory)
+    killed.begin("backup-1", ["a"])
+    write(killed, "a/state/1", b"old")
+    killed.flush()
+
+    target = remote(memory)
+    target.begin("backup-1", ["a"], ["a/state/1", "a/metadata"])
+    target.abandon()
+
+    assert target.look(["a"]).names == ()
+
+
+def test_nothing_is_removed_where_somebody_else_works_already() -> None:
+    memory = Memory()
+    target = remote(memory)
+    target.begin("backup-1", [""], ["offsets/0"])
+    write(target, "offsets/0", b"plan")
+    target.flush()
+    memory.pipe_file("/bucket/new/offsets/1", b"Spark")
+
+    with pytest.raises(RestoreTaken, match=r"offsets/1 is not of this restore"):
+        target.abandon()
+
+    assert set(files(target)) == {RESTORE_MARKER, "offsets/0", "offsets/1"}
+
+
+def test_a_marker_whose_creation_was_answered_late_is_known_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = Memory()
+    target = remote(memory)
+    create = FsspecStore.create
+
+    def answered_late(store: FsspecStore, path: str, data: bytes) -> None:
+        create(store, path, data)
+        raise AlreadyExists(path)
+
+    monkeypatch.setattr(FsspecStore, "create", answered_late)
+    assert not target.begin("backup-1", [""])
 
 
 def test_two_restores_whose_folders_overlap_do_not_both_get_the_place() -> None:

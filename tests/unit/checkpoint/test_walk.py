@@ -16,6 +16,7 @@ from airflow_streaming.checkpoint.folders import Folders, RemoteFolders, open_fo
 from airflow_streaming.checkpoint.walk import walk
 from airflow_streaming.core.checkpoint.listing import Listing
 from airflow_streaming.exceptions import CheckpointError, HomeUnavailable, RecordError
+from tests.unit.home.test_fsspec_store import PrivateMemory
 
 
 def local(folder: Path) -> Folders:
@@ -250,3 +251,24 @@ def test_a_store_that_is_away_is_not_a_missing_checkpoint() -> None:
 
     with pytest.raises(HomeUnavailable, match="no route"):
         walk(RemoteFolders(Away(), "bucket/ck", "s3://bucket/ck"))
+
+
+def test_an_empty_file_of_a_store_that_gives_no_range_of_nothing_is_read() -> None:
+    class RangeRefused(OSError):
+        response = {"ResponseMetadata": {"HTTPStatusCode": 416}}  # noqa: RUF012 - as botocore
+
+    class Refusing(PrivateMemory):
+        def cat_file(
+            self, path: str, start: int | None = None, end: int | None = None, **options: Any
+        ) -> bytes:
+            if end is not None and self.info(path)["size"] == 0:
+                raise RangeRefused("InvalidRange")
+            return bytes(super().cat_file(path, start, end, **options))
+
+    filesystem = Refusing()
+    filesystem.pipe_file("/checkpoint/commits/3", b"")
+    filesystem.pipe_file("/checkpoint/commits/4", b"v1")
+    folders = RemoteFolders(filesystem, "/checkpoint", "s3://checkpoint")
+
+    assert folders.read("commits/3", 10) == b""
+    assert folders.read("commits/4", 10) == b"v1"

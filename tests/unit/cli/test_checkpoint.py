@@ -80,6 +80,15 @@ class TestInspect:
         assert code == 1
         assert [problem["code"] for problem in told["problems"]] == ["batches_skipped"]
 
+    def test_a_store_inside_the_checkpoint_is_refused_before_it_is_made(
+        self, command: Command, checkpoint: Path
+    ) -> None:
+        code, _, told = command("backup", checkpoint, "--to", checkpoint / "backups")
+
+        assert code == 2
+        assert "do not lie apart" in told
+        assert not (checkpoint / "backups").exists()
+
     def test_a_folder_above_several_checkpoints_is_told_query_by_query(
         self, command: Command, tmp_path: Path
     ) -> None:
@@ -161,6 +170,9 @@ class TestBackups:
         assert code == 1
         assert str(pack) in errors
         assert not (tmp_path / "new").exists()
+        assert "full FAILED" in command("list", store)[1]
+        # A quick look does not see a byte.
+        assert command("verify", store, backup_id, "--level", "quick")[0] == 0
         assert "full FAILED" in command("list", store)[1]
 
     def test_a_place_that_is_not_empty_is_refused_with_what_lies_there(

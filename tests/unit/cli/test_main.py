@@ -88,7 +88,11 @@ class TestUse:
         (tmp_path / "file").write_text("not a folder")
 
         assert main(["--home", str(tmp_path / "file" / "home"), "stop", "orders"]) == 1
-        assert "Not a directory" in capsys.readouterr().err
+        assert "There is no stream 'orders'" in capsys.readouterr().err
+
+    def test_a_home_that_was_misspelt_is_not_made(self, tmp_path: Path) -> None:
+        assert main(["--home", str(tmp_path / "hoem"), "stop", "orders"]) == 1
+        assert not (tmp_path / "hoem").exists()
 
 
 def test_without_a_launcher_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,5 +159,10 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         queries={"revenue": "revenue"},
     ),
     ChangeEnd(number=1, outcome=ChangeOutcome.DONE, by="kim", reason="Bad release.", at=NOW),
-    RestoreMarker(source="20261121-120000-000000-0a1b2c3d", folders=("revenue",), begun_at=NOW),
+    RestoreMarker(
+        source="20261121-120000-000000-0a1b2c3d",
+        folders=("revenue",),
+        begun_at=NOW,
+        token="0f3a",
+    ),
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.checkpoint import stream_restore
 from airflow_streaming.checkpoint.restore import Place, restore
 from airflow_streaming.checkpoint.switch import (
     Switched,
@@ -30,6 +31,7 @@ from airflow_streaming.exceptions import (
     CheckpointRefused,
     HomeUnavailable,
     RestoreRefused,
+    RestoreTaken,
 )
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.files.store import Store
@@ -37,6 +39,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.keeper import Keeper
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.launch.switching import Switching
 from airflow_streaming.spec import StreamSpec
 from tests.fakes import FAKE_HOST, FakeLauncher
 from tests.unit.checkpoint.restoring import (
@@ -536,3 +539,172 @@ def test_a_damaged_backup_ends_a_switch_without_a_trace(stream: Stream) -> None:
     with pytest.raises(CheckpointError):
         stream.switch()
     assert stream.home.newest_change() is None
+
+
+# Finished by the next one, and two at once.
+
+
+def written(stream: Stream, **asked: Any) -> None:
+    """Let a switch die when its checkpoint is whole and the change is not made."""
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Switching, "make", dies)
+        with pytest.raises(Killed):
+            stream.switch(**asked)
+    assert unfinished(stream.home) is not None
+
+
+def a_sink_log(stream: Stream, batches: int) -> dict[str, str]:
+    folder = stream.folder / "out/_spark_metadata"
+    folder.mkdir(parents=True, exist_ok=True)
+    for batch in range(batches):
+        (folder / str(batch)).write_text("v1\n")
+    return {"counts": str(folder)}
+
+
+def test_a_switch_is_judged_anew_before_it_is_finished(stream: Stream) -> None:
+    written(stream, sink_logs=a_sink_log(stream, 2))
+    for name, query_id in QUERIES.items():
+        run_batches(Path(stream.old) / name, 9, query_id)
+    logs, backups = a_sink_log(stream, 10), list[int]()
+
+    def backup_before(deployment: Any) -> str:
+        backups.append(deployment.number)
+        return "b-1"
+
+    plan = plan_switch(stream.home, stream.launcher, stream.store, stream.backup.id, sink_logs=logs)
+    assert codes(plan.refusals) == [RefusalCode.SINK_GAP]
+    assert [query.again for query in plan.queries] == [(2, 9), (2, 9)]
+    with pytest.raises(RestoreRefused, match="silently drop"):
+        stream.switch(sink_logs=logs, backup_before=backup_before)
+    assert (backups, stream.checkpoint) == ([], stream.old)
+
+    accept = [RefusalCode.SINK_GAP]
+    switched = stream.switch(sink_logs=logs, accept=accept, backup_before=backup_before)
+    assert backups == [1]
+    assert switched.plan is not None
+    assert (switched.change.number, codes(switched.plan.accepted)) == (1, accept)
+    end = stream.home.change_end(1)
+    assert end is not None
+    assert (end.outcome, end.backup_before) == (ChangeOutcome.DONE, "b-1")
+    assert stream.is_at(1)
+
+
+def test_a_switch_is_only_finished_where_it_was_begun(stream: Stream) -> None:
+    written(stream)
+    begun = stream.home.unfinished_change()
+    assert begun is not None
+
+    with pytest.raises(RestoreRefused, match=f"unfinished change: .* to {begun.checkpoint}"):
+        stream.switch(to=f"{stream.folder}/elsewhere")
+    assert stream.checkpoint == stream.old
+
+    assert stream.switch(to=f"file://{begun.checkpoint}/").change.number == 1
+    assert stream.is_at(1)
+
+
+def test_the_dry_run_of_a_switch_that_was_made_already_says_so(stream: Stream) -> None:
+    stream.switch()
+    stream.home.store.delete(Layout("orders").change_end(1))
+
+    plan = plan_switch(stream.home, stream.launcher, stream.store, stream.backup.id)
+
+    assert not plan.is_refused
+    assert "Change 1 was made already" in plan.warnings[0]
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[Callable[[], Any]], Any]) -> None:
+    """Do something once, when a switch is about to write; it is given the writing."""
+    write = stream_restore.write
+
+    def writing(ready: Any, progress: Any) -> Any:
+        monkeypatch.setattr(stream_restore, "write", write)
+        return act(lambda: write(ready, progress))
+
+    monkeypatch.setattr(stream_restore, "write", writing)
+
+
+def test_the_slower_of_two_at_one_switch_takes_what_the_faster_one_made(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faster(write: Callable[[], Any]) -> Any:
+        assert stream.switch(by="retry").deployment.number == 2
+        return write()
+
+    meanwhile(monkeypatch, faster)
+
+    assert stream.switch(by="first").deployment.number == 2
+    assert stream.is_at(1)
+    assert [stream.home.change_end(1).outcome] == [ChangeOutcome.DONE]  # type: ignore[union-attr]
+    assert len(stream.home.changes()) == 1
+
+
+def test_the_slower_of_two_at_one_switch_does_not_give_up_the_change(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The retry is about to write when the first one's place appears, and makes the change itself.
+    def begun_by_the_first(write_first: Callable[[], Any]) -> Any:
+        def retried(write_retry: Callable[[], Any]) -> Any:
+            write_first()
+            return write_retry()
+
+        meanwhile(monkeypatch, retried)
+        assert stream.switch(by="retry").deployment.number == 2
+
+    meanwhile(monkeypatch, begun_by_the_first)
+
+    assert stream.switch(by="first").deployment.number == 2
+    assert stream.is_at(1)
+    assert unfinished(stream.home) is None
+
+
+def test_a_place_that_a_stranger_took_leaves_the_change_unfinished(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stranger(write: Callable[[], Any]) -> Any:
+        change = stream.home.unfinished_change()
+        assert change is not None
+        run_batches(Path(change.checkpoint) / "mine", 0)
+        return write()
+
+    meanwhile(monkeypatch, stranger)
+
+    with pytest.raises(RestoreTaken, match="Change 1 of stream 'orders' stays unfinished"):
+        stream.switch()
+    assert unfinished(stream.home) is not None
+    assert abandon(stream.home, by="kim") is ChangeOutcome.ABANDONED
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["its own", "somebody else's"])
+def test_only_a_change_of_its_own_is_given_up(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch, is_own: bool
+) -> None:
+    if not is_own:
+        begun(stream)
+
+    def damaged(_: Callable[[], Any]) -> Any:
+        raise RestoreRefused("It was written and is not sound.")
+
+    meanwhile(monkeypatch, damaged)
+
+    with pytest.raises(RestoreRefused, match="is not sound"):
+        stream.switch()
+    assert (unfinished(stream.home) is None) is is_own
+
+
+def test_a_change_that_was_made_while_it_was_looked_at_is_taken_as_made(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = Switching.make
+
+    def overtaken(switching: Switching, *args: Any, **asked: Any) -> Any:
+        monkeypatch.setattr(Switching, "make", make)
+        make(switching, *args, **asked)
+        raise RestoreRefused("Change 1 of stream 'orders' was given up.")
+
+    monkeypatch.setattr(Switching, "make", overtaken)
+
+    assert stream.switch().deployment.number == 2

@@ -26,15 +26,10 @@ class Depth(Enum):
     """None."""
     NEXT = "next"
     """Those the next batch needs, up to ``CONTENT_BYTES``."""
+    COPIED = "copied"
+    """The same, and Spark's own checksums of them, which take a second for 20 MB."""
     ALL = "all"
     """Those of any batch, of any number and size."""
-
-    @classmethod
-    def of(cls, *, thorough: bool, contents: bool) -> Depth:
-        """Return what was asked for."""
-        if not contents:
-            return cls.NAMES
-        return cls.ALL if thorough else cls.NEXT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +89,14 @@ class _Judge:
         if self._left < 0 and not thorough:
             self.unchecked += 1
             return
-        self.problems.extend(check_files(chain, self._listing, self._read, thorough=thorough))
+        found = check_files(
+            chain,
+            self._listing,
+            self._read,
+            thorough=thorough,
+            checksums=self._depth is Depth.COPIED,
+        )
+        self.problems.extend(found)
 
     def _size(self, path: str) -> int:
         stat = self._listing.stat(path)

@@ -8,6 +8,7 @@ from typing import Final
 
 from airflow_streaming.core.checkpoint.finding import Finding, FindingCode
 from airflow_streaming.core.checkpoint.journal import COMMITS, OFFSETS, PARTITIONS, Journal
+from airflow_streaming.core.checkpoint.listing import Listing
 
 RESTORE: Final = "Restore a verified backup into a new place."
 
@@ -30,6 +31,27 @@ def log_problems(journal: Journal) -> Iterator[Finding]:
         for hole in _holes(journal.committed):
             if not _is_purge(hole, journal.committed):
                 yield _commits_gap(hole, journal)
+
+
+def lost_logs(listing: Listing, journal: Journal, *, has_state: bool) -> Iterator[Finding]:
+    """
+    Say when both logs are gone although batches were run.
+
+    :param has_state: There are state files, which no query writes before its first plan.
+    """
+    if journal.planned or journal.committed:
+        return
+    # The first entry of a source's log is written just before the first plan; a second is not.
+    sources = (listing.files(f"sources/{name}") for name in listing.subfolders("sources"))
+    if has_state or any(not name.startswith((".", "0")) for names in sources for name in names):
+        yield _finding(
+            FindingCode.OFFSETS_MISSING,
+            OFFSETS,
+            "There are neither plans nor commits, but batches were run: their state, or the log of "
+            "a source, is there. Both logs have been lost. Spark begins with batch 0: it reads the "
+            "sources from their beginning, on state that is not empty (from 4.1 it refuses: "
+            f"STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY). {RESTORE}",
+        )
 
 
 def log_remarks(journal: Journal) -> Iterator[Finding]:

@@ -15,6 +15,14 @@ MOST_NAMED: Final = 20
 """Findings of one sort that are told one by one; a thousand partitions may lack the same."""
 
 
+JOIN_STORES: Final = frozenset(
+    f"{side}-{what}"
+    for side in ("left", "right")
+    for what in ("keyToNumValues", "keyWithIndexToValue")
+)
+"""What a stream-stream join keeps; where one of the four is, all are (SymmetricHashJoin)."""
+
+
 def state_problems(journal: Journal, state: State) -> Iterator[Finding]:
     """Return what is wrong with the state as a whole, by the names of its files."""
     if journal.next_batch > 0:
@@ -95,7 +103,7 @@ def _partitions(journal: Journal, state: State) -> Iterator[Finding]:
                 FindingCode.STATE_PARTITIONS,
                 f"{STATE}/{operator}/{lacking[0]}",
                 f"Operator {operator} has {expected} state partitions by the checkpoint's own "
-                f"account ({PARTITIONS}), and {_some(lacking)} of them have no folder. Spark fails "
+                f"account ({PARTITIONS}); there is no folder for partition {_some(lacking)}. Spark fails "
                 f"when it loads one of them (CANNOT_LOAD_STATE_STORE). {RESTORE}",
             )
     yield from _extra_partitions(journal, state)
@@ -121,16 +129,19 @@ def _extra_partitions(journal: Journal, state: State) -> Iterator[Finding]:
 
 
 def _missing_stores(state: State) -> Iterator[Finding]:
-    for operator, metadata in state.metadata.items():
+    for operator in state.operators:
         present = {ref.name for ref in state.of(operator)}
-        for store in metadata.stores:
-            if present and store.name not in present:
-                yield _finding(
-                    FindingCode.STATE_MISSING,
-                    f"{STATE}/{operator}",
-                    f"The state store {store.name} of operator {operator} has no folder in any "
-                    f"partition. Spark fails when it loads it (CANNOT_LOAD_STATE_STORE). {RESTORE}",
-                )
+        metadata = state.metadata.get(operator)
+        needed = {store.name for store in metadata.stores} if metadata else set()
+        if present & JOIN_STORES:
+            needed |= JOIN_STORES
+        for name in sorted(needed - present if present else ()):
+            yield _finding(
+                FindingCode.STATE_MISSING,
+                f"{STATE}/{operator}",
+                f"The state store {name} of operator {operator} has no folder in any "
+                f"partition. Spark fails when it loads it (CANNOT_LOAD_STATE_STORE). {RESTORE}",
+            )
 
 
 def _future(journal: Journal, state: State) -> Iterator[Finding]:

@@ -43,7 +43,12 @@ _REMEDY: Final = "Restore a verified backup, or copy the checkpoint back to an e
 
 
 def check_files(
-    chain: Chain, listing: Listing, read: Read, *, thorough: bool = False
+    chain: Chain,
+    listing: Listing,
+    read: Read,
+    *,
+    thorough: bool = False,
+    checksums: bool = False,
 ) -> list[Finding]:
     """
     Return what is wrong with the files of a chain, at most one remark a file.
@@ -55,10 +60,11 @@ def check_files(
 
     :param thorough: Also verify Spark's CRC32C and the checksums inside LZ4 blocks, some 2 to 15 MB
         a second, and read files of up to 256 MiB.
+    :param checksums: Also verify Spark's CRC32C, some 20 MB a second.
     :raises HomeUnavailable: the checkpoint cannot be read.
     """
     findings: list[Finding] = []
-    check = _Check(chain, listing, read, thorough, {})
+    check = _Check(chain, listing, read, thorough, thorough or checksums, {})
     for path in chain.files:
         wrong = next(check.run(path), None)
         if wrong is not None:
@@ -78,6 +84,7 @@ class _Check:
     listing: Listing
     read: Read
     thorough: bool
+    checksums: bool
     codecs: dict[str, bool]
 
     def run(self, path: str) -> Iterator[Finding]:
@@ -113,7 +120,7 @@ class _Check:
         checksums = self._data(f"{folder}/.{name}.crc", len(data) + 8)
         if checksums is not None and not agrees_with_hadoop(data, checksums):
             yield self._wrong(path, "differs from the checksums that Hadoop keeps of it.")
-        if sidecar is not None and self.thorough and not _agrees(data, sidecar):
+        if sidecar is not None and self.checksums and not _agrees(data, sidecar):
             yield self._wrong(path, "differs from the checksum that Spark keeps of it.")
 
     def _judge(self, path: str, data: bytes) -> None:

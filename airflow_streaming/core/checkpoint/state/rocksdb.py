@@ -8,6 +8,7 @@ it. RocksDB's own write-ahead logs are named likewise where they are not in the 
 from __future__ import annotations
 
 import re
+import struct
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -23,7 +24,18 @@ MAX_UNPACKED: Final = 256 * 1024 * 1024
 """Bytes that are unpacked at most; a MANIFEST may grow large."""
 
 _MAX_METADATA: Final = 16 * 1024 * 1024
+_MAX_DIRECTORY: Final = MAX_ENTRIES * 512
+"""Bytes of the zip's directory; an entry of Spark's takes 46 and its name."""
+
+_END: Final = b"PK\x05\x06"
+_END_SIZE: Final = 22
+_LONGEST_COMMENT: Final = 0xFFFF
+_LOCATOR_64: Final = b"PK\x06\x07"
+_LOCATOR_64_SIZE: Final = 20
+_ENTRY: Final = b"PK\x01\x02"
+
 _CHUNK: Final = 256 * 1024
+_TOO_MANY: Final = f"The zip has more than {MAX_ENTRIES} entries."
 _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _FILE_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,250}", re.ASCII)
 _HEAD: Final = "v1\n"
@@ -98,16 +110,48 @@ def is_table(data: bytes) -> bool:
 
 
 def _open(data: bytes) -> zipfile.ZipFile:
+    _check_directory(data)
     try:
         archive = zipfile.ZipFile(BytesIO(data))
     except _BROKEN as err:
         raise RecordError(f"It is not a whole zip: {err}.") from err
     entries = archive.infolist()
     if len(entries) > MAX_ENTRIES:
-        raise RecordError(f"The zip has more than {MAX_ENTRIES} entries.")
+        raise RecordError(_TOO_MANY)
     if not all(entry.compress_type in _METHODS for entry in entries):
         raise RecordError("The zip is compressed in a way that Spark never uses.")
     return archive
+
+
+def _check_directory(data: bytes) -> None:
+    """
+    Refuse a directory that is too large, before ``zipfile`` makes an object of every entry.
+
+    Where there is none, ``zipfile`` itself says what is wrong.
+    """
+    end = _end_of_directory(data)
+    if end is None:
+        return
+    told, size = struct.unpack_from("<HL", data, end + 10)
+    locator = end - _LOCATOR_64_SIZE
+    is_64 = locator >= 0 and data.startswith(_LOCATOR_64, locator)
+    # What the record tells may be a lie: zipfile goes by the size, and so does the count here.
+    entries = data.count(_ENTRY, max(0, end - size), end)
+    if is_64 or told > MAX_ENTRIES or entries > MAX_ENTRIES:
+        raise RecordError(_TOO_MANY)
+    if size > _MAX_DIRECTORY:
+        raise RecordError(f"The directory of the zip has more than {_MAX_DIRECTORY} bytes.")
+
+
+def _end_of_directory(data: bytes) -> int | None:
+    """Return where the record is that ends the directory, found as ``zipfile`` finds it."""
+    last = len(data) - _END_SIZE
+    if last < 0:
+        return None
+    if data.startswith(_END, last) and data.endswith(b"\0\0"):
+        return last
+    found = data.rfind(_END, max(0, last - _LONGEST_COMMENT))
+    return found if 0 <= found <= last else None
 
 
 def _metadata(archive: zipfile.ZipFile) -> str:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, Final, Self
 
 from airflow_streaming.core.checkpoint.finding import FindingCode
+from airflow_streaming.core.checkpoint.integrity.chains import Depth
 from airflow_streaming.core.checkpoint.listing import FileStat, Listing
 from airflow_streaming.core.checkpoint.reading import read_checkpoint
 from airflow_streaming.core.checkpoint.report import Checkpoint
@@ -48,7 +49,8 @@ class InMemory:
         return data
 
     def report(self, *, thorough: bool = False) -> Checkpoint:
-        return read_checkpoint(self.listing(), self.read, uri=URI, thorough=thorough)
+        depth = Depth.ALL if thorough else Depth.NEXT
+        return read_checkpoint(self.listing(), self.read, uri=URI, depth=depth)
 
     def problems(self) -> set[FindingCode]:
         return {problem.code for problem in self.report().problems}
@@ -125,6 +127,21 @@ def golden(shape: str, spark: str = "4.3.0", *, hidden_files: bool = True) -> In
             if hidden_files or not path.rpartition("/")[2].startswith(".")
         }
     )
+
+
+def other_codec(made: InMemory, zip_at: int) -> InMemory:
+    """Make its changelogs of a codec that is not read here, and its zips those of one version."""
+    for path in list(made.files):
+        folder, _, name = path.rpartition("/")
+        if name.endswith(".changelog") and name[0].isdigit():
+            made.write(path, b"\x28\xb5\x2f\xfd" + made.files[path])
+            made.files.pop(f"{path}.crc", None)
+        elif name.endswith(".zip") and name[0].isdigit():
+            ids = [n.rpartition("/")[2] for n in made.files if n.startswith(f"{folder}/{zip_at}_")]
+            made.write(f"{folder}/{ids[0].partition('.')[0]}.zip", made.files[path])
+            made.files.pop(f"{path}.crc", None)
+            made.delete(path)
+    return made
 
 
 def hidden(path: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from airflow_streaming.core.checkpoint.carry_over import CarryOver, plan_carry_over
 from airflow_streaming.core.checkpoint.logs import parse_offset_log
 from airflow_streaming.core.checkpoint.report import Checkpoint
+from airflow_streaming.core.checkpoint.unready import Unready
 from airflow_streaming.exceptions import CheckpointRefused
 from tests.unit.core.checkpoint.in_memory import InMemory
 
@@ -40,7 +41,19 @@ def an_old_one(batches: int = 4, **files: bytes) -> InMemory:
 
 
 def planned(old: InMemory, report: Checkpoint | None = None, **asked: Any) -> CarryOver:
+    found = looked_at(old, report, **asked)
+    assert isinstance(found, CarryOver), found
+    return found
+
+
+def looked_at(old: InMemory, report: Checkpoint | None = None, **asked: Any) -> CarryOver | Unready:
     return plan_carry_over(report or old.report(), old.listing(), old.read, query_id="new", **asked)
+
+
+def unready(old: InMemory, report: Checkpoint | None = None, **asked: Any) -> Unready:
+    found = looked_at(old, report, **asked)
+    assert isinstance(found, Unready), found
+    return found
 
 
 def built(old: InMemory, plan: CarryOver) -> InMemory:
@@ -140,8 +153,71 @@ def test_what_has_no_certain_position_is_refused(changes: dict[str, Any], senten
         planned(an_old_one(), report, sources=("0",))
 
 
-def test_a_damaged_checkpoint_is_refused_with_its_fault() -> None:
-    old = an_old_one().write("offsets/3", b"")
+def test_what_is_not_sound_is_to_be_looked_at_again() -> None:
+    found = unready(an_old_one().write("offsets/3", b""), stateless=True)
 
-    with pytest.raises(CheckpointRefused, match="is not sound"):
-        planned(old, stateless=True)
+    assert found.path == "offsets/3"
+    assert "not sound" in found.why
+    assert not found.is_moving
+
+
+@pytest.mark.parametrize("gone", ["offsets/2", "offsets/3", "commits/3"])
+def test_what_is_purged_after_it_was_listed_is_to_be_looked_at_again(gone: str) -> None:
+    old = an_old_one()
+    report, listing = old.report(), old.listing()
+    old.delete(gone)
+
+    found = plan_carry_over(report, listing, old.read, query_id="new", stateless=True)
+
+    assert isinstance(found, Unready)
+    assert (found.path, found.is_moving) == (gone, True)
+
+
+@pytest.mark.parametrize(
+    ("sources", "line"),
+    [(None, '{"logOffset":4}\n{"orders":{"0":40}}'), (("1", None), '{"orders":{"0":40}}\n-')],
+    ids=["as they were", "chosen anew"],
+)
+def test_a_batch_that_was_planned_goes_along_because_the_sink_may_have_it(
+    sources: Sequence[str | None] | None, line: str
+) -> None:
+    old = an_old_one()
+    old.write("offsets/4", a_plan(4)).write("sources/0/4", old.files["sources/0/3"])
+
+    plan = planned(old, stateless=True, sources=sources)
+
+    assert (plan.batch, plan.planned) == (3, 4)
+    assert plan.written["offsets/4"].decode().split("\n", 2)[2] == line
+    assert "commits/4" not in plan.written
+    new = built(old, plan).report()
+    assert new.problems == ()
+    assert (new.last_committed_batch, new.last_planned_batch) == (3, 4)
+
+
+def test_the_log_of_a_source_ends_with_the_last_plan_that_goes_along() -> None:
+    old = an_old_one()
+    old.write("sources/0/4", old.files["sources/0/3"])
+
+    plan = planned(old, stateless=True)
+
+    assert sorted(plan.copied) == [f"sources/0/{number}" for number in range(4)]
+
+
+def test_whatever_another_source_keeps_is_copied_whole() -> None:
+    old = an_old_one().write("sources/1/0", b"offsets").write("sources/1/deep/7", b"own")
+
+    plan = planned(old, stateless=True, sources=("1", "0"))
+
+    assert plan.copied["sources/0/0"] == "sources/1/0"
+    assert plan.copied["sources/0/deep/7"] == "sources/1/deep/7"
+
+
+def test_of_a_batch_that_is_no_longer_kept_only_what_spark_needs_is_asked() -> None:
+    retains_one = an_old_one().delete("offsets/2", "commits/2", "offsets/1", "commits/1")
+    retains_one.delete("offsets/0", "commits/0").write("offsets/4", a_plan(4, "-", "-"))
+    no_commit = an_old_one(batches=2).delete("commits/0")
+
+    logs = {path for path in planned(retains_one, stateless=True).written if "/" in path}
+
+    assert logs == {"offsets/3", "commits/3", "offsets/4"}
+    assert "commits/0" not in planned(no_commit, stateless=True).written

@@ -18,7 +18,7 @@ from airflow_streaming.core.checkpoint.drill import (
 from airflow_streaming.core.checkpoint.drill_cut import plan_cut
 from airflow_streaming.core.checkpoint.drill_judge import is_input_gone, judge
 from airflow_streaming.core.checkpoint.drill_spark import choose_spark, describe_spark
-from tests.unit.core.checkpoint.in_memory import InMemory
+from tests.unit.core.checkpoint.in_memory import InMemory, golden, other_codec
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -248,6 +248,16 @@ def test_a_copy_is_cut_back_to_a_batch_that_reads_something(
 
     assert (cut.runs, cut.has_input, cut.why_not) == (runs, True, "")
     assert sorted(cut.remove) == removed
+
+
+def test_state_of_another_codec_is_cut_back_by_the_ids_of_older_commits() -> None:
+    made = other_codec(golden("agg_rocks_v2"), zip_at=3)
+    batch = int(made.newest("commits").rpartition("/")[2])
+
+    cut = plan_cut(made.listing(), made.read, batch)
+
+    # The last batch had no input.
+    assert (cut.runs, cut.has_input, cut.why_not) == (batch - 1, True, "")
 
 
 def test_hidden_checksums_go_with_their_files() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import tracemalloc
 import zlib
 from dataclasses import replace
 
@@ -110,6 +111,21 @@ def test_more_members_than_a_bundle_has_are_refused() -> None:
 
     with pytest.raises(RecordError, match="more than 16384"):
         decode_index(an_index(HEAD + lines))
+
+
+def test_a_bomb_of_empty_lines_is_refused_before_it_is_split() -> None:
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, 31)
+    bomb = squeeze.compress(b"\n" * MAX_INDEX_BYTES) + squeeze.flush()
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(RecordError, match="more than 16384"):
+            decode_index(bomb)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 3 * MAX_INDEX_BYTES
 
 
 def test_a_compressed_bomb_is_not_unpacked() -> None:

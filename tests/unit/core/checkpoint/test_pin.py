@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER, FileStat, Listing
-from airflow_streaming.core.checkpoint.pin import Pin, choose_pin, pinned_listing, still_holds
+from airflow_streaming.core.checkpoint.pin import Pin, choose_pin, still_holds
+from airflow_streaming.core.checkpoint.pinned import pinned_listing
 from airflow_streaming.core.checkpoint.reading import read_checkpoint
 from airflow_streaming.core.checkpoint.unready import Unready
 from airflow_streaming.exceptions import CheckpointRefused
 from tests.golden import golden_checkpoints
-from tests.unit.core.checkpoint.in_memory import InMemory, empty, golden
+from tests.unit.core.checkpoint.in_memory import InMemory, empty, golden, other_codec
 
 Change = Callable[[InMemory], object]
 
@@ -271,3 +273,37 @@ def test_a_batch_that_was_skipped_is_seen_when_it_is_still_not_committed() -> No
 
 
 LOGS = ("offsets", "commits")
+
+
+@pytest.mark.parametrize("spark", ["4.1.4", "4.3.0"])
+def test_state_of_another_codec_is_followed_from_commit_to_commit(spark: str) -> None:
+    made = other_codec(golden("agg_rocks_v2", spark), zip_at=3)
+    reads: list[str] = []
+
+    def read(path: str, limit: int) -> bytes | None:
+        reads.append(path)
+        return made.read(path, limit)
+
+    pin = choose_pin(made.listing(), read)
+
+    assert isinstance(pin, Pin), pin
+    asked = [int(path.removeprefix("commits/")) for path in reads if path.startswith("commits/")]
+    assert sorted(asked) == list(range(2, pin.batch + 1))
+    assert pin.oldest_told == 2
+    for partition in range(3):
+        folder = f"state/0/{partition}"
+        names = [path for path in pin.files if re.match(rf"{folder}/\d+_", path)]
+        assert [path.rpartition(".")[2] for path in names] == ["zip"] + ["changelog"] * (
+            pin.batch - 2
+        )
+    copy = read_checkpoint(pinned_listing(pin, made.listing()), made.read, uri="/copy")
+    assert copy.problems == ()
+
+
+def test_a_commit_that_is_lacking_on_the_way_down_ends_the_way() -> None:
+    made = other_codec(golden("agg_rocks_v2"), zip_at=3).delete("commits/4")
+
+    found = unready(made)
+
+    assert found.path.startswith("state/0/")
+    assert "Nothing tells the id of version" in found.why

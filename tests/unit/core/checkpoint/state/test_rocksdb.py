@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import struct
+import tracemalloc
 import zipfile
 
 import pytest
@@ -98,6 +100,38 @@ def test_zips_of_too_many_entries_or_strange_methods_are_refused() -> None:
         parse_zip(target.getvalue())
     with pytest.raises(RecordError, match="entries"):
         verify_zip(packed(dict.fromkeys(map(str, range(MAX_ENTRIES + 1)), b"")))
+
+
+def directory(entries: int, *, told: int, comment: int = 0, locator: bytes = b"") -> bytes:
+    """Return a zip of nothing but a directory."""
+    entry = struct.pack(
+        "<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 3, 20, *[0] * 8, 1, 0, comment, 0, 0, 0, 0
+    )
+    listed = (entry + b"a" + b"c" * comment) * entries + locator
+    return listed + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, told, told, len(listed), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        pytest.param(directory(50_000, told=50_000), "entries", id="many entries"),
+        pytest.param(directory(50_000, told=1), "entries", id="many entries, one told"),
+        pytest.param(directory(1, told=MAX_ENTRIES + 1), "entries", id="one entry, many told"),
+        pytest.param(directory(100, told=100, comment=60_000), "directory", id="a large directory"),
+        pytest.param(
+            directory(1, told=1, locator=b"PK\x06\x07" + bytes(16)), "entries", id="a 64-bit zip"
+        ),
+    ],
+)
+def test_a_directory_that_is_too_large_is_refused_before_it_is_read(data: bytes, why: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(RecordError, match=why):
+            parse_zip(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000
 
 
 def test_sst_files_are_told_by_their_end() -> None:
