@@ -120,7 +120,8 @@ class LocalBlobs:
             except (FileNotFoundError, NotADirectoryError):
                 return []
             # Names first: a file may go before it is looked at.
-            found = [_stored(handle, name) for name in sorted(os.listdir(handle))]  # noqa: PTH208
+            names = sorted(os.listdir(handle))  # noqa: PTH208 - it has no path, only a handle
+            found = [_stored(handle, name) for name in names]
         return [entry for entry in found if entry is not None]
 
     def delete(self, path: str) -> None:
@@ -218,7 +219,8 @@ def _stored(handle: int, name: str) -> Stored | None:
 def _temporary(folder: int, name: str, chunks: Iterable[bytes]) -> Iterator[str]:
     temporary = f".{name}.{uuid.uuid4().hex}.tmp"
     try:
-        with open(os.open(temporary, _WRITE, 0o666, dir_fd=folder), "wb") as file:  # noqa: PTH123
+        handle = os.open(temporary, _WRITE, 0o666, dir_fd=folder)
+        with open(handle, "wb") as file:  # noqa: PTH123 - it has no path, only a handle
             file.writelines(chunks)
             file.flush()
             # Without the sync, a power cut can leave the name with an empty file behind it.

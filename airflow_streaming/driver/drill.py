@@ -149,14 +149,14 @@ class Drill:
         reader = reader_session(session, state_format=query.state_format)
         try:
             looks = looks_at(read_stores(reader, query.copy))
-        except Exception as err:  # noqa: BLE001  # whatever it is, it is what the drill looks for
+        except Exception as err:  # noqa: BLE001 - whatever it is, it is what the drill looks for
             text = _said(error_of(err))
             self._tell(Told.STATE_FAILED, query, subject="its operators", text=text)
             return
         for look in looks:
             try:
                 rows = count_rows(reader, query.copy, query.batch, look)
-            except Exception as err:  # noqa: BLE001  # likewise
+            except Exception as err:  # noqa: BLE001 - as above
                 text = _said(error_of(err))
                 self._tell(Told.STATE_FAILED, query, subject=look.subject, text=text)
             else:

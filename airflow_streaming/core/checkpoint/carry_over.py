@@ -112,7 +112,7 @@ def _check_stateless(checkpoint: Checkpoint, vouched: bool) -> None:
         raise CheckpointRefused(
             f"{checkpoint.uri} does not tell whether its query has state. If you know that it has "
             "none (no aggregation, join, deduplication or stateful function), say so with "
-            "stateless=True."
+            "stateless=True (on the command line --stateless)."
         )
 
 

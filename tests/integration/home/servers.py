@@ -116,6 +116,9 @@ def seaweedfs(folder: Path) -> Iterator[S3Server]:
         f"-master.port={master}",
         f"-volume.port={volume}",
         f"-filer.port={filer}",
+        # Two catalogs on fixed ports that nobody here asks for.
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
     ]
     with _running(command, folder, s3, {}) as server:
         yield server

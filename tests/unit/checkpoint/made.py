@@ -102,3 +102,7 @@ def some_files(seed: int = 1, *, small: int = 40, large: int = 1) -> dict[str, b
     for number in range(large):
         files[f"counts/state/0/1/{number}.zip"] = chance.randbytes(LARGE + number)
     return files
+
+
+def sizes(store: BackupStore) -> dict[str, int]:
+    return {one.path: one.size for one in store.objects(STREAM)}

@@ -19,6 +19,7 @@ from airflow_streaming.checkpoint.reader import inspect
 from airflow_streaming.checkpoint.sources import sources_of
 from airflow_streaming.checkpoint.store import BackupStore, open_backup_store
 from airflow_streaming.core.checkpoint.backup import Backup, Origin
+from airflow_streaming.core.checkpoint.replay import RefusalCode
 
 PLAN = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {"spark.sql.shuffle.partitions": "2"}}
 
@@ -49,6 +50,14 @@ def back_up(store: BackupStore, checkpoint: Path, stream: str = "orders") -> Bac
 def is_sound_at(checkpoint: Path, batch: int) -> bool:
     found = inspect(str(checkpoint))
     return found.is_sound and found.last_committed_batch == batch
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def codes(refusals: Any) -> list[RefusalCode]:
+    return [refusal.code for refusal in refusals]
 
 
 class Killed(BaseException):

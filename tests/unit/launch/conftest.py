@@ -12,6 +12,12 @@ from airflow_streaming.files.host import this_host
 MakeEpoch = Callable[..., Epoch]
 
 
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test pulls the plug, so that nobody waits for what else this machine is writing."""
+    monkeypatch.setattr("os.sync", lambda: None)
+
+
 @pytest.fixture
 def make_epoch() -> MakeEpoch:
     def make(*, token: str | None = None, number: int = 1, host: Host | None = None) -> Epoch:

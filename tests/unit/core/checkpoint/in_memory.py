@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, Self
 
@@ -111,6 +112,10 @@ class InMemory:
         for batch in batches:
             self.plan(batch).commit(batch)
         return self
+
+
+Break = Callable[[InMemory], object]
+"""What makes a defect."""
 
 
 def empty() -> InMemory:
