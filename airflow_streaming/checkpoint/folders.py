@@ -119,6 +119,7 @@ class LocalFolders:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self._root = Path(local_path(uri))
+        self._root_path = str(self._root)
         self._near = Near()
 
     def entries(self, folder: str, choose: Choice) -> list[Entry] | None:
@@ -132,10 +133,11 @@ class LocalFolders:
             return [_local_entry(listed[name]) for name in choose(listed)]
 
     def read(self, path: str, limit: int) -> bytes | None:
-        where = f"{self._root}/{path}"
-        with reporting(where):
-            data = read_local(str(self._root), check_relative(path), limit, self._near)
-            return None if data is None else _within(data, limit, where)
+        try:
+            data = read_local(self._root_path, check_relative(path), limit, self._near)
+        except OSError as err:
+            raise unavailable(f"{self._root}/{path}", err) from err
+        return None if data is None else _within(data, limit, self._root_path, path)
 
     def stream(self, path: str) -> Iterator[bytes] | None:
         where = f"{self._root}/{path}"
@@ -190,7 +192,7 @@ class RemoteFolders:
                 data = read_start(self._fs, self._full(path), limit + 1)
             except (FileNotFoundError, IsADirectoryError):
                 return None
-            return _within(data, limit, f"{self.uri}/{path}")
+            return _within(data, limit, self.uri, path)
 
     def stream(self, path: str) -> Iterator[bytes] | None:
         where = f"{self.uri}/{path}"
@@ -236,9 +238,9 @@ def _counted(found: Any, where: str) -> Iterator[Any]:
         yield one
 
 
-def _within(data: bytes, limit: int, where: str) -> bytes:
+def _within(data: bytes, limit: int, root: str, path: str) -> bytes:
     if len(data) > limit:
-        raise RecordError(f"{where} is larger than {limit} bytes.")
+        raise RecordError(f"{root}/{path} is larger than {limit} bytes.")
     return data
 
 

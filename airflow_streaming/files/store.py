@@ -8,9 +8,13 @@ shipped to clusters together with the driver.
 
 from __future__ import annotations
 
-from typing import Protocol
+import re
+from typing import Final, Protocol
 
 from airflow_streaming.exceptions import RecordError
+
+_NO_PARTS: Final = frozenset({"", ".", ".."})
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
 
 
 class Store(Protocol):
@@ -58,6 +62,6 @@ def check_relative(path: str) -> str:
     :raises RecordError: absolute, with ``.`` or ``..``, or with a control character.
     """
     parts = path.split("/") if path else []
-    if any(part in {"", ".", ".."} for part in parts) or any(ord(char) < 32 for char in path):
+    if not _NO_PARTS.isdisjoint(parts) or _CONTROL.search(path):
         raise RecordError(f"{path!r} is not a path inside a home. Nothing was read or written.")
     return path

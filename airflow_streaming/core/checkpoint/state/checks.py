@@ -109,7 +109,7 @@ class _Check:
                 yield self._wrong(path, "does not begin as the other files of its store do.")
 
     def _content(self, path: str, sidecar: Sidecar | None) -> Iterator[Finding]:
-        data = self._data(path, MAX_THOROUGH_READ)
+        data = self._read_as_listed(path, MAX_THOROUGH_READ)
         if data is None:
             return
         try:
@@ -148,8 +148,9 @@ class _Check:
             return None
 
     def _data(self, path: str, limit: int) -> bytes | None:
-        if self.listing.stat(path) is None:
-            return None
+        return None if self.listing.stat(path) is None else self._read_as_listed(path, limit)
+
+    def _read_as_listed(self, path: str, limit: int) -> bytes | None:
         try:
             return self.read(path, limit)
         except RecordError:
