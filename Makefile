@@ -9,8 +9,9 @@ INSTALLED := .venv/.installed
 SPARK_4 := .runtimes/spark-4.3/.installed
 SPARK_3 := .runtimes/spark-3.5/.installed
 
-# Two workers; the tests with a JVM all go to one of them.
-TWO := -n 2 --dist loadgroup
+# A JVM at a time is enough for a small machine; whatever starts none runs beside it.
+SERVERS := tests/integration/alerts tests/integration/home tests/integration/plugin \
+  $(wildcard tests/integration/*/test_*_s3.py) tests/integration/driver/test_sink_servers.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo lint check test bench chaos judge java clean
@@ -30,10 +31,12 @@ lint: $(INSTALLED) ## Format, lint, types, rooms.
 	$(BIN)/lint-imports
 
 check: lint ## The same, and the unit tests.
-	$(BIN)/pytest tests/unit -q $(TWO) $(ARGS)
+	$(BIN)/pytest tests/unit -q -n 2 --dist loadfile $(ARGS)
 
 test: setup lint ## Everything, with real Spark, real stores and a real Airflow.
-	$(BIN)/pytest tests/integration tests/system tests/unit -q $(TWO) --durations=15
+	@$(BIN)/pytest tests/unit $(SERVERS) -q > .beside.log 2>&1 & beside=$$!; \
+	$(BIN)/pytest tests/integration tests/system $(SERVERS:%=--ignore=%); spark=$$?; \
+	wait $$beside; others=$$?; tail -n 60 .beside.log; exit $$((spark | others))
 
 bench: setup ## Measure; the figures go to the screen and say what they were measured on.
 	@for program in launch listener restart triggers detection; do $(BIN)/python -m benchmarks.$$program || exit 1; done

@@ -24,22 +24,6 @@ os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "True"
 os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{_airflow_home.name}/airflow.db"
 
 
-_NO_SPARK: Final = frozenset({"unit", "home", "alerts", "plugin"})
-"""Folders whose tests start no JVM, like the files named for S3 and the sinks' servers."""
-
-_NO_SPARK_FILES: Final = frozenset(
-    {"test_blobs_s3.py", "test_restore_s3.py", "test_sink_servers.py"}
-)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep all tests with a JVM to one worker of xdist: two at once crowd a small machine."""
-    for item in items:
-        parts = item.path.relative_to(REPOSITORY / "tests").parts
-        has_spark = _NO_SPARK.isdisjoint(parts) and item.path.name not in _NO_SPARK_FILES
-        item.add_marker(pytest.mark.xdist_group("spark" if has_spark else str(item.path)))
-
-
 def find_runtimes() -> dict[str, Path]:
     """Return the Spark runtimes on this machine, by name."""
     named = json.loads(os.environ.get("AIRFLOW_STREAMING_TEST_RUNTIMES", "{}"))
