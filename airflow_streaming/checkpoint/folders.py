@@ -22,10 +22,11 @@ from airflow_streaming.checkpoint.local_tree import Near, local_tree, read_local
 from airflow_streaming.checkpoint.remote_info import is_itself, last_name, time_in
 from airflow_streaming.checkpoint.remote_tree import remote_tree
 from airflow_streaming.core.checkpoint.listing import Listing
-from airflow_streaming.core.uris import check_uri, is_local, local_path, to_fsspec
-from airflow_streaming.exceptions import RecordError, SpecError
+from airflow_streaming.core.uris import check_uri, is_local, local_path
+from airflow_streaming.exceptions import RecordError
 from airflow_streaming.files.store import check_relative
 from airflow_streaming.home.fsspec_store import read_start
+from airflow_streaming.home.opening import open_filesystem
 
 MAX_NAMES: Final = 1_000_000
 """Spark keeps 100 batches; a folder of more than a million files is not a checkpoint."""
@@ -93,23 +94,9 @@ def open_folders(
     :raises HomeUnavailable: the file system cannot be set up, e.g. for want of credentials.
     """
     checked = check_uri(uri, "checkpoint")
-    if filesystem is not None:
-        return RemoteFolders(filesystem, filesystem._strip_protocol(to_fsspec(checked)), checked)
-    if is_local(checked):
+    if filesystem is None and is_local(checked):
         return LocalFolders(checked)
-    from fsspec.core import url_to_fs
-
-    settings = {**(storage_options or {}), "use_listings_cache": False, "skip_instance_cache": True}
-    try:
-        opened, root = url_to_fs(to_fsspec(checked), **settings)
-    except (ImportError, ValueError) as err:
-        raise SpecError(
-            f"The checkpoint {checked!r} cannot be opened: {err}. Install the fsspec file system "
-            "for it, or give another URI."
-        ) from err
-    except Exception as err:
-        # Storage clients share no base class for "no credentials" or "no such host".
-        raise unavailable(checked, err) from err
+    opened, root = open_filesystem(checked, "checkpoint", storage_options, filesystem)
     return RemoteFolders(opened, root, checked)
 
 

@@ -14,7 +14,7 @@ from airflow_streaming.checkpoint.backup import take_backup
 from airflow_streaming.checkpoint.folders import open_folders
 from airflow_streaming.checkpoint.progress import Phase, ProgressNow
 from airflow_streaming.checkpoint.sources import Source, sources_of
-from airflow_streaming.checkpoint.store import BackupStore, open_backup_store
+from airflow_streaming.checkpoint.store import BackupStore
 from airflow_streaming.core.checkpoint.backup import Origin
 from airflow_streaming.exceptions import CheckpointRefused
 from tests.golden import golden_checkpoint
@@ -31,11 +31,6 @@ from tests.unit.checkpoint.running import (
     plan,
     run,
 )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> BackupStore:
-    return open_backup_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture

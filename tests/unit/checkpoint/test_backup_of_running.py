@@ -11,7 +11,7 @@ import pytest
 
 from airflow_streaming.checkpoint.backup import take_backup
 from airflow_streaming.checkpoint.progress import ProgressNow
-from airflow_streaming.checkpoint.store import BackupStore, open_backup_store
+from airflow_streaming.checkpoint.store import BackupStore
 from airflow_streaming.core.checkpoint.backup import Origin
 from airflow_streaming.exceptions import CheckpointBusy
 from tests.unit.checkpoint.live import Live
@@ -27,11 +27,6 @@ from tests.unit.checkpoint.running import (
     run,
     write,
 )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> BackupStore:
-    return open_backup_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture

@@ -12,17 +12,12 @@ import pytest
 from airflow_streaming.checkpoint.folders import open_folders
 from airflow_streaming.checkpoint.opening import open_blobs
 from airflow_streaming.checkpoint.sources import sources_of
-from airflow_streaming.checkpoint.store import BackupStore, open_backup_store
+from airflow_streaming.checkpoint.store import BackupStore
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused, SpecError
 from tests.golden import golden_checkpoint
 from tests.unit.checkpoint.running import at, back_up, digests, new_checkpoint, of, plan
 from tests.unit.core.checkpoint.in_memory import golden, other_codec
 from tests.unit.core.checkpoint.state.papers import sidecar
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> BackupStore:
-    return open_backup_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture

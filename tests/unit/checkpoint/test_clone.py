@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -34,12 +33,6 @@ from tests.unit.checkpoint.restoring import (
 )
 
 SAMPLES = REPOSITORY / "tests/unit/core/checkpoint/state_variables"
-
-
-@pytest.fixture(autouse=True)
-def _no_power_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    # It waits for whatever else this machine is writing.
-    monkeypatch.setattr(os, "sync", lambda: None)
 
 
 def tree_of(folder: Path) -> dict[str, tuple[bytes, int]]:

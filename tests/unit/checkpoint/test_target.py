@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -25,12 +24,6 @@ from airflow_streaming.home.fsspec_store import FsspecStore
 from tests.unit.checkpoint.restoring import Memory
 
 Open = Callable[[str], Target]
-
-
-@pytest.fixture(autouse=True)
-def _no_power_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    # It waits for whatever else this machine is writing.
-    monkeypatch.setattr(os, "sync", lambda: None)
 
 
 @pytest.fixture(params=["local", "remote"])
