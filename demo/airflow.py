@@ -16,6 +16,7 @@ import secrets
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -30,6 +31,12 @@ from demo.waiting import Say, wait_for
 COMPONENTS: Final = ("api-server", "scheduler", "dag-processor", "triggerer")
 STOP_SECONDS: Final = 20.0
 """A component's time to end by itself; then its whole group is killed."""
+
+REPEATABLE: Final = frozenset({"GET", "PATCH"})
+SERVER_ERRORS: Final = 5
+"""Errors of the server in a row that a call gets over."""
+
+RETRY_SECONDS: Final = 2.0
 
 START_SECONDS: Final = 300.0
 """Four Airflow processes importing everything at once on two cores need up to two minutes."""
@@ -171,7 +178,23 @@ class Airflow:
         return self.call("GET", path)
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Call the REST API; raises ``OSError`` when it does not answer well."""
+        """
+        Call the REST API; raises ``OSError`` when it does not answer well.
+
+        What may be asked twice is asked again after an error of the server: SQLite has one writer,
+        and on a crowded machine another one keeps it for longer than the server waits.
+        """
+        tries = SERVER_ERRORS if method in REPEATABLE else 0
+        while True:
+            try:
+                return self._call_once(method, path, body)
+            except urllib.error.HTTPError as err:
+                if err.code < 500 or not tries:
+                    raise
+                tries -= 1
+                time.sleep(RETRY_SECONDS)
+
+    def _call_once(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
         if self._token is None and not path.startswith("/auth"):
             self._token = self.call("GET", "/auth/token")["access_token"]
         request = urllib.request.Request(  # noqa: S310 - our own loopback address

@@ -16,7 +16,7 @@ from demo.processes import processes_with
 from demo.stage import clear
 from demo.waiting import wait_for
 
-WAITS = "import sys; sys.stdin.read()"
+WAITS = "import sys; print(flush=True); sys.stdin.read()"
 
 
 def say(line: str) -> None:
@@ -25,12 +25,16 @@ def say(line: str) -> None:
 
 @contextmanager
 def process(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process that waits until it is left alone."""
+    """Run a process that waits until it is left alone; it is running Python when this returns."""
     with subprocess.Popen(
         [sys.executable, "-c", WAITS, *arguments],
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         env={**os.environ, **environment},
     ) as started:
+        # Until then the system may still show a process without a command line.
+        assert started.stdout is not None
+        started.stdout.readline()
         yield started
         started.kill()
 
