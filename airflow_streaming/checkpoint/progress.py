@@ -22,6 +22,7 @@ class Phase(StrEnum):
     READ = "read"
     WRITE = "write"
     DRILL = "drill"
+    REHEARSAL = "rehearsal"
     REMOVE = "remove"
 
 

@@ -36,6 +36,11 @@ def is_path_part(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and ".." not in name
 
 
+def is_sha256(text: str) -> bool:
+    """Tell whether a text is a SHA-256 digest in hexadecimal digits."""
+    return _SHA256.fullmatch(text) is not None
+
+
 def numbered(number: int) -> str:
     """Return ``17`` as ``000017``, so that names sort as numbers do."""
     if number < 1:
@@ -81,7 +86,7 @@ class Layout:
 
         :raises RecordError: not the digest of a script.
         """
-        if not _SHA256.fullmatch(sha256):
+        if not is_sha256(sha256):
             raise RecordError(f"{sha256!r} is not a SHA-256 digest in hexadecimal digits.")
         return f"{self.root}/deployments/{numbered(deployment)}/application-{sha256[:16]}.py"
 
@@ -116,6 +121,20 @@ class Layout:
     def change_end(self, number: int) -> str:
         """Return the end of a change of the checkpoint, e.g. ``orders/changes/000002.end.json``."""
         return f"{self.root}/changes/{numbered(number)}.end.json"
+
+    def change_file(self, number: int, name: str) -> str:
+        """Return a record beside a change, e.g. ``orders/changes/000002/stopped.json``."""
+        return f"{self.root}/changes/{numbered(number)}/{name}"
+
+    def plan(self, epoch: int, query: str) -> str:
+        """
+        Return the plan of one query of an epoch, e.g. ``orders/epochs/000017/plans/revenue.json``.
+
+        :raises RecordError: when the query's name cannot be a file name.
+        """
+        if not is_path_part(query):
+            raise RecordError(f"Query name {query!r} cannot be used as a file name. {NAME_RULE}")
+        return f"{self.root}/epochs/{numbered(epoch)}/plans/{query}.json"
 
     def claim(self, deployment: int, query: str) -> str:
         """

@@ -36,6 +36,7 @@ from airflow_streaming.driver.outcome import (
     conclude,
     fenced,
 )
+from airflow_streaming.driver.plan_keeping import PlanKeeper
 from airflow_streaming.driver.queries import Queries
 from airflow_streaming.driver.report import Report
 from airflow_streaming.driver.script import has_script_threads, run_script
@@ -91,6 +92,7 @@ class Driver:
             jvm=self._jvm,
             on_jvm_gone=self._end_without_jvm,
         )
+        self._plans = PlanKeeper(store, layout, epoch.number)
         self._interception = Interception(
             admission=Admission(
                 deployment.checkpoint, queries=self._queries, claims=claims, ending=self._ending
@@ -98,6 +100,7 @@ class Driver:
             gate=Gate(fence.check, self._ending, self._queries),
             fair_pools=deployment.fair_pools,
             refuse=self._ending.refuse,
+            plans=self._plans,
         )
         self._brought_down, self._finishing = threading.Event(), threading.Event()
         self._still_active: tuple[str, ...] = ()
@@ -170,6 +173,7 @@ class Driver:
 
     def _finish(self) -> int:
         self._finishing.set()
+        bounded(self._plans.finish, seconds=_LAST_BEAT)
         bounded(self._report.close, seconds=_LAST_BEAT)
         exit = self._conclude()
         self._last_word.say(exit)

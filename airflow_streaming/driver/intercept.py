@@ -22,6 +22,8 @@ from typing import Any, Final
 from airflow_streaming.driver.admission import Admission, Started, Wish
 from airflow_streaming.driver.gate import Gate
 from airflow_streaming.driver.hadoop import HadoopStore
+from airflow_streaming.driver.plan_keeping import PlanKeeper
+from airflow_streaming.driver.plan_said import listen
 from airflow_streaming.driver.query import SparkQuery
 from airflow_streaming.exceptions import DriverRefusal
 
@@ -66,6 +68,7 @@ class Interception:
 
     :param fair_pools: Start every query in a scheduler pool of its own.
     :param refuse: Told when the script asks for a session that cannot be watched.
+    :param plans: Keeps what each started query is; nobody by default.
     """
 
     def __init__(
@@ -75,8 +78,9 @@ class Interception:
         gate: Gate,
         fair_pools: bool,
         refuse: Callable[[str], None],
+        plans: PlanKeeper | None = None,
     ) -> None:
-        self._admission, self._gate = admission, gate
+        self._admission, self._gate, self._plans = admission, gate, plans
         self._fair_pools, self._refuse = fair_pools, refuse
 
     def install(self) -> None:
@@ -108,6 +112,7 @@ class Interception:
         patch_method(writer, "foreachBatch", self._put_gate)
         patch_method(writer, "start", self._start)
         patch_method(writer, "toTable", self._start)
+        listen(writer)
 
     def _patch_builder(self, builder: type, name: str) -> None:
         original = builder.__dict__.get(name)
@@ -151,7 +156,8 @@ class Interception:
             if wish.location is None:
                 # Past the patches: a location we give is not one the script chose.
                 writer._jwrite = writer._jwrite.option("checkpointLocation", location)
-            with self._pool(context, name):
+            planning = self._planning(writer, given, name, wish.location)
+            with planning, self._pool(context, name):
                 query = call_original(original, writer, given)
             results.append(query)
             return Started(query=SparkQuery(query._jsq), id=str(query.id), run_id=str(query.runId))
@@ -164,6 +170,13 @@ class Interception:
             launch=launch,
         )
         return results[0]
+
+    def _planning(
+        self, writer: Any, given: Mapping[str, Any], name: str, location: str | None
+    ) -> contextlib.AbstractContextManager[None]:
+        if self._plans is None:
+            return contextlib.nullcontext()
+        return self._plans.around(writer, given, query=name, checkpoint=location or "")
 
     @contextlib.contextmanager
     def _pool(self, context: Any, name: str) -> Iterator[None]:

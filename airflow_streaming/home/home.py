@@ -18,11 +18,12 @@ from airflow_streaming.home.control import Control
 from airflow_streaming.home.deployments import Deployments
 from airflow_streaming.home.epochs import Epochs
 from airflow_streaming.home.opening import open_store
+from airflow_streaming.home.plans import Plans
 from airflow_streaming.home.probe import ensure_exclusive
 from airflow_streaming.home.timeline import Timeline
 
 
-class StreamHome(Deployments, Changes, Epochs, Control, Timeline, AlertLog):
+class StreamHome(Deployments, Changes, Epochs, Plans, Control, Timeline, AlertLog):
     """
     Every record of one stream.
 

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.core.plan.plan import QueryPlan
 from airflow_streaming.core.status import CheckpointOrigin, DriverState
 from airflow_streaming.driver.report import BEAT_SECONDS
 from tests.integration.driver.running import LAYOUT, World, lines, until
@@ -27,6 +28,17 @@ query = (rows.writeStream.format("parquet").queryName("q")
 print("ARGUMENTS", __name__, __file__, sys.argv[1:], sys.path[0])
 assert spark.sparkContext.getLocalProperty("spark.scheduler.pool") is None
 """
+
+
+def check_plan(plan: QueryPlan, world: World) -> None:
+    assert plan.notes == ()
+    assert [source.source for source in plan.sources] == ["rate-micro-batch"]
+    assert plan.sources[0].options == {"rowsperbatch": "5", "numpartitions": "1"}
+    assert [step.text for step in plan.steps] == ["doubled(value): bigint AS value"]
+    sink = plan.sink
+    assert (sink.sink, sink.format, sink.target) == ("file", "parquet", f"{world.folder}/out")
+    assert (plan.output_mode, plan.processing_trigger) == ("append", "200 milliseconds")
+    assert plan.conf["spark.sql.streaming.stateStore.compression.codec"] == "lz4"
 
 
 def test_a_script_without_await_termination_runs_is_watched_and_stops_on_request(
@@ -58,6 +70,8 @@ def test_a_script_without_await_termination_runs_is_watched_and_stops_on_request
     assert query.checkpoint == f"file:{world.checkpoint()}"
     assert query.id == json.loads((world.checkpoint() / "metadata").read_text())["id"]
     assert json.loads(world.claim().read_text())["query_id"] == query.id
+    plan = until(lambda: world.store.read(LAYOUT.plan(1, "q")), seconds=30, what="a plan")
+    check_plan(QueryPlan.from_bytes(plan), world)
 
     driver.request_stop()
     assert driver.ended() == 0

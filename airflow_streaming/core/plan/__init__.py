@@ -1,0 +1,1 @@
+"""What a query is, taken from its analysed plan: the fingerprint that the change gate compares."""

@@ -1,0 +1,259 @@
+"""Plans that real Sparks have told, read without one."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_streaming.core.plan.plan import OperatorPlan, OperatorSort, QueryPlan
+from airflow_streaming.driver.plan_reading import Taken, read_plan
+from airflow_streaming.driver.plan_said import Said
+
+RECORDED = Path(__file__).parent / "recorded_plans.json.xz"
+SPARKS = ("3.5.9", "4.3.0")
+EMPTY = json.dumps({"type": "struct", "fields": []})
+
+
+@cache
+def recorded() -> dict[str, dict[str, list[Any]]]:
+    told: dict[str, dict[str, list[Any]]] = json.loads(lzma.decompress(RECORDED.read_bytes()))
+    return told
+
+
+class Told(list[Any]):
+    """A Scala collection, as far as it is asked."""
+
+    def mkString(self, _: str) -> str:
+        return ""
+
+    def apply(self, place: int) -> Any:
+        return self[place]
+
+
+class Plan:
+    """A plan in the JVM that tells what a real one has told; its schemas are not recorded."""
+
+    def __init__(self, nodes: list[Any]) -> None:
+        self._nodes = nodes
+
+    def toJSON(self) -> str:
+        return json.dumps(self._nodes)
+
+    def apply(self, _: int) -> Any:
+        return SimpleNamespace(
+            schema=lambda: SimpleNamespace(json=lambda: EMPTY), delay=lambda: "10 seconds"
+        )
+
+    def collectLeaves(self) -> Told:
+        leaves = [node for node in self._nodes if node["num-children"] == 0]
+        return Told(Source(node) for node in leaves)
+
+
+class Source:
+    """A relation in the JVM: files below a folder, or the rate source."""
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+
+    def dataSource(self) -> Any:
+        options = SimpleNamespace(
+            mkString=lambda by: by.join(["path -> /data", "maxFilesPerTrigger -> 1"])
+        )
+        return SimpleNamespace(className=lambda: "JSON", options=lambda: options, paths=Told)
+
+    def sourceName(self) -> str:
+        return str(self._node["sourceName"])
+
+    def extraOptions(self) -> Any:
+        told = {"rowsPerSecond": "5", "password": "a secret"}
+        return SimpleNamespace(asCaseSensitiveMap=lambda: told)
+
+
+def gateway() -> Any:
+    path = [
+        "jvm",
+        "org",
+        "apache",
+        "spark",
+        "sql",
+        "catalyst",
+        "plans",
+        "logical",
+        "EventTimeWatermark",
+    ]
+    found = SimpleNamespace(getDelayMs=lambda _: 10_000)
+    for name in reversed(path):
+        found = SimpleNamespace(**{name: found})
+    return found
+
+
+def taken(nodes: list[Any], spark: str, said: Said | None = None) -> Taken:
+    frame = SimpleNamespace(
+        queryExecution=lambda: SimpleNamespace(analyzed=lambda: Plan(nodes)),
+        schema=lambda: SimpleNamespace(json=lambda: EMPTY),
+        sparkSession=lambda: SimpleNamespace(
+            sessionState=lambda: SimpleNamespace(
+                optimizer=lambda: SimpleNamespace(execute=lambda plan: plan)
+            )
+        ),
+    )
+    return Taken("q", "", said or Said(), frame, gateway(), spark, {}, "parquet")
+
+
+def read(spark: str, shape: str, said: Said | None = None) -> QueryPlan:
+    return read_plan(taken(recorded()[spark][shape], spark, said))
+
+
+def only(plan: QueryPlan) -> OperatorPlan:
+    (operator,) = plan.operators
+    return operator
+
+
+@pytest.mark.parametrize("spark", SPARKS)
+@pytest.mark.parametrize(
+    ("shape", "sort", "made_of"),
+    [
+        ("agg", OperatorSort.AGGREGATE, ("window(ts, 20 seconds)", "k", "count(1)", "sum(v)")),
+        (
+            "slide",
+            OperatorSort.AGGREGATE,
+            (
+                "window(ts, 20 seconds, 10 seconds, 2 seconds)",
+                "k",
+                "sum((v + cast(1 as bigint)))",
+            ),
+        ),
+        (
+            "session",
+            OperatorSort.SESSION_WINDOW,
+            ("session_window(ts, 5 seconds)", "k", "count(1)"),
+        ),
+        ("dedup", OperatorSort.DEDUPLICATE, ("k", "ts")),
+        ("distinct", OperatorSort.DEDUPLICATE, ("k",)),
+        ("dww", OperatorSort.DEDUPLICATE_WITHIN_WATERMARK, ("k",)),
+        ("join", OperatorSort.JOIN, ("v = value",)),
+        ("sql", OperatorSort.AGGREGATE, ("k", "sum(v)", "avg(v)")),
+    ],
+)
+def test_the_operator_is_what_the_script_asked_for(
+    spark: str, shape: str, sort: OperatorSort, made_of: tuple[str, ...]
+) -> None:
+    plan = read(spark, shape)
+    operator = only(plan)
+    assert plan.notes == ()
+    assert operator.sort is sort
+    assert (*operator.key_expressions, *operator.values) == made_of
+
+
+@pytest.mark.parametrize("shape", sorted(recorded()["3.5.9"]))
+def test_two_releases_tell_the_same_of_the_same_code(shape: str) -> None:
+    old, new = (read(spark, shape) for spark in SPARKS)
+    assert replace(old, spark="") == replace(new, spark="")
+
+
+@pytest.mark.parametrize("shape", sorted(recorded()["4.3.0"]))
+def test_the_numbers_of_one_run_are_in_no_plan(shape: str) -> None:
+    shifted = json.loads(
+        json.dumps(recorded()["4.3.0"][shape]),
+        object_hook=lambda one: (
+            {**one, "id": one["id"] + 1000, "jvmId": "x"} if "jvmId" in one else one
+        ),
+    )
+    again = read_plan(taken(shifted, "4.3.0"))
+    assert again == read("4.3.0", shape)
+
+
+def test_windows_joins_and_marks_are_told_by_their_measures() -> None:
+    assert only(read("4.3.0", "slide")).window_us == (20_000_000, 10_000_000, 2_000_000)
+    assert only(read("4.3.0", "session")).gap == "5 seconds"
+    join = only(read("4.3.0", "join"))
+    assert join.join_type == "left_outer"
+    assert join.condition.startswith("((v = value) AND ((timestamp >= ts)")
+    marks = read("4.3.0", "join").watermarks
+    assert [(mark.column, mark.delay_ms) for mark in marks] == [
+        ("ts", 10_000),
+        ("timestamp", 10_000),
+    ]
+
+
+def test_functions_with_state_are_told_by_their_schemas() -> None:
+    groups = only(read("4.3.0", "apws"))
+    assert (groups.state_schema, groups.output_schema) == ("n bigint", "k string, n bigint")
+    assert (groups.timeout, groups.function) == ("NoTimeout", "f")
+    transform = only(read("4.3.0", "tws"))
+    assert transform.sort is OperatorSort.TRANSFORM_WITH_STATE
+    assert transform.time_mode == "NoTime"
+    assert [key.name for key in transform.keys] == ["k"]
+
+
+def test_steps_are_told_from_the_sink_up_and_a_join_with_a_table_is_one() -> None:
+    dedup = read("4.3.0", "dedup")
+    assert [(s.step, s.text, s.below) for s in dedup.steps] == [
+        ("filter", "(not((k = 'a#12')) AND (v > cast(3 as bigint)))", 0)
+    ]
+    static = read("4.3.0", "static")
+    assert static.operators == ()
+    assert "join" in [step.step for step in static.steps]
+    assert "up(k@0): string AS u" in static.steps[2].text
+    having = read("4.3.0", "sql")
+    assert [(s.step, s.below) for s in having.steps] == [("filter", 0), ("project", 1)]
+
+
+def test_sources_come_in_the_order_of_the_offset_log_with_secrets_marked() -> None:
+    files, rate = read("4.3.0", "join").sources
+    assert (files.source, files.format, files.paths) == ("file", "json", ("/data",))
+    assert files.options == {"maxfilespertrigger": "1"}
+    assert [column.name for column in files.schema] == ["ts", "k", "v"]
+    assert rate.source == "rate"
+    assert rate.options == {"rowspersecond": "5", "password": "(redacted)"}
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param(Said(format="parquet", path="/o"), ("file", "parquet", "/o"), id="files"),
+        pytest.param(Said(path="/o"), ("file", "parquet", "/o"), id="the default format"),
+        pytest.param(
+            Said(format="Kafka", options={"topic": "t"}), ("kafka", "", "t"), id="a topic"
+        ),
+        pytest.param(
+            Said(format="foreachbatch", function="f"), ("foreachbatch", "", "f"), id="a function"
+        ),
+        pytest.param(Said(format="delta", path="/d"), ("delta", "", "/d"), id="another sink"),
+        pytest.param(Said(format="delta", table="t"), ("table", "delta", "t"), id="a table"),
+        pytest.param(
+            Said(format="json", path="s3://u:p@h/x"),
+            ("file", "json", "s3://u:(redacted)@h/x"),
+            id="a password",
+        ),
+    ],
+)
+def test_the_sink_is_what_was_said_on_the_writer(
+    said: Said, expected: tuple[str, str, str]
+) -> None:
+    sink = read("4.3.0", "dedup", said).sink
+    assert (sink.sink, sink.format, sink.target) == expected
+
+
+def test_an_unknown_node_is_a_step_and_an_unreadable_plan_a_note() -> None:
+    (node,) = [n for n in recorded()["4.3.0"]["dedup"] if n["class"].endswith("StreamingRelation")]
+    odd = {"class": "vendor.Sharpen", "num-children": 1, "strength": "high", "child": 0}
+    plan = read_plan(taken([odd, node], "4.3.0"))
+    assert [(step.step, step.text) for step in plan.steps] == [("other", "Sharpen")]
+    broken = read_plan(taken([{"no": "node"}], "4.3.0"))
+    assert broken.notes == ("The plan could not be read: ValueError.",)
+    assert broken.sink.sink == "file"
+
+
+def test_a_plan_made_in_a_loop_is_deeper_than_pythons_stack() -> None:
+    (node,) = [n for n in recorded()["4.3.0"]["dedup"] if n["class"].endswith("StreamingRelation")]
+    alias = {"class": "x.SubqueryAlias", "num-children": 1, "child": 0}
+    plan = read_plan(taken([alias] * 5000 + [node], "4.3.0"))
+    assert (len(plan.sources), plan.notes) == (1, ())
