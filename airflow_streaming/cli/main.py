@@ -21,8 +21,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from airflow_streaming import __version__
-from airflow_streaming.cli import commands, conf, doctor
+from airflow_streaming.cli import commands, conf, doctor, rehearse, upgrade
 from airflow_streaming.cli.checkpoint import arguments as checkpoint_arguments
+from airflow_streaming.cli.gate import arguments as gate_arguments
 from airflow_streaming.cli.look import Probe, local_probe
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.home.home import Home, StreamHome, open_home
@@ -82,12 +83,16 @@ def _refuse(arguments: argparse.Namespace, err: StreamingError, code: int) -> in
 def _needs_home(arguments: argparse.Namespace) -> bool:
     if arguments.command == "checkpoint":
         return checkpoint_arguments.needs_home(arguments)
+    if "run" in arguments:
+        return False
     return arguments.command != "conf" or arguments.stream is not None
 
 
 def _run_without_home(arguments: argparse.Namespace) -> int:
     if arguments.command == "conf":
         return conf.show_conf(arguments, None)
+    if "run" in arguments:
+        return int(arguments.run(arguments))
     # Not at the top: the other commands do without all that reads and writes checkpoints.
     from airflow_streaming.cli.checkpoint import verbs
 
@@ -121,6 +126,7 @@ _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int
         stream, _person(a), probe, grace=a.grace, wait=a.wait
     ),
     "conf": lambda stream, a, _: conf.show_conf(a, stream),
+    "upgrade": lambda stream, a, _: upgrade.run(stream, a, _person(a)),
     "close-circuit": lambda stream, a, _: commands.close_circuit(stream, _person(a)),
     "declare-dead": lambda stream, a, probe: commands.declare_dead(
         stream, _person(a), probe, number=a.epoch
@@ -163,6 +169,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_person(dead, must_say_why=True)
     verbs = _add(kinds, "checkpoint", checkpoint_arguments.ABOUT, has_stream=False)
     checkpoint_arguments.add_verbs(verbs, _add_person)
+    gate_arguments.add_plan(_add(kinds, "plan", gate_arguments.ABOUT_PLAN, has_stream=False))
+    gate_arguments.add_gate(_add(kinds, "gate", gate_arguments.ABOUT_GATE, has_stream=False))
+    upgrade.add_arguments(_add(kinds, "upgrade", upgrade.ABOUT, has_stream=False), _add_person)
+    rehearse.add_arguments(_add(kinds, "rehearse", rehearse.ABOUT, has_stream=False))
     return parser
 
 

@@ -1,0 +1,115 @@
+"""What ``airflow-streaming plan`` does, and where a gate's plans come from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from airflow_streaming.checkpoint.drill_program import read_program
+from airflow_streaming.checkpoint.drill_runtime import runtimes_from
+from airflow_streaming.cli.checkpoint.told import Told
+from airflow_streaming.cli.table import NOTHING, columns, printable
+from airflow_streaming.core.plan.plan import Column, OperatorPlan, QueryPlan, ScriptPlan
+from airflow_streaming.core.wire import parse_json
+from airflow_streaming.exceptions import RecordError, SpecError
+from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.upgrade.plan_mode import plan_script
+
+OK: Final = 0
+PROBLEM: Final = 1
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """
+    Print a script's plan; exit code 1 when the script came to no end.
+
+    :raises StreamingError: the script cannot be read, or Spark not be started.
+    """
+    planned = planned_script(arguments, arguments.script)
+    if arguments.json:
+        print(json.dumps(planned.to_dict(), indent=2))
+    else:
+        print("\n".join(printable(line) for line in _lines(planned)))
+    return PROBLEM if planned.problem else OK
+
+
+def planned_script(arguments: argparse.Namespace, script: str) -> ScriptPlan:
+    """
+    Return the plan of a script.
+
+    :raises SpecError: no runtime was named.
+    """
+    if arguments.runtime is None:
+        raise SpecError("Which Spark plans the script? Give --runtime, or --plan with a plan.")
+    program = read_program(script, arguments.arguments, dict(arguments.conf))
+    return plan_script(program, _runtime(arguments.runtime), progress=Told())
+
+
+def read_planned(path: Path) -> ScriptPlan:
+    """
+    Read a plan that ``plan --json`` has printed, or one query's of a home.
+
+    :raises SpecError: it cannot be read.
+    """
+    try:
+        told = parse_json(path.read_bytes())
+        if told.get("kind") != QueryPlan.KIND:
+            return ScriptPlan.from_dict(told)
+        query = QueryPlan.from_dict(told)
+    except (OSError, RecordError) as err:
+        raise SpecError(f"{path} is not a plan: {err}. Make one with `plan --json`.") from err
+    return ScriptPlan(application=str(path), spark=query.spark, queries=(query,))
+
+
+def _runtime(name: str) -> Runtime:
+    runtimes = runtimes_from(os.environ)
+    if name in runtimes:
+        return resolve_runtime(name, runtimes)
+    folder = str(Path(name).expanduser().absolute())
+    return resolve_runtime(name, {**runtimes, name: folder} if os.sep in name else runtimes)
+
+
+def _lines(planned: ScriptPlan) -> Iterator[str]:
+    yield f"{planned.application} on Spark {planned.spark}: {len(planned.queries)} queries"
+    if planned.problem:
+        yield f"  The script came to no end: {planned.problem}"
+    for query in planned.queries:
+        yield ""
+        yield f"{query.query}"
+        yield from (f"  {line}" for line in columns(_facts(query), gap=3))
+
+
+def _facts(query: QueryPlan) -> Iterator[tuple[str, str]]:
+    sink = query.sink
+    yield "writes", " ".join(filter(None, [sink.sink, sink.format, sink.target]))
+    yield "output mode", query.output_mode
+    yield "processing trigger", query.processing_trigger or NOTHING
+    yield "columns", _columns(sink.schema)
+    for number, source in enumerate(query.sources):
+        told = [source.source, source.name, source.format, *source.paths]
+        yield f"source {number}", " ".join(filter(None, told))
+    for number, operator in enumerate(query.operators):
+        yield f"operator {number}", _operator(operator)
+    for mark in query.watermarks:
+        yield "watermark", f"{mark.column}, {mark.delay_ms} ms late"
+    for note in query.notes:
+        yield "note", note
+
+
+def _operator(operator: OperatorPlan) -> str:
+    told = [
+        operator.sort.value,
+        operator.join_type,
+        ", ".join(operator.key_expressions),
+        ", ".join(operator.values),
+        operator.state_schema,
+    ]
+    return "; ".join(filter(None, told))
+
+
+def _columns(schema: tuple[Column, ...]) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in schema) or NOTHING

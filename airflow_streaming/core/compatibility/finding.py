@@ -1,0 +1,97 @@
+"""Gate finding: one remark on an upgrade, with its evidence and the way out; and their sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from airflow_streaming.core.wire import encode
+
+
+class GateDecision(StrEnum):
+    """May we? From good to bad; the worst finding decides."""
+
+    ALLOWED = "allowed"
+    ALLOWED_WITH_CONSEQUENCE = "allowed_with_consequence"
+    """Yes, and somebody has to know what it brings."""
+    UNKNOWN = "unknown"
+    """Nothing forbids it and nothing proves it: rehearse it."""
+    NOT_ALLOWED = "not_allowed"
+
+    @property
+    def weight(self) -> int:
+        """Return its place from good to bad."""
+        return tuple(GateDecision).index(self)
+
+
+class Pattern(StrEnum):
+    """How a change is deployed."""
+
+    NOTHING_TO_DO = "nothing_to_do"
+    RESTART_IN_PLACE = "restart_in_place"
+    """New code on the same checkpoint."""
+    ROLLING_RESTART = "rolling_restart"
+    """The same code on the same checkpoint: configuration, resources or a patch release."""
+    CARRIED_OVER = "new_checkpoint_with_carried_over_position"
+    """No state is worth keeping: a new checkpoint that goes on at the old one's offsets."""
+    BLUE_GREEN = "blue_green_with_new_checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateFinding:
+    """
+    One remark.
+
+    :param rule: Name of the rule, e.g. ``aggregation.aggregates``; ``docs/gates.md`` lists them.
+    :param severity: What it alone would decide.
+    :param message: What differs and what Spark makes of it, for a person.
+    :param query: The query it is about; empty for the whole stream.
+    :param old: The value now; ``new`` the value after the upgrade.
+    :param evidence: The file, plan or measurement that shows it.
+    :param remedy: What to do; empty where nothing has to be done.
+    """
+
+    rule: str
+    severity: GateDecision
+    message: str
+    query: str = ""
+    old: str = ""
+    new: str = ""
+    evidence: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateReport:
+    """
+    What a gate found.
+
+    :param findings: Worst first.
+    :param pattern: How to deploy it; ``None`` where the gate was not asked about code.
+    """
+
+    findings: tuple[GateFinding, ...] = ()
+    pattern: Pattern | None = None
+
+    @property
+    def decision(self) -> GateDecision:
+        """Return the worst of the findings; allowed when there is none."""
+        return worst(finding.severity for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form that ``gate --json`` prints."""
+        shown: dict[str, Any] = encode(self)
+        return {"decision": self.decision.value, **shown}
+
+
+def worst(decisions: Iterable[GateDecision]) -> GateDecision:
+    """Return the worst of several decisions; allowed when there is none."""
+    return max(decisions, key=lambda d: d.weight, default=GateDecision.ALLOWED)
+
+
+def report_of(findings: Iterable[GateFinding], pattern: Pattern | None = None) -> GateReport:
+    """Return the report of findings, sorted worst first."""
+    ordered = sorted(findings, key=lambda f: (-f.severity.weight, f.query, f.rule))
+    return GateReport(findings=tuple(ordered), pattern=pattern)

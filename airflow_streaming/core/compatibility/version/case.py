@@ -1,0 +1,111 @@
+"""Case: everything that the rules of the version gate look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_streaming.core.checkpoint.report import Checkpoint
+from airflow_streaming.core.compatibility.stored import StoreSchema
+from airflow_streaming.core.compatibility.version.key_order import (
+    PIN,
+    KeyOrder,
+    compare_order,
+    keeps_duplicates,
+)
+from airflow_streaming.core.compatibility.version.matrix import Matrix, Seen
+from airflow_streaming.core.compatibility.version.release import Release
+from airflow_streaming.core.compatibility.version.shape import Shape
+from airflow_streaming.core.plan.plan import OperatorSort, QueryPlan
+
+_JOIN: Final = "symmetricHashJoin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """
+    One query that is to go from one Spark to another.
+
+    :param start: The Spark that ran it last; ``target`` the one that is to run it.
+    :param conf: Configuration of the new deployment.
+    :param schemas: State schemas of the checkpoint; ``None`` where they were not read.
+    :param shapes: What it may be like in the matrix.
+    """
+
+    query: str
+    start: Release
+    target: Release
+    conf: Mapping[str, str]
+    checkpoint: Checkpoint
+    plan: QueryPlan | None
+    schemas: tuple[StoreSchema, ...] | None
+    matrix: Matrix
+    shapes: tuple[Shape, ...]
+
+    @property
+    def goes_up(self) -> bool:
+        """Tell whether the target is of a newer minor release."""
+        return self.target.minor > self.start.minor
+
+    @property
+    def goes_down(self) -> bool:
+        """Tell whether the target is of an older minor release."""
+        return self.target.minor < self.start.minor
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The two versions as the matrix names them."""
+        return self.start.name, self.target.name
+
+    @property
+    def seen(self) -> dict[Shape, Seen]:
+        """What was seen of each shape that was measured."""
+        return self._by_shape(self.matrix.seen)
+
+    @property
+    def seen_apart(self) -> dict[Shape, Seen]:
+        """What is to be expected of each shape whose store was measured with other shapes only."""
+        return self._by_shape(self.matrix.apart)
+
+    def _by_shape(
+        self, look: Callable[[str, str, tuple[str, str]], Seen | None]
+    ) -> dict[Shape, Seen]:
+        found = {shape: look(shape.name, shape.store, self.pair) for shape in self.shapes}
+        return {shape: seen for shape, seen in found.items() if seen is not None}
+
+    @property
+    def exact_pair(self) -> str:
+        """The two releases that were measured, for a person."""
+        return " to ".join(f"Spark {self.matrix.exact(version)}" for version in self.pair)
+
+    def crosses(self, version: str) -> bool:
+        """Tell whether it goes up from before a version to it or beyond."""
+        return self.start.is_before(version) and not self.target.is_before(version)
+
+    @property
+    def key_order(self) -> KeyOrder | None:
+        """
+        How the target orders the columns that duplicates are dropped by.
+
+        ``None`` without a deduplication, or where its schema was not read.
+        """
+        stored = [one for one in self.schemas or () if keeps_duplicates(one)]
+        if not stored:
+            return None
+        is_pinned = self.checkpoint.conf.get(PIN, "false").lower() == "true"
+        orders = {
+            compare_order(one, self.start, self.target, is_pinned=is_pinned) for one in stored
+        }
+        worst_first = (KeyOrder.DIFFERENT, KeyOrder.UNTOLD, KeyOrder.SAME)
+        return next(order for order in worst_first if order in orders)
+
+    @property
+    def has_join(self) -> bool:
+        """Tell whether the query joins two streams."""
+        if self.plan is not None and self.plan.operators:
+            return any(each.sort is OperatorSort.JOIN for each in self.plan.operators)
+        return any(
+            each.name == _JOIN or any(store.name.startswith("left-") for store in each.stores)
+            for each in self.checkpoint.operators
+        )

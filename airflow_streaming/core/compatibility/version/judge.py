@@ -1,0 +1,111 @@
+"""
+Judging a change of Spark's version: the matrix first, rules beside it; the worst decides.
+
+Whether one can go and whether one can come back are two questions. A way back that is shut is a
+consequence of going, which a backup heals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from airflow_streaming.core.checkpoint.report import Checkpoint
+from airflow_streaming.core.compatibility.finding import GateFinding, GateReport, report_of
+from airflow_streaming.core.compatibility.stored import StoreSchema
+from airflow_streaming.core.compatibility.version.case import Case
+from airflow_streaming.core.compatibility.version.matrix import Matrix
+from airflow_streaming.core.compatibility.version.measured import measured
+from airflow_streaming.core.compatibility.version.pins import pins
+from airflow_streaming.core.compatibility.version.question import VersionQuestion
+from airflow_streaming.core.compatibility.version.release import release_of
+from airflow_streaming.core.compatibility.version.shape import shapes_of
+from airflow_streaming.core.compatibility.version.standing import FORMAT, NOTHING_WRITTEN, standing
+from airflow_streaming.core.compatibility.version.steps import steps
+from airflow_streaming.core.compatibility.version.way_back import as_consequence, way_back
+from airflow_streaming.core.plan.plan import QueryPlan
+
+
+def judge_version(
+    question: VersionQuestion,
+    checkpoint: Checkpoint,
+    plan: QueryPlan | None,
+    matrix: Matrix,
+    *,
+    schemas: Sequence[StoreSchema] | None = None,
+    query: str = "",
+) -> GateReport:
+    """
+    Tell whether a query can go on with another Spark, and whether it can come back.
+
+    :param plan: Its plan when it is known; the checkpoint alone does not tell the type of a join.
+    :param schemas: State schemas of the checkpoint; on the way from Spark 3 to 4 they decide over
+        joins, and with more than four columns over deduplication.
+    :param query: Its name, for the findings.
+    :raises SpecError: a version of the question is none of Spark's.
+    """
+    case = _case(question, checkpoint, plan, matrix, schemas, query)
+    return report_of(_of_query(_there(case), query))
+
+
+def can_come_back(
+    question: VersionQuestion,
+    checkpoint: Checkpoint,
+    plan: QueryPlan | None,
+    matrix: Matrix,
+    *,
+    schemas: Sequence[StoreSchema] | None = None,
+    query: str = "",
+) -> GateReport:
+    """
+    Tell whether the old Spark reads what the new one will leave behind; for the way back.
+
+    :param question: The question of the way there: ``to_version`` is what one comes back from.
+    :param checkpoint: As the old Spark left it, before the new one has run.
+    :raises SpecError: a version of the question is none of Spark's.
+    """
+    case = _case(question, checkpoint, plan, matrix, schemas, query)
+    findings = [NOTHING_WRITTEN.found()] if _is_empty(case) else list(way_back(case))
+    return report_of(_of_query(iter(findings), query))
+
+
+def _case(
+    question: VersionQuestion,
+    checkpoint: Checkpoint,
+    plan: QueryPlan | None,
+    matrix: Matrix,
+    schemas: Sequence[StoreSchema] | None,
+    query: str,
+) -> Case:
+    return Case(
+        query=query,
+        start=release_of(question.from_version),
+        target=release_of(question.to_version),
+        conf=question.conf,
+        checkpoint=checkpoint,
+        plan=plan,
+        schemas=None if schemas is None else tuple(schemas),
+        matrix=matrix,
+        shapes=shapes_of(checkpoint, plan, schemas or ()),
+    )
+
+
+def _there(case: Case) -> Iterator[GateFinding]:
+    stands = list(standing(case))
+    yield from stands
+    yield from steps(case)
+    if _is_empty(case):
+        yield NOTHING_WRITTEN.found(evidence=case.checkpoint.uri)
+        return
+    yield from pins(case)
+    yield from measured(case)
+    if case.start.minor != case.target.minor and not any(one.rule == FORMAT.name for one in stands):
+        yield from as_consequence(way_back(case))
+
+
+def _is_empty(case: Case) -> bool:
+    return case.checkpoint.last_planned_batch is None and not case.checkpoint.problems
+
+
+def _of_query(findings: Iterator[GateFinding], query: str) -> Iterator[GateFinding]:
+    return (replace(finding, query=query) for finding in findings)

@@ -1,0 +1,167 @@
+"""
+Matrix: what was seen when checkpoints of one Spark were given to another.
+
+A cell is one shape of query on one state store. For every pair of releases it holds what became of
+the rows: on the way there, and back on the first release after that. Everything was compared with
+the same query left on the first release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from airflow_streaming.core.checkpoint.texts import mapping, string
+from airflow_streaming.exceptions import RecordError
+
+FORMAT: Final = 1
+
+
+class Outcome(StrEnum):
+    """What became of the rows."""
+
+    SAME = "same"
+    """The same rows in the same batches."""
+    MOVED = "moved"
+    """The same rows, some of them in other batches."""
+    OTHER = "other"
+    """Other rows, without any error."""
+    FAILED = "failed"
+    """Spark refused the checkpoint, or died of it."""
+    UNTRIED = ""
+    """It was not measured."""
+
+    @property
+    def is_fine(self) -> bool:
+        """Tell whether every row came, once."""
+        return self in (Outcome.SAME, Outcome.MOVED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """
+    What was seen of one pair of releases.
+
+    :param there: On the way there; ``back`` back on the first release after it. Where the way there
+        failed, ``back`` tells whether the first release could go on as if nothing had been tried.
+    :param condition: Spark's error condition on the way there; ``back_condition`` on the way back.
+    :param unchecked: On the way there with Spark's check of state schemas off; tried where the
+        schema alone failed. ``unchecked_back`` is the way back after that.
+    """
+
+    there: Outcome
+    back: Outcome = Outcome.UNTRIED
+    condition: str = ""
+    back_condition: str = ""
+    unchecked: Outcome = Outcome.UNTRIED
+    unchecked_back: Outcome = Outcome.UNTRIED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """
+    Every measured pair of releases.
+
+    :param measured: Day of the measurement.
+    :param releases: The exact release of each version, e.g. ``{"3.5": "3.5.9"}``.
+    :param cells: By ``shape/store``, then by pair as ``3.5>4.1``.
+    """
+
+    measured: str
+    releases: Mapping[str, str]
+    cells: Mapping[str, Mapping[str, Seen]] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """
+        Read the shipped form.
+
+        :raises RecordError: not a matrix of this format.
+        """
+        if data.get("format") != FORMAT:
+            raise RecordError(
+                f"This release reads version matrices of format {FORMAT}, found "
+                f"{data.get('format')!r:.40}. Upgrade airflow-streaming."
+            )
+        cells = mapping(data.get("cells"), "cells")
+        return cls(
+            measured=string(data.get("measured"), "measured"),
+            releases=mapping(data.get("releases"), "releases"),
+            cells={name: _pairs(mapping(pairs, name)) for name, pairs in cells.items()},
+        )
+
+    def seen(self, shape: str, store: str, pair: tuple[str, str]) -> Seen | None:
+        """Return what was seen of a pair of versions; ``None`` where it was not tried."""
+        return self.cells.get(f"{shape}/{store}", {}).get(">".join(pair))
+
+    def apart(self, shape: str, store: str, pair: tuple[str, str]) -> Seen | None:
+        """
+        Return what is to be expected of a shape on a store that it was not measured on.
+
+        An operator does not know which store it has, and a store not what it keeps; so it is what
+        was seen of the shape on another store, provided that this store has been seen to do well
+        with whatever other stores did well with.
+
+        :return: ``None`` where one of them was not measured, or a shape fared differently on
+            different stores.
+        """
+        name = ">".join(pair)
+        cells = [self._of(cell, name) for cell in self.cells if cell.startswith(f"{shape}/")]
+        of_shape = [seen for seen in cells if seen is not None]
+        with_store = [cell for cell in self.cells if cell.endswith(f"/{store}")]
+        tried = [cell for cell in with_store if self._of(cell, name) is not None]
+        if not tried or any(self._is_worse(cell, name) for cell in tried):
+            return None
+        return _agreed(of_shape)
+
+    def _of(self, cell: str, pair: str) -> Seen | None:
+        return self.cells[cell].get(pair)
+
+    def _is_worse(self, cell: str, pair: str) -> bool:
+        """Tell whether a cell did not do as well as its shape on another store."""
+        own, shape = self._of(cell, pair), cell.partition("/")[0]
+        others = [self._of(other, pair) for other in self.cells if other.startswith(f"{shape}/")]
+        best = [other for other in others if other is not None and other.there.is_fine]
+        return bool(own and not own.there.is_fine and best)
+
+    def exact(self, version: str) -> str:
+        """Return the release that stands for a version in the measurement."""
+        return self.releases.get(version, version)
+
+
+def _agreed(several: Sequence[Seen]) -> Seen | None:
+    """Return what all agree on; ``None`` where they do not. What one has not tried, another has."""
+    there = {(seen.there, seen.unchecked) for seen in several}
+    backs = {seen.back for seen in several} - {Outcome.UNTRIED}
+    if len(there) != 1 or len(backs) > 1:
+        return None
+    return max(several, key=lambda seen: (bool(seen.back), bool(seen.unchecked_back)))
+
+
+def _pairs(pairs: Mapping[str, Any]) -> dict[str, Seen]:
+    return {pair: _seen(seen) for pair, seen in pairs.items()}
+
+
+def _seen(value: Any) -> Seen:
+    # Nearly all are "same there, same back": those are written as two words.
+    told = _words(value) if isinstance(value, str) else mapping(value, "a pair")
+    outcomes = ("there", "back", "unchecked", "unchecked_back")
+    try:
+        found = {name: Outcome(told.get(name, "")) for name in outcomes}
+    except ValueError as err:
+        raise RecordError(f"The version matrix has an unknown outcome: {err}.") from err
+    return Seen(
+        there=found["there"],
+        back=found["back"],
+        condition=string(told.get("condition", ""), "condition"),
+        back_condition=string(told.get("back_condition", ""), "back_condition"),
+        unchecked=found["unchecked"],
+        unchecked_back=found["unchecked_back"],
+    )
+
+
+def _words(text: str) -> dict[str, str]:
+    there, _, back = text.partition(" ")
+    return {"there": there, "back": back}

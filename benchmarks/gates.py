@@ -1,0 +1,167 @@
+"""
+What the gates cost.
+
+    python -m benchmarks.gates                              the gates, without a JVM
+    python -m benchmarks.gates --runtime /opt/spark-4.3     and plan mode beside Spark's own start
+
+The gates are asked about checkpoints of ten thousand files, made as ``benchmarks.inspect`` makes
+them; the goal is 300 milliseconds. Plan mode of a script with five queries, three of them with
+state, is timed from outside, beside a bare ``spark-submit`` of a script that does nothing but make a
+session; the two take turns. The goal is two seconds more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from airflow_streaming.checkpoint.drill_program import Program
+from airflow_streaming.core.plan.plan import (
+    Column,
+    OperatorPlan,
+    OperatorSort,
+    QueryPlan,
+    ScriptPlan,
+    SinkPlan,
+    SourcePlan,
+)
+from airflow_streaming.launch.environment import driver_environment
+from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.upgrade.change_gate import gate_change
+from airflow_streaming.upgrade.plan_mode import plan_script
+from airflow_streaming.upgrade.version_gate import gate_version
+from benchmarks.inspect import SHAPES, build, timed
+
+GATE_GOAL_MS: Final = 300
+PLAN_GOAL_S: Final = 2.0
+
+SESSION: Final = """
+from pyspark.sql import SparkSession
+SparkSession.builder.getOrCreate().range(1).schema
+"""
+QUERIES: Final = """
+import sys
+from pyspark.sql import SparkSession, functions as F
+spark = SparkSession.builder.getOrCreate()
+rows = spark.readStream.format("rate").load().withWatermark("timestamp", "10 seconds")
+keyed = rows.withColumn("k", F.col("value") % 10)
+sums = keyed.groupBy(F.window("timestamp", "20 seconds"), "k").agg(F.sum("value"), F.count("*"))
+once = keyed.dropDuplicates(["k", "timestamp"])
+other = spark.readStream.format("rate").load().select(F.col("value").alias("v"), "timestamp")
+other = other.withColumnRenamed("timestamp", "at").withWatermark("at", "10 seconds")
+pairs = keyed.join(other, F.expr("value = v and at between timestamp and timestamp + interval 5 seconds"))
+for name, made in dict(sums=sums, once=once, pairs=pairs, raw=rows, keyed=keyed).items():
+    made.writeStream.queryName(name).format("noop").start()
+spark.streams.awaitAnyTermination()
+"""
+
+
+def plan() -> QueryPlan:
+    """Return the plan of the query that made the golden checkpoint, as far as it is known."""
+    counts = OperatorPlan(
+        sort=OperatorSort.AGGREGATE,
+        keys=(Column(name="k", type="string"),),
+        key_expressions=("k",),
+        values=("count(1)", "sum(v)"),
+        value_types=("bigint", "bigint"),
+        outputs=("count", "sum"),
+    )
+    return QueryPlan(
+        query="q",
+        spark="4.3.0",
+        output_mode="update",
+        sink=SinkPlan(sink="noop"),
+        sources=(SourcePlan(source="file", format="json", paths=("/in",)),),
+        operators=(counts,),
+    )
+
+
+def time_gates(shape: str, folder: Path) -> None:
+    files = build(shape, folder)
+    new = ScriptPlan(application="job.py", spark="4.3.0", queries=(plan(),))
+    where = {"q": str(folder)}
+    gates: dict[str, Callable[[], object]] = {
+        "change": lambda: gate_change(where, [plan()], new),
+        "version": lambda: gate_version(where, "4.2", "4.3", plans=[plan()]),
+    }
+    for name, gate in gates.items():
+        median, worst = timed(gate)
+        begun = time.process_time()
+        gate()
+        cpu = (time.process_time() - begun) * 1000
+        print(
+            f"gate {name}, {shape}: {files} files, {median:.0f} ms (worst {worst:.0f}; "
+            f"{median / files * 10_000:.0f} for 10,000 files, goal {GATE_GOAL_MS}), {cpu:.0f} ms of "
+            "a core"
+        )
+
+
+def bare_start(runtime: Runtime, folder: Path) -> None:
+    script = folder / "session.py"
+    script.write_text(SESSION)
+    command = [
+        str(runtime.spark_submit),
+        "--master",
+        "local[1]",
+        "--conf",
+        "spark.ui.enabled=false",
+    ]
+    subprocess.run(
+        [*command, str(script)],
+        check=True,
+        env=driver_environment(os.environ, runtime, {}),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def plan_mode(runtime: Runtime) -> None:
+    planned = plan_script(Program(application="/job.py", source=QUERIES.encode()), runtime)
+    notes = [note for query in planned.queries for note in query.notes]
+    if len(planned.queries) != 5 or planned.problem or notes:
+        raise SystemExit(f"plan mode told {planned}")
+
+
+def seconds(work: Callable[[], None]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def time_plan_mode(path: str, rounds: int) -> None:
+    runtime = resolve_runtime("given", {"given": str(Path(path).absolute())})
+    bare, planned = [], []
+    with tempfile.TemporaryDirectory(prefix="airflow-streaming-gates-") as folder:
+        for _ in range(rounds):
+            bare.append(seconds(lambda: bare_start(runtime, Path(folder))))
+            planned.append(seconds(lambda: plan_mode(runtime)))
+    more = statistics.median(planned) - statistics.median(bare)
+    print(
+        f"Spark {runtime.spark_version}: bare start {statistics.median(bare):.1f} s, plan mode of "
+        f"five queries {statistics.median(planned):.1f} s: {more:+.1f} s (goal +{PLAN_GOAL_S:.0f}); "
+        f"each {rounds} times, bare {[round(s, 1) for s in bare]}, "
+        f"plan mode {[round(s, 1) for s in planned]}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time the gates and plan mode.")
+    parser.add_argument("--runtime", action="append", default=[], metavar="PATH")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    for shape in SHAPES:
+        with tempfile.TemporaryDirectory(prefix="airflow-streaming-gates-") as folder:
+            time_gates(shape, Path(folder))
+    for path in arguments.runtime:
+        time_plan_mode(path, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_streaming.core.compatibility.version.release import release_of
+from airflow_streaming.exceptions import SpecError
+
+
+@pytest.mark.parametrize(
+    ("text", "minor", "patch"),
+    [
+        pytest.param("3.5.9", (3, 5), 9, id="a release"),
+        pytest.param("4.1", (4, 1), None, id="without a patch"),
+        pytest.param("3.5.1-amzn-0", (3, 5), 1, id="a vendor's"),
+        pytest.param("4.4.0.dev1", (4, 4), 0, id="a development release"),
+        pytest.param("4.3.0-SNAPSHOT", (4, 3), 0, id="a snapshot"),
+        pytest.param(" 4.3.0 ", (4, 3), 0, id="with blanks"),
+        pytest.param("4.10.2", (4, 10), 2, id="two digits"),
+    ],
+)
+def test_a_version_is_read(text: str, minor: tuple[int, int], patch: int | None) -> None:
+    release = release_of(text)
+
+    assert (release.minor, release.patch) == (minor, patch)
+
+
+@pytest.mark.parametrize("text", ["", "4", "four.one", "v4.1", "4.x", "4.1.2/../..", "²4.1"])
+def test_what_is_no_version_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(SpecError, match=r"Give one like '3\.5\.9'"):
+        release_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "is_before"),
+    [
+        ("3.5.6", "3.5.7", True),
+        ("3.5.7", "3.5.7", False),
+        ("3.5", "3.5.7", False),
+        ("3.4", "3.5.7", True),
+        ("4.0.5", "4.1", True),
+        ("4.10", "4.9", False),
+        ("4.1.4", "4.1", False),
+    ],
+)
+def test_releases_are_ordered_by_numbers(text: str, other: str, is_before: bool) -> None:
+    assert release_of(text).is_before(other) is is_before
