@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,8 +21,10 @@ from airflow_streaming.core.checkpoint.drill import (
     Told,
 )
 from airflow_streaming.core.checkpoint.drill_judge import is_input_gone
-from airflow_streaming.core.uris import to_hadoop
 from airflow_streaming.driver.drill_absent import Absent
+from airflow_streaming.driver.drill_clock import later, leave_after
+from airflow_streaming.driver.drill_match import find_query
+from airflow_streaming.driver.drill_outcome import commits_of, sentence_of
 from airflow_streaming.driver.drill_patch import Asked, Patches, Starter
 from airflow_streaming.driver.drill_state import count_rows, looks_at, read_stores, reader_session
 from airflow_streaming.driver.faults import log_to_stderr, logger
@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     """Do what the order says and end the process."""
     log_to_stderr()
     order = DrillOrder.from_bytes(Path(arguments[0]).read_bytes())
-    _leave_after(order.seconds + _MARGIN)
+    leave_after(order.seconds + _MARGIN, "The drill")
     Drill(order).run()
     return 0
 
@@ -75,11 +75,11 @@ class Drill:
         end = run_program(order.application, source, order.arguments)
         if end.state is ScriptState.FAILED and end.error is not None:
             remedy = "" if end.error.diagnosis is None else end.error.diagnosis.remedy
-            self._tell(Told.SCRIPT_FAILED, text=_said(end.error), remedy=remedy)
+            self._tell(Told.SCRIPT_FAILED, text=sentence_of(end.error), remedy=remedy)
 
     def rehearse(self, asked: Asked) -> Any:
         """Run one batch of a query that the script wants to start, and return the ended query."""
-        query = self._match(asked)
+        query = find_query(self._order.queries, asked, self._ran)
         if query is None:
             self._tell(Told.NOT_IN_BACKUP, text=asked.name or asked.location or "without a name")
             return Absent(asked.name)
@@ -96,24 +96,10 @@ class Drill:
             self._end_soon()
         return ended
 
-    def _match(self, asked: Asked) -> DrilledQuery | None:
-        queries = self._order.queries
-        place = None if asked.location is None else place_of(asked.location)
-        for query in queries:
-            if place is not None and place == place_of(query.checkpoint):
-                return query
-        names = {asked.name, None if place is None else place.rpartition("/")[2]} - {None, ""}
-        for query in queries:
-            if query.folder in names:
-                return query
-        # A backup of one checkpoint, and a script that has been moved to another place since.
-        alone = len(queries) == 1 and not queries[0].folder and not self._ran
-        return queries[0] if alone else None
-
     def _run_batch(self, starter: Starter, query: DrilledQuery) -> Any:
         for path in query.cut:
             (Path(query.copy) / path).unlink(missing_ok=True)
-        before = _commits(query)
+        before = commits_of(query.copy)
         self._tell(Told.STARTED, query, batch=query.runs)
         try:
             started = starter.begin(
@@ -126,7 +112,7 @@ class Drill:
             raise
         asked = SparkQuery(started._jsq)
         error = asked.error()
-        committed = sorted(_commits(query) - before)
+        committed = sorted(commits_of(query.copy) - before)
         if error is not None:
             self._tell_failed(query, error, str(started.exception()))
         elif committed:
@@ -137,11 +123,11 @@ class Drill:
         return started
 
     def _tell_failed(self, query: DrilledQuery, error: QueryError, text: str) -> None:
-        said = _said(error)
-        gone = is_input_gone(f"{said} {text}")
+        sentence = sentence_of(error)
+        gone = is_input_gone(f"{sentence} {text}")
         remedy = "" if error.diagnosis is None else error.diagnosis.remedy
         subject = INPUT_GONE if gone else ""
-        self._tell(Told.BATCH_FAILED, query, subject=subject, text=said, remedy=remedy)
+        self._tell(Told.BATCH_FAILED, query, subject=subject, text=sentence, remedy=remedy)
 
     def _open_state(self, session: Any, query: DrilledQuery) -> None:
         self._looked_at.add(query.folder)
@@ -150,14 +136,14 @@ class Drill:
         try:
             looks = looks_at(read_stores(reader, query.copy))
         except Exception as err:  # noqa: BLE001 - whatever it is, it is what the drill looks for
-            text = _said(error_of(err))
+            text = sentence_of(error_of(err))
             self._tell(Told.STATE_FAILED, query, subject="its operators", text=text)
             return
         for look in looks:
             try:
                 rows = count_rows(reader, query.copy, query.batch, look)
             except Exception as err:  # noqa: BLE001 - as above
-                text = _said(error_of(err))
+                text = sentence_of(error_of(err))
                 self._tell(Told.STATE_FAILED, query, subject=look.subject, text=text)
             else:
                 self._tell(Told.STATE, query, subject=look.subject, rows=rows)
@@ -173,7 +159,7 @@ class Drill:
             self._tell(Told.END)
             os._exit(0)
 
-        _later(SCRIPT_GRACE, leave)
+        later(SCRIPT_GRACE, leave)
 
     def _tell(
         self,
@@ -199,25 +185,6 @@ class Drill:
             file.write(event.to_bytes())
 
 
-def place_of(uri: str) -> str:
-    """Return a location in one spelling: Hadoop writes ``file:/x``, people ``/x`` or ``s3://x``."""
-    local = re.sub(r"^file:/+", "/", uri)
-    return to_hadoop(local.rstrip("/"))
-
-
-def _said(error: QueryError) -> str:
-    core = error.core
-    if core and error.exception_class == "Py4JJavaError":
-        return core
-    return error.message if not core or core in error.message else f"{error.message} ({core})"
-
-
-def _commits(query: DrilledQuery) -> set[int]:
-    folder = Path(query.copy) / "commits"
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    return {int(name) for name in names if name.isdigit()}
-
-
 def _rows_of(query: SparkQuery, batch: int) -> int:
     told = [p for p in query.progress(None) if p.get("batchId") == batch]
     return max((int(p.get("numInputRows") or 0) for p in told), default=0)
@@ -227,18 +194,3 @@ def _session() -> Any:
     from pyspark.sql import SparkSession
 
     return SparkSession.builder.appName("airflow-streaming drill").getOrCreate()
-
-
-def _leave_after(seconds: float) -> None:
-    # Whoever started this process ends it sooner; unless it was killed itself.
-    def leave() -> None:
-        logger.error("The drill did not end within %.0f s.", seconds)
-        os._exit(1)
-
-    _later(seconds, leave)
-
-
-def _later(seconds: float, work: Callable[[], None]) -> None:
-    timer = threading.Timer(seconds, work)
-    timer.daemon = True
-    timer.start()

@@ -1,9 +1,9 @@
 """
 What a drill changes in pyspark, so that the user's script runs unchanged and touches nothing.
 
-A query starts on its scratch copy, whatever location the script chose; it writes to the ``noop``
-sink, runs one batch and ends before ``start`` returns. What the script registers to be called
-(``foreachBatch``, ``foreach``, listeners) is left out, and sources may not clean up what they read.
+A query starts on its scratch copy, whatever location the script chose; its output goes to the
+``noop`` sink or to a function of ours, and it has ended before ``start`` returns. What the script
+registers to be called (``foreachBatch``, ``foreach``, listeners) is left out.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from airflow_streaming.core.checkpoint.drill import is_kept_back
+from airflow_streaming.driver.drill_reader import SourceRules
 from airflow_streaming.driver.intercept import (
     CONNECT_REFUSAL,
-    call_original,
     is_connect,
     location_in,
     note_name,
@@ -28,33 +28,54 @@ from airflow_streaming.driver.intercept import (
 )
 from airflow_streaming.exceptions import DriverRefusal
 
-_CLEANER: Final = "cleansource"
 _SCHEMA_CHECK: Final = "spark.sql.streaming.stateStore.stateSchemaCheck"
 _NOT_OURS: Final = frozenset({"checkpointlocation", "path"})
+_LEFT_OUT: Final = "_airflow_streaming_left_out"
+
+Take = Callable[[Any, int], None]
+"""Is given the rows of a batch and its number, as ``foreachBatch`` gives them."""
 
 
 class Starter:
-    """A writer that starts its query harmlessly."""
+    """
+    A writer that starts its query harmlessly.
 
-    def __init__(self, writer: Any, start: Any) -> None:
-        self._writer, self._start = writer, start
+    :param start: The method that starts it; ``foreach_batch`` the one that sets a function, both
+        as they were before they were patched.
+    """
+
+    def __init__(self, writer: Any, start: Any, foreach_batch: Any = None) -> None:
+        self._writer, self._start, self._foreach_batch = writer, start, foreach_batch
 
     @property
     def session(self) -> Any:
         return self._writer._spark
 
-    def begin(self, copy: str, *, once: bool, checks_schema: bool) -> Any:
+    @property
+    def rows(self) -> Any:
+        """Return the streaming rows that the query would write."""
+        return self._writer._df
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Return the functions that the script has set and that are not called."""
+        return tuple(self._writer.__dict__.get(_LEFT_OUT, ()))
+
+    def begin(self, copy: str, *, once: bool, checks_schema: bool, take: Take | None = None) -> Any:
         """
         Start the query on a copy of its checkpoint, its output discarded.
 
         :param once: Run the one batch that is uncommitted; else what there is of new input.
         :param checks_schema: Have Spark compare the plan's state schema with the checkpoint's.
+        :param take: Gets every batch, and has to run it by one action.
         """
         writer = self._writer
         # Past the patches: this is not what the script chose.
         jwrite = writer._jwrite.format("noop").option("checkpointLocation", copy)
         # Plans and commits off the batch's path, which no drill could wait for.
         writer._jwrite = jwrite.option("asyncProgressTrackingEnabled", "false")
+        if take is not None:
+            self._foreach_batch(writer, take)
         writer.trigger(once=True) if once else writer.trigger(availableNow=True)
         with _setting(self.session, _SCHEMA_CHECK, str(checks_schema).lower()):
             return self._start(writer)
@@ -77,10 +98,14 @@ class Patches:
     The patches on pyspark.
 
     :param rehearse: Called instead of starting a query; returns what the script gets.
+    :param sources: What becomes of the options of sources.
     """
 
-    def __init__(self, rehearse: Callable[[Asked], Any]) -> None:
+    def __init__(
+        self, rehearse: Callable[[Asked], Any], sources: SourceRules | None = None
+    ) -> None:
         self._rehearse = rehearse
+        self._sources = sources or SourceRules()
 
     def install(self) -> None:
         """
@@ -94,7 +119,7 @@ class Patches:
         from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
         self.patch_writer(DataStreamWriter)
-        patch_reader(DataStreamReader)
+        self._sources.patch(DataStreamReader)
         patch_manager(StreamingQueryManager)
         patch_builder(SparkSession.Builder)
 
@@ -103,13 +128,20 @@ class Patches:
         patch_method(writer, "queryName", note_name)
         patch_method(writer, "option", note_option)
         patch_method(writer, "options", note_options)
+        start, foreach_batch = writer.__dict__["start"], writer.__dict__["foreachBatch"]
         for name in ("foreachBatch", "foreach"):
             patch_method(writer, name, _leave_out)
-        start = writer.__dict__["start"]
-        for name in ("start", "toTable"):
-            patch_method(writer, name, lambda _, writer, given: self._start(start, writer, given))
+        for name in ("partitionBy", "clusterBy"):
+            if name in writer.__dict__:
+                setattr(writer, name, _pass_over)
 
-    def _start(self, start: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+        def begin(_: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+            return self._start(Starter(writer, start, foreach_batch), writer, given)
+
+        for name in ("start", "toTable"):
+            patch_method(writer, name, begin)
+
+    def _start(self, starter: Starter, writer: Any, given: Mapping[str, Any]) -> Any:
         options = given.get("options", {})
         if given.get("queryName") is not None:
             writer.queryName(given["queryName"])
@@ -119,7 +151,7 @@ class Patches:
         notes = notes_of(writer)
         chosen = location_in(options) or notes.location
         location = chosen or session_location(writer._spark, notes.name)
-        return self._rehearse(Asked(Starter(writer, start), notes.name, location))
+        return self._rehearse(Asked(starter, notes.name, location))
 
 
 @contextlib.contextmanager
@@ -131,13 +163,6 @@ def _setting(session: Any, key: str, value: str) -> Iterator[None]:
         yield
     finally:
         session.conf.unset(key) if before is None else session.conf.set(key, before)
-
-
-def patch_reader(reader: type) -> None:
-    """Keep sources from deleting or moving the files they have read."""
-    patch_method(reader, "option", _keep_source_option)
-    for name in ("options", "load"):
-        patch_method(reader, name, _keep_source_options)
 
 
 def patch_manager(manager: type) -> None:
@@ -153,21 +178,14 @@ def patch_builder(builder: type) -> None:
             patch_method(builder, name, _build)
 
 
-def _leave_out(_: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+def _leave_out(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+    writer.__dict__.setdefault(_LEFT_OUT, []).append(original.__name__)
     return writer
 
 
-def _keep_source_option(original: Any, reader: Any, given: Mapping[str, Any]) -> Any:
-    value = "off" if given["key"].lower() == _CLEANER else given["value"]
-    return original(reader, given["key"], value)
-
-
-def _keep_source_options(original: Any, reader: Any, given: Mapping[str, Any]) -> Any:
-    options = {
-        key: "off" if key.lower() == _CLEANER else value
-        for key, value in given.get("options", {}).items()
-    }
-    return call_original(original, reader, {**given, "options": options})
+def _pass_over(writer: Any, *_: Any) -> Any:
+    # Neither noop nor a function of ours can be partitioned.
+    return writer
 
 
 def _end_script(*_: Any) -> None:

@@ -116,7 +116,7 @@ def _verify(kinds: Kinds, person: Callable[..., None]) -> None:
         "--conf",
         action="append",
         default=[],
-        type=_pair,
+        type=pair,
         metavar="KEY=VALUE",
         help="Spark configuration of a drill; may be repeated; not for secrets",
     )
@@ -258,7 +258,8 @@ def _reason(text: str) -> RefusalCode:
         raise argparse.ArgumentTypeError(f"{text!r} is none of {known}") from err
 
 
-def _pair(text: str) -> tuple[str, Any]:
+def pair(text: str) -> tuple[str, Any]:
+    """Return ``key=value`` as a pair."""
     key, found, value = text.partition("=")
     if not found or not key:
         raise ValueError(text)

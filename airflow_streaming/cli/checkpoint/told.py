@@ -6,10 +6,13 @@ import sys
 import time
 from typing import Final, TextIO
 
-from airflow_streaming.checkpoint.progress import ProgressNow
+from airflow_streaming.checkpoint.progress import Phase, ProgressNow
 from airflow_streaming.cli.checkpoint.report import size
 
 EVERY_SECONDS: Final = 2.0
+
+_STEPS: Final = frozenset({Phase.DRILL, Phase.REHEARSAL})
+"""Work whose progress is not counted in files."""
 
 
 class Told:
@@ -39,6 +42,8 @@ class Told:
 def line(now: ProgressNow) -> str:
     """Return progress in words, e.g. ``copy counts: 4,100 of 9,800 files, 3.1 MB of 7.4 MB``."""
     subject = f" {now.subject}" if now.subject else ""
+    if now.phase in _STEPS:
+        return f"{now.phase}{subject}: step {now.files:,}"
     files = f"{now.files:,}" + (f" of {now.of:,}" if now.of is not None else "")
     told = f"{now.phase}{subject}: {files} files"
     if not now.size and now.of_size is None:

@@ -51,21 +51,33 @@ class Cut:
     why_not: str = ""
 
 
-def plan_cut(listing: Listing, read: Read, batch: int) -> Cut:
+def plan_cut(listing: Listing, read: Read, batch: int, *, needs_input: bool = False) -> Cut:
     """
     Return how to make a batch run on a copy whose newest commit is that of ``batch``.
 
+    :param needs_input: Choose no batch that reads nothing; one that is planned is forgotten. The
+        copy then goes on with new input, for which Spark compares all schemas.
     :raises HomeUnavailable: the copy cannot be read.
     """
     if listing.stat(f"offsets/{batch + 1}") is not None:
-        return Cut(runs=batch + 1, has_input=has_input(read, batch + 1))
+        reads = has_input(read, batch + 1)
+        if reads or not needs_input:
+            return Cut(runs=batch + 1, has_input=reads)
     for candidate in range(batch, max(-1, batch - _STEPS), -1):
         if has_input(read, candidate) and not _why_not(listing, read, candidate):
             return Cut(runs=candidate, remove=_removed(listing, candidate))
     why_not = _why_not(listing, read, batch)
+    if needs_input:
+        return _without_plan(listing, batch, why_not or "its last batches read nothing.")
     if why_not:
         return Cut(runs=None, why_not=why_not)
     return Cut(runs=batch, remove=_removed(listing, batch), has_input=False)
+
+
+def _without_plan(listing: Listing, batch: int, why_not: str) -> Cut:
+    planned = [f"offsets/{number}" for number in _numbers(listing, "offsets") if number > batch]
+    checksums = [checksum for path in planned if listing.stat(checksum := _hidden(path))]
+    return Cut(runs=None, remove=(*planned, *checksums), why_not=why_not)
 
 
 def has_input(read: Read, batch: int) -> bool:

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from airflow_streaming.core.checkpoint.drill import DrilledQuery, DrillOrder, Told, read_events
-from airflow_streaming.driver.drill import Drill, place_of
+from airflow_streaming.driver.drill import Drill
 from airflow_streaming.driver.drill_absent import Absent
+from airflow_streaming.driver.drill_match import find_query, place_of
 from airflow_streaming.driver.drill_patch import (
     Asked,
     Patches,
     patch_builder,
     patch_manager,
-    patch_reader,
 )
+from airflow_streaming.driver.drill_reader import SourceRules
 from airflow_streaming.driver.drill_state import looks_at
 from airflow_streaming.exceptions import DriverRefusal
 
@@ -121,7 +122,9 @@ def a_drill(tmp_path: Path, *folders: str) -> Drill:
 def test_a_query_of_the_script_is_found_in_the_backup(
     tmp_path: Path, folders: list[str], name: str | None, location: str | None, expected: str | None
 ) -> None:
-    found = a_drill(tmp_path, *folders)._match(Asked(Starter(), name, location))  # type: ignore[arg-type]
+    queries = a_drill(tmp_path, *folders)._order.queries
+
+    found = find_query(queries, Asked(Starter(), name, location), ran=())  # type: ignore[arg-type]
 
     assert (None if found is None else found.folder) == expected
 
@@ -296,7 +299,7 @@ def test_sources_may_not_clean_up_what_they_read() -> None:
         ) -> dict[str, Any]:
             return {**self.told, **options, "path": path}
 
-    patch_reader(Reader)
+    SourceRules().patch(Reader)
 
     assert Reader().option("cleanSource", "delete").load("/in") == {
         "cleanSource": "off",

@@ -1,0 +1,130 @@
+"""What ``airflow-streaming rehearse`` does, and how it shows what it found."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_streaming.checkpoint.drill_program import Program, read_program
+from airflow_streaming.checkpoint.drill_runtime import runtimes_from
+from airflow_streaming.checkpoint.store import open_backup_store
+from airflow_streaming.cli.checkpoint.arguments import place
+from airflow_streaming.cli.checkpoint.told import Told
+from airflow_streaming.cli.table import printable
+from airflow_streaming.core.compatibility.finding import GateDecision
+from airflow_streaming.core.upgrade.rehearsal import QUICK, Bounds
+from airflow_streaming.core.upgrade.rehearsal_markdown import as_markdown, pace_text, summary
+from airflow_streaming.core.upgrade.rehearsed import Rehearsed
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.upgrade.rehearsal import (
+    OfBackup,
+    OfCheckpoints,
+    checkpoints_at,
+    checkpoints_of,
+    rehearse,
+)
+
+OK: Final = 0
+PROBLEM: Final = 1
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """
+    Rehearse, show what was found, and return the exit code.
+
+    :raises SpecError: an argument that cannot be.
+    :raises StreamingError: a store is away, or Spark could not be started.
+    """
+    home = _home(arguments)
+    found = rehearse(
+        _subject(arguments, home),
+        _program(arguments),
+        _runtime(arguments.runtime),
+        bounds=_bounds(arguments),
+        compare_with=home,
+        progress=Told(),
+    )
+    if arguments.report is not None:
+        arguments.report.write_text(as_markdown(found), encoding="utf-8")
+    if arguments.json:
+        print(json.dumps(found.to_dict(), indent=2))
+    else:
+        print("\n".join(printable(line) for line in _lines(found)))
+    return OK if _is_good(found) else PROBLEM
+
+
+def _is_good(found: Rehearsed) -> bool:
+    return found.decision in (GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE)
+
+
+def _home(arguments: argparse.Namespace) -> StreamHome | None:
+    if arguments.stream is None:
+        return None
+    if not arguments.home:
+        raise SpecError("Which home? Give --home, or set AIRFLOW_STREAMING_HOME.")
+    return open_home(arguments.home, probe=False).stream(arguments.stream)
+
+
+def _subject(arguments: argparse.Namespace, home: StreamHome | None) -> OfBackup | OfCheckpoints:
+    if home is not None:
+        return checkpoints_of(home)
+    if arguments.backup is not None:
+        uri, backup_id = arguments.backup
+        store = open_backup_store(place(uri))
+        return OfBackup(store=store, backup=store.backup(backup_id))
+    found = checkpoints_at(arguments.checkpoint)
+    if arguments.query is None:
+        return found
+    if list(found.checkpoints) != [""]:
+        raise SpecError("--query names the one query of a single checkpoint; here are several.")
+    return replace(found, checkpoints={arguments.query: arguments.checkpoint})
+
+
+def _program(arguments: argparse.Namespace) -> Program:
+    return read_program(arguments.script, arguments.arguments, dict(arguments.conf))
+
+
+def _runtime(name: str) -> Runtime:
+    runtimes: dict[str, Any] = dict(runtimes_from(os.environ))
+    if name not in runtimes and Path(name).expanduser().is_absolute():
+        runtimes[name] = name
+    return resolve_runtime(name, runtimes)
+
+
+def _bounds(arguments: argparse.Namespace) -> Bounds:
+    if arguments.quick:
+        return QUICK
+    try:
+        return Bounds(
+            batches=arguments.batches,
+            until_caught_up=arguments.until_caught_up,
+            seconds=arguments.seconds,
+        )
+    except ValueError as err:
+        raise SpecError(str(err)) from err
+
+
+def _lines(found: Rehearsed) -> Iterator[str]:
+    spark = f" on Spark {found.spark}" if found.spark else ""
+    yield f"{found.decision.value}: {found.application}{spark}, against {found.subject}"
+    for query in found.queries:
+        yield f"  {query.query or 'the query'}: {summary(query)}"
+        if query.started:
+            rows = f"{query.input_rows:,} rows in, {query.output_rows:,} out"
+            state = "" if query.state_rows is None else f", {query.state_rows:,} in the state"
+            yield f"    {rows}{state}; {pace_text(query.pace)}"
+        if query.live is not None:
+            yield f"    running version: {pace_text(query.live)}"
+        for note in query.notes:
+            yield f"    {note}"
+    for finding in found.findings:
+        yield f"{finding.severity.value} [{finding.rule}] {finding.message}"
+        if finding.remedy:
+            yield f"    {finding.remedy}"

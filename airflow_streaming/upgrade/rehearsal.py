@@ -1,0 +1,183 @@
+"""
+The rehearsal: a new script, on the Spark it is meant for, on a copy of the stream's checkpoints.
+
+Everything happens in a folder of its own. Checkpoints are copied there, and the script's queries
+run on the copies; what they would write is counted, shown in part and thrown away. Sources are only
+read: they clean up nothing, and a consumer group that the script chose is another one here. Neither
+process nor folder stays behind, whoever is killed.
+
+What the script does besides starting queries, it does in a rehearsal as well; it can see that it is
+one by ``AIRFLOW_STREAMING_REHEARSAL=1``.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from airflow_streaming.checkpoint.drill_program import Program
+from airflow_streaming.checkpoint.progress import Phase, Progress, ProgressNow, no_progress
+from airflow_streaming.checkpoint.scratch_spark import Task, await_end, last_words, started
+from airflow_streaming.core.checkpoint.drill import SCRATCH_OUTPUT, DrilledQuery
+from airflow_streaming.core.upgrade.rehearsal import (
+    QUICK,
+    Bounds,
+    RehearsalEvent,
+    RehearsalOrder,
+    Seen,
+    read_told,
+)
+from airflow_streaming.core.upgrade.rehearsal_findings import no_copy
+from airflow_streaming.core.upgrade.rehearsal_judge import judge_rehearsal
+from airflow_streaming.core.upgrade.rehearsed import Rehearsed
+from airflow_streaming.exceptions import CheckpointError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.private import write_private
+from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.upgrade.rehearsal_live import live_figures
+from airflow_streaming.upgrade.rehearsal_place import (
+    OfBackup,
+    OfCheckpoints,
+    checkpoints_at,
+    checkpoints_of,
+)
+from airflow_streaming.upgrade.scratch import Scratch, scratch_folder
+
+__all__ = [
+    "QUICK",
+    "Bounds",
+    "OfBackup",
+    "OfCheckpoints",
+    "Rehearsed",
+    "checkpoints_at",
+    "checkpoints_of",
+    "rehearse",
+]
+
+PREFIX: Final = "airflow-streaming-rehearsal-"
+
+REHEARSAL_VARIABLE: Final = "AIRFLOW_STREAMING_REHEARSAL"
+"""Set to 1 in a rehearsal, for scripts that do more than start queries."""
+
+_BEGINNING: Final = 90.0
+"""Seconds for Spark to start and to end, on top of the time that the queries have."""
+
+
+def rehearse(
+    place: OfBackup | OfCheckpoints,
+    program: Program,
+    runtime: Runtime,
+    *,
+    bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
+    compare_with: StreamHome | None = None,
+    scratch: Path | None = None,
+    progress: Progress = no_progress,
+) -> Rehearsed:
+    """
+    Run a script on copies of checkpoints for a bounded while, its output thrown away.
+
+    Whatever does not work is a finding of the outcome, checkpoints that cannot be copied included.
+
+    :param place: What to run against; see ``checkpoints_at`` and ``checkpoints_of``.
+    :param runtime: The Spark that the script is meant for.
+    :param bounds: How far to go; ``QUICK`` is one replayed batch.
+    :param compare_with: The running stream, for its pace and the columns of its output.
+    :param scratch: A local folder, in which a new one is made and removed again; default: the
+        system's folder for temporary files. The state of all queries has to fit there.
+    :raises LaunchError: the runtime's Spark could not be started.
+    :raises HomeUnavailable: a store is away.
+    """
+    begun = time.monotonic()
+    subject, live = place.subject, live_figures(compare_with)
+    with scratch_folder(scratch, PREFIX) as own:
+        try:
+            copies = place.copies(own.folder / "checkpoints", progress)
+        except CheckpointError as err:
+            return Rehearsed(
+                application=program.application,
+                spark="",
+                subject=subject,
+                seconds=round(time.monotonic() - begun, 1),
+                findings=(no_copy(str(err)),),
+            )
+        order = _order(own, copies, program, bounds)
+        ended = _run(order, runtime, program, own.folder, progress)
+        found = judge_rehearsal(
+            order,
+            ended.events,
+            subject=subject,
+            seconds=time.monotonic() - begun,
+            failure=ended.failure,
+            is_late=ended.is_late,
+            live=live.paces,
+            plans=live.plans,
+        )
+    return replace(found, leftovers=str(own.folder) if own.folder.exists() else "")
+
+
+class _Ended(NamedTuple):
+    events: list[RehearsalEvent]
+    failure: str = ""
+    is_late: bool = False
+
+
+def _order(
+    own: Scratch, copies: list[DrilledQuery], program: Program, bounds: Bounds
+) -> RehearsalOrder:
+    output = str(own.folder / "output")
+    return RehearsalOrder(
+        events=str(own.folder / "events.jsonl"),
+        seconds=bounds.seconds + _BEGINNING,
+        bounds=bounds,
+        queries=tuple(copies),
+        application=program.application,
+        source=str(write_private(own.folder / "script.py", program.source)),
+        scratch=str(own.folder),
+        held=str(own.held),
+        arguments=tuple(a.replace(SCRATCH_OUTPUT, output) for a in program.arguments),
+    )
+
+
+def _run(
+    order: RehearsalOrder, runtime: Runtime, program: Program, scratch: Path, progress: Progress
+) -> _Ended:
+    task = Task(
+        module="rehearsal",
+        order=order,
+        variable=REHEARSAL_VARIABLE,
+        cores=order.bounds.cores,
+        memory=f"{order.bounds.memory_mb}m",
+    )
+    telling = _Telling(order, progress)
+    with started(task, runtime, program, scratch) as process:
+        in_time = await_end(process, order.seconds, telling.tell)
+    events = _events(order)
+    if any(event.seen is Seen.END for event in events):
+        return _Ended(events)
+    if not in_time:
+        return _Ended(events, f"It was ended after {order.seconds:.0f} s.", is_late=True)
+    return _Ended(
+        events,
+        f"The Spark of the rehearsal ended with code {process.returncode}: {last_words(scratch)}",
+    )
+
+
+class _Telling:
+    def __init__(self, order: RehearsalOrder, progress: Progress) -> None:
+        self._order, self._progress = order, progress
+        self._told = 0
+
+    def tell(self) -> None:
+        for event in _events(self._order)[self._told :]:
+            self._told += 1
+            now = ProgressNow(phase=Phase.REHEARSAL, subject=event.query, files=self._told)
+            self._progress(now)
+
+
+def _events(order: RehearsalOrder) -> list[RehearsalEvent]:
+    try:
+        return read_told(Path(order.events).read_bytes())
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,101 @@
+"""Plan mode with a real Spark: every query of a script is told, and none is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from airflow_streaming.checkpoint.drill_program import Program
+from airflow_streaming.core.plan.plan import OperatorSort, QueryPlan, ScriptPlan
+from airflow_streaming.launch.runtime import resolve_runtime
+from airflow_streaming.upgrade.plan_mode import plan_script
+
+SCRIPT = """
+import os, sys
+from pyspark.sql import SparkSession, functions as F
+
+assert os.environ["AIRFLOW_STREAMING_PLAN"] == "1"
+spark = SparkSession.builder.master("spark://nowhere:7077").getOrCreate()
+folder = sys.argv[1]
+
+def rows():
+    read = spark.readStream.schema("ts timestamp, k string, v long")
+    return read.option("maxFilesPerTrigger", 2).json(folder).withWatermark("ts", "90 seconds")
+
+def begin(made, name, mode="append"):
+    place = f"{folder}/checkpoints/{name}"
+    return made.writeStream.queryName(name).outputMode(mode).option("checkpointLocation", place)
+
+window = F.window("ts", "20 seconds", "10 seconds", "2 seconds")
+sums = rows().groupBy(window, F.upper("k").alias("k")).agg(F.count("*").alias("n"), F.sum("v"))
+writer = begin(sums, "sums").partitionBy("k").trigger(processingTime="10 seconds")
+writer.start(path=f"{folder}/sums", format="parquet")
+
+def write(batch, number):
+    raise AssertionError("no query is started")
+
+once = rows().dropDuplicates(["k", "ts"]).filter("v > 3")
+begin(once, "once").foreachBatch(write).trigger(availableNow=True).start()
+
+other = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
+near = (F.col("v") == F.col("value")) & (F.col("timestamp") >= F.col("ts"))
+near = near & (F.col("timestamp") <= F.col("ts") + F.expr("interval 5 seconds"))
+pairs = rows().join(other, near, "leftOuter").select("k", "value")
+kafka = {"kafka.bootstrap.servers": "b:9092", "kafka.sasl.jaas.config": "a secret"}
+begin(pairs, "pairs").format("kafka").option("topic", "pairs").options(**kafka).start()
+
+sessions = rows().groupBy(F.session_window("ts", "5 seconds"), "k").count()
+query = begin(sessions, "sessions").toTable("sessions")
+assert not query.isActive
+spark.streams.awaitAnyTermination()
+raise AssertionError("whoever waits for any query has started all")
+"""
+
+
+def operator(plan: ScriptPlan, name: str) -> tuple[QueryPlan, OperatorSort, tuple[str, ...]]:
+    query = plan.query(name)
+    assert query is not None
+    (found,) = query.operators
+    return query, found.sort, (*found.key_expressions, *found.values)
+
+
+def test_every_query_of_a_script_is_told_and_none_is_started(
+    tmp_path: Path, spark_4_3: Path
+) -> None:
+    source = tmp_path / "input"
+    source.mkdir()
+    program = Program(
+        application=str(tmp_path / "job.py"), source=SCRIPT.encode(), arguments=(str(source),)
+    )
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    runtime = resolve_runtime("spark-4.3", {"spark-4.3": str(spark_4_3)})
+
+    plan = plan_script(program, runtime, scratch=scratch, timeout=120)
+
+    assert plan.problem == ""
+    assert [query.query for query in plan.queries] == ["sums", "once", "pairs", "sessions"]
+    assert [query.notes for query in plan.queries] == [()] * 4
+    sums, sort, made_of = operator(plan, "sums")
+    assert sort is OperatorSort.AGGREGATE
+    window = "window(ts, 20 seconds, 10 seconds, 2 seconds)"
+    assert made_of == (window, "upper(k)", "count(1)", "sum(v)")
+    assert sums.operators[0].window_us == (20_000_000, 10_000_000, 2_000_000)
+    assert sums.operators[0].outputs == ("n", "sum(v)")
+    assert (sums.sink.sink, sums.sink.partitioned_by) == ("file", ("k",))
+    assert sums.sink.target == f"{source}/sums"
+    assert sums.checkpoint == f"{source}/checkpoints/sums"
+    assert [(w.column, w.delay_ms) for w in sums.watermarks] == [("ts", 90_000)]
+    assert sums.sources[0].options == {"maxfilespertrigger": "2"}
+    once, sort, made_of = operator(plan, "once")
+    assert (sort, made_of) == (OperatorSort.DEDUPLICATE, ("k", "ts"))
+    assert (once.sink.sink, once.sink.target) == ("foreachbatch", "write")
+    assert once.processing_trigger == "available now"
+    pairs, sort, made_of = operator(plan, "pairs")
+    assert (sort, made_of) == (OperatorSort.JOIN, ("v = value",))
+    assert [column.name for column in pairs.operators[0].left] == ["ts", "k", "v"]
+    assert pairs.sink.options["kafka.sasl.jaas.config"] == "(redacted)"
+    sessions, sort, _ = operator(plan, "sessions")
+    assert (sort, sessions.operators[0].gap) == (OperatorSort.SESSION_WINDOW, "5 seconds")
+    assert (sessions.sink.sink, sessions.sink.target) == ("table", "sessions")
+    assert list(source.iterdir()) == []
+    assert list(scratch.iterdir()) == []

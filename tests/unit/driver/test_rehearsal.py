@@ -1,0 +1,297 @@
+"""What a rehearsal makes of sources and rows, and how it brings a query to its bound."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_streaming.core.checkpoint.drill import DrilledQuery
+from airflow_streaming.core.upgrade.rehearsal import (
+    Bounds,
+    Ending,
+    RehearsalEvent,
+    RehearsalOrder,
+    Seen,
+    read_told,
+)
+from airflow_streaming.driver.drill_patch import Asked
+from airflow_streaming.driver.drill_reader import SourceRules
+from airflow_streaming.driver.rehearsal import Rehearsal
+from airflow_streaming.driver.rehearsal_caller import is_held
+from airflow_streaming.driver.rehearsal_rows import count_and_sample, shown
+from airflow_streaming.driver.rehearsal_run import Run
+
+LIMITS = {"maxFilesPerTrigger": 100, "maxOffsetsPerTrigger": 1_000}
+
+
+class Java:
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {}
+
+    def option(self, key: str, value: Any) -> Java:
+        self.told[key] = value
+        return self
+
+
+def a_reader() -> Any:
+    """A reader with the signatures of pyspark's, patched."""
+
+    class Reader:
+        def __init__(self) -> None:
+            self._jreader = Java()
+
+        def option(self, key: str, value: Any) -> Any:
+            self._jreader.option(key, value)
+            return self
+
+        def options(self, **options: Any) -> Any:
+            for key, value in options.items():
+                self.option(key, value)
+            return self
+
+        def load(self, path: str | None = None, **options: Any) -> dict[str, Any]:
+            self.options(**options)
+            return self._jreader.told
+
+        def json(self, path: str) -> dict[str, Any]:
+            return self._jreader.told
+
+    SourceRules(LIMITS).patch(Reader)
+    return Reader()
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        pytest.param(
+            lambda r: r.json("/in"),
+            {"maxFilesPerTrigger": "100", "maxOffsetsPerTrigger": "1000"},
+            id="no limit of its own",
+        ),
+        pytest.param(
+            lambda r: r.option("maxFilesPerTrigger", 5).json("/in"),
+            {"maxFilesPerTrigger": "5"},
+            id="a smaller one",
+        ),
+        pytest.param(
+            lambda r: r.load("/in", MaxFilesPerTrigger="1000"),
+            {"MaxFilesPerTrigger": "100"},
+            id="a larger one",
+        ),
+        pytest.param(
+            lambda r: r.option("maxBytesPerTrigger", "1g").load(),
+            {"maxBytesPerTrigger": "1g"},
+            id="one that Spark refuses beside ours",
+        ),
+        pytest.param(
+            lambda r: r.options(minOffsetsPerTrigger=5_000, maxTriggerDelay="1m").load(),
+            {"minOffsetsPerTrigger": "1000", "maxTriggerDelay": "1m"},
+            id="a least size above our most",
+        ),
+    ],
+)
+def test_batches_are_made_smaller_and_never_larger(
+    read: Callable[[Any], dict[str, Any]], expected: dict[str, Any]
+) -> None:
+    assert read(a_reader()) == expected
+
+
+def test_a_consumer_group_of_the_stream_is_not_touched() -> None:
+    told = a_reader().option("kafka.group.id", "orders").load(groupIdPrefix="orders")
+
+    groups = {told["kafka.group.id"], told["groupIdPrefix"]}
+    assert len(groups) == 1
+    assert groups.pop().startswith("airflow-streaming-drill-")
+
+
+class Rows:
+    """A batch's rows that may be computed once."""
+
+    columns = ("k", "password")
+
+    def __init__(self, *rows: tuple[Any, ...], fails: bool = False) -> None:
+        self._rows, self._fails = rows, fails
+        self.kept = False
+
+    def persist(self) -> Rows:
+        self.kept = True
+        return self
+
+    def unpersist(self) -> None:
+        self.kept = False
+
+    def count(self) -> int:
+        assert self.kept
+        if self._fails:
+            raise RuntimeError("It broke in a task.")
+        return len(self._rows)
+
+    def take(self, most: int) -> list[tuple[Any, ...]]:
+        assert self.kept
+        return list(self._rows[:most])
+
+
+def test_rows_are_counted_and_the_first_are_shown_without_secrets() -> None:
+    rows = Rows(("a" * 500, "hidden"), (None, "hidden"), ("url=s3://me:pass@host", ""))
+
+    count, sample = count_and_sample(rows, 2)
+
+    assert count == 3
+    assert sample == [
+        {"k": f"{'a' * 99}…", "password": "(redacted)"},
+        {"k": "", "password": "(redacted)"},
+    ]
+    assert not rows.kept
+    assert "pass@" not in shown([("k", "s3://me:pass@host")])["k"]
+    assert len(shown([(f"c{n}", n) for n in range(90)])) == 40
+
+
+class Report:
+    def __init__(self, batch: int) -> None:
+        self._told = {"batchId": batch, "numInputRows": 5, "timestamp": "2026-01-05T12:00:00Z"}
+
+    def json(self) -> str:
+        return json.dumps(self._told)
+
+
+class Error:
+    """Java's Option of an exception."""
+
+    def isDefined(self) -> bool:
+        return False
+
+
+class Stream:
+    """A query of Spark: runs a batch after the other in a thread, until it is stopped or done."""
+
+    def __init__(self, copy: Path, take: Any, batches: int) -> None:
+        self._copy, self._take, self._left = copy, take, batches
+        self._stopped = threading.Event()
+        self._reports: list[Report] = []
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
+        self._jsq = self
+
+    def _work(self) -> None:
+        batch = 0
+        while batch < self._left and not self._stopped.is_set():
+            self._take(Rows((batch, "x")), batch)
+            if self._stopped.is_set():
+                break
+            (self._copy / "commits" / str(batch)).write_text("v1")
+            self._reports.append(Report(batch))
+            batch += 1
+
+    def isActive(self) -> bool:
+        return self._thread.is_alive() and not self._stopped.is_set()
+
+    def recentProgress(self) -> list[Report]:
+        return list(self._reports)
+
+    def exception(self) -> Error:
+        return Error()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+
+class Starter:
+    """A writer that starts a ``Stream``."""
+
+    left_out = ("foreach",)
+
+    def __init__(self, batches: int) -> None:
+        self._batches = batches
+        self.rows = type("Rows", (), {"schema": type("Schema", (), {"fields": ()})})
+        self.session = type("Session", (), {"version": "4.3.0"})
+
+    def begin(self, copy: str, *, once: bool, checks_schema: bool, take: Any) -> Stream:
+        assert checks_schema
+        return Stream(Path(copy), take, self._batches)
+
+
+def a_copy(tmp_path: Path, folder: str = "q") -> DrilledQuery:
+    (tmp_path / folder / "commits").mkdir(parents=True)
+    return DrilledQuery(
+        folder=folder, checkpoint=f"/ck/{folder}", copy=str(tmp_path / folder), batch=0
+    )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "seconds", "there", "ending", "batches"),
+    [
+        pytest.param(Bounds(batches=2), 60, 1_000, Ending.ENOUGH_BATCHES, 2, id="enough"),
+        pytest.param(Bounds(batches=5), 60, 3, Ending.CAUGHT_UP, 3, id="no more input"),
+        pytest.param(
+            Bounds(batches=1, until_caught_up=True), 60, 4, Ending.CAUGHT_UP, 4, id="to the end"
+        ),
+    ],
+)
+def test_a_query_runs_to_its_bound(
+    tmp_path: Path, bounds: Bounds, seconds: float, there: int, ending: Ending, batches: int
+) -> None:
+    told: list[RehearsalEvent] = []
+    run = Run(a_copy(tmp_path), bounds, time.monotonic() + seconds, told.append)
+
+    run.go(Starter(there))  # type: ignore[arg-type]
+
+    assert told[0].seen is Seen.NOT_CALLED
+    assert Seen.STARTED in {event.seen for event in told}
+    assert [e.batch for e in told if e.seen is Seen.BATCH] == list(range(batches))
+    assert (told[-1].seen, told[-1].ending, told[-1].rows) == (Seen.ENDED, ending, batches)
+    assert sum(len(event.sample) for event in told) == batches
+
+
+def test_a_query_that_is_out_of_time_is_ended(tmp_path: Path) -> None:
+    told: list[RehearsalEvent] = []
+    bounds = Bounds(until_caught_up=True)
+
+    Run(a_copy(tmp_path), bounds, time.monotonic(), told.append).go(Starter(10**9))  # type: ignore[arg-type]
+
+    assert (told[-1].seen, told[-1].ending) == (Seen.ENDED, Ending.OUT_OF_TIME)
+
+
+def a_rehearsal(tmp_path: Path, *folders: str) -> Rehearsal:
+    order = RehearsalOrder(
+        events=str(tmp_path / "events"),
+        seconds=60.0,
+        bounds=Bounds(batches=1),
+        queries=tuple(a_copy(tmp_path, folder) for folder in folders),
+        application="/app/job.py",
+        source="/s",
+        scratch=str(tmp_path),
+        held="/held",
+    )
+    return Rehearsal(order)
+
+
+def test_a_query_without_a_checkpoint_begins_on_an_empty_one(tmp_path: Path) -> None:
+    rehearsal = a_rehearsal(tmp_path, "q", "not started")
+    (tmp_path / "new" / "0" / "commits").mkdir(parents=True)
+
+    for name in ("q", "late"):
+        rehearsal.rehearse(Asked(Starter(1), name, None))  # type: ignore[arg-type]
+    with pytest.raises(SystemExit):
+        rehearsal.rehearse(Asked(Starter(1), "late", None))  # type: ignore[arg-type]
+
+    told = read_told((tmp_path / "events").read_bytes())
+    assert [e.text for e in told if e.seen is Seen.SPARK] == ["4.3.0"]
+    assert [e.query for e in told if e.seen is Seen.NEW_QUERY] == ["late"]
+    assert [e.query for e in told if e.seen is Seen.BATCH] == ["q", "late"]
+
+
+def test_a_caller_is_there_for_as_long_as_he_keeps_his_file_locked(tmp_path: Path) -> None:
+    path = tmp_path / "held"
+    assert not is_held(path)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert is_held(path)
+    assert not is_held(path)
