@@ -24,6 +24,7 @@ from airflow_streaming.checkpoint.store import BackupStore
 from airflow_streaming.core.checkpoint.backup import Backup, Origin
 from airflow_streaming.core.checkpoint.places_apart import is_same_place
 from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.core.epoch import LaunchCause
 from airflow_streaming.core.names import is_path_part
 from airflow_streaming.core.status import CheckpointOrigin
 from airflow_streaming.core.uris import join, to_fsspec
@@ -207,6 +208,9 @@ def _sink_log(query: str, asked: Asked) -> Folders | None:
 def _elsewhere(home: StreamHome) -> Iterator[tuple[str, str]]:
     """Return the queries whose checkpoint the script has put somewhere itself, as last seen."""
     epoch = home.newest_epoch()
+    while epoch is not None and epoch.cause is LaunchCause.FENCE and epoch.number > 1:
+        # No driver was ever started for it; the one before it had the checkpoints.
+        epoch = home.epoch(epoch.number - 1)
     status = None if epoch is None else home.status(epoch.number)
     for query in status.queries if status is not None else ():
         if query.checkpoint_origin is CheckpointOrigin.SCRIPT and is_path_part(query.name):

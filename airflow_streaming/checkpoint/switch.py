@@ -156,16 +156,23 @@ def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | N
 
     :return: How it ended: done, when only its last record was missing. ``None`` when no change is
         unfinished.
+    :raises RestoreRefused: the unfinished change is an upgrade, which is given up in its own way.
     """
     change = home.unfinished_change()
     if change is None:
         return None
+    if change.what is ChangeSort.UPGRADE:
+        raise RestoreRefused(
+            f"Change {change.number} of stream {home.name!r} is an upgrade in progress. Give it up "
+            f"with 'airflow-streaming upgrade abort {home.name}', or 'roll-back' once it is made."
+        )
     return Switching(home, None, by=by).abandon(change, reason or f"Given up by {by}.")
 
 
 def _undoing(home: StreamHome, switching: Switching, reason: str) -> Wish:
     current = switching.current()
-    done = [change for change in home.changes() if switching.is_made(change)]
+    exchanges = [one for one in home.changes() if one.what is not ChangeSort.UPGRADE]
+    done = [change for change in exchanges if switching.is_made(change)]
     if not done:
         raise RestoreRefused(
             f"The checkpoint of stream {home.name!r} was never exchanged, so there is nothing to "

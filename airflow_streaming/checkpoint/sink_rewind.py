@@ -1,0 +1,227 @@
+"""
+Putting sinks back in step with a checkpoint that goes back.
+
+A sink that knows more batches than the checkpoint passes over the next ones, and loses their rows
+without a word. A file sink can be put back by us: entries of its log and data files of batches after
+the boundary are moved aside, to ``<output>/_rolled_back/<change>-<backup>/``. Any other sink is its
+author's, who may give a function for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_streaming.checkpoint.contents import Contents, Verified
+from airflow_streaming.checkpoint.sink_rewind_file import FileSinkRewind, RewindPlan
+from airflow_streaming.checkpoint.sink_rewind_look import ADVICE, Boundary
+from airflow_streaming.checkpoint.sink_rewind_output import open_output
+from airflow_streaming.checkpoint.sources import SINK_LOG
+from airflow_streaming.checkpoint.store import BackupStore
+from airflow_streaming.core.checkpoint.backup import Backup, QueryBackup
+from airflow_streaming.core.checkpoint.places_apart import is_same_place
+from airflow_streaming.core.checkpoint.sinklog import MAX_SINK_LOG_BYTES
+from airflow_streaming.core.upgrade.rollback_sinks import KAFKA, SinkFacts, SinkHabit
+from airflow_streaming.core.uris import join
+from airflow_streaming.exceptions import CheckpointRefused, StreamingError
+
+__all__ = ["AuthorsRewind", "RewindPlan", "Rewinding", "SinkRewind"]
+
+log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewinding:
+    """
+    What an author's function is asked to do: take everything after ``batch`` back out of a sink.
+
+    It may be called several times for the same change and has to end in the same state.
+
+    :param batch: The newest batch that stays; the query goes on with ``batch + 1``. -1 for none.
+    :param newest: The newest batch that the sink may have seen; ``None`` when unknown.
+    :param sink: As in ``SinkPlan``; ``target`` likewise.
+    """
+
+    stream: str
+    query: str
+    change: int
+    batch: int
+    newest: int | None
+    sink: str
+    target: str
+
+
+AuthorsRewind = Callable[[Rewinding], None]
+
+
+class SinkRewind:
+    """
+    Puts the sinks of one stream back to what a backup says.
+
+    Its driver has to be proved gone meanwhile; nothing here looks at that.
+
+    :param author: Takes batches back out of every sink that is neither files nor Kafka.
+    :param storage_options: Passed to fsspec for outputs that are no local folders.
+    :param filesystem: An fsspec file system to use instead of a new one.
+    """
+
+    def __init__(
+        self,
+        author: AuthorsRewind | None = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        filesystem: Any = None,
+    ) -> None:
+        self._author = author
+        self._storage_options, self._filesystem = storage_options, filesystem
+
+    def plan(
+        self,
+        store: BackupStore,
+        backup: Backup,
+        change: int,
+        sinks: Sequence[SinkFacts],
+        newest: Mapping[str, int | None],
+    ) -> list[RewindPlan]:
+        """
+        Say what ``run`` would do; nothing is written (the dry run).
+
+        :param change: Number of the change, which names the folder of what is moved aside.
+        :param newest: The newest batch that each query's present checkpoint has planned.
+        :raises CheckpointRefused: the log is of another sink, or somebody else writes to it.
+        :raises BackupDamaged: the backup is not what was written.
+        """
+        found = [rewind.plan() for rewind in self._files(store, backup, change, sinks, newest)]
+        return [*found, *map(_planned, self._asking(backup, change, sinks, newest))]
+
+    def run(
+        self,
+        store: BackupStore,
+        backup: Backup,
+        change: int,
+        sinks: Sequence[SinkFacts],
+        newest: Mapping[str, int | None],
+        *,
+        is_needed: Callable[[], bool] = lambda: True,
+    ) -> list[RewindPlan]:
+        """
+        Put the sinks back; asking again goes on, and changes nothing after the end.
+
+        :param is_needed: Asked before every step that takes something away, and nothing more is
+            done once it says no.
+        :raises CheckpointRefused: as ``plan``, before anything is done; or the author's function
+            failed.
+        """
+        files = list(self._files(store, backup, change, sinks, newest))
+        for rewind in files:
+            # All are judged before the first is touched.
+            rewind.plan()
+        done = [rewind.run(is_needed) for rewind in files]
+        for asked in self._asking(backup, change, sinks, newest):
+            if is_needed():
+                self._ask(asked)
+            done.append(_planned(asked))
+        return done
+
+    def _files(
+        self,
+        store: BackupStore,
+        backup: Backup,
+        change: int,
+        sinks: Sequence[SinkFacts],
+        newest: Mapping[str, int | None],
+    ) -> Iterator[FileSinkRewind]:
+        reading = Verified(store, backup)
+        for facts in sinks:
+            if facts.habit is not SinkHabit.FILE_LOG:
+                continue
+            query = _query(backup, facts.query)
+            boundary = Boundary(
+                stream=backup.stream,
+                query=facts.query,
+                change=change,
+                backup=backup.id,
+                batch=-1 if query is None else query.batch,
+                planned=newest.get(facts.query),
+                kept=None if query is None else _kept(query, facts, reading, backup),
+                since=backup.begun_at,
+            )
+            output = open_output(facts.target, self._storage_options, self._filesystem)
+            yield FileSinkRewind(output, boundary)
+
+    def _asking(
+        self,
+        backup: Backup,
+        change: int,
+        sinks: Sequence[SinkFacts],
+        newest: Mapping[str, int | None],
+    ) -> Iterator[Rewinding]:
+        for facts in sinks if self._author is not None else ():
+            if facts.habit in (SinkHabit.FILE_LOG, SinkHabit.NOTHING) or facts.sink == KAFKA:
+                continue
+            query = _query(backup, facts.query)
+            yield Rewinding(
+                stream=backup.stream,
+                query=facts.query,
+                change=change,
+                batch=-1 if query is None else query.batch,
+                newest=newest.get(facts.query),
+                sink=facts.sink,
+                target=facts.target,
+            )
+
+    def _ask(self, asked: Rewinding) -> None:
+        if self._author is None:
+            return
+        try:
+            self._author(asked)
+        except StreamingError:
+            raise
+        except Exception as err:
+            # The author's own code: whatever it raises means that the sink is not back in step.
+            raise CheckpointRefused(
+                f"The function that takes batches after {asked.batch} out of the sink of query "
+                f"{asked.query!r} failed: {err} ({type(err).__name__}). The stream stays stopped. "
+                "Mend the function or the sink, and ask again for the same to go on."
+            ) from err
+        log.info("Query %s: its sink was put back to batch %s.", asked.query, asked.batch)
+
+
+def _planned(asked: Rewinding) -> RewindPlan:
+    newest = asked.batch if asked.newest is None else asked.newest
+    return RewindPlan(
+        query=asked.query,
+        output=asked.target or asked.sink,
+        batch=asked.batch,
+        batches=tuple(range(asked.batch + 1, newest + 1)),
+    )
+
+
+def _query(backup: Backup, name: str) -> QueryBackup | None:
+    named = next((query for query in backup.queries if query.folder == name), None)
+    # A backup of a single checkpoint has no name for its query.
+    is_nameless = [query.folder for query in backup.queries] == [""]
+    return backup.queries[0] if named is None and is_nameless else named
+
+
+def _kept(
+    query: QueryBackup, facts: SinkFacts, reading: Verified, backup: Backup
+) -> dict[str, bytes]:
+    if not query.sink_log or not is_same_place(query.sink_log, join(facts.target, SINK_LOG)):
+        raise CheckpointRefused(
+            f"Backup {backup.id} has not the sink's log of query {facts.query!r}, which writes to "
+            f"{facts.target}: it has {query.sink_log or 'none'}. {ADVICE}"
+        )
+    contents = reading.contents(query.folder)
+    return dict(_entries(contents))
+
+
+def _entries(contents: Contents) -> Iterator[tuple[str, bytes]]:
+    prefix = f"{SINK_LOG}/"
+    for path in sorted(contents.members):
+        if path.startswith(prefix):
+            data = contents.read(path, MAX_SINK_LOG_BYTES)
+            if data is not None:
+                yield path.removeprefix(prefix), data

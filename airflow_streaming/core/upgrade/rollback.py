@@ -1,0 +1,188 @@
+"""
+The way back of an upgrade, found before anything is done.
+
+Three things decide it. *Rewinding* puts the checkpoint back to the boundary, which takes every sink
+along or makes batch ids come again. *Resuming* lets the old deployment go on where the new one
+ended; then formats, Spark and code have to fit backwards, and what was written stays. Where neither
+is sound the upgrade is refused beforehand, with what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from airflow_streaming.core.checkpoint.refusal import named_query
+from airflow_streaming.core.compatibility.finding import GateDecision, GateReport
+from airflow_streaming.core.upgrade.rollback_sinks import KAFKA, SinkFacts, SinkHabit
+from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay
+
+_FITS = frozenset({GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE})
+
+
+def plan_rollback(
+    sinks: Sequence[SinkFacts],
+    *,
+    back: GateReport,
+    code_back: GateReport | None = None,
+    has_rewinder: bool = False,
+    accept_replay: bool = False,
+) -> RollbackPlan:
+    """
+    Return how to go back once the new deployment has committed batches.
+
+    :param sinks: Of the running deployment; see ``sink_facts_of``.
+    :param back: What the version gate says of going from the new Spark to the old one.
+    :param code_back: What the change gate says of going from the new code to the old one; ``None``
+        when the code stays the same.
+    :param has_rewinder: The author gives a function that takes batches back out of every sink that
+        is neither files nor Kafka.
+    :param accept_replay: Rows that come twice, in sinks that only append, are accepted.
+    """
+    if not sinks:
+        return _none(
+            "It is not known what the stream writes.",
+            "Start the running version once under this release, so that its plan is recorded",
+        )
+    against = [*_unmovable(sinks), *_unsound(sinks, has_rewinder, accept_replay)]
+    if not against:
+        return RollbackPlan(
+            way=RollbackWay.REWIND,
+            reason="The checkpoint goes back to the batch the old deployment ended at, and "
+            f"{_in_step(sinks, has_rewinder)}.",
+            replay=" ".join(_replay(sinks, has_rewinder)),
+        )
+    misfits = _misfits(back, code_back)
+    if not misfits:
+        return RollbackPlan(
+            way=RollbackWay.RESUME,
+            reason=f"It cannot be rewound: {' '.join(against)} Formats and code fit backwards, so "
+            "the old deployment goes on where the new one ended. What the new one wrote stays"
+            f"{_and_state(sinks)}, wrong rows too.",
+        )
+    return _none(
+        f"It cannot be rewound: {' '.join(against)} It cannot be resumed: {' '.join(misfits)}",
+        _instead(sinks, has_rewinder),
+    )
+
+
+def _none(reason: str, instead: str) -> RollbackPlan:
+    return RollbackPlan(
+        way=RollbackWay.NONE,
+        reason=reason,
+        refused=f"{instead}; or run the new version beside the old one with a checkpoint and an "
+        "output of its own (blue-green); or upgrade without a way back, if a person takes that on.",
+    )
+
+
+def _unmovable(sinks: Sequence[SinkFacts]) -> Iterable[str]:
+    """Say what makes every rewind impossible, whatever the sinks are."""
+    for facts in sinks:
+        who = named_query(facts.query)
+        if facts.own_checkpoint:
+            yield (
+                f"{who} has its checkpoint where the script put it ({facts.own_checkpoint}), so no "
+                "deployment can move it."
+            )
+        if facts.cannot_reread:
+            yield f"{who} cannot read the same rows again. {facts.cannot_reread}"
+
+
+def _unsound(sinks: Sequence[SinkFacts], has_rewinder: bool, accept_replay: bool) -> Iterable[str]:
+    """Say which sinks would lose or double rows in a rewind."""
+    shared = Counter(facts.target for facts in sinks if facts.habit is SinkHabit.FILE_LOG)
+    for facts in sinks:
+        who = named_query(facts.query)
+        match facts.habit:
+            case SinkHabit.FILE_LOG if not facts.target:
+                yield f"{who} writes files to a place that is not known in full."
+            case SinkHabit.FILE_LOG if shared[facts.target] > 1:
+                yield f"{who} shares its output {facts.target} with another query."
+            case SinkHabit.REMEMBERS | SinkHabit.UNKNOWN if not _is_covered(facts, has_rewinder):
+                yield _of_memory(facts)
+            case SinkHabit.APPENDS if not (accept_replay or _is_covered(facts, has_rewinder)):
+                yield f"{who} appends ({_named(facts)}), so its rows would be written twice."
+
+
+def _of_memory(facts: SinkFacts) -> str:
+    who = named_query(facts.query)
+    if facts.habit is SinkHabit.REMEMBERS:
+        return (
+            f"{who} writes to a sink that remembers batch ids ({_named(facts)}): it would pass over "
+            "the ids that come again, and lose their rows without a word."
+        )
+    return (
+        f"Nobody has said what the sink of {who[0].lower()}{who[1:]} ({_named(facts)}) does "
+        "with a batch id that comes again."
+    )
+
+
+def _is_covered(facts: SinkFacts, has_rewinder: bool) -> bool:
+    # Records in a topic have readers already; nobody takes them back.
+    return has_rewinder and facts.sink != KAFKA
+
+
+def _named(facts: SinkFacts) -> str:
+    return f"{facts.sink} {facts.target}".strip()
+
+
+def _in_step(sinks: Sequence[SinkFacts], has_rewinder: bool) -> str:
+    habits = {facts.habit for facts in sinks}
+    said = []
+    if SinkHabit.FILE_LOG in habits:
+        said.append("file sinks are put back in step, their newer files moved aside")
+    if any(_is_covered(facts, has_rewinder) for facts in sinks if _asks_author(facts)):
+        said.append("the given function takes newer batches out of the other sinks")
+    if not said:
+        said.append("no sink has to be put back for it")
+    return " and ".join(said)
+
+
+def _asks_author(facts: SinkFacts) -> bool:
+    return facts.habit not in (SinkHabit.FILE_LOG, SinkHabit.NOTHING)
+
+
+def _replay(sinks: Sequence[SinkFacts], has_rewinder: bool) -> Iterable[str]:
+    for facts in sinks:
+        who = named_query(facts.query)
+        if _is_covered(facts, has_rewinder) and _asks_author(facts):
+            continue
+        if facts.habit is SinkHabit.OVERWRITES:
+            yield (
+                f"{who} writes the batches after the boundary again under the same ids; what the "
+                "new deployment wrote can be seen until the old one has come to its last id."
+            )
+        elif facts.habit is SinkHabit.APPENDS:
+            yield (
+                f"{who} writes the rows of every batch after the boundary once more "
+                f"({_named(facts)}); those of the new deployment stay."
+            )
+
+
+def _misfits(back: GateReport, code_back: GateReport | None) -> list[str]:
+    found = []
+    for report in filter(None, (back, code_back)):
+        found += [f.message for f in report.findings if f.severity not in _FITS]
+    return list(dict.fromkeys(found))
+
+
+def _and_state(sinks: Sequence[SinkFacts]) -> str:
+    return ", and so does what it made of the state" if any(f.is_stateful for f in sinks) else ""
+
+
+def _instead(sinks: Sequence[SinkFacts], has_rewinder: bool) -> str:
+    if any(facts.own_checkpoint for facts in sinks):
+        return "Let the script choose no checkpoint"
+    if any(facts.cannot_reread for facts in sinks):
+        return "Let the sources keep what was read (cleanSource off)"
+    asking = [f for f in sinks if _asks_author(f) and not _is_covered(f, has_rewinder)]
+    if any(f.habit is SinkHabit.UNKNOWN for f in asking):
+        return (
+            "Declare what the sink does with a batch id that comes again, or give a function that "
+            "takes batches back (rewind_sink)"
+        )
+    if any(f.habit is SinkHabit.REMEMBERS for f in asking):
+        return "Give a function that takes batches back (rewind_sink)"
+    if asking:
+        return "Accept that rows come twice"
+    return "Give every file sink an absolute output folder of its own"
