@@ -19,6 +19,7 @@ Every error this package raises, cut by who has to act.
     │   ├── BackupDamaged          the backup is not what was written
     │   └── RestoreRefused         restoring now or to there would do harm
     │       └── RestoreTaken           somebody else has the place that is restored to
+    ├── UpgradeRefused         an upgrade cannot be begun, or not go that way any more
     ├── LaunchError            the driver process could not be started
     ├── StreamFailed           a person on call: the stream is down and stays down
     └── DriverRefusal          inside the driver: the script asks for what we do not allow
@@ -101,6 +102,10 @@ class RestoreRefused(CheckpointError):
 
 class RestoreTaken(RestoreRefused):
     """Somebody else has, or had and finished, the place that was to be restored to."""
+
+
+class UpgradeRefused(StreamingError):
+    """An upgrade cannot be begun, or not go the way that was asked; nothing was changed."""
 
 
 class LaunchError(StreamingError):

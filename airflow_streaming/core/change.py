@@ -1,9 +1,9 @@
 """
-Change: a stream's checkpoint is exchanged for another one, by a restore or by undoing it.
+Change: a stream's checkpoint is exchanged for another one, or its deployment upgraded in place.
 
 ``changes/000002.json`` is created before anything is done and says all that is needed to go on
-after a kill. What makes the change is the record of the new deployment, which names the new
-checkpoint; ``000002.end.json`` only closes the matter.
+after a kill. What makes a restore is the record of the new deployment, which names the new
+checkpoint; ``000002.end.json`` only closes the matter. An upgrade has stages of its own beside it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ class ChangeSort(StrEnum):
 
     RESTORE = "restore"
     UNDO = "undo"
+    UPGRADE = "upgrade"
+    """Another deployment on the same checkpoint, with a way back; see ``core.upgrade``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Record):
     """
-    One exchange of a stream's checkpoint.
+    One exchange of a stream's checkpoint, or one upgrade on the same checkpoint.
 
-    :param replaced: Number of the deployment whose checkpoint is given up.
-    :param deployment: Number of the deployment that will name the new one.
+    :param replaced: Number of the deployment that is given up, or whose checkpoint is.
+    :param deployment: Number of the deployment that takes its place.
     :param checkpoint: URI under which every query will have a folder.
-    :param backup: Id of the backup that is restored; empty for an undo.
+    :param backup: Id of the backup that is restored; empty for an undo and for an upgrade.
     :param queries: From each query's folder in the backup to its folder under ``checkpoint``.
+    :param terms: Digest of the terms of an upgrade, which lie beside it; else empty.
     """
 
     KIND: ClassVar[str] = "change"
@@ -49,6 +52,7 @@ class Change(Record):
     at: datetime
     backup: str = ""
     queries: Mapping[str, str] = field(default_factory=dict)
+    terms: str = ""
 
 
 class ChangeOutcome(StrEnum):
@@ -56,6 +60,7 @@ class ChangeOutcome(StrEnum):
 
     DONE = "done"
     ABANDONED = "abandoned"
+    ROLLED_BACK = "rolled_back"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

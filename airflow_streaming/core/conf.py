@@ -29,6 +29,7 @@ values as well, for options such as ``-Dtrust.password=...``.
 
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]*):[^@\s]*@")
 _OURS: Final = frozenset({"spark.app.name", "spark.submit.deployMode"})
+_LOCAL_MASTER: Final = re.compile(r"local\[(\d{1,6})(?:,\s*\d+)?\]")
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])")
 
 SparkVersion = tuple[int, int, int]
@@ -80,3 +81,13 @@ def parse_spark_version(text: str) -> SparkVersion:
     if match is None:
         raise SpecError(f"{text!r:.80} is not a Spark version. Write it as 4.3 or 4.3.0.")
     return int(match[1]), int(match[2]), int(match[3] or 0)
+
+
+def configured_cores(conf: Mapping[str, str]) -> int | None:
+    """Return the cores over all executors that a configuration fixes; ``None`` where it does not."""
+    if match := _LOCAL_MASTER.fullmatch(conf.get("spark.master", "")):
+        return int(match[1])
+    if (most := conf.get("spark.cores.max", "")).isdecimal():
+        return int(most)
+    executors, each = conf.get("spark.executor.instances", ""), conf.get("spark.executor.cores", "")
+    return int(executors) * int(each) if executors.isdecimal() and each.isdecimal() else None

@@ -82,6 +82,7 @@ class EventKind(StrEnum):
     DESIRED = "desired"
     BLOCKED = "blocked"
     CHECKPOINT_CHANGED = "checkpoint_changed"
+    UPGRADE = "upgrade"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,12 @@ class LaunchCause(StrEnum):
     """After a stop, a completed script, or a replaced deployment."""
     TRIAL = "trial"
     """The one try of a half-open circuit."""
+    UPGRADE = "upgrade"
+    """A change puts a new deployment in the place of the old one."""
+    ROLLBACK = "rollback"
+    """A change puts the old deployment back."""
+    FENCE = "fence"
+    """A change keeps everybody else from starting a driver: none is ever started for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +71,7 @@ class Epoch(Record):
     :param launcher: Kind of launcher, e.g. ``local``.
     :param cause: Why it was begun.
     :param by: Who began it: a dag run, a person.
+    :param change: Number of the change on whose behalf it was begun, if any.
     """
 
     KIND: ClassVar[str] = "epoch"
@@ -79,6 +86,7 @@ class Epoch(Record):
     reason: str
     by: str
     created_at: datetime
+    change: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.observation import Observation
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.restart import RestartDecision
+from airflow_streaming.core.upgrade.standing import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class Situation:
     :param watched: The epoch this task has been watching; ``None`` in a fresh task.
     :param run_age: Age of the dag run, for rollover.
     :param tells: This task tells people what ``alerts`` does not hold yet.
+    :param change: The upgrade in progress: only it acts meanwhile.
     :param successor_waits: Another run of the dag is queued, and this one is in its way.
     """
 
@@ -47,3 +49,4 @@ class Situation:
     rollover_after: timedelta | None = None
     successor_waits: bool = False
     tells: bool = False
+    change: Standing | None = None

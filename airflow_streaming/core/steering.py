@@ -24,6 +24,7 @@ from airflow_streaming.core.observation import Observation, ProcessState
 from airflow_streaming.core.restart import RestartAction
 from airflow_streaming.core.rules.rule import Finding, RuleState, Severity
 from airflow_streaming.core.situation import Situation
+from airflow_streaming.core.upgrade.standing import Standing
 from airflow_streaming.core.verdict import Verdict, VerdictState
 
 
@@ -111,6 +112,8 @@ def _untold(s: Situation, step: Step, verdict: Verdict | None) -> tuple[Alert, .
     if step.action is Action.BLOCKED and not verdict.findings:
         # It beats, or has just fallen silent, but does not heed a stop: a person has to look.
         verdict = replace(verdict, findings=(_out_of_reach(step),))
+    if s.change is not None and s.change.is_overdue(s.now):
+        verdict = replace(verdict, findings=(*verdict.findings, _left_alone(s.change, s.now)))
     found = due(
         stream=seen.epoch.stream,
         epoch=seen.epoch.number,
@@ -140,6 +143,19 @@ def _out_of_reach(step: Step) -> Finding:
     )
 
 
+def _left_alone(change: Standing, now: datetime) -> Finding:
+    return Finding(
+        rule="unfinished_upgrade",
+        state=RuleState.FIRING,
+        severity=Severity.ALERT,
+        query="",
+        reason=f"{change} Nothing has come of it since {change.since:%Y-%m-%d %H:%M %Z}.",
+        figure=(now - change.since).total_seconds(),
+        bound=change.patience.total_seconds(),
+        since=change.since,
+    )
+
+
 def _decide(s: Situation, verdict: Verdict | None) -> Step:
     if _has_vanished(s):
         return Step(
@@ -147,10 +163,20 @@ def _decide(s: Situation, verdict: Verdict | None) -> Step:
             reason=f"Epoch {s.watched} is no longer in the home. Waiting for it to be back.",
         )
     if s.seen is None or verdict is None:
-        return _without_driver(s, verdict=None)
-    if verdict.has_ended:
-        return _without_driver(s, verdict)
-    return _with_driver(s, s.seen, verdict)
+        step = _without_driver(s, verdict=None)
+    elif verdict.has_ended:
+        step = _without_driver(s, verdict)
+    else:
+        step = _with_driver(s, s.seen, verdict)
+    return step if s.change is None else _beside(s, s.change, step)
+
+
+def _beside(s: Situation, change: Standing, step: Step) -> Step:
+    # A person who wants it stopped gets it at once, by whoever looks first: stopping loses nothing,
+    # and the upgrade finds it stopped. All else is the upgrade's alone.
+    if s.desired is DesiredState.STOPPED:
+        return replace(step, reason=f"{step.reason} {change}")
+    return Step(action=Action.WATCH, reason=f"{change} {step.reason}")
 
 
 def _has_vanished(s: Situation) -> bool:

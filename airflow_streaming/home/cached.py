@@ -26,9 +26,10 @@ from airflow_streaming.home.home import StreamHome
 FORGET_AFTER: Final = 300.0
 """Seconds. For what nobody should do but somebody may: files moved or deleted by hand."""
 
-RARE: Final = frozenset({"deployments", "supervision"})
+RARE: Final = frozenset({"deployments", "supervision", "changes"})
 """Kinds that only a task writes which is at work, so that no trigger of its own waits for them; and
-a new deployment leads to a new epoch."""
+a new deployment leads to a new epoch. A change that a look misses costs one that is woken in vain:
+he looks again himself."""
 
 TRY_RARE_AFTER: Final = 60.0
 """Seconds between two tries for a newer record of a rare kind while the epoch stays the same."""

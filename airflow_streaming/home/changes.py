@@ -1,14 +1,21 @@
-"""The changes of a stream's checkpoint, and which query owns which checkpoint meanwhile."""
+"""
+The changes of a stream, how far an upgrade has come, and which query owns which checkpoint.
+
+The terms of an upgrade are written before its change is begun, under a name that holds their
+digest, which the change names: what a dead or slower task has left stands in nobody's way.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
 
-from airflow_streaming.core.change import Change, ChangeEnd
+from airflow_streaming.core.change import Change, ChangeEnd, ChangeSort
 from airflow_streaming.core.epoch import QueryClaim
-from airflow_streaming.core.names import is_path_part, numbered
-from airflow_streaming.exceptions import AlreadyExists
+from airflow_streaming.core.names import is_path_part, is_sha256, numbered
+from airflow_streaming.core.upgrade.stage import Stage, StageReached
+from airflow_streaming.core.upgrade.terms import UpgradeTerms
+from airflow_streaming.exceptions import AlreadyExists, RecordError
 from airflow_streaming.home.folder import StreamFolder
 
 
@@ -48,6 +55,53 @@ class Changes(StreamFolder):
         """Record how a change ended; return the end that was recorded first."""
         return self._create_or_read(end, self._layout.change_end(end.number), number=end.number)
 
+    def open_upgrade(self) -> Change | None:
+        """Return the upgrade that has not ended, if the unfinished change is one."""
+        found = self.unfinished_change()
+        return found if found is not None and found.what is ChangeSort.UPGRADE else None
+
+    def keep_terms(self, terms: UpgradeTerms) -> str:
+        """Keep the terms of an upgrade that is about to be begun; return their digest."""
+        digest = terms.digest
+        self._create_or_read(terms, self._terms(terms.change, digest), change=terms.change)
+        return digest
+
+    def terms(self, change: Change) -> UpgradeTerms:
+        """
+        Return the terms of an upgrade.
+
+        :raises RecordError: they are missing, or not what the change was begun with.
+        """
+        path = self._terms(change.number, change.terms)
+        found = self._read(UpgradeTerms, path, change=change.number, digest=change.terms)
+        if found is None:
+            raise RecordError(
+                f"{self._shown(path)} is missing, so change {change.number} of stream "
+                f"{self.name!r} cannot go on. Put the file back, or give the upgrade up."
+            )
+        return found
+
+    def stages(self, number: int) -> dict[Stage, StageReached]:
+        """Return the stages that an upgrade has reached; there is no record of ``BEGUN``."""
+        names = frozenset(self.store.names(self._layout.change_file(number, "").rstrip("/")))
+        found: dict[Stage, StageReached] = {}
+        for file in dict.fromkeys(stage.file for stage in Stage):
+            path = self._layout.change_file(number, file)
+            reached = self._read(StageReached, path, change=number) if file in names else None
+            if reached is not None:
+                found[self._checked(reached, file, path)] = reached
+        return found
+
+    def reach(self, reached: StageReached) -> StageReached:
+        """
+        Record a stage; return the record that counts.
+
+        Of stages that exclude each other the first one counts: look at ``stage`` of what comes
+        back.
+        """
+        path = self._layout.change_file(reached.change, reached.stage.file)
+        return self._create_or_read(reached, path, change=reached.change)
+
     def claims(self, deployment: int) -> list[QueryClaim]:
         """Return which queries own which checkpoints, as recorded under one deployment."""
         folder = f"{self._layout.folder('queries')}/{numbered(deployment)}"
@@ -58,6 +112,22 @@ class Changes(StreamFolder):
         """Record which query owns a new checkpoint, unless a driver has said so already."""
         with contextlib.suppress(AlreadyExists):
             self.store.create(self._layout.claim(deployment, claim.query), claim.to_bytes())
+
+    def _terms(self, number: int, digest: str) -> str:
+        if not is_sha256(digest):
+            raise RecordError(
+                f"Change {number} of stream {self.name!r} names no terms. It is no upgrade, or its "
+                "record was changed."
+            )
+        return self._layout.change_file(number, f"terms-{digest[:16]}.json")
+
+    def _checked(self, reached: StageReached, file: str, path: str) -> Stage:
+        if reached.stage.file != file:
+            raise RecordError(
+                f"{self._shown(path)} is not what its name says: it tells of stage "
+                f"{reached.stage.value!r}. Move the file out of the home."
+            )
+        return reached.stage
 
     def _claims(self, deployment: int, names: list[str]) -> Iterator[QueryClaim]:
         for name in names:

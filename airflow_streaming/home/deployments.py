@@ -38,6 +38,51 @@ class Deployments(StreamFolder):
         :raises RecordError: the record's digest is not that of the script.
         :raises ApplicationNotFound: the script is too large to keep.
         """
+        self._check_source(deployment, source)
+        self._keep_copy(deployment, source)
+        path = self._layout.record("deployments", deployment.number)
+        if self._create_or_read(deployment, path, number=deployment.number) != deployment:
+            raise AlreadyExists(self._shown(path))
+
+    def keep_application(self, deployment: Deployment, source: bytes) -> None:
+        """
+        Keep the script of a deployment that is going to be recorded.
+
+        :raises RecordError: the deployment names another script.
+        :raises ApplicationNotFound: the script is too large to keep.
+        """
+        self._check_source(deployment, source)
+        self._keep_copy(deployment, source)
+
+    def kept_application(self, deployment: Deployment) -> bytes:
+        """
+        Return the kept script of a deployment, recorded or not.
+
+        :raises RecordError: its copy is missing or was changed.
+        """
+        digest = deployment.application_sha256
+        path = self._layout.application(deployment.number, digest)
+        source = self.store.read(path)
+        if source is None or hashlib.sha256(source).hexdigest() != digest:
+            raise RecordError(
+                f"{self._shown(path)} is {'missing' if source is None else 'not the script'} that "
+                f"deployment {deployment.number} was made with. Deploy the stream again."
+            )
+        return source
+
+    def application(self, number: int) -> bytes:
+        """
+        Return the script of a deployment.
+
+        :raises RecordError: no such deployment, or its copy is missing or was changed.
+        """
+        return self.kept_application(self.deployment(number))
+
+    def claim(self, deployment: int, query: str) -> QueryClaim | None:
+        """Return which Spark query owns the checkpoint of a deployment's query, if any does."""
+        return self._read(QueryClaim, self._layout.claim(deployment, query), query=query)
+
+    def _check_source(self, deployment: Deployment, source: bytes) -> None:
         if hashlib.sha256(source).hexdigest() != deployment.application_sha256:
             raise RecordError(
                 f"Deployment {deployment.number} of stream {self.name!r} names another script than "
@@ -48,30 +93,6 @@ class Deployments(StreamFolder):
                 f"Application {deployment.application!r} of stream {self.name!r} is larger than "
                 f"{MAX_RECORD_BYTES} bytes. Give the script, and put libraries into py_files."
             )
-        self._keep_copy(deployment, source)
-        path = self._layout.record("deployments", deployment.number)
-        if self._create_or_read(deployment, path, number=deployment.number) != deployment:
-            raise AlreadyExists(self._shown(path))
-
-    def application(self, number: int) -> bytes:
-        """
-        Return the script of a deployment.
-
-        :raises RecordError: no such deployment, or its copy is missing or was changed.
-        """
-        digest = self.deployment(number).application_sha256
-        path = self._layout.application(number, digest)
-        source = self.store.read(path)
-        if source is None or hashlib.sha256(source).hexdigest() != digest:
-            raise RecordError(
-                f"{self._shown(path)} is {'missing' if source is None else 'not the script'} that "
-                f"deployment {number} was made with. Deploy the stream again."
-            )
-        return source
-
-    def claim(self, deployment: int, query: str) -> QueryClaim | None:
-        """Return which Spark query owns the checkpoint of a deployment's query, if any does."""
-        return self._read(QueryClaim, self._layout.claim(deployment, query), query=query)
 
     def _keep_copy(self, deployment: Deployment, source: bytes) -> None:
         path = self._layout.application(deployment.number, deployment.application_sha256)

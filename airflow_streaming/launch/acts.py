@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -24,7 +25,7 @@ from airflow_streaming.core.restart import Failure, RestartAction, RestartDecisi
 from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.verdict import Verdict
-from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.exceptions import AlreadyExists, StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
 
@@ -53,6 +54,11 @@ class StreamActs:
     ) -> None:
         self._home, self._launcher = home, launcher
         self._by, self._now, self._chance = by, now, chance
+
+    @property
+    def launcher(self) -> Launcher:
+        """How drivers are started and seen."""
+        return self._launcher
 
     def stop(
         self,
@@ -103,6 +109,70 @@ class StreamActs:
                 declared_at=self._now(),
             )
         )
+
+    def fence(self, last: Epoch, reason: str, *, change: int) -> None:
+        """
+        Take the epoch after one that is proved gone, so that nobody starts another driver.
+
+        Whoever looked at the stream earlier finds the number taken, and a driver that was started
+        late finds itself fenced. No driver is ever started for it: it is asked to stop and declared
+        dead at once. When somebody else has the number, nothing is done: look again.
+
+        :param last: The newest epoch, proved gone.
+        :param change: On whose behalf.
+        """
+        fence = self._epoch_after(last, last.deployment, LaunchCause.FENCE, reason, change)
+        try:
+            self._home.create_epoch(fence)
+        except AlreadyExists:
+            log.info("Another task took epoch %d first.", fence.number)
+            return
+        self.finish_fence(fence)
+
+    def finish_fence(self, fence: Epoch) -> None:
+        """Write what is missing of a fence whose maker may have died; see ``fence``."""
+        reason = fence.reason
+        self._home.request_stop(
+            StopRequest(
+                epoch=fence.number,
+                by=self._by,
+                reason=reason,
+                grace_seconds=0.0,
+                requested_at=self._now(),
+            )
+        )
+        self._keep_circuit(fence)
+        self.declare_dead(fence, "no driver was ever started for it")
+
+    def _epoch_after(
+        self,
+        last: Epoch | None,
+        deployment: int,
+        cause: LaunchCause,
+        reason: str,
+        change: int | None = None,
+    ) -> Epoch:
+        return Epoch(
+            number=last.number + 1 if last else 1,
+            stream=self._home.name,
+            deployment=deployment,
+            token=uuid.uuid4().hex,
+            host=self._launcher.host(),
+            launcher=self._launcher.kind,
+            cause=cause,
+            reason=reason,
+            by=self._by,
+            created_at=self._now(),
+            change=change,
+        )
+
+    def _keep_circuit(self, fence: Epoch) -> None:
+        # A stream that was given up stays given up: a fence is no try to bring it back.
+        circuit = self._home.circuit()
+        if circuit is not None and circuit.holds(fence.number - 1):
+            self._home.open_circuit(
+                epoch=fence.number, by=self._by, reason=circuit.reason, now=self._now()
+            )
 
     def settle(self, situation: Situation) -> RestartDecision:
         """Record what becomes of a failed epoch, and open the circuit if it is given up."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import random
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from typing import Final
 from airflow_streaming.core.conf import REDACTED, conf_text, redact
 from airflow_streaming.core.control import EventKind
 from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.epoch import Epoch, Launch
+from airflow_streaming.core.epoch import Epoch, Launch, LaunchCause
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.observation import ProcessState
 from airflow_streaming.core.profile.resolution import effective, summary
@@ -127,14 +126,42 @@ class Keeper(StreamActs):
             log.info("%s", summary(self._spec.profile, values))
         return effective(values)
 
-    def deploy(self, deployment: Deployment, source: bytes) -> None:
-        """Make a proposed deployment the current one; the running driver is replaced by steering."""
+    def deploy(self, deployment: Deployment, source: bytes) -> bool:
+        """
+        Make a proposed deployment the current one; the running driver is replaced by steering.
+
+        While an upgrade is in progress nothing else is deployed.
+
+        :returns: Whether it was made.
+        """
+        # Looked at after the deployment was numbered: an upgrade begun since then takes the same
+        # number, and only one of the two is made.
+        upgrade = self._home.open_upgrade()
+        if upgrade is not None:
+            self.tell(
+                EventKind.PROPOSED,
+                f"Change {upgrade.number} upgrades the stream to deployment {upgrade.deployment}, "
+                "so what the dag proposes was not applied. Ask again when it has ended.",
+            )
+            return False
         try:
             self._home.create_deployment(deployment, source)
         except AlreadyExists:
             log.info("Another task created deployment %d first.", deployment.number)
-            return
+            return False
         self.tell(EventKind.DEPLOYED, f"Deployment {deployment.number} is now the current one.")
+        return True
+
+    def check_can_launch(self, deployment: Deployment) -> None:
+        """
+        Do nothing when a deployment, recorded or not, could be launched now.
+
+        :raises SpecError: it could not: a secret, a runtime or a file is not there any more.
+        """
+        newest = self._home.newest_epoch()
+        epoch = self._epoch_after(newest, deployment.number, LaunchCause.START, "Only a try.")
+        conf = self._whole_conf(deployment)
+        self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf)).discard()
 
     def supervise(self) -> None:
         """Record by which rules and policy the dag has the stream watched."""
@@ -145,10 +172,11 @@ class Keeper(StreamActs):
             # Others judge by older rules meanwhile; the stream itself is watched by the dag's.
             log.warning("The rules of stream %s were not recorded: %s", spec.name, err)
 
-    def begin(self, situation: Situation, step: Step) -> Epoch | None:
+    def begin(self, situation: Situation, step: Step, *, change: int | None = None) -> Epoch | None:
         """
         Take the next epoch and start its driver.
 
+        :param change: The change on whose behalf.
         :returns: The epoch, or ``None`` when another task took it first.
         :raises SpecError: the deployment cannot be launched; nothing was recorded.
         :raises LaunchError: the process could not be started; the epoch is recorded as dead.
@@ -157,17 +185,12 @@ class Keeper(StreamActs):
         if deployment is None:
             raise SpecError(f"Stream {self._spec.name!r} has no deployment to launch.")
         conf = self._whole_conf(deployment)
-        epoch = Epoch(
-            number=previous.epoch.number + 1 if previous else 1,
-            stream=self._spec.name,
-            deployment=deployment.number,
-            token=uuid.uuid4().hex,
-            host=self._launcher.host(),
-            launcher=self._launcher.kind,
-            cause=step.cause,
-            reason=step.reason,
-            by=self._by,
-            created_at=self._now(),
+        epoch = self._epoch_after(
+            previous.epoch if previous else None,
+            deployment.number,
+            step.cause,
+            step.reason,
+            change,
         )
         request = self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf))
         try:

@@ -173,7 +173,7 @@ class Switching:
         if unfinished is not None:
             raise RestoreRefused(
                 f"Stream {self._home.name!r} has an unfinished change: {words(unfinished)} Ask for "
-                "the same again to finish it, or abandon it."
+                "the same again to finish it, or give it up."
             )
 
     def _check_not_ended(self, change: Change) -> None:
@@ -245,6 +245,8 @@ class Switching:
 
 def words(change: Change) -> str:
     """Return what a change does, in a sentence."""
+    if change.what is ChangeSort.UPGRADE:
+        return f"upgrading to deployment {change.deployment}, begun by {change.by}."
     if change.what is ChangeSort.UNDO:
         return f"going back to checkpoint {change.checkpoint}, begun by {change.by}."
     return f"restoring backup {change.backup} to {change.checkpoint}, begun by {change.by}."

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from airflow_streaming.core.alerts.alerting import open_incidents
+from airflow_streaming.core.change import Change
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Epoch
 from airflow_streaming.core.health import HealthRules, judge
@@ -24,6 +25,9 @@ from airflow_streaming.core.rules.rule import Finding
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.status import Status
 from airflow_streaming.core.supervision import Supervision
+from airflow_streaming.core.upgrade.stage import Stage
+from airflow_streaming.core.upgrade.standing import Standing
+from airflow_streaming.core.upgrade.state import newest_stage
 from airflow_streaming.core.verdict import VerdictState
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
@@ -109,6 +113,7 @@ class Observer:
             successor_waits=successor_waits,
             tells=tells,
             alerts=self._home.alerts() if tells else (),
+            change=self._upgrade(),
         )
         return situation if epoch is None else self._with_epoch(situation, epoch)
 
@@ -142,6 +147,30 @@ class Observer:
             stop=written.stop,
             stopping_for=_since(memory.stop_since, clock) or timedelta(0),
         )
+
+    def _upgrade(self) -> Standing | None:
+        # An upgrade that has come to an end is over, whether or not that was written down.
+        change = self._home.open_upgrade()
+        if change is None:
+            return None
+        reached = self._home.stages(change.number)
+        stage = newest_stage(reached)
+        if stage.is_end:
+            return None
+        return Standing(
+            change=change.number,
+            deployment=change.deployment,
+            stage=stage,
+            since=reached[stage].at if stage in reached else change.at,
+            soaks_for=self._soaks_for(change) if stage is Stage.LAUNCHED else timedelta(0),
+        )
+
+    def _soaks_for(self, change: Change) -> timedelta:
+        try:
+            return self._home.terms(change).soak.at_most
+        except RecordError as err:
+            log.warning("Stream %r: %s", self._home.name, err)
+            return timedelta(0)
 
     def _judged_by(self) -> tuple[HealthRules, RestartPolicy]:
         rules, policy = self._given_rules, self._given_policy

@@ -19,6 +19,8 @@ _REMEDIES: Final = {
     "what it waits for: a source, a sink or the storage.",
     "slow": "Look in the Spark UI at the batch in work. If batches stay this long, bound them with "
     "a rate limit or give the stream more cores.",
+    "unfinished_upgrade": "Look at the run of the upgrade: clear its failed task to go on, approve or "
+    "reject what waits, or give it up: airflow-streaming upgrade roll-back {stream} --reason TEXT",
     "query_failed": "If the script did not mean to stop this query, correct what ended it, and "
     "deploy the stream again.",
 }
@@ -36,6 +38,8 @@ _OF_A_FIGURE: Final = (
 
 def action_for(finding: Finding) -> str:
     """Return what the provider does about a finding that fires."""
+    if finding.rule == "unfinished_upgrade":
+        return "Nothing: while an upgrade is open only the upgrade acts."
     if finding.rule == "unreachable":
         return "Nothing is started: the old driver may still write, and Spark does not fence."
     return _ACTIONS[finding.severity]
@@ -45,4 +49,4 @@ def remedy_for_rule(rule: str, *, stream: str, epoch: int) -> str:
     """Return what a person should do about a rule that fires."""
     if rule == "unreachable":
         return _UNREACHABLE.format(stream=stream, epoch=epoch)
-    return _REMEDIES.get(rule, _OF_A_FIGURE)
+    return _REMEDIES.get(rule, _OF_A_FIGURE).replace("{stream}", stream)

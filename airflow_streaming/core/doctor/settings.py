@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
-from airflow_streaming.core.conf import SparkVersion, parse_spark_version
+from airflow_streaming.core.conf import SparkVersion, configured_cores, parse_spark_version
 from airflow_streaming.core.doctor.facts import (
     NO_DRIVER,
     Advice,
@@ -26,7 +25,6 @@ MANY: Final = 4
 
 _SAFE_3_5: Final[SparkVersion] = (3, 5, 7)
 _SAFE_4_0: Final[SparkVersion] = (4, 0, 1)
-_LOCAL: Final = re.compile(r"local\[(\d{1,6})(?:,\s*\d+)?\]")
 
 
 def metrics(facts: Facts) -> Iterator[Advice]:
@@ -97,15 +95,7 @@ def _judge_partitions(rule: str, query: QueryStatus, partitions: int, cores: int
 
 
 def _cores(facts: Facts) -> int | None:
-    if facts.cores is not None:
-        return facts.cores
-    conf = facts.conf
-    if match := _LOCAL.fullmatch(conf.get("spark.master", "")):
-        return int(match[1])
-    if (most := conf.get("spark.cores.max", "")).isdecimal():
-        return int(most)
-    executors, each = conf.get("spark.executor.instances", ""), conf.get("spark.executor.cores", "")
-    return int(executors) * int(each) if executors.isdecimal() and each.isdecimal() else None
+    return configured_cores(facts.conf) if facts.cores is None else facts.cores
 
 
 def fair_scheduling(facts: Facts) -> Iterator[Advice]:

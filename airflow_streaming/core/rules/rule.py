@@ -70,7 +70,9 @@ class Severity(StrEnum):
     """Stop the driver and open the circuit: only a person brings it back."""
 
 
-BUILT_IN = frozenset({"stalled", "slow", "hung", "unreachable", "query_failed"})
+BUILT_IN = frozenset(
+    {"stalled", "slow", "hung", "unreachable", "query_failed", "unfinished_upgrade"}
+)
 """Names that the judges of processes, batches and queries give to what they find."""
 
 

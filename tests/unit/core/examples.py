@@ -18,13 +18,43 @@ from airflow_streaming.core.checkpoint.backup import (
 from airflow_streaming.core.checkpoint.doomed import Bystanders, Doomed, Going
 from airflow_streaming.core.checkpoint.drill import DrilledQuery, DrillEvent, DrillOrder, Told
 from airflow_streaming.core.checkpoint.marker import RestoreMarker
+from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding
 from airflow_streaming.core.control import Desired, DesiredState, Event, EventKind
 from airflow_streaming.core.epoch import QueryClaim
 from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.health import HealthRules
+from airflow_streaming.core.plan.order import PlanOrder
+from airflow_streaming.core.plan.plan import (
+    Column,
+    OperatorPlan,
+    OperatorSort,
+    QueryPlan,
+    ScriptPlan,
+    SinkPlan,
+    SourcePlan,
+    StepPlan,
+    WatermarkPlan,
+)
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.rules.rule import HealthRule, Metric, Severity
 from airflow_streaming.core.supervision import Supervision
+from airflow_streaming.core.upgrade.rehearsal import (
+    Bounds,
+    Ending,
+    RehearsalEvent,
+    RehearsalOrder,
+    Seen,
+)
+from airflow_streaming.core.upgrade.rehearsed import Pace, Rehearsed, RehearsedQuery
+from airflow_streaming.core.upgrade.rollback_log import SinkRewound
+from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit
+from airflow_streaming.core.upgrade.stage import Stage, StageReached
+from airflow_streaming.core.upgrade.terms import (
+    RollbackPlan,
+    RollbackWay,
+    SoakTerms,
+    UpgradeTerms,
+)
 from airflow_streaming.core.wire import Record
 from tests.unit.core.builders import (
     EPOCH,
@@ -42,6 +72,31 @@ from tests.unit.core.builders import (
     an_exit,
 )
 
+QUERY_PLAN: Final = QueryPlan(
+    query="revenue",
+    spark="4.3.0",
+    output_mode="append",
+    processing_trigger="10 seconds",
+    checkpoint="/ck/revenue",
+    sink=SinkPlan(sink="file", format="parquet", target="/out", partitioned_by=("day",)),
+    sources=(SourcePlan(source="file", format="json", paths=("/in",), options={"a": "1"}),),
+    operators=(
+        OperatorPlan(
+            sort=OperatorSort.AGGREGATE,
+            keys=(Column(name="k", type="string"),),
+            key_expressions=("upper(k)",),
+            values=("sum(v)",),
+            value_types=("bigint",),
+            outputs=("total",),
+            window_us=(1, 1, 0),
+        ),
+    ),
+    watermarks=(WatermarkPlan(column="ts", delay_ms=90_000),),
+    steps=(StepPlan(step="filter", text="(v > 3)", below=1),),
+    conf={"spark.sql.shuffle.partitions": "3"},
+    notes=("Something could not be read.",),
+)
+
 EXAMPLES: Final[tuple[Record, ...]] = (
     Alert(
         number=1,
@@ -56,6 +111,16 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         rule="late",
         query="revenue",
         facts={"figure": "0.62"},
+    ),
+    SinkRewound(
+        stream="orders",
+        query="revenue",
+        change=2,
+        backup="20261103-120000-000000-1ae5e81a",
+        batch=41,
+        newest=44,
+        files=6,
+        size=81920,
     ),
     AlertTry(number=1, attempt=1, at=NOW, by="kim"),
     AlertSent(number=1, outcome="sent", at=NOW),
@@ -122,6 +187,15 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         offsets=('{"orders":{"0":12}}', "-"),
     ),
     Desired(number=1, state=DesiredState.STOPPED, by="kim", reason="Schönes Wetter.", at=NOW),
+    PlanOrder(
+        result="/scratch/plan.json",
+        seconds=300.0,
+        application="/app/job.py",
+        source="/scratch/script.py",
+        arguments=("--in", "/in"),
+    ),
+    QUERY_PLAN,
+    ScriptPlan(application="/app/job.py", spark="4.3.0", queries=(QUERY_PLAN,), problem="It hung."),
     DrillOrder(
         events="/scratch/events.jsonl",
         seconds=600.0,
@@ -142,6 +216,49 @@ EXAMPLES: Final[tuple[Record, ...]] = (
     ),
     DrillEvent(told=Told.STATE, query="counts", subject="operator 0 (dedupe)", rows=3),
     DrillEvent(told=Told.BATCH_FAILED, query="counts", text="It broke.", remedy="Mend it."),
+    RehearsalOrder(
+        events="/scratch/events.jsonl",
+        seconds=690.0,
+        bounds=Bounds(batches=3),
+        queries=(DrilledQuery(folder="counts", checkpoint="/ck/counts", copy="/c", batch=17),),
+        application="/app/job.py",
+        source="/scratch/script.py",
+        scratch="/scratch",
+        held="/scratch/held",
+        arguments=("--in", "/in"),
+    ),
+    RehearsalEvent(
+        seen=Seen.BATCH,
+        query="counts",
+        batch=17,
+        rows=3,
+        columns=(Column(name="k", type="string"),),
+        sample=({"k": "a"},),
+        ending=Ending.CAUGHT_UP,
+    ),
+    Rehearsed(
+        application="/app/job.py",
+        spark="4.3.0",
+        subject="backup b-1 of stream 'orders'",
+        seconds=12.5,
+        queries=(
+            RehearsedQuery(
+                query="counts",
+                ending=Ending.FAILED,
+                pinned=17,
+                pace=Pace(batches=2, input_rows=5.0, rows_per_second=7.5, duration_ms=300.0),
+                observed={"seen.rows": 5.0},
+            ),
+        ),
+        findings=(
+            GateFinding(
+                rule="rehearsal.query_failed",
+                severity=GateDecision.NOT_ALLOWED,
+                message="It broke.",
+                query="counts",
+            ),
+        ),
+    ),
     Event(event=EventKind.LAUNCHED, at=NOW, by="kim", message="Up.", epoch=3, facts={"pid": "7"}),
     Event(event=EventKind.DESIRED, at=NOW, by="kim", message="\0 \N{SNOWMAN} \ud800"),
     QueryClaim(query="revenue", query_id="q-1", checkpoint="/c/revenue", epoch=EPOCH),
@@ -159,6 +276,23 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         queries={"revenue": "revenue"},
     ),
     ChangeEnd(number=1, outcome=ChangeOutcome.DONE, by="kim", reason="Bad release.", at=NOW),
+    StageReached(
+        change=2,
+        stage=Stage.STOPPED,
+        at=NOW,
+        by="kim",
+        reason="The old driver is gone.",
+        facts={"boundary": "b-2", "fence": "18"},
+    ),
+    UpgradeTerms(
+        change=2,
+        proposed=a_deployment(number=4),
+        rollback=RollbackPlan(way=RollbackWay.REWIND, reason="A file sink.", replay="Batch 7."),
+        soak=SoakTerms(batches=5, queries=("revenue",)),
+        keeps_by_itself=False,
+        sinks=(SinkFacts(query="revenue", sink="file", habit=SinkHabit.FILE_LOG, target="/o"),),
+        key="run-1",
+    ),
     RestoreMarker(
         source="20261121-120000-000000-0a1b2c3d",
         folders=("revenue",),

@@ -297,6 +297,30 @@ def test_a_batch_without_input_is_the_last_choice() -> None:
     assert (cut.runs, cut.has_input) == (2, False)
 
 
+def test_a_copy_that_needs_input_forgets_a_planned_batch_that_reads_nothing() -> None:
+    made = checkpoint(ends=[0, 1, 1, 1], state=[1, 2, 3])
+    del made.files["commits/3"]
+
+    rehearsed = plan_cut(made.listing(), made.read, 2, needs_input=True)
+
+    assert plan_cut(made.listing(), made.read, 2).runs == 3
+    assert (rehearsed.runs, rehearsed.has_input) == (1, True)
+    assert {"offsets/3", "offsets/2", "commits/2", "commits/1"} <= set(rehearsed.remove)
+
+
+def test_a_copy_that_needs_input_and_has_none_to_read_again_waits_for_new() -> None:
+    made = checkpoint(ends=[0, 1, 1, 1], state=[1, 2, 3])
+    del made.files["commits/3"]
+    for lost in ("offsets/0", "state/0/0/1.delta"):
+        made.files.pop(lost, None)
+
+    cut = plan_cut(made.listing(), made.read, 2, needs_input=True)
+
+    assert (cut.runs, cut.has_input) == (None, True)
+    assert cut.remove == ("offsets/3",)
+    assert cut.why_not
+
+
 def a_backup(spark: str | None, at_least: str | None = None) -> Backup:
     query = QueryBackup(
         folder="",

@@ -1,0 +1,183 @@
+"""
+Preflight: everything that is known of an upgrade before anything is done, and what follows from it.
+
+The gates' findings and the way back are one report, so that one decision stands over it and one
+page shows it to the person who approves. What a gate does not know asks for a rehearsal; one that
+went well answers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from airflow_streaming.core.compatibility.finding import (
+    GateDecision,
+    GateFinding,
+    GateReport,
+    Pattern,
+    report_of,
+)
+from airflow_streaming.core.conf import conf_text, mask_password
+from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts
+from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay
+from airflow_streaming.core.wire import encode
+
+_SHORT: Final = 12
+_SHOWN: Final = 200
+
+_IN_PLACE: Final = frozenset(
+    {None, Pattern.NOTHING_TO_DO, Pattern.RESTART_IN_PLACE, Pattern.ROLLING_RESTART}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """
+    One value in which the proposed deployment differs from the one that runs.
+
+    :param what: Field of the deployment, or a key of its configuration.
+    """
+
+    what: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """
+    What was found before an upgrade.
+
+    :param replaced: Number of the deployment that runs.
+    :param proposed: The deployment to come.
+    :param gates: Findings of all gates and of the way back.
+    :param rollback: The way back; ``sinks`` are what it has to put in step.
+    :param advice: What the figures say about the stream's size, in words.
+    """
+
+    stream: str
+    replaced: int
+    proposed: Deployment
+    differences: tuple[Difference, ...]
+    gates: GateReport
+    rollback: RollbackPlan
+    sinks: tuple[SinkFacts, ...] = ()
+    advice: tuple[str, ...] = ()
+
+    @property
+    def decision(self) -> GateDecision:
+        """Return what the gates and the way back decide together."""
+        return self.gates.decision
+
+    @property
+    def has_to_be_rehearsed(self) -> bool:
+        """Tell whether only a rehearsal can say whether it may go on."""
+        return self.decision is GateDecision.UNKNOWN
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the tasks after it need, as JSON without secrets."""
+        shown: dict[str, Any] = encode(self)
+        return {
+            **shown,
+            "gates": self.gates.to_dict(),
+            "decision": self.decision.value,
+            "fingerprint": self.proposed.fingerprint,
+            "has_to_be_rehearsed": self.has_to_be_rehearsed,
+        }
+
+
+def differences(current: Deployment, proposed: Deployment) -> tuple[Difference, ...]:
+    """Return what a proposed deployment changes, configuration key by key."""
+    return tuple(_differences(current, proposed))
+
+
+def _differences(current: Deployment, proposed: Deployment) -> Iterator[Difference]:
+    known = {field.name for field in fields(Deployment)}
+    for name in proposed.differences(current):
+        if name == "conf":
+            yield from _conf(current.conf, proposed.conf)
+        elif name in known:
+            yield Difference(
+                what=name, old=_shown(getattr(current, name)), new=_shown(getattr(proposed, name))
+            )
+
+
+def _conf(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Difference]:
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            yield Difference(what=key, old=old.get(key, ""), new=new.get(key, ""))
+
+
+def _shown(value: object) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, tuple) else conf_text(value)
+    is_digest = len(text) == 64 and text.isalnum()
+    return text[:_SHORT] if is_digest else mask_password(text)[:_SHOWN]
+
+
+def joined(
+    reports: Sequence[GateReport], rollback: RollbackPlan, *, needs_way_back: bool = True
+) -> GateReport:
+    """
+    Return the gates' reports and the way back as one.
+
+    :param needs_way_back: Whether an upgrade without a way back is refused; a person may say that
+        it is not.
+    """
+    found = [finding for report in reports for finding in report.findings]
+    pattern = next((report.pattern for report in reports if report.pattern is not None), None)
+    found.extend(_on_the_way_back(rollback, needs_way_back=needs_way_back))
+    if pattern not in _IN_PLACE and all(
+        finding.severity is not GateDecision.NOT_ALLOWED for finding in found
+    ):
+        found.append(_not_in_place(str(pattern)))
+    return report_of(found, pattern)
+
+
+def answered_by_rehearsal(gates: GateReport, rehearsal: str) -> GateReport:
+    """
+    Return a report whose unknowns a rehearsal has answered; they stay visible as consequences.
+
+    :param rehearsal: Which one, as evidence.
+    """
+    known = (
+        replace(
+            finding,
+            severity=GateDecision.ALLOWED_WITH_CONSEQUENCE,
+            evidence="; ".join(filter(None, (finding.evidence, rehearsal))),
+        )
+        if finding.severity is GateDecision.UNKNOWN
+        else finding
+        for finding in gates.findings
+    )
+    return report_of(known, gates.pattern)
+
+
+def _on_the_way_back(plan: RollbackPlan, *, needs_way_back: bool) -> Iterator[GateFinding]:
+    if plan.refused or plan.way is RollbackWay.NONE:
+        yield GateFinding(
+            rule="rollback.none",
+            severity=GateDecision.NOT_ALLOWED
+            if needs_way_back
+            else GateDecision.ALLOWED_WITH_CONSEQUENCE,
+            message=f"There is no way back once the new deployment has written: {plan.reason}",
+            remedy=plan.refused,
+        )
+        return
+    yield GateFinding(
+        rule=f"rollback.{plan.way}",
+        severity=GateDecision.ALLOWED_WITH_CONSEQUENCE if plan.replay else GateDecision.ALLOWED,
+        message=" ".join(filter(None, (plan.reason, plan.replay))),
+    )
+
+
+def _not_in_place(pattern: str) -> GateFinding:
+    return GateFinding(
+        rule="upgrade.pattern",
+        severity=GateDecision.NOT_ALLOWED,
+        message=f"The change gate asks for {pattern.replace('_', ' ')}, which is no upgrade in "
+        "place.",
+        remedy="Start the new version as a stream of its own beside this one.",
+    )

@@ -1,0 +1,166 @@
+"""
+Sizing: what the figures of a running stream say about its cores and its state partitions.
+
+It is advice, which fills in the defaults of a form; nothing follows it by itself. A figure that was
+not reported gives no advice, and a stream that idles is not called too large on one quiet hour: the
+busiest query and the slowest usual batch decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from airflow_streaming.core.progress import BatchProgress
+
+TARGET: Final = 0.7
+"""Share of its time a stream should work, so that it can catch up after a pause."""
+
+TOO_BUSY: Final = 0.85
+TOO_IDLE: Final = 0.25
+
+MIN_BATCHES: Final = 5
+"""Batches below which figures say nothing: the first ones of a driver warm up."""
+
+STATE_PER_PARTITION: Final = 1024**3
+"""Bytes of state above which one partition takes long to load and to snapshot."""
+
+
+class SizedSetting(StrEnum):
+    """What is advised on."""
+
+    CORES = "cores"
+    STATE_PARTITIONS = "state_partitions"
+    PROCESSING_TRIGGER = "processing_trigger"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeAdvice:
+    """
+    One piece of advice.
+
+    :param present: The value now, where it is known.
+    :param suggested: The value to try.
+    :param reason: The figures behind it.
+    :param caution: What the change needs beyond a restart; empty when nothing.
+    """
+
+    setting: SizedSetting
+    suggested: float
+    reason: str
+    present: float | None = None
+    query: str = ""
+    caution: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """
+    What a stream runs with.
+
+    :param cores: Cores over all executors.
+    :param state_partitions: Pinned number of state partitions, by query.
+    :param intervals_s: Interval of the processing trigger, by query; missing where Spark starts the
+        next batch at once.
+    """
+
+    cores: int | None = None
+    state_partitions: Mapping[str, int] | None = None
+    intervals_s: Mapping[str, float] | None = None
+
+
+def advise(recent: Mapping[str, Sequence[BatchProgress]], size: Size) -> tuple[SizeAdvice, ...]:
+    """
+    Return what the recent batches of each query say, gravest first; nothing when all is well.
+
+    :param recent: Batches of each query that read something, oldest first.
+    """
+    told = {query: batches for query, batches in recent.items() if len(batches) >= MIN_BATCHES}
+    return (*_cores(told, size), *_intervals(told, size), *_partitions(told, size))
+
+
+def busy_share(batches: Sequence[BatchProgress], interval_s: float | None) -> float | None:
+    """
+    Return the share of its time that a query works, at the pace of its slowest usual batch.
+
+    With an interval it is the batch's duration against it; without one the rate at which rows come
+    against the rate at which they are processed. Above 1 the query falls behind.
+    """
+    if interval_s:
+        return _usual_high([b.duration_ms / 1000 for b in batches]) / interval_s
+    shares = [
+        b.input_rows_per_second / b.processed_rows_per_second
+        for b in batches
+        if b.input_rows_per_second is not None and b.processed_rows_per_second
+    ]
+    return _usual_high(shares) if len(shares) >= MIN_BATCHES else None
+
+
+def _cores(told: Mapping[str, Sequence[BatchProgress]], size: Size) -> Iterator[SizeAdvice]:
+    intervals = size.intervals_s or {}
+    shares = {query: busy_share(batches, intervals.get(query)) for query, batches in told.items()}
+    known = {query: share for query, share in shares.items() if share is not None}
+    # One that could not be measured may be the busy one.
+    if not size.cores or not known or len(known) < len(told):
+        return
+    query, share = max(known.items(), key=lambda item: item[1])
+    wanted = max(1, math.ceil(size.cores * share / TARGET))
+    if share > TOO_BUSY:
+        yield SizeAdvice(
+            setting=SizedSetting.CORES,
+            present=size.cores,
+            suggested=max(wanted, size.cores + 1),
+            query=query,
+            reason=f"Query {query!r} works {share:.0%} of its time; {TARGET:.0%} leaves room to "
+            "catch up.",
+        )
+    elif share < TOO_IDLE and wanted < size.cores:
+        yield SizeAdvice(
+            setting=SizedSetting.CORES,
+            present=size.cores,
+            suggested=wanted,
+            query=query,
+            reason=f"The busiest query, {query!r}, works {share:.0%} of its time.",
+        )
+
+
+def _intervals(told: Mapping[str, Sequence[BatchProgress]], size: Size) -> Iterator[SizeAdvice]:
+    for query, interval in sorted((size.intervals_s or {}).items()):
+        batches = told.get(query)
+        if batches is None:
+            continue
+        longest = _usual_high([b.duration_ms / 1000 for b in batches])
+        if longest > interval:
+            yield SizeAdvice(
+                setting=SizedSetting.PROCESSING_TRIGGER,
+                present=interval,
+                suggested=float(math.ceil(longest / TARGET)),
+                query=query,
+                reason=f"Batches of query {query!r} take {longest:.1f} s and are due every "
+                f"{interval:.1f} s.",
+            )
+
+
+def _partitions(told: Mapping[str, Sequence[BatchProgress]], size: Size) -> Iterator[SizeAdvice]:
+    for query, partitions in sorted((size.state_partitions or {}).items()):
+        state = max((b.state_bytes or 0 for b in told.get(query, ())), default=0)
+        if partitions and state / partitions > STATE_PER_PARTITION:
+            yield SizeAdvice(
+                setting=SizedSetting.STATE_PARTITIONS,
+                present=partitions,
+                suggested=math.ceil(state / STATE_PER_PARTITION),
+                query=query,
+                reason=f"State of query {query!r} is {state / partitions / 2**20:,.0f} MiB in each "
+                f"of {partitions} partitions.",
+                caution="State partitions are fixed by the checkpoint: it takes a new checkpoint, "
+                "or Spark's offline repartition (4.2 and newer, RocksDB only).",
+            )
+
+
+def _usual_high(figures: Sequence[float]) -> float:
+    # The third quartile: a busy hour counts and one slow batch does not.
+    ordered = sorted(figures)
+    return ordered[(len(ordered) * 3) // 4] if ordered else 0.0

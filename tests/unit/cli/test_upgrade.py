@@ -1,0 +1,77 @@
+"""A person on call sees how far an upgrade is, and gives it a word that its task follows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.cli.main import main
+from airflow_streaming.core.upgrade.stage import Stage
+from tests.unit.upgrade.upgrading import Upgraded
+
+
+@pytest.fixture
+def stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Upgraded:
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    made = Upgraded(tmp_path)
+    made.begin(keeps_by_itself=False)
+    return made
+
+
+def upgrade(stream: Upgraded, *arguments: str) -> int:
+    return main(["--home", stream.uri, "upgrade", *arguments])
+
+
+def test_it_shows_every_stage_with_its_reason(
+    stream: Upgraded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream.drive(Stage.LAUNCHED)
+    assert upgrade(stream, "status", "orders") == 0
+    shown = capsys.readouterr().out
+    assert "from deployment 1 to 2, in progress" in shown
+    assert "launched      The new driver was started. It is epoch 3. (kim)" in shown
+
+    assert upgrade(stream, "status", "orders", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["stage"], told["outcome"]) == ("launched", None)
+    assert told["stages"][-1]["facts"] == {"epoch": "3"}
+
+
+@pytest.mark.parametrize(
+    ("verb", "until", "end"),
+    [
+        ("keep", Stage.JUDGED, Stage.KEPT),
+        ("roll-back", Stage.JUDGED, Stage.ROLLED_BACK),
+        ("roll-back", Stage.BACKED_UP, Stage.ABORTED),
+        ("abort", Stage.STOPPED, Stage.ABORTED),
+    ],
+)
+def test_the_task_follows_a_word(verb: str, until: Stage, end: Stage, stream: Upgraded) -> None:
+    stream.drive(until)
+    assert upgrade(stream, verb, "orders", "--reason", "I say so.", "--by", "kim") == 0
+    progress = stream.drive()
+    assert (progress.stage, "I say so." in progress.reason) == (end, True)
+
+
+def test_a_word_that_comes_too_early_or_too_late_is_refused(
+    stream: Upgraded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert upgrade(stream, "keep", "orders") == 1
+    assert "does not run yet" in capsys.readouterr().err
+    stream.drive(Stage.DEPLOYED)
+    assert upgrade(stream, "abort", "orders") == 1
+    assert "Roll it back instead" in capsys.readouterr().err
+    stream.engine().roll_back("So it is.")
+    stream.drive()
+    assert upgrade(stream, "roll-back", "orders") == 1
+    assert "no upgrade in progress" in capsys.readouterr().err
+
+
+def test_abandoning_a_restore_leaves_an_upgrade_alone(
+    stream: Upgraded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["checkpoint", "abandon", "--home", stream.uri, "orders"]) == 1
+    assert "is an upgrade in progress" in capsys.readouterr().err
+    assert stream.home.open_upgrade() is not None

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.core.compatibility.finding import GateDecision, GateReport
+from airflow_streaming.exceptions import CheckpointError, SpecError
+from airflow_streaming.files.local import LocalStore
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.upgrade.version_gate import (
+    gate_stream_version,
+    gate_version,
+    gate_way_back,
+)
+from tests.golden import golden_checkpoint
+from tests.unit.core.compatibility.version.measured import plan_of
+
+CHECK_OFF = {"spark.sql.streaming.stateStore.stateSchemaCheck": "false"}
+
+
+def rules_of(report: GateReport) -> set[str]:
+    return {finding.rule for finding in report.findings}
+
+
+def test_a_join_of_spark_3_5_needs_a_setting_for_spark_4() -> None:
+    checkpoint = str(golden_checkpoint("3.5.9", "join").path)
+
+    refused = gate_version(checkpoint, "3.5.9", "4.3.0")
+    let = gate_version(checkpoint, "3.5.9", "4.3.0", conf=CHECK_OFF)
+
+    assert refused.decision is GateDecision.NOT_ALLOWED
+    assert "stateSchemaCheck=false" in refused.findings[0].remedy
+    assert let.decision is GateDecision.ALLOWED_WITH_CONSEQUENCE
+
+
+def test_format_2_does_not_go_below_spark_4() -> None:
+    checkpoint = str(golden_checkpoint("4.3.0", "agg_rocks_v2").path)
+
+    report = gate_version(checkpoint, "4.3.0", "3.5.9")
+
+    assert report.decision is GateDecision.NOT_ALLOWED
+    assert "version.format" in rules_of(report)
+
+
+def test_an_aggregate_goes_up_and_comes_back() -> None:
+    checkpoint = str(golden_checkpoint("3.5.9", "agg").path)
+
+    there = gate_version(checkpoint, "3.5.9", "4.3.0", conf={"spark.sql.ansi.enabled": "false"})
+    back = gate_way_back(checkpoint, "3.5.9", "4.3.0")
+
+    assert there.decision is GateDecision.ALLOWED
+    assert back.decision is GateDecision.ALLOWED
+
+
+def test_a_folder_of_checkpoints_is_judged_query_by_query(tmp_path: Path) -> None:
+    for query in ("join", "agg"):
+        shutil.copytree(golden_checkpoint("3.5.9", query).path, tmp_path / query)
+
+    report = gate_version(str(tmp_path), "3.5.9", "4.3.0")
+
+    refused = {f.query for f in report.findings if f.severity is GateDecision.NOT_ALLOWED}
+    assert {finding.query for finding in report.findings} == {"agg", "join"}
+    assert refused == {"join"}
+
+
+def test_the_plan_of_one_checkpoint_needs_no_name() -> None:
+    checkpoint = str(golden_checkpoint("4.3.0", "join").path)
+
+    report = gate_version(checkpoint, "4.3.0", "4.1.4", plans=[plan_of("inner_join")])
+
+    assert any("told by its plan" in finding.evidence for finding in report.findings)
+
+
+def test_a_state_schema_that_cannot_be_read_leaves_it_to_the_matrix(tmp_path: Path) -> None:
+    copied = golden_checkpoint("3.5.9", "join").copy_to(tmp_path)
+    (copied / "state/0/0/right-keyWithIndexToValue/_metadata/schema").write_bytes(b"nonsense")
+
+    report = gate_version(str(copied), "3.5.9", "4.0.5", plans=[plan_of("inner_join")])
+
+    # The reader has found it too.
+    assert {"version.needs_conf", "version.damaged"} <= rules_of(report)
+
+
+def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        gate_version(str(tmp_path / "nothing"), "3.5.9", "4.3.0")
+
+
+def test_a_text_that_is_no_version_is_told() -> None:
+    with pytest.raises(SpecError, match="no version of Spark"):
+        gate_version(str(golden_checkpoint("4.3.0", "agg").path), "4.3.0", "latest")
+
+
+def test_a_stream_that_never_ran_has_nothing_to_be_judged(tmp_path: Path) -> None:
+    home = StreamHome(LocalStore(str(tmp_path)), "orders")
+
+    assert gate_stream_version(home, "4.3.0") == GateReport()
