@@ -21,12 +21,14 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["apache"],
             }
         ],
-        "operators": _modules("operators", "checkpoint", "stream", "switch"),
+        "operators": _modules("operators", "checkpoint", "gate", "stream", "switch", "upgrade"),
         "sensors": _modules("sensors", "gate", "stream"),
         "hooks": _modules(
             "hooks", "backup_store", "checkpoint", "home", "sight", "spark_submit", "stream"
         ),
-        "triggers": _modules("triggers", "asset", "gate", "health", "home", "lanes", "stream"),
+        "triggers": _modules(
+            "triggers", "asset", "gate", "health", "home", "lanes", "stream", "upgrade"
+        ),
         "extra-links": [
             "airflow_streaming.links.stream.SparkUiLink",
             "airflow_streaming.links.stream.DriverLogLink",

@@ -10,6 +10,7 @@ from airflow_streaming.core.policy import Budget, RestartPolicy
 from airflow_streaming.core.profile.profile import Profile, StateStore, production
 from airflow_streaming.core.rules.rule import Comparison, HealthRule, Metric, Severity
 from airflow_streaming.core.spec import StreamSpec
+from airflow_streaming.core.upgrade.terms import SoakTerms
 
 __all__ = [
     "Blackout",
@@ -23,6 +24,7 @@ __all__ = [
     "RestartPolicy",
     "RetentionPolicy",
     "Severity",
+    "SoakTerms",
     "StateStore",
     "StreamSpec",
     "production",

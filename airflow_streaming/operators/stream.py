@@ -7,17 +7,16 @@ while the stream runs, waits for its restart, or is parked.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming import telemetry
 from airflow_streaming.core.alerts.alert import AlertKind
+from airflow_streaming.core.compatibility.finding import GateDecision
 from airflow_streaming.core.control import EventKind
 from airflow_streaming.core.deployment import Deployment, ProposalAction, decide_proposal
 from airflow_streaming.core.restart import RestartAction, RestartDecision
@@ -29,11 +28,13 @@ from airflow_streaming.hooks._final import spec_errors_are_final
 from airflow_streaming.links.stream import STREAM_XCOM_KEY, DriverLogLink, SparkUiLink
 from airflow_streaming.operators._acting import blocked_message, who
 from airflow_streaming.operators._alerts import Alerts
+from airflow_streaming.operators._apply_allowed import gates_on
 from airflow_streaming.operators._delivery import Notifiers
+from airflow_streaming.operators._gate import line_of
+from airflow_streaming.operators._spec import SpecTask
 from airflow_streaming.triggers.stream import StreamTrigger
 
 if TYPE_CHECKING:
-    import jinja2
     from airflow.sdk import Context
 
     from airflow_streaming.hooks.stream import SparkStreamHook
@@ -43,7 +44,7 @@ MAX_ACTS: Final = 8
 """Acts in one worker slice; a healthy path needs two. More means that something fights back."""
 
 
-class SparkStreamOperator(BaseOperator):
+class SparkStreamOperator(SpecTask):
     """
     Keep a PySpark streaming application running.
 
@@ -68,6 +69,9 @@ class SparkStreamOperator(BaseOperator):
         the next run, so that ``airflow db clean`` never meets a task that is months old.
     :param backup_before_restart: Back up the checkpoints before a changed deployment is applied by
         ``restart=True``; when that fails, the deployment stays as it is and so does the driver.
+    :param apply_allowed: Apply an edited stream without being asked when the gates call it allowed:
+        code, configuration and Spark go on from the same checkpoint, and nobody has to know
+        anything. Whatever is less than that stays a proposal.
     :param backup_store: URI of the store for it; ``<home>/_backups`` when not given. (templated)
     :param on_unhealthy: Told when a health rule fires, or the driver is hung, stalled, slow or out
         of reach: a notifier, a callable that takes the context, or a list of them.
@@ -76,7 +80,7 @@ class SparkStreamOperator(BaseOperator):
     :param on_recovered: Told when what an earlier alert told is over.
     """
 
-    template_fields: Sequence[str] = ("stream", "conn_id", "home_conn_id", "backup_store")
+    template_fields: Sequence[str] = (*SpecTask.template_fields, "backup_store")
     operator_extra_links: Collection[BaseOperatorLink] = (SparkUiLink(), DriverLogLink())
     ui_color = "#e25a1c"
 
@@ -89,6 +93,7 @@ class SparkStreamOperator(BaseOperator):
         poll_interval: timedelta = timedelta(seconds=5),
         rollover_after: timedelta | None = timedelta(days=7),
         backup_before_restart: bool = False,
+        apply_allowed: bool = False,
         backup_store: str | None = None,
         on_unhealthy: Notifiers = None,
         on_restart: Notifiers = None,
@@ -96,35 +101,16 @@ class SparkStreamOperator(BaseOperator):
         on_recovered: Notifiers = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.stream = stream
-        self.conn_id = conn_id
-        self.home_conn_id = home_conn_id
+        super().__init__(stream=stream, conn_id=conn_id, home_conn_id=home_conn_id, **kwargs)
         self.poll_interval = poll_interval
         self.rollover_after = rollover_after
         self.backup_before_restart = backup_before_restart
+        self.apply_allowed = apply_allowed
         self.backup_store = backup_store
         self.on_unhealthy = on_unhealthy
         self.on_restart = on_restart
         self.on_gave_up = on_gave_up
         self.on_recovered = on_recovered
-
-    def render_template(
-        self,
-        content: Any,
-        context: Context,
-        jinja_env: jinja2.Environment | None = None,
-        seen_oids: set[int] | None = None,
-    ) -> Any:
-        if not isinstance(content, StreamSpec):
-            return super().render_template(content, context, jinja_env, seen_oids)
-        rendered = {
-            name: super(SparkStreamOperator, self).render_template(
-                getattr(content, name), context, jinja_env, seen_oids
-            )
-            for name in content.template_fields
-        }
-        return dataclasses.replace(content, **rendered)
 
     def execute(self, context: Context) -> dict[str, Any]:
         hook = self._hook(context)
@@ -158,16 +144,7 @@ class SparkStreamOperator(BaseOperator):
         self.log.info("The stream is left running; the next attempt adopts it.")
 
     def _hook(self, context: Context) -> SparkStreamHook:
-        from airflow_streaming.hooks.stream import SparkStreamHook  # not at parse
-
-        with spec_errors_are_final():
-            return SparkStreamHook(
-                self.stream,
-                conn_id=self.conn_id,
-                home_conn_id=self.home_conn_id,
-                by=who(context),
-                folders=_folders(self),
-            )
+        return self.open_hook(context)
 
     def _deploy(self, hook: SparkStreamHook, context: Context) -> None:
         with spec_errors_are_final():
@@ -183,13 +160,40 @@ class SparkStreamOperator(BaseOperator):
             hook.keeper.tell(EventKind.PROPOSED, message)
             return
         action = decide_proposal(current, proposed, restart_asked=restart_asked)
+        if action is ProposalAction.KEEP:
+            return
+        refusal = self._why_not(hook, current, proposed, action)
+        if current is not None and refusal:
+            hook.keeper.tell(EventKind.PROPOSED, refusal)
+            return
+        if current is not None and self.backup_before_restart:
+            self._back_up(hook)
+        hook.keeper.deploy(proposed, source)
+        hook.keeper.forgive("A new deployment was applied.")
+
+    def _why_not(
+        self,
+        hook: SparkStreamHook,
+        current: Deployment | None,
+        proposed: Deployment,
+        action: ProposalAction,
+    ) -> str:
+        """Return why a proposal is not applied, in words; empty when it is."""
+        if current is None:
+            return ""
+        message = _proposal_message(proposed, current)
+        upgrade = hook.home.open_upgrade()
+        if upgrade is not None:
+            return f"{message} It has to wait for the end of change {upgrade.number}."
         if action is ProposalAction.APPLY:
-            if current is not None and self.backup_before_restart:
-                self._back_up(hook)
-            hook.keeper.deploy(proposed, source)
-            hook.keeper.forgive("A new deployment was applied.")
-        elif action is ProposalAction.TELL and current is not None:
-            hook.keeper.tell(EventKind.PROPOSED, _proposal_message(proposed, current))
+            return ""
+        if not self.apply_allowed:
+            return message
+        report = gates_on(hook, current)
+        if report.decision is GateDecision.ALLOWED:
+            self.log.info("The gates allow what the dag proposes, so it is applied.")
+            return ""
+        return f"{message} The gates: {line_of(report.findings[0])}"
 
     def _back_up(self, hook: SparkStreamHook) -> None:
         from airflow_streaming.operators._backup_before import back_up_before_upgrade
@@ -316,10 +320,6 @@ class SparkStreamOperator(BaseOperator):
             "epoch": situation.seen.epoch.number if situation.seen else None,
             "reason": step.reason,
         }
-
-
-def _folders(operator: BaseOperator) -> tuple[Path, ...]:
-    return (Path(operator.dag.folder),) if operator.dag else ()
 
 
 def _restart_is_asked(context: Context) -> bool:

@@ -177,6 +177,9 @@ class HomeTrigger(PollingTrigger):
     :param poll_seconds: Time between two looks.
     """
 
+    learnt_before: dict[str, Any] | None = None
+    """What the observer of the task has learnt by listening, where it hands it over."""
+
     def __init__(
         self,
         *,
@@ -237,7 +240,9 @@ class HomeTrigger(PollingTrigger):
     def _observer(self) -> Observer:
         rules, policy = self.rules()
         home = CachedStream(self._home().store, self.stream)
-        return Observer(home, LocalLauncher(), rules=rules, policy=policy)
+        return Observer(
+            home, LocalLauncher(), rules=rules, policy=policy, memory=self.learnt_before
+        )
 
 
 @cache

@@ -1,0 +1,24 @@
+"""
+The operators of an upgrade in place: look, ask, take it on, check, settle.
+
+``orchestration.upgrade`` strings them together; who composes a dag of his own needs the same order.
+"""
+
+from __future__ import annotations
+
+from airflow_streaming.operators._upgrade_approval import UpgradeApprovalOperator
+from airflow_streaming.operators._upgrade_check import Soaked, UpgradeCheckOperator
+from airflow_streaming.operators._upgrade_preflight import UpgradePreflightOperator
+from airflow_streaming.operators._upgrade_rehearsal import UpgradeRehearsalOperator
+from airflow_streaming.operators._upgrade_settle import UpgradeSettleOperator
+from airflow_streaming.operators._upgrade_step import UpgradeStepOperator
+
+__all__ = [
+    "Soaked",
+    "UpgradeApprovalOperator",
+    "UpgradeCheckOperator",
+    "UpgradePreflightOperator",
+    "UpgradeRehearsalOperator",
+    "UpgradeSettleOperator",
+    "UpgradeStepOperator",
+]

@@ -1,0 +1,173 @@
+"""The tasks of an upgrade, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from airflow.sdk import BaseOperator, TriggerRule
+
+from airflow_streaming.core.spec import StreamSpec
+from airflow_streaming.core.upgrade.stage import Stage
+from airflow_streaming.core.upgrade.terms import SoakTerms
+from airflow_streaming.operators._upgrade_check import Check
+from airflow_streaming.operators.upgrade import (
+    UpgradeApprovalOperator,
+    UpgradeCheckOperator,
+    UpgradePreflightOperator,
+    UpgradeRehearsalOperator,
+    UpgradeSettleOperator,
+    UpgradeStepOperator,
+)
+from airflow_streaming.orchestration import form
+
+if TYPE_CHECKING:
+    from airflow_streaming.checkpoint.sink_rewind import AuthorsRewind
+
+Task = TypeVar("Task", bound=BaseOperator)
+
+_NO_PATIENCE: Final = timedelta(0)
+"""A soak takes minutes, so its task waits deferred from the start."""
+
+_STARTING: Final = timedelta(minutes=1)
+"""Added to the grace of a stop: the exchange keeps its worker until the new driver is started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """
+    What an author wants of an upgrade; the fields are the parameters of ``upgrade_in_place``.
+
+    :param preflight: Arguments of the preflight alone.
+    :param edits: Arguments of every task that say what the stream becomes.
+    """
+
+    stream: StreamSpec
+    conn_id: str
+    home_conn_id: str | None
+    backup_store: str | None
+    soak: SoakTerms
+    approvers: Sequence[str]
+    need_approval: bool | str
+    dry_run: bool | str
+    approval_timeout: timedelta | None = timedelta(days=1)
+    approval_notifiers: Sequence[Any] = ()
+    checks: Sequence[Check] = ()
+    rewind_sink: AuthorsRewind | None = None
+    preflight: Mapping[str, Any] = field(default_factory=dict)
+    edits: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def for_all(self) -> dict[str, Any]:
+        """Return the arguments of every task on the stream."""
+        return {
+            "stream": self.stream,
+            "conn_id": self.conn_id,
+            "home_conn_id": self.home_conn_id,
+            "backup_store": self.backup_store,
+            "rewind_sink": self.rewind_sink,
+            **self.edits,
+        }
+
+
+class Path:
+    """
+    Strings the tasks together, inside the task group that is open.
+
+    :param wishes: What the author wants.
+    """
+
+    def __init__(self, wishes: Wishes) -> None:
+        self._wishes = wishes
+        self._preflight = UpgradePreflightOperator(
+            task_id="preflight", soak=wishes.soak, **wishes.preflight, **wishes.for_all
+        )
+        self._last: BaseOperator = self._preflight
+        self._pages = [self._preflight.task_id]
+
+    def rehearse(self, **how: Any) -> None:
+        """Let it be run on a copy before anybody is asked; with arguments of the rehearsal."""
+        wishes = self._wishes
+        rehearsal = UpgradeRehearsalOperator(
+            task_id="rehearse",
+            preflight_task_id=self._preflight.task_id,
+            stream=wishes.stream,
+            conn_id=wishes.conn_id,
+            home_conn_id=wishes.home_conn_id,
+            backup_store=wishes.backup_store,
+            **how,
+            **wishes.edits,
+        )
+        self._pages.append(rehearsal.task_id)
+        self._then(rehearsal)
+
+    def finish(self) -> None:
+        """Add what comes after the looks: the question, the exchange, the soak, and the end."""
+        approve = self._approve()
+        self._step("back_up", Stage.BACKED_UP)
+        patience = self._wishes.stream.stop_grace + _STARTING
+        self._step("switch", Stage.LAUNCHED, patience=patience)
+        soak = self._step("soak", Stage.JUDGED, patience=_NO_PATIENCE)
+        check = self._check() if self._wishes.checks else None
+        self._then(
+            UpgradeSettleOperator(
+                task_id="settle",
+                preflight_task_id=self._preflight.task_id,
+                approve_task_id=approve.task_id,
+                soak_task_id=soak.task_id,
+                check_task_id=None if check is None else check.task_id,
+                **self._wishes.for_all,
+            )
+        )
+
+    def _approve(self) -> UpgradeApprovalOperator:
+        wishes = self._wishes
+        return self._then(
+            UpgradeApprovalOperator(
+                task_id="approve",
+                preflight_task_id=self._preflight.task_id,
+                subject="Upgrade stream " + wishes.stream.name + "?",
+                body="".join(
+                    "{{ ti.xcom_pull(task_ids='" + task_id + "', key='markdown') or '' }}\n"
+                    for task_id in self._pages
+                ),
+                is_dry_run=wishes.dry_run,
+                need_approval=wishes.need_approval,
+                approvers=form.APPROVERS_FROM_FORM,
+                allowed_approvers=wishes.approvers,
+                response_timeout=wishes.approval_timeout,
+                notifiers=list(wishes.approval_notifiers),
+                # A rehearsal that was not needed is skipped; one that failed ends it here.
+                trigger_rule=TriggerRule.NONE_FAILED,
+            )
+        )
+
+    def _step(self, task_id: str, until: Stage, **more: Any) -> UpgradeStepOperator:
+        return self._then(
+            UpgradeStepOperator(
+                task_id=task_id,
+                until=until,
+                preflight_task_id=self._preflight.task_id,
+                soak=self._wishes.soak,
+                soak_minutes=form.SOAK_FROM_FORM,
+                **self._wishes.for_all,
+                **more,
+            )
+        )
+
+    def _check(self) -> UpgradeCheckOperator:
+        return self._then(
+            UpgradeCheckOperator(
+                task_id="checks",
+                checks=self._wishes.checks,
+                preflight_task_id=self._preflight.task_id,
+                **self._wishes.for_all,
+            )
+        )
+
+    def _then(self, task: Task) -> Task:
+        self._last >> task
+        self._last = task
+        return task

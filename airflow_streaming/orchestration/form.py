@@ -1,0 +1,201 @@
+"""
+The form of an upgrade: what a person may choose when a run is triggered by hand.
+
+Every field that is left as it is means what the dag says. The runtimes on offer are those of
+``[streaming] runtimes`` where the dags are parsed; where there are none, the field takes any name,
+and the preflight says whether the worker knows it.
+
+A field that may stay empty has ``null`` among its types: Airflow's form does not start a run before
+every other one is filled in. There are no sections, because the form shows them closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from airflow.sdk import Param
+
+from airflow_streaming.core.spec import StreamSpec
+from airflow_streaming.core.upgrade.terms import SoakTerms
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.operators._upgrade_rehearsal import CHOICES, WHEN_UNKNOWN
+from airflow_streaming.settings import read_settings
+
+_MINUTE: Final = timedelta(minutes=1)
+
+AS_IN_DAG: Final = "as in the dag"
+"""Choice of a runtime where the dag's own is a template; a form cannot show an empty choice."""
+
+FROM_FORM: Final[Mapping[str, str]] = {
+    "runtime": "{{ (params.get('runtime') or '') | replace('" + AS_IN_DAG + "', '') }}",
+    "application": "{{ params.get('application') or '' }}",
+    "conf": "{{ (params.get('conf') or {}) | tojson }}",
+}
+"""Arguments of every task of an upgrade that come from the form, where the dag has one."""
+
+SIZE_FROM_FORM: Final[Mapping[str, str]] = {
+    name: "{{ params.get('" + name + "') or '' }}"
+    for name in ("executors", "executor_cores", "executor_memory", "shuffle_partitions")
+}
+"""What a stream runs with, from the form of a rescale."""
+
+DRY_RUN_FROM_FORM: Final = "{{ params.get('dry_run', True) }}"
+APPROVAL_FROM_FORM: Final = "{{ params.get('need_approval', True) }}"
+APPROVERS_FROM_FORM: Final = "{{ (params.get('approvers') or []) | join(',') }}"
+REHEARSE_FROM_FORM: Final = "{{ params.get('rehearse') or '" + WHEN_UNKNOWN + "' }}"
+SOAK_FROM_FORM: Final = "{{ params.get('soak_minutes') or '' }}"
+
+
+def upgrade_params(
+    stream: StreamSpec,
+    *,
+    soak: SoakTerms | None = None,
+    approvers: Sequence[str] = (),
+    need_approval: bool = True,
+    rehearse: str = WHEN_UNKNOWN,
+) -> dict[str, Param]:
+    """Return the form of an upgrade, for the ``params`` of a dag."""
+    return {
+        "runtime": _runtime(stream),
+        "application": Param(
+            None,
+            type=["string", "null"],
+            title="Application",
+            description="Path or URI of the script to go to. Empty: the one that the dag names.",
+        ),
+        "conf": _conf(),
+        "rehearse": Param(
+            rehearse,
+            enum=list(CHOICES),
+            values_display={
+                "when_unknown": "when the gates do not know",
+                "always": "always",
+                "never": "never",
+            },
+            title="Rehearse",
+            description="Run it on a copy of the checkpoints before anybody is asked.",
+        ),
+        **_course(soak, approvers, need_approval=need_approval),
+    }
+
+
+def rescale_params(
+    *,
+    soak: SoakTerms | None = None,
+    approvers: Sequence[str] = (),
+    need_approval: bool = False,
+) -> dict[str, Param]:
+    """Return the form of a rolling restart with another size, for the ``params`` of a dag."""
+    number = ["integer", "null"]
+    return {
+        "executors": Param(None, type=number, minimum=1, title="Executors", description=_LEFT),
+        "executor_cores": Param(
+            None, type=number, minimum=1, title="Cores each", description=_LEFT
+        ),
+        "executor_memory": Param(
+            None,
+            type=["string", "null"],
+            title="Memory each",
+            description=f"For example 4g. {_LEFT}",
+        ),
+        "shuffle_partitions": Param(
+            None,
+            type=number,
+            minimum=1,
+            title="Shuffle partitions",
+            description=f"A checkpoint with state keeps the number it was made with. {_LEFT}",
+        ),
+        "conf": _conf(),
+        **_course(soak, approvers, need_approval=need_approval),
+    }
+
+
+_LEFT: Final = "Empty: as it is; the report of a dry run says what the figures advise."
+
+
+def _course(
+    soak: SoakTerms | None, approvers: Sequence[str], *, need_approval: bool
+) -> dict[str, Param]:
+    terms = soak or SoakTerms()
+    return {
+        "dry_run": Param(
+            True,
+            type="boolean",
+            title="Dry run",
+            description="Only look and report. Turn it off to have it done.",
+        ),
+        "need_approval": _need_approval(is_bound=bool(approvers), default=need_approval),
+        "approvers": _approvers(approvers),
+        "soak_minutes": Param(
+            terms.at_most / _MINUTE,
+            type="number",
+            exclusiveMinimum=0,
+            title="Soak, minutes at most",
+            description=f"The new deployment has to commit {terms.batches} batches of every query "
+            "and hold its backlog in this time, or it is rolled back.",
+        ),
+    }
+
+
+def _runtime(stream: StreamSpec) -> Param:
+    known = known_runtimes()
+    told: dict[str, Any] = {
+        "title": "Target runtime",
+        "description": "Spark installation to go to, by its name in [streaming] runtimes.",
+    }
+    if not known:
+        return Param(None, type=["string", "null"], **told)
+    if "{{" in stream.runtime:
+        return Param(AS_IN_DAG, enum=[AS_IN_DAG, *known], **told)
+    return Param(stream.runtime, enum=sorted({stream.runtime, *known}), **told)
+
+
+def _conf() -> Param:
+    return Param(
+        {},
+        type=["object", "null"],
+        title="Configuration",
+        description='Changes of the Spark configuration, e.g. {"spark.executor.memory": "4g"}; '
+        "null takes a key out. No secrets: what is typed here is stored with the run.",
+    )
+
+
+def _need_approval(*, is_bound: bool, default: bool) -> Param:
+    told: dict[str, Any] = {
+        "title": "Needs approval",
+        "description": "Ask a person in Airflow before anything is done.",
+    }
+    # Whoever may start a run must not be able to do without those whom the author has named.
+    return (
+        Param(True, type="boolean", const=True, **told)
+        if is_bound
+        else Param(default, type="boolean", **told)
+    )
+
+
+def _approvers(approvers: Sequence[str]) -> Param:
+    items: dict[str, Any] = {"type": "string"}
+    told: dict[str, Any] = {}
+    if approvers:
+        items["enum"] = told["examples"] = list(approvers)
+    return Param(
+        list(approvers),
+        type=["array", "null"],
+        items=items,
+        title="Approvers",
+        **told,
+        description="Ids of the users who may approve, one a line. Empty: everybody who may edit "
+        "the dag."
+        if not approvers
+        else "Who of these may approve, one a line.",
+    )
+
+
+def known_runtimes() -> list[str]:
+    """Return the names of the runtimes that are configured here, sorted; none when unreadable."""
+    try:
+        return sorted(str(name) for name in read_settings().runtimes)
+    except SpecError:
+        return []  # the worker says what is wrong; a dag has to be parsed

@@ -1,0 +1,282 @@
+"""The preflight of an upgrade, on a real home; only Spark and the gates are played."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+
+from airflow_streaming.core.compatibility.finding import (
+    GateDecision,
+    GateFinding,
+    GateReport,
+    report_of,
+)
+from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan, SinkPlan
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.operators.upgrade import (
+    UpgradePreflightOperator,
+    UpgradeRehearsalOperator,
+    UpgradeStepOperator,
+)
+from airflow_streaming.orchestration.upgrade import upgrade_in_place
+from tests.unit.operators.upgrades import TaskInstance
+from tests.unit.world import World
+
+PREFLIGHT = "airflow_streaming.upgrade.preflight"
+PLAN = QueryPlan(query="revenue", spark="4.3.0", output_mode="append", sink=SinkPlan(sink="noop"))
+EDIT = {"conf": '{"spark.executor.memory": "2g"}'}
+
+
+def finding(severity: GateDecision) -> GateFinding:
+    return GateFinding(rule="aggregation.keys", severity=severity, message="Another key.")
+
+
+@pytest.fixture
+def gates(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Play Spark and the gates; hold what they answer and what they were asked."""
+    told = SimpleNamespace(
+        plan=ScriptPlan(application="orders.py", spark="4.3.0", queries=(PLAN,)),
+        change=GateReport(),
+        version=GateReport(),
+        asked=[],
+        programs=[],
+    )
+
+    def plan_script(program: Any, *_: Any, **__: Any) -> ScriptPlan:
+        told.programs.append(program)
+        plan: ScriptPlan = told.plan
+        return plan
+
+    def gate(name: str) -> Any:
+        def answer(*_: Any, **__: Any) -> Any:
+            told.asked.append(name)
+            return getattr(told, "version" if name == "back" else name)
+
+        return answer
+
+    places = SimpleNamespace(checkpoints={})
+    monkeypatch.setattr(f"{PREFLIGHT}.plan_script", plan_script)
+    monkeypatch.setattr(f"{PREFLIGHT}.gate_stream_change", gate("change"))
+    monkeypatch.setattr(f"{PREFLIGHT}.gate_stream_version", gate("version"))
+    monkeypatch.setattr(f"{PREFLIGHT}.gate_way_back", gate("back"))
+    monkeypatch.setattr(f"{PREFLIGHT}.checkpoints_of", lambda _: places)
+    return told
+
+
+def preflight(world: World, **more: Any) -> UpgradePreflightOperator:
+    with DAG("orders_upgrade", schedule=None):
+        return UpgradePreflightOperator(
+            task_id="preflight", stream=world.spec(), **{**EDIT, **more}
+        )
+
+
+def context(xcoms: dict[tuple[str, str], Any], task_id: str = "preflight") -> Any:
+    return {"ti": TaskInstance(task_id=task_id, run_id="run-1", xcoms=xcoms), "params": {}}
+
+
+def look(world: World, **more: Any) -> dict[tuple[str, str], Any]:
+    xcoms: dict[tuple[str, str], Any] = {}
+    preflight(world, **more).execute(context(xcoms))
+    return xcoms
+
+
+def test_it_reports_what_changes_and_does_nothing(world: World, gates: SimpleNamespace) -> None:
+    world.run()
+
+    xcoms = look(world)
+
+    report = xcoms["preflight", "report"]
+    assert (report["replaced"], report["decision"]) == (1, "allowed")
+    assert report["differences"] == [{"what": "spark.executor.memory", "old": "", "new": "2g"}]
+    assert report["key"] == "orders_upgrade run-1"
+    assert "spark.executor.memory" in xcoms["preflight", "markdown"]
+    assert gates.asked == ["change"], "the Spark stays"
+    assert world.home.changes() == []
+    deployment = world.home.newest_deployment()
+    assert deployment is not None
+    assert deployment.number == 1
+
+
+def test_a_secret_reaches_plan_mode_and_no_report(world: World, gates: SimpleNamespace) -> None:
+    spec = {"conf": {"spark.my.password": "canary-1"}}
+    world.run(world.operator(**spec))
+    xcoms: dict[tuple[str, str], Any] = {}
+    with DAG("orders_upgrade", schedule=None):
+        task = UpgradePreflightOperator(task_id="preflight", stream=world.spec(**spec), **EDIT)
+
+    task.execute(context(xcoms))
+
+    assert gates.programs[0].conf["spark.my.password"] == "canary-1"
+    assert "canary-1" not in json.dumps(list(xcoms.values()))
+
+
+@pytest.mark.parametrize("decision", [GateDecision.NOT_ALLOWED, GateDecision.UNKNOWN])
+def test_what_must_not_be_done_fails_and_what_is_unknown_has_to_be_rehearsed(
+    decision: GateDecision, world: World, gates: SimpleNamespace
+) -> None:
+    world.run()
+    gates.change = report_of([finding(decision)])
+    xcoms: dict[tuple[str, str], Any] = {}
+    task = preflight(world)
+
+    if decision is GateDecision.NOT_ALLOWED:
+        with pytest.raises(AirflowFailException, match="The upgrade of 'orders' is not allowed"):
+            task.execute(context(xcoms))
+    else:
+        assert task.execute(context(xcoms)) == "unknown"
+    report = xcoms["preflight", "report"]
+    assert report["has_to_be_rehearsed"] is (decision is GateDecision.UNKNOWN)
+
+
+def test_a_script_that_fails_in_plan_mode_is_refused(world: World, gates: SimpleNamespace) -> None:
+    world.run()
+    gates.plan = ScriptPlan(application="orders.py", spark="4.3.0", problem="no such table")
+
+    with pytest.raises(AirflowFailException, match="no such table"):
+        look(world)
+
+
+def test_nothing_to_do_is_skipped_with_the_reason(world: World, gates: SimpleNamespace) -> None:
+    world.run()
+    xcoms: dict[tuple[str, str], Any] = {}
+
+    with pytest.raises(AirflowSkipException, match="already runs what is asked for"):
+        preflight(world, conf="{}").execute(context(xcoms))
+
+    assert "already runs" in xcoms["preflight", "ended"]
+    assert gates.programs == [], "no Spark is started for it"
+
+
+def test_a_plain_restart_goes_on_though_nothing_differs(
+    world: World, gates: SimpleNamespace
+) -> None:
+    world.run()
+
+    report = look(world, conf="{}", same_code=True, even_if_equal=True)["preflight", "report"]
+
+    assert report["differences"] == []
+
+
+def test_a_rolling_restart_changes_no_code(world: World, gates: SimpleNamespace) -> None:
+    world.run()
+    world.script.write_text("other = True\n")
+
+    with pytest.raises(AirflowFailException, match="would change the code"):
+        look(world, same_code=True)
+
+
+def test_a_stream_that_never_ran_cannot_be_upgraded(world: World, gates: SimpleNamespace) -> None:
+    with pytest.raises(AirflowFailException, match="has never run"):
+        look(world)
+
+
+def test_a_habit_that_no_sink_has_is_refused_when_the_dag_is_parsed(world: World) -> None:
+    with pytest.raises(SpecError, match="'forgets' is no habit of a sink"):
+        preflight(world, sink_habits={"revenue": "forgets"})
+
+
+def rehearsal(world: World, **more: Any) -> UpgradeRehearsalOperator:
+    with DAG("orders_upgrade", schedule=None):
+        return UpgradeRehearsalOperator(
+            task_id="rehearse", preflight_task_id="preflight", stream=world.spec(), **more
+        )
+
+
+@pytest.mark.parametrize(
+    ("when", "is_needed", "expected"),
+    [
+        ("when_unknown", False, AirflowSkipException),
+        ("never", False, AirflowSkipException),
+        ("never", True, AirflowFailException),
+        ("when_unknown", True, None),
+        ("always", False, None),
+    ],
+)
+def test_it_is_rehearsed_when_it_has_to_be_or_is_wanted(
+    when: str,
+    is_needed: bool,
+    expected: type[Exception] | None,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "airflow_streaming.operators.gate.RehearsalOperator.execute", lambda *_: "x"
+    )
+    xcoms: dict[tuple[str, str], Any] = {
+        ("preflight", "report"): {"has_to_be_rehearsed": is_needed}
+    }
+    task = rehearsal(world, when=when)
+
+    if expected is None:
+        assert task.execute(context(xcoms, "rehearse")) == "x"
+        return
+    with pytest.raises(expected):
+        task.execute(context(xcoms, "rehearse"))
+
+
+def test_what_was_looked_at_is_what_is_begun_and_backed_up(
+    stream: World, gates: SimpleNamespace
+) -> None:
+    stream.say()
+    xcoms = look(stream)
+    with DAG("orders_upgrade", schedule=None):
+        step = UpgradeStepOperator(
+            task_id="back_up",
+            until="backed_up",
+            preflight_task_id="preflight",
+            stream=stream.spec(),
+            **EDIT,
+        )
+
+    done = step.execute(context(xcoms, "back_up"))
+
+    assert done["stage"] == "backed_up"
+    change = stream.home.open_upgrade()
+    assert change is not None
+    terms = stream.home.terms(change)
+    assert terms.proposed.conf["spark.executor.memory"] == "2g"
+    assert not terms.keeps_by_itself
+    assert stream.launcher.living() == [1], "the stream runs on"
+
+
+def test_a_run_that_finds_its_upgrade_open_goes_on_with_it(
+    stream: World, gates: SimpleNamespace
+) -> None:
+    stream.say()
+    xcoms = look(stream)
+    with DAG("orders_upgrade", schedule=None):
+        step = UpgradeStepOperator(
+            task_id="back_up",
+            until="backed_up",
+            preflight_task_id="preflight",
+            stream=stream.spec(),
+            **EDIT,
+        )
+    step.execute(context(xcoms, "back_up"))
+
+    again = look(stream)
+
+    assert again["preflight", "report"]["resumes"] == 1
+    with pytest.raises(AirflowFailException, match=r"Change 1 \(upgrade\) .* is open"):
+        look(stream, conf='{"spark.executor.memory": "8g"}')
+
+
+def test_a_wait_leaves_the_worker(stream: World, gates: SimpleNamespace) -> None:
+    stream.say()
+    xcoms = look(stream)
+    with DAG("orders_upgrade", schedule=None) as dag:
+        upgrade_in_place(stream.spec(), edits=EDIT)
+    step = dag.get_task("upgrade.switch")
+    step.preflight_task_id, step.patience, step.soak_minutes = "preflight", timedelta(0), ""
+
+    with pytest.raises(TaskDeferred) as deferred:
+        step.execute(context(xcoms, "switch"))
+
+    assert deferred.value.trigger.stream == "orders"
+    assert stream.home.stop_request(1) is not None

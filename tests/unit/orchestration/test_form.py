@@ -1,0 +1,173 @@
+"""The forms of an upgrade: what is on offer, what stands there, and what cannot be typed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, Param
+from airflow.sdk.exceptions import ParamValidationError
+
+from airflow_streaming.orchestration.form import rescale_params, upgrade_params
+from airflow_streaming.orchestration.upgrade import rescale, rolling_restart, upgrade_in_place
+from airflow_streaming.spec import SoakTerms, StreamSpec
+
+SPEC = StreamSpec(name="orders", application="orders.py", home="/home", runtime="spark-3.5")
+
+
+@pytest.fixture(autouse=True)
+def runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {"spark-4.3": "/opt/spark-4.3", "spark-3.5": "/opt/spark-3.5"}
+    monkeypatch.setenv("AIRFLOW__STREAMING__RUNTIMES", json.dumps(table))
+
+
+def schema(param: Param) -> dict[str, Any]:
+    shown: dict[str, Any] = param.schema
+    return shown
+
+
+@pytest.mark.parametrize("form", [upgrade_params(SPEC), rescale_params()], ids=["upgrade", "size"])
+def test_what_stands_in_a_form_may_be_sent_as_it_is(form: dict[str, Param]) -> None:
+    for param in form.values():
+        value = param.resolve()
+        assert param.description
+        # Airflow's form starts no run before what may not be null is filled in.
+        assert value not in (None, "") or "null" in schema(param)["type"]
+
+
+def test_a_form_that_is_sent_as_it_is_only_looks() -> None:
+    assert upgrade_params(SPEC)["dry_run"].resolve() is True
+    assert rescale_params()["dry_run"].resolve() is True
+
+
+def test_the_runtimes_that_are_known_are_on_offer() -> None:
+    runtime = upgrade_params(SPEC)["runtime"]
+
+    assert schema(runtime)["enum"] == ["spark-3.5", "spark-4.3"]
+    assert runtime.resolve() == "spark-3.5"
+    with pytest.raises(ParamValidationError):
+        runtime.resolve("spark-9")
+
+
+def test_a_runtime_that_is_a_template_can_be_left_as_it_is() -> None:
+    runtime = upgrade_params(replace(SPEC, runtime="{{ var.value.spark }}"))["runtime"]
+
+    task = render(upgrade_in_place, "upgrade.back_up", {"runtime": runtime.resolve()})
+
+    assert schema(runtime)["enum"][1:] == ["spark-3.5", "spark-4.3"]
+    assert task.runtime == ""
+
+
+@pytest.mark.parametrize("setting", ["", "{not json", "{}"])
+def test_a_place_that_knows_no_runtime_takes_any_name(
+    setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__STREAMING__RUNTIMES", setting)
+
+    assert upgrade_params(SPEC)["runtime"].resolve("spark-4.3") == "spark-4.3"
+
+
+def test_whom_the_author_has_named_nobody_can_do_without() -> None:
+    form = upgrade_params(SPEC, approvers=["ann", "bob"])
+
+    assert form["need_approval"].resolve() is True
+    with pytest.raises(ParamValidationError):
+        form["need_approval"].resolve(False)
+    assert form["approvers"].resolve(["ann"]) == ["ann"]
+    with pytest.raises(ParamValidationError):
+        form["approvers"].resolve(["mallory"])
+
+
+def test_without_named_approvers_the_form_decides() -> None:
+    form = upgrade_params(SPEC, need_approval=False)
+
+    assert form["need_approval"].resolve() is False
+    assert form["need_approval"].resolve(True) is True
+    assert form["approvers"].resolve(["ann"]) == ["ann"]
+
+
+def test_the_soak_stands_there_in_minutes() -> None:
+    form = upgrade_params(SPEC, soak=SoakTerms(at_most=timedelta(minutes=30)))
+
+    assert form["soak_minutes"].resolve() == 30
+    with pytest.raises(ParamValidationError):
+        form["soak_minutes"].resolve(0)
+
+
+def render(group: Any, task_id: str, params: dict[str, Any], **more: Any) -> Any:
+    with DAG("d", schedule=None) as dag:
+        group(SPEC, **more)
+    task = dag.get_task(task_id)
+    task.render_template_fields({"params": params, "ti": None})
+    return task
+
+
+def sent(**changes: Any) -> dict[str, Any]:
+    return {**{name: param.resolve() for name, param in upgrade_params(SPEC).items()}, **changes}
+
+
+def test_what_is_typed_reaches_the_tasks() -> None:
+    params = sent(
+        runtime="spark-4.3",
+        application="s3://bucket/it's.py",
+        conf={"spark.a": "<'\">", "spark.b": None},
+        soak_minutes=7,
+    )
+
+    task = render(upgrade_in_place, "upgrade.back_up", params)
+
+    assert (task.runtime, task.application) == ("spark-4.3", "s3://bucket/it's.py")
+    assert json.loads(task.conf) == {"spark.a": "<'\">", "spark.b": None}
+    assert task.soak_minutes == "7"
+
+
+@pytest.mark.parametrize("params", [{}, {"runtime": "", "application": None, "conf": None}])
+def test_what_is_left_empty_is_what_the_dag_says(params: dict[str, Any]) -> None:
+    task = render(upgrade_in_place, "upgrade.preflight", params)
+
+    assert (task.runtime, task.application, json.loads(task.conf)) == ("", "", {})
+
+
+@pytest.mark.parametrize(
+    ("params", "dry_run", "approval", "approvers"),
+    [
+        pytest.param({}, "True", "True", "", id="no form"),
+        pytest.param(
+            sent(dry_run=False, approvers=["a", "b"]), "False", "True", "a,b", id="a form"
+        ),
+    ],
+)
+def test_who_is_asked_and_whether_anything_is_done(
+    params: dict[str, Any], dry_run: str, approval: str, approvers: str
+) -> None:
+    with DAG("d", schedule=None) as dag:
+        upgrade_in_place(SPEC)
+    task = dag.get_task("upgrade.approve")
+    task.body = ""
+    task.render_template_fields({"params": params})
+
+    assert (task.is_dry_run, task.need_approval, task.approvers) == (dry_run, approval, approvers)
+
+
+def test_another_size_reaches_the_tasks() -> None:
+    params = {"executors": 4, "executor_memory": "8g", "shuffle_partitions": None, "conf": {}}
+
+    task = render(rescale, "rescale.switch", params)
+
+    assert task.size == {
+        "executors": "4",
+        "executor_cores": "",
+        "executor_memory": "8g",
+        "shuffle_partitions": "",
+    }
+
+
+def test_a_rolling_restart_changes_no_code_and_is_not_rehearsed() -> None:
+    with DAG("d", schedule=None) as dag:
+        rolling_restart(SPEC)
+
+    assert "restart.rehearse" not in dag.task_ids
+    assert dag.get_task("restart.preflight").same_code

@@ -1,0 +1,137 @@
+"""One call gives all dags of a stream."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from airflow.sdk import DAG, TriggerRule
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.operators.upgrade import Soaked
+from airflow_streaming.orchestration.stream_dags import stream_dags
+from airflow_streaming.spec import StreamSpec
+from tests.conftest import REPOSITORY
+
+SPEC = StreamSpec(
+    name="orders",
+    application="jobs/orders.py",
+    home="{{ var.value.home }}",
+    runtime="spark-4.3",
+    conf={"spark.my.password": "canary-4711"},
+)
+NAMES = ["orders", "orders_upgrade", "orders_rescale", "orders_backup"]
+
+
+def checks_out(_: Soaked) -> None:
+    """Find nothing wrong."""
+
+
+@pytest.fixture(scope="module")
+def dags() -> dict[str, DAG]:
+    return stream_dags(
+        SPEC,
+        approvers=["ann"],
+        tags=["shop"],
+        upgrade={"checks": [checks_out], "rehearse": "never"},
+    )
+
+
+def test_every_dag_is_there_by_its_id(dags: dict[str, DAG]) -> None:
+    assert list(dags) == NAMES
+    assert [dag.dag_id for dag in dags.values()] == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_dag_has_a_page_a_start_one_run_at_a_time_and_tags(
+    name: str, dags: dict[str, DAG]
+) -> None:
+    dag = dags[name]
+
+    assert "`orders`" in str(dag.doc_md)
+    assert dag.start_date is not None
+    assert (dag.max_active_runs, dag.catchup) == (1, False)
+    assert set(dag.tags) == {"shop", "orders"}
+    assert dag.description
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_airflow_can_store_every_dag_and_no_secret_is_in_it(
+    name: str, dags: dict[str, DAG]
+) -> None:
+    assert "canary-4711" not in str(DagSerialization.to_dict(dags[name]))
+
+
+def test_every_dag_that_a_page_names_exists(dags: dict[str, DAG]) -> None:
+    named = {name for dag in dags.values() for name in re.findall(r"`(orders_\w+)`", dag.doc_md)}
+
+    assert named
+    assert named <= set(dags)
+
+
+def test_every_task_that_the_page_of_the_upgrade_names_exists(dags: dict[str, DAG]) -> None:
+    dag = dags["orders_upgrade"]
+    rows = re.findall(r"^\| `(\w+)` \|", str(dag.doc_md), re.MULTILINE)
+
+    assert [f"upgrade.{row}" for row in rows] == list(dag.task_ids)
+
+
+def test_scripts_are_looked_for_beside_the_authors_file(dags: dict[str, DAG]) -> None:
+    assert {dag.fileloc for dag in dags.values()} == {__file__}
+
+
+def test_the_keep_alive_dag_follows_itself(dags: dict[str, DAG]) -> None:
+    assert type(dags["orders"].timetable).__name__ == "ContinuousTimetable"
+
+
+def test_the_author_says_more_of_the_upgrade(dags: dict[str, DAG]) -> None:
+    dag = dags["orders_upgrade"]
+
+    assert dag.get_task("upgrade.checks").checks == (checks_out,)
+    assert dag.params["rehearse"] == "never"
+    assert dag.get_task("upgrade.approve").allowed_approvers == ("ann",)
+
+
+def test_nothing_is_begun_before_somebody_was_asked_and_the_end_always_comes(
+    dags: dict[str, DAG],
+) -> None:
+    dag = dags["orders_upgrade"]
+
+    assert dag.get_task("upgrade.back_up").upstream_task_ids == {"upgrade.approve"}
+    assert dag.get_task("upgrade.settle").trigger_rule == TriggerRule.ALL_DONE
+    assert all(task.retries for task in dag.tasks)
+
+
+def test_the_exchange_keeps_its_worker_until_the_new_driver_is_started() -> None:
+    dag = stream_dags(replace(SPEC, stop_grace=timedelta(minutes=5)))["orders_upgrade"]
+
+    assert dag.get_task("upgrade.switch").patience > timedelta(minutes=5)
+
+
+def test_a_name_that_is_a_template_is_refused() -> None:
+    with pytest.raises(SpecError, match="Give the name itself"):
+        stream_dags(replace(SPEC, name="{{ var.value.name }}"))
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_example_is_found_as_airflow_finds_dags() -> None:
+    path = REPOSITORY / "dags" / "example_stream_dags.py"
+    found = {name: value for name, value in vars(load(path)).items() if isinstance(value, DAG)}
+
+    assert {dag.dag_id for dag in found.values()} == set(found)
+    assert len(found) == len(NAMES)
+    assert {dag.fileloc for dag in found.values()} == {str(path)}
