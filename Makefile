@@ -9,9 +9,11 @@ INSTALLED := .venv/.installed
 SPARK_4 := .runtimes/spark-4.3/.installed
 SPARK_3 := .runtimes/spark-3.5/.installed
 
-# A JVM at a time is enough for a small machine; whatever starts none runs beside it.
+# Whatever starts no JVM runs beside the tests that do; then the streams, which mostly wait.
 SERVERS := tests/integration/alerts tests/integration/home tests/integration/plugin \
   $(wildcard tests/integration/*/test_*_s3.py) tests/integration/driver/test_sink_servers.py
+
+STREAMS := tests/integration/stream
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo lint check test bench chaos judge java clean
@@ -34,9 +36,9 @@ check: lint ## The same, and the unit tests.
 	$(BIN)/pytest tests/unit -q -n 2 --dist loadfile $(ARGS)
 
 test: setup lint ## Everything, with real Spark, real stores and a real Airflow.
-	@$(BIN)/pytest tests/unit $(SERVERS) -q > .beside.log 2>&1 & beside=$$!; \
-	$(BIN)/pytest tests/integration tests/system $(SERVERS:%=--ignore=%); spark=$$?; \
-	wait $$beside; others=$$?; tail -n 60 .beside.log; exit $$((spark | others))
+	@$(BIN)/pytest tests/unit $(SERVERS) $(STREAMS) -q > .beside.log 2>&1 & beside=$$!; \
+	$(BIN)/pytest tests/integration tests/system $(patsubst %,--ignore=%,$(SERVERS) $(STREAMS)); \
+	spark=$$?; wait $$beside; others=$$?; tail -n 60 .beside.log; exit $$((spark | others))
 
 bench: setup ## Measure; the figures go to the screen and say what they were measured on.
 	@for program in launch listener restart triggers detection; do $(BIN)/python -m benchmarks.$$program || exit 1; done
