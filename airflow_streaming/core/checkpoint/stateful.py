@@ -14,6 +14,7 @@ from typing import Final
 from airflow_streaming.core.checkpoint.journal import PARTITIONS, Journal
 from airflow_streaming.core.checkpoint.listing import Listing, Read, is_hidden
 from airflow_streaming.core.checkpoint.operators import OperatorMetadata, parse_operator_metadata
+from airflow_streaming.core.checkpoint.schemas import MAX_SCHEMA_BYTES, parse_state_schema
 from airflow_streaming.core.checkpoint.state.loadable import loadable_versions
 from airflow_streaming.core.checkpoint.state.names import StateFile
 from airflow_streaming.core.checkpoint.state.stores import StoreRef, ids_of, state_files, stores
@@ -21,6 +22,9 @@ from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
 from airflow_streaming.exceptions import RecordError
 
 STATE: Final = "state"
+
+_NO_TYPE: Final = ("void", "null")
+"""Types of a column that holds nothing, such as a limit's key."""
 
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
@@ -69,7 +73,9 @@ def read_state(listing: Listing, read: Read, journal: Journal) -> State:
     partitions = {number: numbered(listing, f"{STATE}/{number}") for number in operators}
     metadata, unreadable = _metadata(listing, read, operators)
     expected = {
-        number: _expected(partitions[number], metadata.get(number), _pinned(journal))
+        number: 1
+        if partitions[number] == (0,) and _has_one_key(read, number)
+        else _expected(partitions[number], metadata.get(number), _pinned(journal))
         for number in operators
     }
     refs, extra = _divided(stores(listing), expected)
@@ -127,10 +133,21 @@ def _pinned(journal: Journal) -> int | None:
     return int(text) if _NUMBER.fullmatch(text) and text != "0" else None
 
 
+def _has_one_key(read: Read, operator: int) -> bool:
+    # A limit and an aggregate without keys have one partition, whatever the plan pins and the
+    # metadata of Spark 4 says: seen of a limit with numPartitions 2.
+    try:
+        data = read(f"{STATE}/{operator}/0/_metadata/schema", MAX_SCHEMA_BYTES)
+        schema = None if data is None else parse_state_schema(data)
+    except RecordError:
+        return False
+    keys = [family.key for family in schema.families] if schema else []
+    return bool(keys) and all(field.type in _NO_TYPE for key in keys for field in key)
+
+
 def _expected(
     partitions: tuple[int, ...], metadata: OperatorMetadata | None, pinned: int | None
 ) -> int | None:
-    # An aggregate without keys and a limit have one partition, whatever is pinned.
     told = max((store.partitions for store in metadata.stores), default=0) if metadata else 0
     if told == 1 or (not told and partitions == (0,)):
         return 1

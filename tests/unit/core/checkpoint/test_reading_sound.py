@@ -9,6 +9,7 @@ import pytest
 from airflow_streaming.core.checkpoint.finding import FindingCode
 from airflow_streaming.core.checkpoint.report import SourceType
 from tests.unit.core.checkpoint.in_memory import InMemory, empty, golden
+from tests.unit.core.checkpoint.state_defects import STATE_VARIABLES
 
 UUID = "0fec5405-3c93-495a-8380-81f6208b1d7b"
 
@@ -158,6 +159,18 @@ def test_gaps_in_one_log_only_are_none_of_asynchronous_progress() -> None:
 
     assert not broken.report().async_progress
     assert broken.problems() == {FindingCode.OFFSETS_GAP}
+
+
+def test_an_operator_whose_key_holds_nothing_has_one_partition_whatever_is_pinned() -> None:
+    lone = golden("agg").delete("state/0/1", "state/0/2")
+    assert lone.problems() == {FindingCode.STATE_PARTITIONS}
+
+    # As Spark 4.3 left the state of a limit, whose metadata counts the pinned partitions.
+    limit = (STATE_VARIABLES / "state_schema_limit-4.3.0").read_bytes()
+    found = lone.write("state/0/0/_metadata/schema", limit).report()
+
+    assert found.is_sound
+    assert [operator.partitions for operator in found.operators] == [1]
 
 
 def test_files_that_spark_never_writes_are_named_and_left_alone() -> None:
