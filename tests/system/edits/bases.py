@@ -1,0 +1,72 @@
+"""The bases: scripts of every shape, some of them on more than one state store."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.system.edits.edit import CHANGELOG, DAG_JOBS, PROVIDER, ROCKSDB_PROVIDER, Base, job
+
+ROCKSDB: Final = {PROVIDER: ROCKSDB_PROVIDER}
+
+REVENUE: Final = Base(
+    name="revenue",
+    script=DAG_JOBS / "retail_revenue.py",
+    arguments=("--input", "{run}/input/orders", "--output", "{run}/output/main"),
+)
+CLICKS: Final = Base(name="clicks", script=job("clicks"))
+BOTH: Final = Base(name="both", script=job("both"))
+TOTALS: Final = Base(name="totals", script=job("totals"))
+TOTALS_ROCKSDB: Final = Base(name="totals_rocksdb", script=job("totals"), conf=ROCKSDB)
+WINDOWS: Final = Base(name="windows", script=job("windows"))
+WINDOWS_UPDATED: Final = Base(
+    name="windows_updated",
+    script=job("windows"),
+    changes=(('.outputMode("append")', '.outputMode("update")'),),
+    conf={**ROCKSDB, CHANGELOG: "true"},
+)
+FIRST_SEEN: Final = Base(name="first_seen", script=job("first_seen"))
+FIRST_EVER: Final = Base(
+    name="first_ever",
+    script=job("first_seen"),
+    changes=(
+        (
+            'events.withWatermark("ts", "10 seconds")\n        .dropDuplicates(["id", "user", "ts"])',
+            'events.dropDuplicates(["user", "kind"])',
+        ),
+    ),
+)
+PAIRS: Final = Base(name="pairs", script=job("pairs"))
+PAIRS_OUTER: Final = Base(
+    name="pairs_outer", script=job("pairs"), changes=(('"inner"', '"left_outer"'),), conf=ROCKSDB
+)
+SESSIONS: Final = Base(name="sessions", script=job("sessions"))
+PURSES: Final = Base(name="purses", script=job("purses"))
+PROFILES: Final = Base(name="profiles", script=job("profiles"), conf=ROCKSDB, oldest="4.0")
+PROFILES_AVRO: Final = Base(
+    name="profiles_avro",
+    script=job("profiles"),
+    conf={**ROCKSDB, "spark.sql.streaming.stateStore.encodingFormat": "avro"},
+    oldest="4.0",
+)
+DESK: Final = Base(name="desk", script=job("desk"))
+CHAINED: Final = Base(name="chained", script=job("chained"), conf=ROCKSDB)
+
+BASES: Final = (
+    TOTALS,
+    WINDOWS,
+    REVENUE,
+    CLICKS,
+    PROFILES,
+    PURSES,
+    PAIRS,
+    FIRST_SEEN,
+    DESK,
+    BOTH,
+    FIRST_EVER,
+    SESSIONS,
+    WINDOWS_UPDATED,
+    PROFILES_AVRO,
+    PAIRS_OUTER,
+    CHAINED,
+    TOTALS_ROCKSDB,
+)

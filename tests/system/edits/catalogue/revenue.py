@@ -1,0 +1,211 @@
+"""The retail example: windows of a day per country, CSV files in, Parquet files out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.system.edits.bases import REVENUE
+from tests.system.edits.catalogue.said import NO, YES, YES_BUT, edit
+
+_SUM: Final = 'F.sum(F.col("Quantity") * F.col("UnitPrice"))'
+_LAST: Final = '            "order_lines",\n        )'
+
+EDITS: Final = (
+    edit(
+        REVENUE,
+        "rate_limit",
+        "source",
+        YES,
+        "only how much a batch takes",
+        ('"--files-per-batch", type=int, default=1', '"--files-per-batch", type=int, default=2'),
+    ),
+    edit(
+        REVENUE,
+        "processing_trigger",
+        "trigger",
+        YES,
+        "only when batches begin",
+        ("type=float, default=2.0", "type=float, default=30.0"),
+    ),
+    edit(
+        REVENUE,
+        "column_renamed",
+        "projection",
+        YES_BUT,
+        "the files get a column of two names",
+        (_LAST, '            F.col("order_lines").alias("lines"),\n        )'),
+    ),
+    edit(
+        REVENUE,
+        "rounded_above",
+        "projection",
+        YES_BUT,
+        "what was written is not revised",
+        (
+            '            "revenue",\n',
+            '            F.round("revenue", 0).cast("decimal(33,4)").alias("revenue"),\n',
+        ),
+    ),
+    edit(
+        REVENUE,
+        "filter_above",
+        "filter",
+        YES_BUT,
+        "what was written is not revised",
+        (_LAST, _LAST + '\n        .where("order_lines > 3")'),
+    ),
+    edit(
+        REVENUE,
+        "filter_below",
+        "filter",
+        YES_BUT,
+        "open windows hold what the old filter let through",
+        ("lines.withWatermark", 'lines.where("Quantity > 0").withWatermark'),
+    ),
+    edit(
+        REVENUE,
+        "total_no_longer_shown",
+        "aggregates",
+        NO,
+        "what nobody reads Spark takes out of the state",
+        (_LAST, "        )"),
+    ),
+    edit(
+        REVENUE,
+        "total_added",
+        "aggregates",
+        NO,
+        "the state has no place for it",
+        (
+            '.alias("order_lines"),',
+            '.alias("order_lines"),\n            F.max("Quantity").alias("largest"),',
+        ),
+        (_LAST, '            "order_lines",\n            "largest",\n        )'),
+    ),
+    edit(
+        REVENUE,
+        "total_unused_added",
+        "aggregates",
+        YES,
+        "what nobody reads is never computed",
+        (
+            '.alias("order_lines"),',
+            '.alias("order_lines"),\n            F.max("Quantity").alias("largest"),',
+        ),
+    ),
+    edit(
+        REVENUE,
+        "sum_to_max",
+        "aggregates",
+        NO,
+        "the type differs too",
+        (_SUM, 'F.max(F.col("Quantity") * F.col("UnitPrice"))'),
+    ),
+    edit(
+        REVENUE,
+        "other_amount",
+        "aggregates",
+        NO,
+        "the sums of open windows are of something else",
+        (_SUM, 'F.sum(F.abs("Quantity") * F.col("UnitPrice"))'),
+    ),
+    edit(
+        REVENUE,
+        "window",
+        "window",
+        NO,
+        "the state has windows of another length",
+        ('F.window("InvoiceDate", "1 day")', 'F.window("InvoiceDate", "2 days")'),
+    ),
+    edit(
+        REVENUE,
+        "window_slides",
+        "window",
+        NO,
+        "the state has windows without overlap",
+        ('F.window("InvoiceDate", "1 day")', 'F.window("InvoiceDate", "1 day", "12 hours")'),
+    ),
+    edit(
+        REVENUE,
+        "watermark_longer",
+        "watermark",
+        YES_BUT,
+        "what was dropped as late stays dropped",
+        ('LATENESS = "1 day"', 'LATENESS = "2 days"'),
+    ),
+    edit(
+        REVENUE,
+        "watermark_shorter",
+        "watermark",
+        YES_BUT,
+        "later lines are dropped from here on",
+        ('LATENESS = "1 day"', 'LATENESS = "1 hour"'),
+    ),
+    edit(
+        REVENUE,
+        "other_key",
+        "keys",
+        NO,
+        "a string is a string to Spark",
+        ('"1 day"), "Country")', '"1 day"), F.col("CustomerID").alias("Country"))'),
+    ),
+    edit(
+        REVENUE,
+        "key_respelled",
+        "keys",
+        NO,
+        "the state's keys are spelled in the old way",
+        ('"1 day"), "Country")', '"1 day"), F.upper("Country").alias("Country"))'),
+    ),
+    edit(
+        REVENUE,
+        "sink_path",
+        "sink",
+        NO,
+        "the published list forbids another path of a file sink",
+        ('"path", arguments.output', '"path", arguments.output + "_v2"'),
+    ),
+    edit(
+        REVENUE,
+        "sink_format",
+        "sink",
+        NO,
+        "readers find files of two formats in one folder",
+        ('.format("parquet")', '.format("json")'),
+    ),
+    edit(
+        REVENUE,
+        "csv_header",
+        "source",
+        YES_BUT,
+        "the same files are read in another way from here on",
+        ('"header": "true"', '"header": "false"'),
+    ),
+    edit(
+        REVENUE,
+        "csv_column_renamed",
+        "source",
+        YES_BUT,
+        "a column of a CSV file is known by its place",
+        ('"Description"', '"Text"'),
+    ),
+    edit(
+        REVENUE,
+        "shuffle_partitions",
+        "conf",
+        NO,
+        "the checkpoint's number stays in force, whatever the code says",
+        (
+            '"spark.sql.session.timeZone", "UTC")',
+            '"spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "5")',
+        ),
+    ),
+    edit(
+        REVENUE,
+        "time_zone",
+        "conf",
+        NO,
+        "days begin at another hour",
+        ('"spark.sql.session.timeZone", "UTC"', '"spark.sql.session.timeZone", "Asia/Tokyo"'),
+    ),
+)

@@ -1,0 +1,55 @@
+"""Running totals per user and kind, handed over as they change."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+EVENT = "id string, user string, kind string, shop string, amount long, price double, ts timestamp"
+
+
+def keep(folder):
+    """Return a function that writes a batch over what an earlier attempt at it wrote."""
+
+    def write(batch, number):
+        rows = [row.asDict(recursive=True) for row in batch.collect()]
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        (Path(folder) / f"batch-{number}.json").write_text(json.dumps(rows, default=str))
+
+    return write
+
+
+def totals(events):
+    """Sum up what every user spent on every kind of thing."""
+    return events.groupBy("user", "kind").agg(
+        F.sum("amount").alias("total"), F.count("*").alias("number")
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--input")
+    parser.add_argument("--output")
+    parser.add_argument("--checkpoint")
+    args = parser.parse_args()
+    spark = SparkSession.builder.appName("totals").getOrCreate()
+    events = (
+        spark.readStream.schema(EVENT).option("maxFilesPerTrigger", 1).json(f"{args.input}/events")
+    )
+    query = (
+        totals(events)
+        .writeStream.queryName("totals")
+        .option("checkpointLocation", args.checkpoint)
+        .outputMode("update")
+        .foreachBatch(keep(args.output))
+        .start()
+    )
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main()

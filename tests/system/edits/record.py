@@ -1,0 +1,78 @@
+"""
+Records what the gate gets to see: the plans of every base and edit, and the bases' checkpoints.
+
+``python -m tests.system.edits.record --runtime .runtimes/spark-4.3``. With both of them a unit test
+predicts every edit without Spark.
+"""
+
+# ruff: noqa: T201 - a program that prints
+
+from __future__ import annotations
+
+import argparse
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.system.edits.bases import BASES
+from tests.system.edits.catalogue import EDITS
+from tests.system.edits.edit import Base
+from tests.system.edits.input import arrivals
+from tests.system.edits.plans import CHECKPOINTS, Plans, names_paths, recorded_folder
+from tests.system.edits.trial import PLAN_PROGRAM, Spark, Trials
+
+
+def main() -> None:
+    """Run the bases and read all plans."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runtime", type=Path, required=True)
+    parser.add_argument("--plans-only", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="edits-") as name:
+        folder = Path(name)
+        if not args.plans_only:
+            with Spark(args.runtime) as spark:
+                trials = Trials(spark, arrivals(), folder)
+                _pack({base.name: trials.old(base) for base in BASES})
+        with Spark(args.runtime, PLAN_PROGRAM) as spark:
+            plans = Plans.of(spark.version)
+            for base in BASES:
+                # A file source wants to see its folder.
+                arrivals().arrive(0, folder / "old" / base.name / "input")
+            for name, base, source in _scripts(spark.version):
+                plan = plans.note(name, spark.plan(base, source, folder / "old" / base.name))
+                for told in (plan.problem, *(note for one in plan.queries for note in one.notes)):
+                    if told:
+                        print(f"{name}: {told}", flush=True)
+            plans.write()
+
+
+def _scripts(version: str) -> Iterator[tuple[str, Base, str]]:
+    for base in BASES:
+        if base.oldest <= version:
+            yield base.name, base, base.source
+    for edit in EDITS:
+        if edit.base.oldest <= version:
+            yield edit.name, edit.base, edit.source
+
+
+def _pack(folders: dict[str, Path]) -> None:
+    with tarfile.open(CHECKPOINTS, "w:xz") as archive:
+        for base, folder in folders.items():
+            for path in sorted((folder / "checkpoint").rglob("*")):
+                if path.is_file() and not path.name.startswith("."):
+                    if names_paths(path):
+                        text = path.read_text().replace(str(folder), recorded_folder(base))
+                        path.write_text(text)
+                    archive.add(path, f"{base}/{path.relative_to(folder)}", filter=_without_owner)
+
+
+def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+if __name__ == "__main__":
+    main()

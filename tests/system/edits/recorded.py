@@ -1,0 +1,64 @@
+"""What was found, by Spark version and edit, as a file beside this module."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from tests.system.edits.edit import Truth
+from tests.system.edits.trial import Tried
+
+FILE: Final = Path(__file__).with_name("truth.json")
+
+
+class Truths:
+    """The truths of one Spark version; a new one is on disk at once."""
+
+    def __init__(self, spark: str, tried: dict[str, Tried]) -> None:
+        self.spark, self._tried = spark, tried
+
+    @classmethod
+    def of(cls, spark: str) -> Truths:
+        """Return what was found with that Spark."""
+        return cls(spark, {name: _read(found) for name, found in _all().get(spark, {}).items()})
+
+    def __contains__(self, edit: str) -> bool:
+        return edit in self._tried
+
+    def __getitem__(self, edit: str) -> Tried:
+        return self._tried[edit]
+
+    def get(self, edit: str) -> Tried | None:
+        """Return the truth of an edit; ``None`` where it was not tried."""
+        return self._tried.get(edit)
+
+    def note(self, edit: str, tried: Tried) -> None:
+        """Keep the truth of one edit."""
+        self._tried[edit] = tried
+        every = _all()
+        every[self.spark] = {name: _shown(self._tried[name]) for name in sorted(self._tried)}
+        lines = [
+            f" {json.dumps(spark)}: {{\n"
+            + ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in found.items())
+            + "\n }"
+            for spark, found in sorted(every.items())
+        ]
+        FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _all() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(FILE.read_text()) if FILE.exists() else {}
+    return found
+
+
+def _shown(tried: Tried) -> dict[str, Any]:
+    shown: dict[str, Any] = {"truth": tried.truth.value}
+    if tried.condition:
+        shown["condition"] = tried.condition
+    return {**shown, "rows": tried.rows} if tried.rows else shown
+
+
+def _read(found: dict[str, Any]) -> Tried:
+    rows = tuple((a, b, c) for a, b, c in found.get("rows", ()))
+    return Tried(truth=Truth(found["truth"]), condition=found.get("condition", ""), rows=rows)

@@ -1,0 +1,114 @@
+"""
+Runs scripts one after another in one Spark, told by lines of JSON; needs pyspark only.
+
+A script is run as it is, but for two things: its queries take what there is and end, and waiting
+for them is done here.
+"""
+
+# mypy: ignore-errors
+# ruff: noqa: T201 - a program of another Python, without the annotations of pyspark
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import traceback
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQueryManager
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+PATIENCE = 240
+CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z][A-Z0-9_]+)*)\]")
+started = []
+
+
+def main():
+    spark = new_session()
+    patch()
+    tell(ready=spark.version)
+    for line in sys.stdin:
+        order = json.loads(line)
+        tell(**run(spark, order))
+
+
+def new_session():
+    """Return the session whose Spark all scripts share."""
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.default.parallelism", "2")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def session_of(spark, conf):
+    """Return a session of its own for the next script, the one that a builder will find."""
+    session = spark.newSession()
+    SparkSession._instantiatedSession = session
+    jvm = spark._jvm.org.apache.spark.sql
+    sessions = (jvm if spark.version.startswith("3.") else jvm.classic).SparkSession
+    sessions.setDefaultSession(session._jsparkSession)
+    sessions.setActiveSession(session._jsparkSession)
+    for key, value in conf.items():
+        session.conf.set(key, value)
+    return session
+
+
+def tell(**what):
+    print("@" + json.dumps(what), flush=True)
+
+
+def patch():
+    start = DataStreamWriter.start
+
+    def start_and_end(writer, *args, **options):
+        query = start(writer.trigger(availableNow=True), *args, **options)
+        started.append(query)
+        return query
+
+    DataStreamWriter.start = start_and_end
+    StreamingQueryManager.awaitAnyTermination = lambda *_: True
+
+
+def run(spark, order):
+    session_of(spark, order["conf"])
+    started.clear()
+    sys.argv = [order["script"], *order["arguments"]]
+    scope = {"__name__": "__main__", "__file__": order["script"]}
+    try:
+        exec(compile(order["source"], order["script"], "exec"), scope)  # noqa: S102 - its purpose
+        batches = [ended(query) for query in started]
+    except Exception as err:  # noqa: BLE001 - Spark's errors have no common base
+        return {"error": told(err), "conditions": CONDITION.findall(str(err)), "text": texts(err)}
+    finally:
+        for query in started:
+            if query.isActive:
+                query.stop()
+    return {"batches": batches}
+
+
+def ended(query):
+    if not query.awaitTermination(PATIENCE):
+        raise SystemExit("The query did not end; nothing can be said.")
+    progress = query.lastProgress
+    if progress is None:
+        return -1
+    return progress["batchId"] if isinstance(progress, dict) else progress.batchId
+
+
+def texts(err):
+    return "".join(traceback.format_exception(err))[-3000:]
+
+
+def told(err):
+    lines = [line.strip() for line in str(err).splitlines() if line.strip()]
+    telling = [line for line in lines if "Caused by" in line or "assertion" in line]
+    return " | ".join(lines[:2] + telling[-2:])[:600]
+
+
+if __name__ == "__main__":
+    main()
