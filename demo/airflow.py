@@ -163,7 +163,7 @@ class Airflow:
         """Let a dag run."""
         self.call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
-    def trigger(self, dag_id: str, **params: str | bool) -> str:
+    def trigger(self, dag_id: str, **params: Any) -> str:
         """Unpause a dag, start a run of it, and return the run's id."""
         self.unpause(dag_id)
         body = {"logical_date": None, "conf": params}

@@ -39,6 +39,7 @@ class Stage:
     :param dags: Folder of the dag files.
     :param stream: The stream's name.
     :param environment: More settings for Airflow.
+    :param runtimes: More Spark runtimes, by their names in ``[streaming] runtimes``.
     """
 
     def __init__(
@@ -52,8 +53,10 @@ class Stage:
         dags: Path = REPOSITORY / "dags",
         stream: str = "retail_revenue",
         environment: Mapping[str, str] | None = None,
+        runtimes: Mapping[str, Path] | None = None,
     ) -> None:
         self.folder, self.runtime = folder.resolve(), runtime.absolute()
+        self._runtimes = {**(runtimes or {}), "spark-4.3": self.runtime}
         if not (self.runtime / "bin" / "python").exists():
             raise RuntimeError(f"There is no Spark runtime in {runtime}. Run 'make setup' first.")
         self._say = say
@@ -76,7 +79,9 @@ class Stage:
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             "AIRFLOW_VAR_STREAMS_HOME": str(self.home),
             "AIRFLOW_VAR_RETAIL_INPUT": str(self.orders),
-            "AIRFLOW__STREAMING__RUNTIMES": json.dumps({"spark-4.3": str(self.runtime)}),
+            "AIRFLOW__STREAMING__RUNTIMES": json.dumps(
+                {name: str(path.absolute()) for name, path in self._runtimes.items()}
+            ),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
 

@@ -38,3 +38,12 @@ def spark_4_3() -> Path:
     if runtime is None:
         pytest.skip("There is no .runtimes/spark-4.3; run 'make setup'.")
     return runtime
+
+
+@pytest.fixture(scope="session")
+def spark_3_5() -> Path:
+    """The runtime of Spark 3.5, from which streams are upgraded."""
+    runtime = find_runtimes().get("spark-3.5")
+    if runtime is None:
+        pytest.skip("There is no .runtimes/spark-3.5; run 'make setup'.")
+    return runtime

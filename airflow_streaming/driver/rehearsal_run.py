@@ -18,6 +18,7 @@ from airflow_streaming.core.checkpoint.drill import INPUT_GONE, DrilledQuery
 from airflow_streaming.core.checkpoint.drill_judge import is_input_gone
 from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.core.upgrade.rehearsal import Bounds, Ending, RehearsalEvent, Seen
+from airflow_streaming.driver.drill_absent import Absent
 from airflow_streaming.driver.drill_outcome import commits_of, sentence_of
 from airflow_streaming.driver.drill_patch import Starter
 from airflow_streaming.driver.query import QueryError, SparkQuery
@@ -50,7 +51,12 @@ class Run:
         self._enough, self._stopping = threading.Event(), threading.Event()
 
     def go(self, starter: Starter) -> Any:
-        """Run the query to its end or a bound, and return it; it has ended."""
+        """
+        Run the query to its end or a bound, and return it; it has ended.
+
+        Spark cannot always tell the interrupt of a stop from a failure, for example while it waits
+        for a broadcast. The script is then given a query that has ended well.
+        """
         query = self._query
         for path in query.cut:
             (Path(query.copy) / path).unlink(missing_ok=True)
@@ -69,12 +75,13 @@ class Run:
         self._say(Seen.STARTED, columns=columns)
         asked = SparkQuery(started._jsq)
         ending = self._watch(asked)
-        error = None if self._stopping.is_set() else self._why(asked)
-        if error is not None:
+        error = self._why(asked)
+        is_failed = error is not None and not self._stopping.is_set()
+        if error is not None and is_failed:
             self._say_failed(error, str(started.exception()))
             ending = Ending.FAILED
         self._say(Seen.ENDED, ending=ending, rows=len(commits_of(query.copy) - before))
-        return started
+        return started if error is None or is_failed else Absent(started.name)
 
     def _take(self, rows: Any, batch: int) -> None:
         # Spark calls this for every batch, in a thread of its own.

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 PASSED_XCOM_KEY: Final = "passed"
 """XCom that is there when every check has passed."""
 
+WRONG_XCOM_KEY: Final = "wrong"
+"""XCom with what a check has found, in a sentence."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Soaked:
@@ -68,6 +71,7 @@ class UpgradeCheckOperator(UpgradeTask):
         for check in self.checks:
             wrong = wrong_by(check, check(soaked))
             if wrong:
+                context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=wrong)
                 raise AirflowFailException(wrong)
             self.log.info("Check %r has passed.", name_of(check))
         context["ti"].xcom_push(key=PASSED_XCOM_KEY, value=True)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_streaming.core.upgrade.soak import SoakResult
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.exceptions import UpgradeRefused
 from airflow_streaming.operators._gate import REPORT_XCOM_KEY
-from airflow_streaming.operators._upgrade_check import PASSED_XCOM_KEY
+from airflow_streaming.operators._upgrade_check import PASSED_XCOM_KEY, WRONG_XCOM_KEY
 from airflow_streaming.operators._upgrade_task import (
     ENDED_XCOM_KEY,
     UpgradeTask,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_streaming.upgrade.asked import Progress
 
 _NOT_SOAKED: Final = "A task of the upgrade came to no good end; its log says why."
-_NOT_PASSED: Final = "A check found something wrong, or came to no end; its log says what."
+_NOT_PASSED: Final = "A check came to no end; its log says why."
 
 
 class UpgradeSettleOperator(UpgradeTask):
@@ -77,7 +78,8 @@ class UpgradeSettleOperator(UpgradeTask):
         return self._end(context, event.get("memory"))
 
     def _say_how_it_ends(self, context: Context, hook: SparkStreamHook, change: Change) -> None:
-        words, wrong = Words(hook.home, by=hook.by), self._what_is_wrong(context)
+        words = Words(hook.home, by=hook.by)
+        wrong = _judgement(hook.home, change) or self._what_is_wrong(context)
         if _is_decided(hook.home, change):
             return  # by a person, by the soak itself, or by this task before it was killed
         if not wrong:
@@ -95,7 +97,7 @@ class UpgradeSettleOperator(UpgradeTask):
         if not soaked:
             return _NOT_SOAKED
         if self.check_task_id and not pulled(context, self.check_task_id, PASSED_XCOM_KEY):
-            return _NOT_PASSED
+            return str(pulled(context, self.check_task_id, WRONG_XCOM_KEY) or _NOT_PASSED)
         return ""
 
     def _end(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
@@ -146,3 +148,11 @@ class UpgradeSettleOperator(UpgradeTask):
 def _is_decided(home: StreamHome, change: Change) -> bool:
     ways = (Stage.KEPT, Stage.ROLLING_BACK, Stage.ABORTED)
     return any(stage in home.stages(change.number) for stage in ways)
+
+
+def _judgement(home: StreamHome, change: Change) -> str:
+    """Return why the soak was not good; empty when it was, or has no end yet."""
+    judged = home.stages(change.number).get(Stage.JUDGED)
+    if judged is None or judged.facts.get("verdict") == SoakResult.GOOD:
+        return ""
+    return judged.reason

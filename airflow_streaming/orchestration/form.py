@@ -66,6 +66,7 @@ def upgrade_params(
             description="Path or URI of the script to go to. Empty: the one that the dag names.",
         ),
         "conf": _conf(),
+        **_course(soak, approvers, need_approval=need_approval),
         "rehearse": Param(
             rehearse,
             enum=list(CHOICES),
@@ -77,7 +78,6 @@ def upgrade_params(
             title="Rehearse",
             description="Run it on a copy of the checkpoints before anybody is asked.",
         ),
-        **_course(soak, approvers, need_approval=need_approval),
     }
 
 

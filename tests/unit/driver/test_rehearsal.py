@@ -23,6 +23,7 @@ from airflow_streaming.core.upgrade.rehearsal import (
 )
 from airflow_streaming.driver.drill_patch import Asked
 from airflow_streaming.driver.drill_reader import SourceRules
+from airflow_streaming.driver.query import QueryError, SparkQuery
 from airflow_streaming.driver.rehearsal import Rehearsal
 from airflow_streaming.driver.rehearsal_caller import is_held
 from airflow_streaming.driver.rehearsal_rows import count_and_sample, shown
@@ -178,6 +179,7 @@ class Stream:
         self._thread = threading.Thread(target=self._work)
         self._thread.start()
         self._jsq = self
+        self.name = copy.name
 
     def _work(self) -> None:
         batch = 0
@@ -257,6 +259,22 @@ def test_a_query_that_is_out_of_time_is_ended(tmp_path: Path) -> None:
     Run(a_copy(tmp_path), bounds, time.monotonic(), told.append).go(Starter(10**9))  # type: ignore[arg-type]
 
     assert (told[-1].seen, told[-1].ending) == (Seen.ENDED, Ending.OUT_OF_TIME)
+
+
+def test_what_the_end_itself_breaks_is_no_failure_of_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As Spark does when the interrupt of a stop meets a wait for a broadcast.
+    broken = QueryError.from_text("awaitResult failed", exception_class="SparkException")
+    monkeypatch.setattr(SparkQuery, "error", lambda _: broken)
+    told: list[RehearsalEvent] = []
+    run = Run(a_copy(tmp_path), Bounds(batches=1), time.monotonic() + 60, told.append)
+
+    ended = run.go(Starter(10))  # type: ignore[arg-type]
+
+    assert Seen.FAILED not in {event.seen for event in told}
+    assert ended.exception() is None
+    assert ended.awaitTermination() is None
 
 
 def a_rehearsal(tmp_path: Path, *folders: str) -> Rehearsal:
