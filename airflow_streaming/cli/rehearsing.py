@@ -17,9 +17,9 @@ from airflow_streaming.cli.checkpoint.arguments import place
 from airflow_streaming.cli.checkpoint.told import Told
 from airflow_streaming.cli.table import printable
 from airflow_streaming.core.compatibility.finding import GateDecision
-from airflow_streaming.core.upgrade.rehearsal import QUICK, Bounds
-from airflow_streaming.core.upgrade.rehearsal_markdown import as_markdown, pace_text, summary
-from airflow_streaming.core.upgrade.rehearsed import Rehearsed
+from airflow_streaming.core.rehearsal.markdown import as_markdown, pace_text, summary
+from airflow_streaming.core.rehearsal.order import QUICK, Bounds
+from airflow_streaming.core.rehearsal.rehearsed import Rehearsed
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime

@@ -36,7 +36,7 @@ from airflow_streaming.driver.outcome import (
     conclude,
     fenced,
 )
-from airflow_streaming.driver.plan_keeping import PlanKeeper
+from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.queries import Queries
 from airflow_streaming.driver.report import Report
 from airflow_streaming.driver.script import has_script_threads, run_script

@@ -22,8 +22,8 @@ from typing import Any, Final
 from airflow_streaming.driver.admission import Admission, Started, Wish
 from airflow_streaming.driver.gate import Gate
 from airflow_streaming.driver.hadoop import HadoopStore
-from airflow_streaming.driver.plan_keeping import PlanKeeper
-from airflow_streaming.driver.plan_said import listen
+from airflow_streaming.driver.plan.keeping import PlanKeeper
+from airflow_streaming.driver.plan.said import listen
 from airflow_streaming.driver.query import SparkQuery
 from airflow_streaming.exceptions import DriverRefusal
 

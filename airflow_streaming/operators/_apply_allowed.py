@@ -44,7 +44,7 @@ def gates_on(hook: SparkStreamHook, current: Deployment) -> GateReport:
 
 def _ask(hook: SparkStreamHook, current: Deployment) -> GateReport:
     from airflow_streaming.hooks._access import access  # not at dag parse
-    from airflow_streaming.operators._upgrade_program import candidate_of
+    from airflow_streaming.operators._upgrade.program import candidate_of
     from airflow_streaming.upgrade.preflight import ask_gates
 
     candidate, _ = candidate_of(hook)

@@ -6,10 +6,10 @@ Backing up and verifying neither pauses nor touches the stream.
 
 from __future__ import annotations
 
-from airflow_streaming.operators._checkpoint_backup import CheckpointBackupOperator
-from airflow_streaming.operators._checkpoint_restore import CheckpointRestoreOperator
-from airflow_streaming.operators._checkpoint_retention import CheckpointRetentionOperator
-from airflow_streaming.operators._checkpoint_verify import CheckpointVerifyOperator
+from airflow_streaming.operators._checkpoint.backup import CheckpointBackupOperator
+from airflow_streaming.operators._checkpoint.restore import CheckpointRestoreOperator
+from airflow_streaming.operators._checkpoint.retention import CheckpointRetentionOperator
+from airflow_streaming.operators._checkpoint.verify import CheckpointVerifyOperator
 
 __all__ = [
     "CheckpointBackupOperator",

@@ -6,8 +6,8 @@ Does the new code fit the old checkpoint, does the new Spark read it, and does i
 
 from __future__ import annotations
 
-from airflow_streaming.operators._gate_change import ChangeGateOperator
-from airflow_streaming.operators._gate_rehearsal import RehearsalOperator
-from airflow_streaming.operators._gate_version import SparkVersionGateOperator
+from airflow_streaming.operators._gate.change import ChangeGateOperator
+from airflow_streaming.operators._gate.rehearsal import RehearsalOperator
+from airflow_streaming.operators._gate.version import SparkVersionGateOperator
 
 __all__ = ["ChangeGateOperator", "RehearsalOperator", "SparkVersionGateOperator"]

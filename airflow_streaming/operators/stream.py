@@ -30,7 +30,7 @@ from airflow_streaming.operators._acting import blocked_message, who
 from airflow_streaming.operators._alerts import Alerts
 from airflow_streaming.operators._apply_allowed import gates_on
 from airflow_streaming.operators._delivery import Notifiers
-from airflow_streaming.operators._gate import line_of
+from airflow_streaming.operators._gate.common import line_of
 from airflow_streaming.operators._spec import SpecTask
 from airflow_streaming.triggers.stream import StreamTrigger
 

@@ -6,12 +6,12 @@ The operators of an upgrade in place: look, ask, take it on, check, settle.
 
 from __future__ import annotations
 
-from airflow_streaming.operators._upgrade_approval import UpgradeApprovalOperator
-from airflow_streaming.operators._upgrade_check import Soaked, UpgradeCheckOperator
-from airflow_streaming.operators._upgrade_preflight import UpgradePreflightOperator
-from airflow_streaming.operators._upgrade_rehearsal import UpgradeRehearsalOperator
-from airflow_streaming.operators._upgrade_settle import UpgradeSettleOperator
-from airflow_streaming.operators._upgrade_step import UpgradeStepOperator
+from airflow_streaming.operators._upgrade.approval import UpgradeApprovalOperator
+from airflow_streaming.operators._upgrade.check import Soaked, UpgradeCheckOperator
+from airflow_streaming.operators._upgrade.preflight import UpgradePreflightOperator
+from airflow_streaming.operators._upgrade.rehearsal import UpgradeRehearsalOperator
+from airflow_streaming.operators._upgrade.settle import UpgradeSettleOperator
+from airflow_streaming.operators._upgrade.step import UpgradeStepOperator
 
 __all__ = [
     "Soaked",

@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator, TriggerRule
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.core.upgrade.terms import SoakTerms
-from airflow_streaming.operators._upgrade_check import Check
+from airflow_streaming.operators._upgrade.check import Check
 from airflow_streaming.operators.upgrade import (
     UpgradeApprovalOperator,
     UpgradeCheckOperator,

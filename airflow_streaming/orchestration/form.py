@@ -20,7 +20,7 @@ from airflow.sdk import Param
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.upgrade.terms import SoakTerms
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.operators._upgrade_rehearsal import CHOICES, WHEN_UNKNOWN
+from airflow_streaming.operators._upgrade.rehearsal import CHOICES, WHEN_UNKNOWN
 from airflow_streaming.settings import read_settings
 
 _MINUTE: Final = timedelta(minutes=1)

@@ -17,7 +17,7 @@ from airflow.sdk import TaskGroup
 
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.upgrade.terms import SoakTerms
-from airflow_streaming.operators._upgrade_check import Check
+from airflow_streaming.operators._upgrade.check import Check
 from airflow_streaming.orchestration import form
 from airflow_streaming.orchestration._path import Path, Wishes
 

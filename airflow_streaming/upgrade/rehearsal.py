@@ -21,7 +21,9 @@ from airflow_streaming.checkpoint.drill_program import Program
 from airflow_streaming.checkpoint.progress import Phase, Progress, ProgressNow, no_progress
 from airflow_streaming.checkpoint.scratch_spark import Task, await_end, last_words, started
 from airflow_streaming.core.checkpoint.drill import SCRATCH_OUTPUT, DrilledQuery
-from airflow_streaming.core.upgrade.rehearsal import (
+from airflow_streaming.core.rehearsal.findings import no_copy
+from airflow_streaming.core.rehearsal.judge import judge_rehearsal
+from airflow_streaming.core.rehearsal.order import (
     QUICK,
     Bounds,
     RehearsalEvent,
@@ -29,9 +31,7 @@ from airflow_streaming.core.upgrade.rehearsal import (
     Seen,
     read_told,
 )
-from airflow_streaming.core.upgrade.rehearsal_findings import no_copy
-from airflow_streaming.core.upgrade.rehearsal_judge import judge_rehearsal
-from airflow_streaming.core.upgrade.rehearsed import Rehearsed
+from airflow_streaming.core.rehearsal.rehearsed import Rehearsed
 from airflow_streaming.exceptions import CheckpointError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.private import write_private

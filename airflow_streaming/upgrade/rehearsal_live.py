@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from airflow_streaming.core.plan.plan import QueryPlan
 from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.upgrade.rehearsal_judge import pace_of
-from airflow_streaming.core.upgrade.rehearsed import Pace
+from airflow_streaming.core.rehearsal.judge import pace_of
+from airflow_streaming.core.rehearsal.rehearsed import Pace
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
 

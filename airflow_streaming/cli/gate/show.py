@@ -37,7 +37,7 @@ def _finding(finding: GateFinding) -> Iterator[str]:
         yield from _wrapped(f"now:   {shortened(finding.old) or 'nothing'}")
         yield from _wrapped(f"then:  {shortened(finding.new) or 'nothing'}")
     if finding.evidence:
-        yield from _wrapped(f"shown by: {finding.evidence}")
+        yield from _wrapped(f"evidence: {finding.evidence}")
     if finding.remedy:
         yield from _wrapped(f"what to do: {finding.remedy}")
 

@@ -55,7 +55,7 @@ def _finding(finding: GateFinding) -> Iterator[str]:
     if finding.old or finding.new:
         yield f"    - now {_code(finding.old) or 'nothing'}, then {_code(finding.new) or 'nothing'}"
     if finding.evidence:
-        yield f"    - shown by {_plain(finding.evidence)}"
+        yield f"    - evidence: {_plain(finding.evidence)}"
     if finding.remedy:
         yield f"    - what to do: {_plain(finding.remedy)}"
 

@@ -18,9 +18,9 @@ import pytest
 
 from airflow_streaming.checkpoint.drill_program import Program
 from airflow_streaming.core.compatibility.finding import GateDecision
-from airflow_streaming.core.upgrade.rehearsal import Bounds, Ending
-from airflow_streaming.core.upgrade.rehearsal_markdown import as_markdown
-from airflow_streaming.core.upgrade.rehearsed import Rehearsed, RehearsedQuery
+from airflow_streaming.core.rehearsal.markdown import as_markdown
+from airflow_streaming.core.rehearsal.order import Bounds, Ending
+from airflow_streaming.core.rehearsal.rehearsed import Rehearsed, RehearsedQuery
 from airflow_streaming.launch.runtime import resolve_runtime
 from airflow_streaming.upgrade.rehearsal import PREFIX, OfCheckpoints, rehearse
 from tests.conftest import REPOSITORY

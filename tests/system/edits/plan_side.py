@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from airflow_streaming.core.plan.order import PlanOrder
-from airflow_streaming.driver.plan_mode import Planning
+from airflow_streaming.driver.plan.mode import Planning
 from tests.system.edits.spark_side import new_session, session_of, tell
 
 

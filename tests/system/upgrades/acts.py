@@ -84,7 +84,12 @@ def bad_applications(play: Play) -> list[Check]:
 
 
 def _bad(play: Play, name: str) -> Check:
-    run = _by_api(play, runtime=NEW, application=str(play.folder / "bad" / f"{name}.py"))
+    run = _by_api(
+        play,
+        runtime=NEW,
+        application=str(play.folder / "bad" / f"{name}.py"),
+        soak_minutes=BAD[name].soak_minutes,
+    )
     ended = play.end(run)
     play.until(play.stage.stream.is_well, "the old application to work again")
     check = _check(f"bad application: {name}", ended, Stage.ROLLED_BACK)

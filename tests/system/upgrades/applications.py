@@ -32,11 +32,13 @@ class Bad:
     One bad application.
 
     :param edits: What is replaced in the good one, and by what.
-    :param says: A part of the sentence with which the run of the upgrade has to end.
+    :param says: A part of what the stages of the change have to say in the end.
+    :param soak_minutes: The most that the soak may take; who falls behind has all of it.
     """
 
     edits: tuple[tuple[str, str], ...]
     says: str
+    soak_minutes: float = 10
 
 
 BAD: Final[Mapping[str, Bad]] = {
@@ -54,10 +56,11 @@ BAD: Final[Mapping[str, Bad]] = {
             ('f"{arguments.trigger_seconds} seconds"', '"8 seconds"'),
         ),
         says="falls behind",
+        soak_minutes=2.5,
     ),
     "wrong_rows": Bad(
         edits=(('F.col("Country").alias("country")', 'F.upper("Country").alias("country")'),),
-        says="A check found something wrong",
+        says="There is no country",
     ),
 }
 

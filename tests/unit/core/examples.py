@@ -36,16 +36,16 @@ from airflow_streaming.core.plan.plan import (
     WatermarkPlan,
 )
 from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.rules.rule import HealthRule, Metric, Severity
-from airflow_streaming.core.supervision import Supervision
-from airflow_streaming.core.upgrade.rehearsal import (
+from airflow_streaming.core.rehearsal.order import (
     Bounds,
     Ending,
     RehearsalEvent,
     RehearsalOrder,
     Seen,
 )
-from airflow_streaming.core.upgrade.rehearsed import Pace, Rehearsed, RehearsedQuery
+from airflow_streaming.core.rehearsal.rehearsed import Pace, Rehearsed, RehearsedQuery
+from airflow_streaming.core.rules.rule import HealthRule, Metric, Severity
+from airflow_streaming.core.supervision import Supervision
 from airflow_streaming.core.upgrade.rollback_log import SinkRewound
 from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit
 from airflow_streaming.core.upgrade.stage import Stage, StageReached

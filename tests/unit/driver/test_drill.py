@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from airflow_streaming.core.checkpoint.drill import DrilledQuery, DrillOrder, Told, read_events
-from airflow_streaming.driver.drill import Drill
-from airflow_streaming.driver.drill_absent import Absent
-from airflow_streaming.driver.drill_match import find_query, place_of
-from airflow_streaming.driver.drill_patch import (
+from airflow_streaming.driver.drill.absent import Absent
+from airflow_streaming.driver.drill.match import find_query, place_of
+from airflow_streaming.driver.drill.patch import (
     Asked,
     Patches,
     patch_builder,
     patch_manager,
 )
-from airflow_streaming.driver.drill_reader import SourceRules
-from airflow_streaming.driver.drill_state import looks_at
+from airflow_streaming.driver.drill.reader import SourceRules
+from airflow_streaming.driver.drill.run import Drill
+from airflow_streaming.driver.drill.state import looks_at
 from airflow_streaming.exceptions import DriverRefusal
 
 TWS = json.dumps(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_streaming.core.plan.plan import QueryPlan, StepPlan
-from airflow_streaming.driver.plan_keeping import PlanKeeper
-from airflow_streaming.driver.plan_reading import Taken
-from airflow_streaming.driver.plan_said import Said
+from airflow_streaming.driver.plan.keeping import PlanKeeper
+from airflow_streaming.driver.plan.reading import Taken
+from airflow_streaming.driver.plan.said import Said
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.files.local import LocalStore
 from tests.unit.core.examples import QUERY_PLAN

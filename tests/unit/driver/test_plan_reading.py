@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from airflow_streaming.core.plan.plan import OperatorPlan, OperatorSort, QueryPlan
-from airflow_streaming.driver.plan_reading import Taken, read_plan
-from airflow_streaming.driver.plan_said import Said
+from airflow_streaming.driver.plan.reading import Taken, read_plan
+from airflow_streaming.driver.plan.said import Said
 
 RECORDED = Path(__file__).parent / "recorded_plans.json.xz"
 SPARKS = ("3.5.9", "4.3.0")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.plan_said import Said, listen, said_on
+from airflow_streaming.driver.plan.said import Said, listen, said_on
 
 
 def make_writer() -> Any:

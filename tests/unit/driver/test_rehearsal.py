@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.core.checkpoint.drill import DrilledQuery
-from airflow_streaming.core.upgrade.rehearsal import (
+from airflow_streaming.core.rehearsal.order import (
     Bounds,
     Ending,
     RehearsalEvent,
@@ -21,13 +21,13 @@ from airflow_streaming.core.upgrade.rehearsal import (
     Seen,
     read_told,
 )
-from airflow_streaming.driver.drill_patch import Asked
-from airflow_streaming.driver.drill_reader import SourceRules
+from airflow_streaming.driver.drill.patch import Asked
+from airflow_streaming.driver.drill.reader import SourceRules
 from airflow_streaming.driver.query import QueryError, SparkQuery
-from airflow_streaming.driver.rehearsal import Rehearsal
-from airflow_streaming.driver.rehearsal_caller import is_held
-from airflow_streaming.driver.rehearsal_rows import count_and_sample, shown
-from airflow_streaming.driver.rehearsal_run import Run
+from airflow_streaming.driver.rehearsal.caller import is_held
+from airflow_streaming.driver.rehearsal.rows import count_and_sample, shown
+from airflow_streaming.driver.rehearsal.run import Rehearsal
+from airflow_streaming.driver.rehearsal.running import Run
 
 LIMITS = {"maxFilesPerTrigger": 100, "maxOffsetsPerTrigger": 1_000}
 

@@ -16,7 +16,7 @@ from airflow_streaming.checkpoint.store import open_backup_store
 from airflow_streaming.core.checkpoint.backup import Level, Origin
 from airflow_streaming.core.status import CheckpointOrigin
 from airflow_streaming.exceptions import CheckpointBusy
-from airflow_streaming.operators._checkpoint import Terminated
+from airflow_streaming.operators._checkpoint.common import Terminated
 from airflow_streaming.operators.checkpoint import CheckpointBackupOperator
 from tests.unit.checkpoint.restoring import run_batches
 from tests.unit.operators.checkpoints import ALWAYS, back_up, checkpoint_of, ours, store_of

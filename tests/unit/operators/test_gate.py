@@ -13,9 +13,9 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding, report_of
 from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan, SinkPlan
-from airflow_streaming.core.upgrade.rehearsed import Rehearsed
+from airflow_streaming.core.rehearsal.rehearsed import Rehearsed
 from airflow_streaming.exceptions import CheckpointRefused, SpecError
-from airflow_streaming.operators._gate_change import by_query
+from airflow_streaming.operators._gate.change import by_query
 from airflow_streaming.operators.gate import (
     ChangeGateOperator,
     RehearsalOperator,

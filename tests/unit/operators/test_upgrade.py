@@ -73,6 +73,7 @@ def test_a_bad_deployment_fails_the_soak_and_the_old_one_comes_back(
 
     assert "orders" in became["soak"]
     assert "checks" not in became
+    assert became["soak"].partition(" is not good: ")[2] in became[SETTLE]
     assert "was rolled back, and the old deployment runs" in became[SETTLE]
     end = end_of(stream)
     assert end is not None
@@ -105,6 +106,7 @@ def test_a_check_that_finds_something_wrong_has_it_rolled_back(
 
     assert became["checks"] == sentence
     assert "was rolled back" in became[SETTLE]
+    assert sentence in became[SETTLE]
     assert stream.running() == 3
 
 

@@ -13,7 +13,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_streaming.core.wire import encode
-from airflow_streaming.operators._upgrade_task import UpgradeTask
+from airflow_streaming.operators._upgrade.task import UpgradeTask
 from airflow_streaming.orchestration.upgrade import upgrade_in_place
 from airflow_streaming.spec import SoakTerms, StreamSpec
 from airflow_streaming.upgrade.in_place import UpgradeInPlace
@@ -72,7 +72,7 @@ class Run:
         self.dag = dag
         patch.setattr(UpgradeTask, "hook", lambda *_: hook_of(stream))
         patch.setattr(UpgradeTask, "engine", self._engine)
-        patch.setattr("airflow_streaming.operators._upgrade_task.POLL_SECONDS", 0.0)
+        patch.setattr("airflow_streaming.operators._upgrade.task.POLL_SECONDS", 0.0)
 
     @property
     def key(self) -> str:

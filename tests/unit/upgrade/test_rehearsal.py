@@ -24,14 +24,14 @@ from airflow_streaming.core.checkpoint.backup import Origin
 from airflow_streaming.core.checkpoint.drill import SCRATCH_OUTPUT
 from airflow_streaming.core.compatibility.finding import GateDecision
 from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.upgrade.rehearsal import (
+from airflow_streaming.core.rehearsal.order import (
     Bounds,
     Ending,
     RehearsalEvent,
     RehearsalOrder,
     Seen,
 )
-from airflow_streaming.core.upgrade.rehearsed import Rehearsed
+from airflow_streaming.core.rehearsal.rehearsed import Rehearsed
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import Home

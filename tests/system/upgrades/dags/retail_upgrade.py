@@ -51,7 +51,7 @@ globals().update(
         soak=SoakTerms(
             batches=3,
             at_least=timedelta(seconds=SOAK_AT_LEAST_S),
-            at_most=timedelta(minutes=3),
+            at_most=timedelta(minutes=10),
         ),
         upgrade={
             "checks": [countries_are_known],

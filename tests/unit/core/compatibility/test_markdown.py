@@ -31,7 +31,7 @@ def test_a_report_begins_with_the_decision_and_tells_each_finding_with_its_evide
         "",
         "- **not allowed** in query revenue: The aggregates differ. (`aggregation.aggregates`)",
         "    - now `sum(v)`, then `max(v)`",
-        "    - shown by the plans",
+        "    - evidence: the plans",
         "    - what to do: Start anew.",
         "",
         "- **allowed**: The same sink. (`sink.same`)",

@@ -10,7 +10,10 @@ from airflow_streaming.core.checkpoint.drill import INPUT_GONE, DrilledQuery
 from airflow_streaming.core.compatibility.finding import GateDecision
 from airflow_streaming.core.plan.plan import Column, QueryPlan, SinkPlan
 from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.upgrade.rehearsal import (
+from airflow_streaming.core.rehearsal.findings import RULES, no_copy
+from airflow_streaming.core.rehearsal.judge import judge_rehearsal, pace_of
+from airflow_streaming.core.rehearsal.markdown import as_markdown
+from airflow_streaming.core.rehearsal.order import (
     Bounds,
     Ending,
     RehearsalEvent,
@@ -18,10 +21,7 @@ from airflow_streaming.core.upgrade.rehearsal import (
     Seen,
     read_told,
 )
-from airflow_streaming.core.upgrade.rehearsal_findings import RULES, no_copy
-from airflow_streaming.core.upgrade.rehearsal_judge import judge_rehearsal, pace_of
-from airflow_streaming.core.upgrade.rehearsal_markdown import as_markdown
-from airflow_streaming.core.upgrade.rehearsed import Pace, Rehearsed
+from airflow_streaming.core.rehearsal.rehearsed import Pace, Rehearsed
 
 COLUMNS = (Column(name="k", type="string"), Column(name="n", type="bigint"))
 

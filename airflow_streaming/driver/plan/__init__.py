@@ -1,0 +1,1 @@
+"""Reading the analysed plan of a query: what it reads, keeps and writes."""

@@ -1,0 +1,153 @@
+"""
+The driver of plan mode: runs the user's script and writes down every query that it would start.
+
+It is an ordinary Spark application on this host, started by ``upgrade.plan_mode`` with one
+argument, the file of its order. No query is started. The plans are written anew after each one, so
+that a script which hangs or dies has told what it came to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_streaming.core.plan.order import PlanOrder
+from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan
+from airflow_streaming.driver.drill.absent import Absent
+from airflow_streaming.driver.drill.clock import later, leave_after
+from airflow_streaming.driver.drill.outcome import sentence_of
+from airflow_streaming.driver.drill.patch import patch_builder, patch_manager
+from airflow_streaming.driver.faults import log_to_stderr
+from airflow_streaming.driver.intercept import (
+    CONNECT_REFUSAL,
+    is_connect,
+    location_in,
+    note_name,
+    note_option,
+    note_options,
+    notes_of,
+    patch_method,
+    session_location,
+)
+from airflow_streaming.driver.outcome import ScriptState
+from airflow_streaming.driver.plan.reading import read_plan, take
+from airflow_streaming.driver.plan.said import listen
+from airflow_streaming.driver.plan.variables import Variables
+from airflow_streaming.driver.script import run_program
+from airflow_streaming.exceptions import DriverRefusal
+
+SCRIPT_GRACE: Final = 20.0
+"""Seconds a script may go on after the last query that it would have started."""
+
+_MARGIN: Final = 10.0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the order says and end the process."""
+    log_to_stderr()
+    order = PlanOrder.from_bytes(Path(arguments[0]).read_bytes())
+    leave_after(order.seconds + _MARGIN, "Plan mode")
+    Planning(order).run()
+    return 0
+
+
+class Planning:
+    """Does one order."""
+
+    def __init__(self, order: PlanOrder) -> None:
+        self._order = order
+        self._queries: list[QueryPlan] = []
+        self._variables = Variables()
+        self._leaving: Any = None
+
+    def run(self) -> None:
+        """Run the script and write down its plans."""
+        problem = ""
+        try:
+            self._install()
+        except DriverRefusal as err:
+            problem = str(err)
+        else:
+            order = self._order
+            source = Path(order.source).read_bytes()
+            end = run_program(order.application, source, order.arguments)
+            if end.state is ScriptState.FAILED and end.error is not None:
+                problem = sentence_of(end.error)
+        if self._leaving is not None:
+            self._leaving.cancel()
+        self._write(problem)
+
+    def _install(self) -> None:
+        if is_connect(os.environ, {}):
+            raise DriverRefusal(CONNECT_REFUSAL)
+        from pyspark.sql import GroupedData, SparkSession
+        from pyspark.sql.streaming.query import StreamingQueryManager
+        from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+        self.patch_writer(DataStreamWriter)
+        self._variables.patch(GroupedData)
+        patch_manager(StreamingQueryManager)
+        patch_builder(SparkSession.Builder)
+
+    def patch_writer(self, writer: type) -> None:
+        """Patch the class that starts queries."""
+        patch_method(writer, "queryName", note_name)
+        patch_method(writer, "option", note_option)
+        patch_method(writer, "options", note_options)
+        for name in ("foreachBatch", "foreach"):
+            # The function is not called, so the JVM need not be able to.
+            patch_method(writer, name, lambda _, writer, __: writer)
+        for name in ("start", "toTable"):
+            patch_method(writer, name, self._start)
+        listen(writer)
+
+    def _start(self, _: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+        notes = notes_of(writer)
+        name = given.get("queryName") or notes.name
+        location = (
+            location_in(given.get("options", {}))
+            or notes.location
+            or session_location(writer._spark, name)
+            or ""
+        )
+        called = name or location.rstrip("/").rpartition("/")[2] or f"query_{len(self._queries)}"
+        if any(plan.query == called for plan in self._queries):
+            # The script starts its queries over and over; it has shown what it does.
+            raise SystemExit(0)
+        taken = take(writer, given, query=called, checkpoint=location)
+        self._queries.append(read_plan(taken, self._variables.found))
+        self._write("")
+        self._leave_later()
+        return Absent(name)
+
+    def _leave_later(self) -> None:
+        def leave() -> None:
+            self._write(
+                f"The script went on for {SCRIPT_GRACE:.0f} s after the last query it started, and "
+                "was left; what it would have started later is not known."
+            )
+            os._exit(0)
+
+        if self._leaving is not None:
+            self._leaving.cancel()
+        self._leaving = later(SCRIPT_GRACE, leave)
+
+    def _write(self, problem: str) -> None:
+        plan = ScriptPlan(
+            application=self._order.application,
+            spark=self._queries[0].spark if self._queries else _version(),
+            queries=tuple(self._queries),
+            problem=" ".join(filter(None, [problem, *self._variables.notes])),
+        )
+        result = Path(self._order.result)
+        beside = result.with_name(f".{result.name}")
+        beside.write_bytes(plan.to_bytes())
+        beside.replace(result)
+
+
+def _version() -> str:
+    import pyspark
+
+    return str(pyspark.__version__)

@@ -1,0 +1,245 @@
+"""The stateful operators of a plan: what each one's state is made of."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from airflow_streaming.core.plan.plan import Column, OperatorPlan, OperatorSort
+from airflow_streaming.core.plan.types import columns_of, ddl
+from airflow_streaming.driver.plan.functions import functions_of, outputs_of, types_of
+from airflow_streaming.driver.plan.names import Names, definitions, unnamed
+from airflow_streaming.driver.plan.sources import SOURCES, column_of
+from airflow_streaming.driver.plan.tree import Node
+from airflow_streaming.driver.plan.windows import (
+    duration,
+    gap_of,
+    is_window,
+    time_column,
+    window_of,
+)
+
+
+class Reader:
+    """
+    Reads the operators of one plan.
+
+    :param plan: The plan in the JVM.
+    :param output_mode: Of the query; a limit keeps state in append mode only.
+    :param variables: Of ``transformWithState``: the state by the id of its function.
+    """
+
+    def __init__(
+        self, plan: Any, names: Names, *, output_mode: str, variables: Mapping[str, str]
+    ) -> None:
+        self._plan, self._names = plan, names
+        self._mode, self._variables = output_mode, variables
+
+    def read(self, node: Node) -> OperatorPlan | None:
+        """Return the operator that a node of a plan is, ``None`` of one that keeps no state."""
+        read = _SORTS.get(node.name)
+        if read is None or not is_streaming(node):
+            return None
+        return read(self, node)
+
+    def _aggregate(self, node: Node) -> OperatorPlan:
+        below, grouping = node.children[0], node.expressions("groupingExpressions")
+        known = definitions(below)
+        functions = functions_of(node)
+        schema = self._schema(node)
+        made = OperatorPlan(
+            sort=OperatorSort.AGGREGATE,
+            keys=tuple(self._key(key, node, schema) for key in grouping),
+            key_expressions=tuple(self._key_text(key, below) for key in grouping),
+            values=self._values(functions, below),
+            value_types=tuple(types_of(functions, node, schema)),
+            outputs=tuple(",".join(outputs_of(key, node)) for key in functions),
+        )
+        windows = [d for key in grouping if (d := known.get(key.expression_id)) and is_window(d)]
+        for definition in windows:
+            length = window_of(definition)
+            if length is not None:
+                made = replace(made, window_us=length)
+            else:
+                gap = gap_of(definition, self._names)
+                made = replace(made, sort=OperatorSort.SESSION_WINDOW, gap=gap)
+        return made
+
+    def _values(self, functions: Mapping[str, Node], below: Node) -> tuple[str, ...]:
+        return tuple(self._names.computed(one, below) for one in functions.values())
+
+    def _key(self, key: Node, node: Node, schema: tuple[Column, ...]) -> Column:
+        if key.name == "AttributeReference":
+            return column_of(key)
+        text = self._names.text(unnamed(key))
+        outputs = node.expressions("aggregateExpressions")
+        for place, output in enumerate(outputs):
+            if self._names.text(unnamed(output)) == text and place < len(schema):
+                return schema[place]
+        return Column(name=text, type="?")
+
+    def _key_text(self, key: Node, below: Node) -> str:
+        definition = definitions(below).get(key.expression_id)
+        if definition is None or not is_window(definition):
+            return self._names.computed(unnamed(key), below)
+        column = time_column(definition)
+        of = "?" if column is None else self._names.computed(column, below)
+        length = window_of(definition)
+        if length is None:
+            return f"session_window({of}, {gap_of(definition, self._names)})"
+        said = ", ".join(duration(part) for part in _shown_window(length))
+        return f"window({of}, {said})"
+
+    def _distinct(self, node: Node) -> OperatorPlan:
+        columns = self._schema(node)
+        names = tuple(column.name for column in columns)
+        return OperatorPlan(sort=OperatorSort.AGGREGATE, keys=columns, key_expressions=names)
+
+    def _deduplicate(self, node: Node) -> OperatorPlan:
+        keys = node.expressions("keys")
+        within = node.name == "DeduplicateWithinWatermark"
+        return OperatorPlan(
+            sort=OperatorSort.DEDUPLICATE_WITHIN_WATERMARK if within else OperatorSort.DEDUPLICATE,
+            keys=tuple(map(column_of, keys)),
+            key_expressions=tuple(self._names.computed(k, node.children[0]) for k in keys),
+        )
+
+    def _join(self, node: Node) -> OperatorPlan | None:
+        left, right = node.children
+        if not (is_streaming(left) and is_streaming(right)):
+            return None
+        condition = node.expression("condition")
+        pairs = [] if condition is None else _equal_keys(condition, _ids(left))
+        sides = (left, right)
+        return OperatorPlan(
+            sort=OperatorSort.JOIN,
+            keys=tuple(column_of(a) for a, _ in pairs if a.name == "AttributeReference"),
+            key_expressions=tuple(
+                f"{self._names.computed(a, left)} = {self._names.computed(b, right)}"
+                for a, b in pairs
+            ),
+            join_type=_join_type(node),
+            condition="" if condition is None else self._names.text(condition),
+            left=self._schema(sides[0]),
+            right=self._schema(sides[1]),
+        )
+
+    def _limit(self, node: Node) -> OperatorPlan | None:
+        if self._mode != "append":
+            return None
+        number = node.expression("limitExpr")
+        text = "?" if number is None else self._names.text(number)
+        return OperatorPlan(sort=OperatorSort.LIMIT, values=(text,))
+
+    def _groups(self, node: Node) -> OperatorPlan:
+        grouping = node.expressions("groupingAttributes")
+        function = node.expression("functionExpr")
+        return OperatorPlan(
+            sort=OperatorSort.GROUPS_WITH_STATE,
+            keys=tuple(map(column_of, grouping)),
+            key_expressions=tuple(self._names.computed(k, node.children[0]) for k in grouping),
+            state_schema=ddl(node.fields.get("stateType")),
+            output_schema=_ddl_of(node.expressions("outputAttrs")),
+            timeout=node.object("timeout"),
+            function="" if function is None else str(function.fields.get("name", "")),
+        )
+
+    def _transform(self, node: Node) -> OperatorPlan:
+        # Spark puts the keys in front of the columns that the function gets.
+        count = node.fields.get("groupingAttributesLen")
+        first = node.children[0].expressions("projectList")[: count if type(count) is int else 0]
+        grouping = node.expressions("groupingAttributes") or first
+        function = node.expression("functionExpr")
+        told = function.fields.get("resultId") if function is not None else None
+        key = str(told.get("id", "")) if isinstance(told, Mapping) else ""
+        return OperatorPlan(
+            sort=OperatorSort.TRANSFORM_WITH_STATE,
+            keys=tuple(map(column_of, map(unnamed, grouping))),
+            key_expressions=tuple(self._names.computed(k, node.children[0]) for k in grouping),
+            state_schema=self._variables.get(key, ""),
+            output_schema=_ddl_of(node.expressions("outputAttrs")),
+            time_mode=node.object("timeMode"),
+        )
+
+    def _other(self, node: Node) -> OperatorPlan:
+        return OperatorPlan(sort=OperatorSort.OTHER, values=(node.name,))
+
+    def _schema(self, node: Node) -> tuple[Column, ...]:
+        return columns_of(json.loads(self._plan.apply(node.index).schema().json()))
+
+
+_SORTS: Final[Mapping[str, Callable[[Reader, Node], OperatorPlan | None]]] = {
+    "Aggregate": Reader._aggregate,
+    "Distinct": Reader._distinct,
+    "Deduplicate": Reader._deduplicate,
+    "DeduplicateWithinWatermark": Reader._deduplicate,
+    "Join": Reader._join,
+    "GlobalLimit": Reader._limit,
+    "FlatMapGroupsInPandasWithState": Reader._groups,
+    "TransformWithStateInPandas": Reader._transform,
+    "TransformWithStateInPySpark": Reader._transform,
+    "FlatMapGroupsWithState": Reader._other,
+    "MapGroupsWithState": Reader._other,
+    "TransformWithState": Reader._other,
+    "Except": Reader._other,
+    "Intersect": Reader._other,
+    "Window": Reader._other,
+}
+
+
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def is_streaming(node: Node) -> bool:
+    """Tell whether rows keep coming out of a plan."""
+    return any(
+        one.name in SOURCES or (one.name == "CTERelationRef" and one.fields.get("isStreaming"))
+        for one in node.walk()
+    )
+
+
+def _shown_window(window: tuple[int, int, int]) -> tuple[int, ...]:
+    length, slide, start = window
+    if start:
+        return window
+    return (length,) if length == slide else (length, slide)
+
+
+def _join_type(node: Node) -> str:
+    name = node.object("joinType") or "?"
+    return _HUMP.sub("_", name).lower()
+
+
+def _ids(plan: Node) -> frozenset[str]:
+    return frozenset(
+        one.expression_id
+        for node in plan.walk()
+        for expression in node.all_expressions()
+        for one in expression.walk()
+        if one.expression_id
+    )
+
+
+def _equal_keys(condition: Node, left: frozenset[str]) -> list[tuple[Node, Node]]:
+    found = []
+    waiting = [condition]
+    while waiting:
+        node = waiting.pop(0)
+        if node.name == "And":
+            waiting[:0] = node.children
+        elif node.name in ("EqualTo", "EqualNullSafe"):
+            a, b = node.children
+            found.append((a, b) if _is_of(a, left) else (b, a))
+    return [(a, b) for a, b in found if _is_of(a, left) and not _is_of(b, left)]
+
+
+def _is_of(expression: Node, ids: frozenset[str]) -> bool:
+    columns = [one.expression_id for one in expression.walk() if one.name == "AttributeReference"]
+    return bool(columns) and all(column in ids for column in columns)
+
+
+def _ddl_of(attributes: tuple[Node, ...]) -> str:
+    return ", ".join(f"{c.name} {c.type}" for c in map(column_of, attributes))

@@ -1,0 +1,117 @@
+"""The streaming sources of a plan, in the order in which Spark numbers them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from airflow_streaming.core.conf import mask_password, redact
+from airflow_streaming.core.plan.plan import Column, SourcePlan
+from airflow_streaming.core.plan.types import type_name
+from airflow_streaming.driver.plan.tree import Node
+
+SOURCES: Final = frozenset({"StreamingRelation", "StreamingRelationV2"})
+
+_FIELD, _PAIR = "\x1e", " -> "
+_FILE: Final = "FileSource["
+_TOPICS: Final = ("subscribe", "subscribepattern", "assign")
+
+
+def sources_of(tree: Node, plan: Any, notes: list[str]) -> tuple[SourcePlan, ...]:
+    """
+    Return the sources of a plan.
+
+    :param plan: The plan in the JVM; its leaves know what the tree does not.
+    :param notes: Gets a sentence for whatever cannot be read.
+    """
+    leaves = [node for node in tree.walk() if not node.children]
+    jvm: Any = plan.collectLeaves()
+    found = []
+    for place, leaf in enumerate(leaves):
+        if leaf.name not in SOURCES:
+            continue
+        try:
+            found.append(_source(leaf, jvm.apply(place)))
+        except Exception as err:  # noqa: BLE001 - a Spark that names things otherwise is no fault
+            kind = type(err).__name__
+            notes.append(f"Source {len(found)} could not be read ({kind}); only its columns are.")
+            found.append(SourcePlan(source="unknown", schema=output_of(leaf)))
+    return tuple(found)
+
+
+def output_of(leaf: Node) -> tuple[Column, ...]:
+    """Return the columns that a source gives."""
+    return tuple(map(column_of, leaf.expressions("output")))
+
+
+def column_of(attribute: Node) -> Column:
+    """Return a column as the plan refers to it."""
+    return Column(
+        name=str(attribute.fields.get("name", "?")),
+        type=type_name(attribute.fields.get("dataType")),
+        nullable=attribute.fields.get("nullable") is not False,
+    )
+
+
+def _source(leaf: Node, relation: Any) -> SourcePlan:
+    is_old = leaf.name == "StreamingRelation"
+    told = _options_of_v1(relation.dataSource()) if is_old else _options_of_v2(relation)
+    source, form = _called(leaf, relation, is_old=is_old)
+    options = {key.lower(): value for key, value in told.items()}
+    paths = _paths(source, options)
+    if not paths and is_old:
+        paths = _split(relation.dataSource().paths())
+    return SourcePlan(
+        source=source,
+        name=_given_name(leaf, relation),
+        format=form,
+        paths=tuple(map(mask_password, paths)),
+        schema=output_of(leaf),
+        options={k: v for k, v in redact(options).items() if k not in ("path", *_TOPICS)},
+    )
+
+
+def _called(leaf: Node, relation: Any, *, is_old: bool) -> tuple[str, str]:
+    if not is_old:
+        return str(relation.sourceName()).lower(), ""
+    name = str(relation.dataSource().className())
+    if str(leaf.fields.get("sourceName", "")).startswith(_FILE):
+        return "file", name.lower()
+    return (name if "." in name else name.lower()), ""
+
+
+def _paths(source: str, options: Mapping[str, str]) -> list[str]:
+    if source == "kafka":
+        return [f"{key} {options[key]}" for key in _TOPICS if options.get(key)]
+    return [options["path"]] if options.get("path") else []
+
+
+def _options_of_v1(source: Any) -> dict[str, str]:
+    return dict(
+        pair.split(_PAIR, 1)
+        for pair in str(source.options().mkString(_FIELD)).split(_FIELD)
+        if pair
+    )
+
+
+def _options_of_v2(relation: Any) -> dict[str, str]:
+    java = relation.extraOptions().asCaseSensitiveMap()
+    return {str(key): str(java[key]) for key in java}
+
+
+def _split(sequence: Any) -> list[str]:
+    return [part for part in str(sequence.mkString(_FIELD)).split(_FIELD) if part]
+
+
+def _given_name(leaf: Node, relation: Any) -> str:
+    told = leaf.fields.get("sourceIdentifyingName")
+    if not isinstance(told, Mapping):
+        return ""
+    if told.get("name"):
+        return str(told["name"])
+    if str(told.get("object", "")).endswith("Unassigned$"):
+        return ""
+    with contextlib.suppress(Exception):
+        return str(relation.sourceIdentifyingName().name())
+    return ""

@@ -1,0 +1,80 @@
+"""Time windows, found again in the arithmetic that Spark makes of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from airflow_streaming.core.plan.types import type_name
+from airflow_streaming.driver.plan.names import Names, unnamed
+from airflow_streaming.driver.plan.tree import Node
+
+_MICROSECONDS: Final = 1_000_000
+_ADDING: Final = frozenset({"TimeAdd", "TimestampAddInterval", "TimestampAdd", "Add"})
+
+
+def is_window(definition: Node) -> bool:
+    """Tell whether the definition of a column is that of a window."""
+    struct = unnamed(definition)
+    return struct.name == "CreateNamedStruct" and any(
+        node.name == "PreciseTimestampConversion" for node in struct.walk()
+    )
+
+
+def window_of(definition: Node) -> tuple[int, int, int] | None:
+    """Return length, slide and start of a time window in microseconds, ``None`` of no such one."""
+    struct = unnamed(definition)
+    remainder = next((node for node in struct.walk() if node.name == "Remainder"), None)
+    if remainder is None or len(struct.children) != 4:
+        return None
+    offset, slide = remainder.children
+    start = _number(offset.children[1]) if len(offset.children) == 2 else None
+    last = next((node for node in struct.children[3].walk() if node.name == "Add"), None)
+    length = None if last is None else _number(last.children[1])
+    found = (length, _number(slide), start)
+    return None if None in found else found  # type: ignore[return-value]  # of three numbers
+
+
+def gap_of(definition: Node, names: Names) -> str:
+    """Return the gap of a session window as text; empty of any other window."""
+    struct = unnamed(definition)
+    if len(struct.children) != 4 or window_of(definition) is not None:
+        return ""
+    for node in struct.children[3].walk():
+        if node.name in _ADDING and len(node.children) == 2:
+            gap = node.children[1]
+            gap = gap.children[0] if gap.name == "Cast" else gap
+            return _interval(gap) if gap.name == "Literal" else names.text(gap)
+    return ""
+
+
+def time_column(definition: Node) -> Node | None:
+    """Return the column that a window is made of."""
+    struct = unnamed(definition)
+    converted = (node for node in struct.walk() if node.name == "PreciseTimestampConversion")
+    for node in converted:
+        for child in node.children:
+            if child.name != "PreciseTimestampConversion" and not child.name.startswith("Sub"):
+                return child
+    return None
+
+
+def duration(microseconds: int) -> str:
+    """Return a duration in words, e.g. ``20 seconds``."""
+    if microseconds % _MICROSECONDS:
+        return f"{microseconds} microseconds"
+    return f"{microseconds // _MICROSECONDS} seconds"
+
+
+def _number(node: Node) -> int | None:
+    value = node.fields.get("value") if node.name == "Literal" else None
+    try:
+        return None if value is None else int(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _interval(literal: Node) -> str:
+    # The older ones know it as an interval, the newer as its text.
+    of = type_name(literal.fields.get("dataType"))
+    value = str(literal.fields.get("value")).removeprefix("interval ")
+    return value if of in ("string", "interval") else f"{value} ({of})"

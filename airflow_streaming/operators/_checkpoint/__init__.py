@@ -1,0 +1,1 @@
+"""The operators on checkpoints, one module each."""

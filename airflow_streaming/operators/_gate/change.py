@@ -1,0 +1,122 @@
+"""The operator that asks whether new code may go on from an old checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_streaming.core.compatibility.finding import GateReport
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.operators._gate.common import asked, fail_if_refused, publish
+from airflow_streaming.operators._gate.place import GateTask
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.core.plan.plan import ScriptPlan
+
+
+class ChangeGateOperator(GateTask):
+    """
+    Ask whether a new version of a script may go on from the checkpoints of the running one.
+
+    The script is run in plan mode on its runtime, in the worker: it starts no query and reads
+    nothing. Its plans are compared with those that the running driver recorded and with what the
+    checkpoints say. A stream that never ran has nothing to be compared with and passes.
+
+    The return value is the decision; XCom ``report`` has the findings and ``markdown`` a page.
+
+    :param stream: The stream with its new script. (templated, field by field)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above those of
+        one application's queries. (templated)
+    :param checkpoint_conn_id: Connection with credentials for it. (templated)
+    :param application: For a checkpoint, the new script. (templated)
+    :param application_args: Its arguments. (templated)
+    :param conf: Its Spark configuration. (templated)
+    :param runtime: Name of the Spark installation it is meant for; for a stream the spec's when not
+        given. (templated)
+    :param fail_on: The best decision from which the task fails. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *GateTask.template_fields,
+        "application",
+        "application_args",
+        "conf",
+        "runtime",
+    )
+
+    def __init__(
+        self,
+        *,
+        application: str | None = None,
+        application_args: Sequence[str] = (),
+        conf: Mapping[str, Any] | None = None,
+        runtime: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.application_args = list(application_args)
+        self.conf = dict(conf or {})
+        self.runtime = runtime
+        if self.checkpoint and not (application and runtime):
+            raise SpecError(
+                f"Task {self.task_id!r}: a checkpoint alone says nothing of new code. Give "
+                "application and runtime."
+            )
+
+    def execute(self, context: Context) -> str:
+        gate = self._of_checkpoint if self.checkpoint else lambda: self._of_stream(context)
+        report = asked(gate)
+        publish(report, context, self.log)
+        fail_if_refused(report, self.fail_on, what=f"The new code on {self.subject}")
+        return report.decision.value
+
+    def _of_stream(self, context: Context) -> GateReport:
+        from airflow_streaming.operators._upgrade.edits import edited  # not at dag parse
+        from airflow_streaming.operators._upgrade.program import candidate_of
+        from airflow_streaming.upgrade.change_gate import gate_stream_change
+        from airflow_streaming.upgrade.plan_mode import plan_script
+        from airflow_streaming.upgrade.preflight import is_same_code
+
+        spec = edited(
+            self.stream, runtime=self.runtime, application=self.application, conf=self.conf
+        )
+        hook = self.open_hook(context, spec)
+        current = hook.home.newest_deployment()
+        candidate, _ = candidate_of(hook)
+        if current is None:
+            self.log.info("%s never ran: there is nothing to compare with.", self.subject)
+            return GateReport()
+        return gate_stream_change(
+            hook.home,
+            plan_script(candidate.program, candidate.runtime),
+            storage_options=self.storage_options(),
+            same_code=is_same_code(current, candidate.deployment),
+        )
+
+    def _of_checkpoint(self) -> GateReport:
+        from airflow_streaming.upgrade.change_gate import gate_change  # not at dag parse
+        from airflow_streaming.upgrade.plan_mode import plan_script
+
+        program = self.script(str(self.application), self.application_args, self.conf)
+        new = plan_script(program, self.runtime_of(str(self.runtime)))
+        places = by_query(self.checkpoints(), new)
+        return gate_change(places, [], new, storage_options=self.storage_options())
+
+
+def by_query(places: Mapping[str, str], new: ScriptPlan) -> Mapping[str, str]:
+    """
+    Return checkpoints by query; a single one, which has no name, belongs to the only query.
+
+    :raises SpecError: the script has several queries, and which one it belongs to is not said.
+    """
+    if "" not in places:
+        return places
+    if len(new.queries) != 1:
+        raise SpecError(
+            f"The script starts {len(new.queries)} queries and the checkpoint is of one. Give the "
+            "folder above the checkpoints, named like the queries."
+        )
+    return {new.queries[0].query: places[""]}

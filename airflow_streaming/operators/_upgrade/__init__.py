@@ -1,0 +1,1 @@
+"""The tasks of an upgrade in place, one module each."""

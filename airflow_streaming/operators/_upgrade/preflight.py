@@ -1,0 +1,185 @@
+"""The task that looks at everything before an upgrade is begun."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_streaming.core.change import ChangeSort
+from airflow_streaming.core.upgrade.preflight import Preflight
+from airflow_streaming.core.upgrade.preflight_page import preflight_page
+from airflow_streaming.core.upgrade.rollback_sinks import SinkHabit
+from airflow_streaming.core.upgrade.terms import SoakTerms
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.operators._gate.common import (
+    MARKDOWN_XCOM_KEY,
+    REPORT_XCOM_KEY,
+    asked,
+    fail_if_refused,
+    line_of,
+)
+from airflow_streaming.operators._upgrade.task import ENDED_XCOM_KEY, UpgradeTask, key_of
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.core.deployment import Deployment
+    from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.upgrade.preflight import Candidate, Ways
+
+
+class UpgradePreflightOperator(UpgradeTask):
+    """
+    Ask the gates about an upgrade and find the way back, before anything is done.
+
+    It only reads. It fails when the upgrade must not be made, and is skipped when there is nothing
+    to do. The return value is the decision; XCom ``report`` is what the next tasks go by, and
+    ``markdown`` the page for whoever approves.
+
+    :param soak: What the new deployment has to show; said on the page.
+    :param sink_habits: What a sink does with a batch id that it has seen, by the query's name:
+        ``overwrites``, ``remembers``, ``appends`` or ``nothing``. A file sink needs none.
+    :param accept_replay: Rows that come twice after a rollback are accepted. (templated)
+    :param needs_way_back: Refuse an upgrade that could not be taken back. (templated)
+    :param same_code: Refuse a change of the code or of Spark's minor version: for a rolling
+        restart.
+    :param even_if_equal: Go on when nothing differs: a plain restart with all of an upgrade's care.
+    """
+
+    template_fields: Sequence[str] = (
+        *UpgradeTask.template_fields,
+        "accept_replay",
+        "needs_way_back",
+    )
+
+    def __init__(
+        self,
+        *,
+        soak: SoakTerms | None = None,
+        sink_habits: Mapping[str, str] | None = None,
+        accept_replay: bool | str = False,
+        needs_way_back: bool | str = True,
+        same_code: bool = False,
+        even_if_equal: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.soak = soak or SoakTerms()
+        self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
+        self.accept_replay = accept_replay
+        self.needs_way_back = needs_way_back
+        self.same_code = same_code
+        self.even_if_equal = even_if_equal
+
+    def execute(self, context: Context) -> str:
+        return asked(lambda: self._execute(context))
+
+    def _execute(self, context: Context) -> str:
+        from airflow_streaming.operators._upgrade.program import candidate_of  # not at dag parse
+
+        hook = self.hook(context)
+        candidate, _ = candidate_of(hook)
+        current = self._current(hook)
+        if self._is_open(hook, candidate.deployment, context):
+            return "allowed"
+        if self.same_code:
+            check_same_code(current, candidate.deployment)
+        if current.fingerprint == candidate.deployment.fingerprint and not self.even_if_equal:
+            self._skip(context, f"Stream {self.stream.name!r} already runs what is asked for.")
+        found = self._look(hook, current, candidate)
+        self._tell(found, context)
+        fail_if_refused(found.gates, "not_allowed", what=f"The upgrade of {self.stream.name!r}")
+        return found.decision.value
+
+    def _look(self, hook: SparkStreamHook, current: Deployment, candidate: Candidate) -> Preflight:
+        from airflow_streaming.hooks._access import access  # not at dag parse
+        from airflow_streaming.upgrade.preflight import preflight
+
+        options = access(self.stream.home, self.home_conn_id)["storage_options"]
+        return preflight(hook.home, current, candidate, self._ways(), storage_options=options)
+
+    def _ways(self) -> Ways:
+        from airflow_streaming.operators._checkpoint.common import truth  # not at dag parse
+        from airflow_streaming.upgrade.preflight import Ways
+
+        return Ways(
+            habits=self.sink_habits,
+            has_rewinder=self.rewind_sink is not None,
+            accept_replay=truth(self.accept_replay, "accept_replay"),
+            needs_way_back=truth(self.needs_way_back, "needs_way_back"),
+        )
+
+    def _current(self, hook: SparkStreamHook) -> Deployment:
+        current = hook.home.newest_deployment()
+        if current is None:
+            raise AirflowFailException(
+                f"Stream {self.stream.name!r} has never run, so there is nothing to upgrade. Its "
+                "keep-alive dag starts it."
+            )
+        return current
+
+    def _is_open(self, hook: SparkStreamHook, proposed: Deployment, context: Context) -> bool:
+        """Tell whether an earlier run has begun this very upgrade; then this run finishes it."""
+        change = hook.home.unfinished_change()
+        if change is None:
+            return False
+        terms = hook.home.terms(change) if change.what is ChangeSort.UPGRADE else None
+        if terms is None or terms.proposed.fingerprint != proposed.fingerprint:
+            raise AirflowFailException(
+                f"Change {change.number} ({change.what}) of stream {self.stream.name!r} is open: "
+                f"{change.reason} Only one at a time. Finish it first; 'airflow-streaming upgrade "
+                "status' says how far it is."
+            )
+        note = f"Change {change.number} is this upgrade, begun by {change.by}; this run goes on."
+        self.log.info("%s", note)
+        report = {"fingerprint": proposed.fingerprint, "resumes": change.number}
+        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=note)
+        return True
+
+    def _tell(self, found: Preflight, context: Context) -> None:
+        for finding in found.gates.findings:
+            self.log.info("%s", line_of(finding))
+        self.log.info("Decision: %s", found.decision.value)
+        report = {**found.to_dict(), "key": key_of(context)}
+        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=preflight_page(found, self.soak))
+
+    @staticmethod
+    def _skip(context: Context, reason: str) -> None:
+        context["ti"].xcom_push(key=ENDED_XCOM_KEY, value=reason)
+        raise AirflowSkipException(reason)
+
+
+def check_same_code(current: Deployment, proposed: Deployment) -> None:
+    """
+    Do nothing for a deployment that differs in configuration and patch release alone.
+
+    :raises SpecError: it differs in more, and needs all gates of an upgrade.
+    """
+    from airflow_streaming.upgrade.preflight import is_same_code  # not at dag parse
+
+    old, new = (
+        version.split(".")[:2] for version in (current.spark_version, proposed.spark_version)
+    )
+    if old == new and is_same_code(current, proposed):
+        return
+    what = "Spark" if old != new else "the code"
+    raise SpecError(
+        f"A rolling restart of stream {current.stream!r} would change {what}: "
+        f"{', '.join(proposed.differences(current))} differ. Make it an upgrade."
+    )
+
+
+def habit_of(name: str) -> SinkHabit:
+    """
+    Return what a sink does with a batch id it has seen, by its name.
+
+    :raises SpecError: there is none of that name.
+    """
+    try:
+        return SinkHabit(name)
+    except ValueError as err:
+        raise SpecError(f"{name!r} is no habit of a sink; give {', '.join(SinkHabit)}.") from err
