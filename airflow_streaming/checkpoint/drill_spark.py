@@ -30,7 +30,7 @@ def run_spark(
     :return: What it told, and a sentence when it did not come to its end.
     :raises LaunchError: it could not be started.
     """
-    task = Task(module="drill", order=order, variable=DRILL_VARIABLE)
+    task = Task(module="drill.run", order=order, variable=DRILL_VARIABLE)
     told = _Telling(order, progress)
     with started(task, runtime, program, scratch) as process:
         in_time = await_end(process, order.seconds, told.tell)

@@ -63,7 +63,7 @@ def plan_script(
                 a.replace(SCRATCH_OUTPUT, str(folder / "output")) for a in program.arguments
             ),
         )
-        task = Task(module="plan_mode", order=order, variable=PLAN_VARIABLE, cores=1)
+        task = Task(module="plan.mode", order=order, variable=PLAN_VARIABLE, cores=1)
         progress(ProgressNow(phase=Phase.DRILL, subject=program.application))
         with started(task, runtime, program, folder) as process:
             in_time = await_end(process, timeout)

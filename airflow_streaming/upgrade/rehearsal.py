@@ -144,7 +144,7 @@ def _run(
     order: RehearsalOrder, runtime: Runtime, program: Program, scratch: Path, progress: Progress
 ) -> _Ended:
     task = Task(
-        module="rehearsal",
+        module="rehearsal.run",
         order=order,
         variable=REHEARSAL_VARIABLE,
         cores=order.bounds.cores,
