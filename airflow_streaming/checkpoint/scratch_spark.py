@@ -147,7 +147,7 @@ def _command(
 ) -> list[str]:
     package = build_driver_package(scratch / "package")
     text = _ENTRY.format(module=task.module)
-    entry = write_private(scratch / "entry" / f"{task.module.replace(".", "_")}_entry.py", text)
+    entry = write_private(scratch / "entry" / f"{task.module.replace('.', '_')}_entry.py", text)
     told = write_private(scratch / "order.json", task.order.to_bytes())
     conf = _conf(task, program.conf if program else {}, scratch)
     text = properties_text(conf, spark_defaults(runtime, environment))
