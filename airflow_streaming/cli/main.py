@@ -55,9 +55,23 @@ def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> in
         return CUT_OFF
 
 
+def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    # argparse takes the script alone for its positional arguments when an option follows it, and
+    # then does not know what comes after "--".
+    given = list(argv)
+    if "--" not in given:
+        return parser.parse_args(given)
+    cut = given.index("--")
+    arguments = parser.parse_args(given[:cut])
+    if "arguments" not in arguments:
+        return parser.parse_args(given)
+    arguments.arguments = [*arguments.arguments, *given[cut + 1 :]]
+    return arguments
+
+
 def _main(argv: Sequence[str] | None, probe: Probe | None) -> int:
     parser = _parser()
-    arguments = parser.parse_args(argv)
+    arguments = _parsed(parser, sys.argv[1:] if argv is None else argv)
     needs_home = _needs_home(arguments)
     if needs_home and not arguments.home:
         parser.error(f"which home? Give --home, or set {HOME_VARIABLE}.")

@@ -128,3 +128,12 @@ def test_every_decision_has_an_exit_code() -> None:
     from airflow_streaming.cli.gate.verbs import CODES
 
     assert set(CODES) == set(GateDecision)
+
+
+def test_what_comes_after_two_dashes_is_the_scripts(run: Run, tmp_path: Path) -> None:
+    missing = str(tmp_path / "job.py")
+    code, _, errors = run("plan", missing, "--runtime", "/nowhere", "--json", "--", "--input", "x")
+
+    assert code != 0
+    assert "unrecognized arguments" not in errors
+    assert "job.py" in errors or "/nowhere" in errors
