@@ -31,6 +31,15 @@ def add_gate(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     _version(kinds.add_parser("version", help="another Spark", epilog=_EPILOG))
     _change(kinds.add_parser("change", help="new code, and perhaps another Spark", epilog=_EPILOG))
+    rules = kinds.add_parser("rules", help="print every rule, with its source, as Markdown")
+    rules.set_defaults(run=_rules)
+
+
+def _rules(_: argparse.Namespace) -> int:
+    from airflow_streaming.core.compatibility.manual import manual
+
+    print(manual(), end="")
+    return 0
 
 
 def _version(verb: argparse.ArgumentParser) -> None:

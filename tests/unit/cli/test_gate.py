@@ -137,3 +137,11 @@ def test_what_comes_after_two_dashes_is_the_scripts(run: Run, tmp_path: Path) ->
     assert code != 0
     assert "unrecognized arguments" not in errors
     assert "job.py" in errors or "/nowhere" in errors
+
+
+def test_the_printed_rules_are_the_page_of_the_manual(run: Run) -> None:
+    code, printed, _ = run("gate", "rules")
+
+    assert code == 0
+    page = Path(__file__).parents[3] / "docs" / "gate-rules.md"
+    assert printed == page.read_text(), "write it anew: airflow-streaming gate rules > docs/..."
