@@ -27,7 +27,7 @@ def get_provider_info() -> dict[str, Any]:
             "hooks", "backup_store", "checkpoint", "home", "sight", "spark_submit", "stream"
         ),
         "triggers": _modules(
-            "triggers", "asset", "gate", "health", "home", "lanes", "stream", "upgrade"
+            "triggers", "answer", "asset", "gate", "health", "home", "lanes", "stream", "upgrade"
         ),
         "extra-links": [
             "airflow_streaming.links.stream.SparkUiLink",

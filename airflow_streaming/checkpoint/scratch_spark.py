@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -38,6 +39,7 @@ _PATIENCE: Final = 5.0
 """Seconds for killed processes to be gone; their files are removed next."""
 
 _TAIL: Final = 8_000
+_FRAME: Final = re.compile(r'^  File "([^"]+)", line \d+', re.MULTILINE)
 _ENTRY: Final = """\
 import sys
 
@@ -121,6 +123,14 @@ def last_words(scratch: Path) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "rror" in line or "xception" in line]
     return presentable((telling or lines or ["it said nothing."])[-1])
+
+
+def ends_in_our_code(scratch: Path) -> bool:
+    """Tell whether the last Python error of a Spark's log was raised in a driver of ours."""
+    text = (scratch / LOG).read_bytes()[-_TAIL:].decode("utf-8", "replace")
+    _, found, trace = text.rpartition("Traceback (most recent call last):")
+    frames = _FRAME.findall(trace) if found else []
+    return bool(frames) and "airflow_streaming/driver/" in frames[-1]
 
 
 def kill_family(process: subprocess.Popen[bytes]) -> None:

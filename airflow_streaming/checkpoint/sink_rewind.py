@@ -77,25 +77,6 @@ class SinkRewind:
         self._author = author
         self._storage_options, self._filesystem = storage_options, filesystem
 
-    def plan(
-        self,
-        store: BackupStore,
-        backup: Backup,
-        change: int,
-        sinks: Sequence[SinkFacts],
-        newest: Mapping[str, int | None],
-    ) -> list[RewindPlan]:
-        """
-        Say what ``run`` would do; nothing is written (the dry run).
-
-        :param change: Number of the change, which names the folder of what is moved aside.
-        :param newest: The newest batch that each query's present checkpoint has planned.
-        :raises CheckpointRefused: the log is of another sink, or somebody else writes to it.
-        :raises BackupDamaged: the backup is not what was written.
-        """
-        found = [rewind.plan() for rewind in self._files(store, backup, change, sinks, newest)]
-        return [*found, *map(_planned, self._asking(backup, change, sinks, newest))]
-
     def run(
         self,
         store: BackupStore,
@@ -109,10 +90,13 @@ class SinkRewind:
         """
         Put the sinks back; asking again goes on, and changes nothing after the end.
 
+        :param change: Number of the change, which names the folder of what is moved aside.
+        :param newest: The newest batch that each query's present checkpoint has planned.
         :param is_needed: Asked before every step that takes something away, and nothing more is
             done once it says no.
-        :raises CheckpointRefused: as ``plan``, before anything is done; or the author's function
-            failed.
+        :raises CheckpointRefused: the log is of another sink, or somebody else writes to it: then
+            nothing was done; or the author's function failed.
+        :raises BackupDamaged: the backup is not what was written.
         """
         files = list(self._files(store, backup, change, sinks, newest))
         for rewind in files:

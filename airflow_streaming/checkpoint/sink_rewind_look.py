@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from airflow_streaming.checkpoint.sink_rewind_output import Output, names_in
@@ -27,6 +27,13 @@ from airflow_streaming.exceptions import CheckpointRefused
 
 ASIDE: Final = "_rolled_back"
 """Folder of an output for what was taken back; Spark passes over names that begin like this."""
+
+SKEW: Final = timedelta(days=1)
+"""
+How far the clock of the files' store may be behind that of whoever took the backup.
+
+One that keeps local time is off by up to 14 hours. A log that was there before is days older.
+"""
 
 ADVICE: Final = (
     "Nothing was changed by this attempt. Look at the output; take the batches back by hand, or "
@@ -162,7 +169,7 @@ class SinkLook:
         )
 
     def _check_young(self, taken: Mapping[str, bytes]) -> None:
-        since = self._to.since.timestamp() * 1000
+        since = (self._to.since - SKEW).timestamp() * 1000
         times = filter(None, map(oldest_file_ms, taken.values()))
         if min(times, default=since) < since:
             raise CheckpointRefused(

@@ -1,7 +1,8 @@
 """
 The command ``airflow-streaming rehearse``: a new script on a copy of a stream's checkpoints.
 
-Exit codes: 0 when it went well, 1 when it failed or proved nothing, 2 wrong use.
+Exit codes: 0 when it went well, 1 when it failed or proved nothing, 2 wrong use, or the report could
+not be written.
 """
 
 from __future__ import annotations

@@ -15,8 +15,10 @@ from airflow_streaming.checkpoint.drill_runtime import runtimes_from
 from airflow_streaming.checkpoint.store import open_backup_store
 from airflow_streaming.cli.checkpoint.arguments import place
 from airflow_streaming.cli.checkpoint.told import Told
+from airflow_streaming.cli.page import NOT_WRITTEN, write_page
 from airflow_streaming.cli.table import printable
 from airflow_streaming.core.compatibility.finding import GateDecision
+from airflow_streaming.core.compatibility.markdown import DECISION_WORDS
 from airflow_streaming.core.rehearsal.markdown import as_markdown, pace_text, summary
 from airflow_streaming.core.rehearsal.order import QUICK, Bounds
 from airflow_streaming.core.rehearsal.rehearsed import Rehearsed
@@ -51,12 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
         compare_with=home,
         progress=Told(),
     )
-    if arguments.report is not None:
-        arguments.report.write_text(as_markdown(found), encoding="utf-8")
     if arguments.json:
         print(json.dumps(found.to_dict(), indent=2))
     else:
         print("\n".join(printable(line) for line in _lines(found)))
+    if not write_page(arguments.report, as_markdown(found)):
+        return NOT_WRITTEN
     return OK if _is_good(found) else PROBLEM
 
 
@@ -113,7 +115,8 @@ def _bounds(arguments: argparse.Namespace) -> Bounds:
 
 def _lines(found: Rehearsed) -> Iterator[str]:
     spark = f" on Spark {found.spark}" if found.spark else ""
-    yield f"{found.decision.value}: {found.application}{spark}, against {found.subject}"
+    yield _words(found.decision).upper()
+    yield f"{found.application}{spark}, against {found.subject}"
     for query in found.queries:
         yield f"  {query.query or 'the query'}: {summary(query)}"
         if query.started:
@@ -125,6 +128,11 @@ def _lines(found: Rehearsed) -> Iterator[str]:
         for note in query.notes:
             yield f"    {note}"
     for finding in found.findings:
-        yield f"{finding.severity.value} [{finding.rule}] {finding.message}"
+        yield f"{_words(finding.severity)} [{finding.rule}] {finding.message}"
         if finding.remedy:
             yield f"    {finding.remedy}"
+
+
+def _words(decision: GateDecision) -> str:
+    # A rehearsal that proved nothing does not ask for another one by its name.
+    return DECISION_WORDS[decision].partition(":")[0]

@@ -1,8 +1,9 @@
 """
 What a person on call can do about an upgrade in progress.
 
-A word given here is a record in the home. The task of the upgrade follows it; when its run has
-failed, clear the failed task and it goes on.
+A word given here is a record in the home, and what follows from it is done at once as far as it
+needs nothing but the home. The rest is the task's of the upgrade; when its run has failed, clear the
+failed task and it goes on.
 """
 
 from __future__ import annotations
@@ -15,33 +16,38 @@ from typing import Any, Final
 from airflow_streaming.cli.commands import OK, PROBLEM, Person
 from airflow_streaming.cli.table import clock, printable
 from airflow_streaming.core.change import Change, ChangeSort
+from airflow_streaming.core.upgrade.deciding import way_out
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.core.upgrade.state import newest_stage
 from airflow_streaming.core.wire import format_time
-from airflow_streaming.exceptions import UpgradeRefused
+from airflow_streaming.exceptions import SpecError, StreamingError, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.upgrade.words import Words
 
-ABOUT: Final = "look at an upgrade in progress, keep it, roll it back or give it up"
+ABOUT: Final = "look at an upgrade in progress, keep it, roll it back, give it up or leave it"
 
 _SAID: Final = {
     "keep": "{deployment} stays: this is the point of no return.",
     "roll-back": "{deployment} is taken back, and the deployment before it returns.",
     "abort": "It is given up; the stream stays as it was.",
+    "leave": "Nothing is put back, and the stream is wanted stopped. Put checkpoint and sinks in order "
+    "before you start it.",
 }
 _NEXT: Final = (
-    "The task of the upgrade goes on from here. If its run has failed, clear the failed task."
+    "The task of the upgrade goes on from here. If its run has failed, clear the failed task; the "
+    "next upgrade of the stream finishes it too."
 )
+_CLOSED: Final = "The upgrade is closed."
 
 
 def add_arguments(
     parser: argparse.ArgumentParser, add_person: Callable[[argparse.ArgumentParser], None]
 ) -> None:
     """Declare the verbs and their arguments."""
-    parser.add_argument("verb", choices=("status", "keep", "roll-back", "abort"), help="what to do")
+    parser.add_argument("verb", choices=("status", *_SAID), help="what to do")
     parser.add_argument("stream", metavar="STREAM", help="name of the stream")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_person(parser)
+    parser.set_defaults(unsaid=parser.get_default("reason"))
 
 
 def run(stream: StreamHome, arguments: argparse.Namespace, person: Person) -> int:
@@ -51,15 +57,47 @@ def run(stream: StreamHome, arguments: argparse.Namespace, person: Person) -> in
         return _show(stream, change, as_json=arguments.json)
     if change is None or stream.change_end(change.number) is not None:
         raise UpgradeRefused(f"Stream {stream.name!r} has no upgrade in progress.")
-    words = Words(stream, by=person.name)
-    say = {"keep": words.keep, "roll-back": words.roll_back, "abort": words.abort}
-    say[arguments.verb](change, person.reason)
-    told = _SAID[arguments.verb].format(deployment=f"Deployment {change.deployment}")
+    told = "It had come to its end already."
+    if not newest_stage(stream.stages(change.number)).is_end:
+        _say(stream, change, arguments, person)
+        told = _SAID[arguments.verb].format(deployment=f"Deployment {change.deployment}")
+    rest = _finish(stream, change, person)
     if arguments.json:
         print(json.dumps(_facts(stream, change), indent=2))
     else:
-        print(f"{told} {_NEXT}")
+        print(f"{told} {f'{rest} {_NEXT}' if rest else _CLOSED}")
     return OK
+
+
+def _say(stream: StreamHome, change: Change, arguments: argparse.Namespace, person: Person) -> None:
+    from airflow_streaming.upgrade.words import Words  # the other commands do without all of it
+
+    if arguments.verb == "leave" and person.reason == arguments.unsaid:
+        raise SpecError("Say why nothing is put back, for whoever starts the stream: --reason TEXT")
+    words = Words(stream, by=person.name)
+    say = {
+        "keep": words.keep,
+        "roll-back": words.roll_back,
+        "abort": words.abort,
+        "leave": words.leave,
+    }
+    say[arguments.verb](change, person.reason)
+
+
+def _finish(stream: StreamHome, change: Change, person: Person) -> str:
+    """Do what needs nothing but the home; return what is still to be done, empty for nothing."""
+    from airflow_streaming.upgrade.ending import finish
+    from airflow_streaming.upgrade.words import now_in_utc
+
+    try:
+        from airflow_streaming.launch.local import LocalLauncher
+    except ImportError as err:
+        return f"Processes cannot be looked at from here ({err})."
+    try:
+        return finish(stream, LocalLauncher(), change, by=person.name, now=now_in_utc)
+    except StreamingError as err:
+        # The word stands all the same.
+        return str(err)
 
 
 def _newest(stream: StreamHome) -> Change | None:
@@ -117,4 +155,6 @@ def _lines(stream: StreamHome, change: Change) -> list[str]:
         for stage in Stage
         if stage in reached
     ]
+    if end is None and Stage.ROLLING_BACK in reached and Stage.RESTORED not in reached:
+        lines.append(f"  Checkpoint and sinks are not put back yet. {way_out(stream.name)}")
     return [printable(line) for line in lines]

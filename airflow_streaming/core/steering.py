@@ -168,7 +168,7 @@ def _decide(s: Situation, verdict: Verdict | None) -> Step:
         step = _without_driver(s, verdict)
     else:
         step = _with_driver(s, s.seen, verdict)
-    return step if s.change is None else _beside(s, s.change, step)
+    return step if s.change is None or s.change.is_over else _beside(s, s.change, step)
 
 
 def _beside(s: Situation, change: Standing, step: Step) -> Step:

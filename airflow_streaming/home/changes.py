@@ -8,7 +8,9 @@ digest, which the change names: what a dead or slower task has left stands in no
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
+from typing import Final
 
 from airflow_streaming.core.change import Change, ChangeEnd, ChangeSort
 from airflow_streaming.core.epoch import QueryClaim
@@ -17,6 +19,8 @@ from airflow_streaming.core.upgrade.stage import Stage, StageReached
 from airflow_streaming.core.upgrade.terms import UpgradeTerms
 from airflow_streaming.exceptions import AlreadyExists, RecordError
 from airflow_streaming.home.folder import StreamFolder
+
+log: Final = logging.getLogger(__name__)
 
 
 class Changes(StreamFolder):
@@ -80,6 +84,14 @@ class Changes(StreamFolder):
                 f"{self.name!r} cannot go on. Put the file back, or give the upgrade up."
             )
         return found
+
+    def wish(self, change: Change) -> str:
+        """Return the key of whoever asked for an upgrade; empty when its terms cannot be read."""
+        try:
+            return self.terms(change).key
+        except RecordError as err:
+            log.warning("Who asked for change %d is not known: %s", change.number, err)
+            return ""
 
     def stages(self, number: int) -> dict[Stage, StageReached]:
         """Return the stages that an upgrade has reached; there is no record of ``BEGUN``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from airflow_streaming.core.uris import check_uri, is_local, scheme_of, to_fsspec
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
@@ -12,6 +12,8 @@ from airflow_streaming.files.store import Store
 from airflow_streaming.home.fsspec_store import FsspecStore
 
 _EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "abfs", "abfss": "abfs", "hdfs": "hdfs"}
+_MOST_TOLD: Final = 300
+"""Characters of a client's error in a sentence of ours."""
 
 
 def open_store(
@@ -65,7 +67,13 @@ def open_filesystem(
     except Exception as err:
         # Storage clients share no base class for "no credentials" or "no such host".
         raise HomeUnavailable(
-            f"The {what} {uri} cannot be opened: {err} ({type(err).__name__}). Check the connection "
-            "and the credentials of its store."
+            f"The {what} {uri} cannot be opened: {_first_words(err)} ({type(err).__name__}). Check "
+            "the connection and the credentials of its store."
         ) from err
     return opened, root
+
+
+def _first_words(err: Exception) -> str:
+    # A client may list every place where it looked for its library.
+    line = next(iter(str(err).splitlines()), "")
+    return line if len(line) <= _MOST_TOLD else f"{line[: _MOST_TOLD - 3]}..."

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from airflow.sdk import BaseHook
 
 from airflow_streaming.core.uris import is_local, scheme_of, to_fsspec
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.hooks.home import StreamHomeHook, storage_options
 
 
@@ -34,3 +36,26 @@ def access(uri: str, conn_id: str | None) -> Access:
     from airflow.sdk.io.fs import get_fs  # loads every provider
 
     return Access(storage_options=None, filesystem=get_fs(scheme_of(to_fsspec(uri)), conn_id))
+
+
+def access_options(uri: str, conn_id: str | None) -> dict[str, Any] | None:
+    """
+    Return how to reach everything beside a URI, as options for fsspec alone.
+
+    For whoever opens several places, of which some are local: a file system would be taken for all
+    of them. One that another provider has made is told by what it was made of.
+
+    :return: ``None`` for the environment's credentials.
+    :raises SpecError: the connection cannot be told in options.
+    """
+    found = access(uri, conn_id)
+    if found["filesystem"] is None:
+        return found["storage_options"]
+    options: object = getattr(found["filesystem"], "storage_options", None)
+    unnamed: object = getattr(found["filesystem"], "storage_args", None)
+    if not isinstance(options, Mapping) or unnamed:
+        raise SpecError(
+            f"The store {uri} cannot be opened again with connection {conn_id!r} of another "
+            f"provider. Make it a connection of type {StreamHomeHook.conn_type!r}."
+        )
+    return dict(options)

@@ -149,14 +149,11 @@ class Observer:
         )
 
     def _upgrade(self) -> Standing | None:
-        # An upgrade that has come to an end is over, whether or not that was written down.
         change = self._home.open_upgrade()
         if change is None:
             return None
         reached = self._home.stages(change.number)
         stage = newest_stage(reached)
-        if stage.is_end:
-            return None
         return Standing(
             change=change.number,
             deployment=change.deployment,

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.core.restart import RestartDecision
 from airflow_streaming.core.steering import Step
+from airflow_streaming.exceptions import StreamFailed
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -23,3 +27,15 @@ def blocked_message(stream: str, step: Step) -> str:
         "write batches twice. When you know that the old driver is gone, say so with "
         f"'airflow-streaming declare-dead {stream} --epoch N --by NAME --reason TEXT'."
     )
+
+
+def gave_up(stream: str, decision: RestartDecision) -> AirflowFailException:
+    """Return the error of a task whose stream is down and not started again."""
+    cause = StreamFailed(
+        f"Stream {stream!r} is down and stays down: {decision.reason} The circuit is open. "
+        f"{decision.remedy or 'Mend the cause.'} Then start it again with StartStreamOperator or "
+        f"'airflow-streaming close-circuit {stream}'."
+    )
+    error = AirflowFailException(str(cause))
+    error.__cause__ = cause
+    return error

@@ -8,31 +8,26 @@ while the stream runs, waits for its restart, or is parked.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from airflow.sdk import BaseOperatorLink
-from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming import telemetry
 from airflow_streaming.core.alerts.alert import AlertKind
-from airflow_streaming.core.compatibility.finding import GateDecision
 from airflow_streaming.core.control import EventKind
-from airflow_streaming.core.deployment import Deployment, ProposalAction, decide_proposal
-from airflow_streaming.core.restart import RestartAction, RestartDecision
+from airflow_streaming.core.restart import RestartAction
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.steering import Action, Step, decide
-from airflow_streaming.exceptions import SpecError, StreamFailed
 from airflow_streaming.hooks._final import spec_errors_are_final
 from airflow_streaming.links.stream import STREAM_XCOM_KEY, DriverLogLink, SparkUiLink
-from airflow_streaming.operators._acting import blocked_message, who
+from airflow_streaming.operators._acting import blocked_message, gave_up, who
 from airflow_streaming.operators._alerts import Alerts
-from airflow_streaming.operators._apply_allowed import gates_on
 from airflow_streaming.operators._delivery import Notifiers
-from airflow_streaming.operators._gate.common import line_of
+from airflow_streaming.operators._deploying import Deploying
 from airflow_streaming.operators._spec import SpecTask
-from airflow_streaming.triggers.stream import StreamTrigger
+from airflow_streaming.operators._waiting import Waiting
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -71,7 +66,8 @@ class SparkStreamOperator(SpecTask):
         ``restart=True``; when that fails, the deployment stays as it is and so does the driver.
     :param apply_allowed: Apply an edited stream without being asked when the gates call it allowed:
         code, configuration and Spark go on from the same checkpoint, and nobody has to know
-        anything. Whatever is less than that stays a proposal.
+        anything. Whatever is less than that stays a proposal, and so does what the newest upgrade
+        has replaced, or has tried and taken back.
     :param backup_store: URI of the store for it; ``<home>/_backups`` when not given. (templated)
     :param on_unhealthy: Told when a health rule fires, or the driver is hung, stalled, slow or out
         of reach: a notifier, a callable that takes the context, or a list of them.
@@ -113,7 +109,7 @@ class SparkStreamOperator(SpecTask):
         self.on_recovered = on_recovered
 
     def execute(self, context: Context) -> dict[str, Any]:
-        hook = self._hook(context)
+        hook = self.open_hook(context)
         context["ti"].xcom_push(
             key=STREAM_XCOM_KEY,
             value={
@@ -136,76 +132,22 @@ class SparkStreamOperator(SpecTask):
     def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Act on what the trigger saw; it is looked at again before anything is done."""
         self.log.info("Woken to %s: %s", event.get("action"), event.get("reason"))
-        hook = self._hook(context)
+        hook = self.open_hook(context)
         return self._steer(hook, context, event)
 
     def on_kill(self) -> None:
         # A worker's SIGTERM comes here on every deploy. The driver is no child of this task.
         self.log.info("The stream is left running; the next attempt adopts it.")
 
-    def _hook(self, context: Context) -> SparkStreamHook:
-        return self.open_hook(context)
-
     def _deploy(self, hook: SparkStreamHook, context: Context) -> None:
-        with spec_errors_are_final():
-            current = hook.home.newest_deployment()
-        restart_asked = _restart_is_asked(context)
-        try:
-            proposed, source = hook.proposal()
-        except SpecError as err:
-            if current is None or restart_asked:
-                raise AirflowFailException(str(err)) from err
-            # A broken release of the dag must not leave the running stream unwatched.
-            message = f"The dag proposes what cannot run, so nothing changes: {err}"
-            hook.keeper.tell(EventKind.PROPOSED, message)
-            return
-        action = decide_proposal(current, proposed, restart_asked=restart_asked)
-        if action is ProposalAction.KEEP:
-            return
-        refusal = self._why_not(hook, current, proposed, action)
-        if current is not None and refusal:
-            hook.keeper.tell(EventKind.PROPOSED, refusal)
-            return
-        if current is not None and self.backup_before_restart:
-            self._back_up(hook)
-        hook.keeper.deploy(proposed, source)
-        hook.keeper.forgive("A new deployment was applied.")
-
-    def _why_not(
-        self,
-        hook: SparkStreamHook,
-        current: Deployment | None,
-        proposed: Deployment,
-        action: ProposalAction,
-    ) -> str:
-        """Return why a proposal is not applied, in words; empty when it is."""
-        if current is None:
-            return ""
-        message = _proposal_message(proposed, current)
-        upgrade = hook.home.open_upgrade()
-        if upgrade is not None:
-            return f"{message} It has to wait for the end of change {upgrade.number}."
-        if action is ProposalAction.APPLY:
-            return ""
-        if not self.apply_allowed:
-            return message
-        report = gates_on(hook, current)
-        if report.decision is GateDecision.ALLOWED:
-            self.log.info("The gates allow what the dag proposes, so it is applied.")
-            return ""
-        return f"{message} The gates: {line_of(report.findings[0])}"
-
-    def _back_up(self, hook: SparkStreamHook) -> None:
-        from airflow_streaming.operators._backup_before import back_up_before_upgrade
-
-        back_up_before_upgrade(
-            hook.home,
-            self.stream.home,
-            self.home_conn_id,
-            store=self.backup_store,
-            by=hook.by,
+        deploying = Deploying(
+            hook=hook,
             log=self.log,
+            apply_allowed=self.apply_allowed,
+            backs_up=self.backup_before_restart,
+            backup_store=self.backup_store,
         )
+        deploying.deploy(restart_asked=bool(context["params"].get("restart", False)))
 
     def _steer(
         self, hook: SparkStreamHook, context: Context, event: dict[str, Any]
@@ -257,7 +199,7 @@ class SparkStreamOperator(SpecTask):
                 alerts.tell_decision(decision)
                 if decision.action is RestartAction.GIVE_UP:
                     telemetry.count("gave_up", stream=self.stream.name)
-                    self._fail(decision)
+                    raise gave_up(self.stream.name, decision)
                 telemetry.count("restarts", stream=self.stream.name)
             case Action.STOP if seen is not None:
                 keeper.stop(seen, step.reason, self.stream.stop_grace, verdict=step.verdict)
@@ -276,14 +218,6 @@ class SparkStreamOperator(SpecTask):
         }
         return Alerts(hook.home, self, notifiers=notifiers, context=context, by=who(context))
 
-    def _fail(self, decision: RestartDecision) -> NoReturn:
-        error = StreamFailed(
-            f"Stream {self.stream.name!r} is down and stays down: {decision.reason} The circuit is "
-            f"open. {decision.remedy or 'Mend the cause.'} Then start it again with "
-            f"StartStreamOperator or 'airflow-streaming close-circuit {self.stream.name}'."
-        )
-        raise AirflowFailException(str(error)) from error
-
     def _defer(
         self,
         context: Context,
@@ -293,26 +227,19 @@ class SparkStreamOperator(SpecTask):
         unable_to: Action | None = None,
     ) -> NoReturn:
         alerts.deliver()
-        seen, rollover = situation.seen, self._rollover()
-        started = context["dag_run"].start_date
-        self.defer(
-            trigger=StreamTrigger(
-                home=self.stream.home,
-                stream=self.stream.name,
-                home_conn_id=self.home_conn_id,
-                deferred_at=datetime.now(UTC).isoformat(),
-                poll_seconds=self.poll_interval.total_seconds(),
-                watched=seen.epoch.number if seen else None,
-                run_started_at=started.isoformat() if started else None,
-                rollover_seconds=rollover.total_seconds() if rollover else None,
-                rules=self.stream.health.to_dict(),
-                policy=self.stream.restart.to_dict(),
-                blocked=unable_to is not None,
-                unable_to=(unable_to or Action.BLOCKED).value,
-                undelivered=alerts.are_pending,
-            ),
-            method_name="on_event",
+        waiting = Waiting(
+            spec=self.stream,
+            home_conn_id=self.home_conn_id,
+            poll_interval=self.poll_interval,
+            rollover_after=self._rollover(),
         )
+        trigger = waiting.trigger(
+            situation,
+            run_started_at=context["dag_run"].start_date,
+            unable_to=unable_to,
+            has_undelivered=alerts.are_pending,
+        )
+        self.defer(trigger=trigger, method_name="on_event")
 
     def _summary(self, situation: Situation, step: Step) -> dict[str, Any]:
         return {
@@ -320,18 +247,3 @@ class SparkStreamOperator(SpecTask):
             "epoch": situation.seen.epoch.number if situation.seen else None,
             "reason": step.reason,
         }
-
-
-def _restart_is_asked(context: Context) -> bool:
-    return bool(context["params"].get("restart", False))
-
-
-def _proposal_message(proposed: Deployment, current: Deployment) -> str:
-    # After a restore a dag that names a checkpoint proposes to leave the restored one.
-    is_moved = proposed.checkpoint != current.checkpoint
-    move = f", and to go from {current.checkpoint} to {proposed.checkpoint}" if is_moved else ""
-    return (
-        f"The dag proposes another deployment than the running {current.number}: "
-        f"{', '.join(proposed.differences(current))} differ. The running one stays; trigger the "
-        f"dag with restart=True to apply the proposal{move}."
-    )

@@ -82,10 +82,16 @@ class Path:
     def __init__(self, wishes: Wishes) -> None:
         self._wishes = wishes
         self._preflight = UpgradePreflightOperator(
-            task_id="preflight", soak=wishes.soak, **wishes.preflight, **wishes.for_all
+            task_id="preflight",
+            soak=wishes.soak,
+            is_dry_run=wishes.dry_run,
+            # Where the author has named approvers, somebody is always asked.
+            asks_person=True if wishes.approvers else wishes.need_approval,
+            **wishes.preflight,
+            **wishes.for_all,
         )
         self._last: BaseOperator = self._preflight
-        self._pages = [self._preflight.task_id]
+        self._pages = [_page(self._preflight.task_id)]
 
     def rehearse(self, **how: Any) -> None:
         """Let it be run on a copy before anybody is asked; with arguments of the rehearsal."""
@@ -100,15 +106,15 @@ class Path:
             **how,
             **wishes.edits,
         )
-        self._pages.append(rehearsal.task_id)
+        self._pages.append(_page(rehearsal.task_id, "The rehearsal decides"))
         self._then(rehearsal)
 
     def finish(self) -> None:
         """Add what comes after the looks: the question, the exchange, the soak, and the end."""
         approve = self._approve()
-        self._step("back_up", Stage.BACKED_UP)
+        back_up = self._step("back_up", Stage.BACKED_UP)
         patience = self._wishes.stream.stop_grace + _STARTING
-        self._step("switch", Stage.LAUNCHED, patience=patience)
+        switch = self._step("switch", Stage.LAUNCHED, patience=patience)
         soak = self._step("soak", Stage.JUDGED, patience=_NO_PATIENCE)
         check = self._check() if self._wishes.checks else None
         self._then(
@@ -117,6 +123,7 @@ class Path:
                 preflight_task_id=self._preflight.task_id,
                 approve_task_id=approve.task_id,
                 soak_task_id=soak.task_id,
+                step_task_ids=(back_up.task_id, switch.task_id),
                 check_task_id=None if check is None else check.task_id,
                 **self._wishes.for_all,
             )
@@ -129,10 +136,7 @@ class Path:
                 task_id="approve",
                 preflight_task_id=self._preflight.task_id,
                 subject="Upgrade stream " + wishes.stream.name + "?",
-                body="".join(
-                    "{{ ti.xcom_pull(task_ids='" + task_id + "', key='markdown') or '' }}\n"
-                    for task_id in self._pages
-                ),
+                body="".join(self._pages),
                 is_dry_run=wishes.dry_run,
                 need_approval=wishes.need_approval,
                 approvers=form.APPROVERS_FROM_FORM,
@@ -171,3 +175,13 @@ class Path:
         self._last >> task
         self._last = task
         return task
+
+
+def _page(task_id: str, decides: str = "") -> str:
+    """Return the template of a task's page; with its decision below, where it has one to tell."""
+    pull = "ti.xcom_pull(task_ids='" + task_id + "'"
+    page = "{{ " + pull + ", key='markdown') or '' }}\n"
+    if not decides:
+        return page
+    told = "{{ (" + pull + ") or '') | replace('_', ' ') }}"
+    return page + "{% if " + pull + ") %}\n**" + decides + ": " + told + ".**\n{% endif %}"

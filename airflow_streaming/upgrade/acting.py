@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from airflow_streaming.core.checkpoint.backup import Level
-from airflow_streaming.core.control import EventKind
 from airflow_streaming.core.health import judge
 from airflow_streaming.core.steering import Action, Step
+from airflow_streaming.core.upgrade.deciding import way_out
 from airflow_streaming.core.upgrade.soak import firing
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.core.upgrade.state import Act, UpgradeAct, UpgradeState
-from airflow_streaming.core.upgrade.terms import RollbackWay
+from airflow_streaming.core.upgrade.terms import RollbackWay, UpgradeTerms
 from airflow_streaming.exceptions import (
-    AlreadyExists,
     CheckpointBusy,
     CheckpointError,
+    CheckpointRefused,
     HomeError,
     HomeUnavailable,
     RestoreTaken,
@@ -33,10 +32,15 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.keeper import Keeper
 from airflow_streaming.upgrade.backing_up import BackingUp
+from airflow_streaming.upgrade.committed import FACT, Committed
+from airflow_streaming.upgrade.ending import Ending
 from airflow_streaming.upgrade.recording import Recorder
 from airflow_streaming.upgrade.taking_back import TakingBack, Undo
 
 log: Final = logging.getLogger(__name__)
+
+_PUT_BACK: Final = frozenset({Stage.RESTORED, Stage.LEFT})
+"""Stages from which on nothing is taken away any more."""
 
 
 class Acts:
@@ -47,6 +51,7 @@ class Acts:
     :param recorder: Writes down what was reached.
     :param backups: Takes the backups.
     :param back: Puts checkpoint and sinks back.
+    :param committed: Looks what the stream has committed.
     """
 
     def __init__(
@@ -56,28 +61,26 @@ class Acts:
         recorder: Recorder,
         backups: BackingUp,
         back: TakingBack,
+        committed: Committed,
     ) -> None:
         self._home, self._keeper, self._recorder = home, keeper, recorder
-        self._backups, self._back = backups, back
+        self._backups, self._back, self._committed = backups, back, committed
+        self._ending: Final = Ending(home, keeper, recorder)
         self._acts: Final[dict[Act, Callable[[UpgradeState, UpgradeAct], str | None]]] = {
             Act.BACK_UP: self._back_up,
             Act.STOP: self._stop,
             Act.KILL: self._kill,
-            Act.FENCE: self._fence,
             Act.BACK_UP_AGAIN: self._back_up_again,
             Act.APPLY: self._reaches(Stage.APPLYING),
-            Act.DEPLOY: self._deploy,
             Act.LAUNCH: self._launch,
             Act.RECORD_LAUNCH: self._record_launch,
             Act.JUDGE: self._judge,
             Act.KEEP: self._reaches(Stage.KEPT),
             Act.ROLL_BACK: self._reaches(Stage.ROLLING_BACK),
             Act.RESTORE: self._restore,
-            Act.DEPLOY_OLD: self._deploy_old,
             Act.LAUNCH_OLD: self._launch_old,
-            Act.SETTLE: self._settle,
             Act.ABORT: self._reaches(Stage.ABORTED),
-            Act.END: self._end,
+            **self._ending.acts,
         }
 
     def do(self, state: UpgradeState, act: UpgradeAct) -> str | None:
@@ -117,40 +120,20 @@ class Acts:
             return None
         return f"The driver of epoch {seen.epoch.number} could not be killed. {act.reason}"
 
-    def _fence(self, state: UpgradeState, act: UpgradeAct) -> None:
-        seen, fence = state.situation.seen, state.fence
-        if seen is None:
-            return
-        if fence is not None and (seen.death is None or state.situation.stop is None):
-            self._keeper.finish_fence(fence)
-            return
-        self._keeper.fence(seen.epoch, act.reason, change=state.change.number)
-
     def _back_up_again(self, state: UpgradeState, _: UpgradeAct) -> None:
         fence = state.fence
         try:
             boundary = self._backups.take(state.change, state.terms, Level.QUICK)
+            committed = self._committed.told() if _has_no_way(state.terms) else ""
         except StreamingError as err:
             # The stream is down: what cannot be done now is not waited for.
             reason = f"What the old driver left could not be backed up: {err}"
             self._recorder.reach(state.change, Stage.ABORTED, reason)
             return
         facts = {"boundary": boundary, "fence": str(fence.number if fence else 0)}
+        facts |= {FACT: committed} if committed else {}
         reason = f"The old driver is gone; backup {boundary} is what it left."
         self._recorder.reach(state.change, Stage.STOPPED, reason, facts)
-
-    def _deploy(self, state: UpgradeState, act: UpgradeAct) -> None:
-        proposed = state.terms.proposed
-        try:
-            self._home.create_deployment(proposed, self._home.kept_application(proposed))
-        except AlreadyExists:
-            log.info("Somebody else made deployment %d; it is looked at again.", proposed.number)
-            return
-        self._keeper.tell(
-            EventKind.DEPLOYED, f"Deployment {proposed.number} is now the current one."
-        )
-        facts = {"deployment": str(proposed.number)}
-        self._recorder.reach(state.change, Stage.DEPLOYED, act.reason, facts)
 
     def _record_launch(self, state: UpgradeState, act: UpgradeAct) -> None:
         number = state.epoch.number if state.epoch else 0
@@ -175,17 +158,22 @@ class Acts:
 
     def _restore(self, state: UpgradeState, act: UpgradeAct) -> str | None:
         change = state.change
+        if state.has(Stage.LEFT):
+            self._ending.leave(state)
+            return None
         undo = Undo(
             change=change,
             terms=state.terms,
             boundary=state.facts["boundary"],
             deployment=state.back,
-            is_needed=lambda: Stage.RESTORED not in self._home.stages(change.number),
+            is_needed=lambda: _PUT_BACK.isdisjoint(self._home.stages(change.number)),
         )
         try:
             why, checkpoint = self._taken_back(undo, was_launched=_was_launched(state))
         except RestoreTaken as err:
             return str(err)
+        except CheckpointError as err:
+            raise type(err)(f"{err} {way_out(change.stream)}") from err
         facts = {"checkpoint": checkpoint}
         self._recorder.reach(change, Stage.RESTORED, why or "Nothing had to be put back.", facts)
         return None
@@ -197,24 +185,10 @@ class Acts:
         if undo.terms.rollback.way is RollbackWay.RESUME:
             return "The old deployment goes on where the new one ended.", present
         why = self._back.why(undo)
+        if why and _has_no_way(undo.terms):
+            # What the new deployment has begun is in the sink perhaps, and nothing takes it out.
+            raise CheckpointRefused(f"{why} There is no way back: {undo.terms.rollback.reason}")
         return (why, self._back.rewind(undo)) if why else ("", present)
-
-    def _deploy_old(self, state: UpgradeState, act: UpgradeAct) -> None:
-        old, restored = self._home.deployment(state.change.replaced), state.reached[Stage.RESTORED]
-        # Equal whoever makes it, so that two who do it at once make one.
-        back = replace(
-            old,
-            number=state.back,
-            checkpoint=restored.facts["checkpoint"],
-            created_at=restored.at,
-            created_by=restored.by,
-        )
-        try:
-            self._home.create_deployment(back, self._home.application(old.number))
-        except AlreadyExists:
-            log.info("Somebody else made deployment %d; it is looked at again.", back.number)
-            return
-        self._keeper.tell(EventKind.DEPLOYED, act.reason)
 
     def _launch_old(self, state: UpgradeState, act: UpgradeAct) -> None:
         try:
@@ -223,9 +197,9 @@ class Acts:
             # The task that keeps the stream alive meets the same, and tells people of it.
             log.warning("The old deployment could not be launched: %s", err)
             if state.has(Stage.ABORTED):
-                self._end(state, act)
+                self._ending.end(state, act)
             else:
-                self._settle(state, act)
+                self._ending.settle(state, act)
 
     def _begin(self, state: UpgradeState, act: UpgradeAct) -> None:
         """Take the next epoch and start its driver; what becomes of it is seen by the next look."""
@@ -239,13 +213,9 @@ class Acts:
             if self._home.newest_epoch() == state.epoch:
                 raise HomeUnavailable(f"No epoch was begun: {err}") from err
 
-    def _settle(self, state: UpgradeState, act: UpgradeAct) -> None:
-        why = state.reached[Stage.ROLLING_BACK].reason
-        facts = {"deployment": str(state.newest)}
-        self._recorder.reach(state.change, Stage.ROLLED_BACK, f"{why} {act.reason}", facts)
 
-    def _end(self, state: UpgradeState, _: UpgradeAct) -> None:
-        self._recorder.end(state)
+def _has_no_way(terms: UpgradeTerms) -> bool:
+    return terms.rollback.way is RollbackWay.NONE
 
 
 def _was_launched(state: UpgradeState) -> bool:

@@ -14,8 +14,11 @@ from datetime import datetime
 from airflow_streaming.core.change import Change, ChangeSort
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.core.upgrade.deciding import way_out
+from airflow_streaming.core.upgrade.stage import Stage
+from airflow_streaming.core.upgrade.state import newest_stage
 from airflow_streaming.core.upgrade.terms import RollbackWay, UpgradeTerms
-from airflow_streaming.exceptions import AlreadyExists, UpgradeRefused
+from airflow_streaming.exceptions import AlreadyExists, RecordError, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.keeper import Keeper
 from airflow_streaming.launch.switching import words
@@ -67,17 +70,28 @@ class Beginning:
             return None
         if newest.what is not ChangeSort.UPGRADE:
             raise self._refused(f"it has an unfinished change: {words(newest)} Finish it first.")
-        terms = self._home.terms(newest)
-        if asked.key and terms.key == asked.key:
+        if asked.key and self._home.wish(newest) == asked.key:
             return newest
         if not is_open:
             return None
-        if not asked.key and terms.proposed.fingerprint == proposed.fingerprint:
+        if not asked.key and self._is_proposed(newest, proposed):
             return newest
-        raise self._refused(
-            f"it has an unfinished change: {words(newest)} Let it end, or give it up with "
-            f"'airflow-streaming upgrade roll-back {self._home.name}'."
-        )
+        raise self._refused(f"it has an unfinished change: {words(newest)} {self._advice(newest)}")
+
+    def _is_proposed(self, change: Change, proposed: Deployment) -> bool:
+        try:
+            return self._home.terms(change).proposed.fingerprint == proposed.fingerprint
+        except RecordError:
+            return False
+
+    def _advice(self, change: Change) -> str:
+        reached, name = self._home.stages(change.number), self._home.name
+        if Stage.ROLLING_BACK in reached and Stage.ROLLED_BACK not in reached:
+            return f"It is being rolled back: let it end, or clear its failed task. {way_out(name)}"
+        if newest_stage(reached).is_end:
+            return "Its end is decided and being carried out: ask again."
+        verb = "keep or roll-back" if Stage.APPLYING in reached else "abort"
+        return f"Let it end, or end it yourself: airflow-streaming upgrade {verb} {name}"
 
     def _check(self, proposed: Deployment, asked: Asked) -> Deployment:
         home, rollback = self._home, asked.rollback

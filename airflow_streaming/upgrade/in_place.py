@@ -23,7 +23,7 @@ from airflow_streaming.core.upgrade.deciding import next_act
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.core.upgrade.state import Act, UpgradeState
 from airflow_streaming.core.upgrade.terms import UpgradeTerms
-from airflow_streaming.exceptions import UpgradeRefused
+from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.keeper import Keeper
 from airflow_streaming.observe.stream import Observer
@@ -31,6 +31,8 @@ from airflow_streaming.upgrade.acting import Acts
 from airflow_streaming.upgrade.asked import Asked, Progress
 from airflow_streaming.upgrade.backing_up import BackingUp
 from airflow_streaming.upgrade.beginning import Beginning
+from airflow_streaming.upgrade.committed import Committed
+from airflow_streaming.upgrade.ending import terms_for
 from airflow_streaming.upgrade.looking import look
 from airflow_streaming.upgrade.recording import Recorder
 from airflow_streaming.upgrade.taking_back import BoundaryBack, TakingBack
@@ -40,6 +42,8 @@ __all__ = ["Asked", "Progress", "UpgradeInPlace"]
 
 MOST_ACTS: Final = 40
 """Acts in one go; the whole way there and back needs about twenty."""
+
+_DECIDED: Final = frozenset({Stage.ABORTED, Stage.KEPT, Stage.ROLLING_BACK})
 
 
 class UpgradeInPlace:
@@ -80,7 +84,8 @@ class UpgradeInPlace:
     ) -> None:
         self._home, self._observer = home, observer
         self._beginning = Beginning(home, keeper, by=by, now=now)
-        self._words = Words(home, by=by, now=now)
+        self._words = Words(home, by=by, now=now, open_folders=open_folders)
+        self._committed = Committed(home, open_folders)
         self._acts = Acts(
             home,
             keeper,
@@ -93,17 +98,21 @@ class UpgradeInPlace:
                 storage_options=storage_options,
                 progress=progress,
             ),
+            self._committed,
         )
 
     def begin(self, proposed: Deployment, source: bytes, asked: Asked) -> Change:
         """
         Open the change, or find the one that was opened for the same.
 
+        Where the end of an earlier one was decided and nobody has carried it out, this does.
+
         :param proposed: As ``Keeper.propose`` made it; its number is given anew here.
         :raises UpgradeRefused: with a sentence; nothing was recorded.
         :raises SpecError: the old or the new deployment could not be launched with what the dag
             gives now.
         """
+        self._carry_out(asked.key)
         return self._beginning.begin(proposed, source, asked)
 
     def current(self) -> tuple[Change, UpgradeTerms] | None:
@@ -121,13 +130,14 @@ class UpgradeInPlace:
 
         :param change: Which upgrade; the newest one when not given.
         :raises UpgradeRefused: the stream has no such upgrade.
+        :raises RecordError: its terms cannot be read, and nobody has said how it ends.
         :raises CheckpointBusy: the running stream could not be backed up; call again.
         :raises HomeUnavailable: a store could not be reached; call again.
         """
         found = self._find(change)
-        terms = self._home.terms(found)
+        terms = terms_for(self._home, found)
         for _ in range(MOST_ACTS):
-            state = look(self._home, self._observer, found, terms)
+            state = look(self._home, self._observer, found, terms, self._committed)
             act = next_act(state)
             if _is_there(state, until):
                 return _progress(state, is_there=True)
@@ -168,6 +178,31 @@ class UpgradeInPlace:
         found = self._find(change)
         self._words.abort(found, reason)
         return self.advance(Stage.ABORTED, found.number)
+
+    def leave(self, reason: str, change: int | None = None) -> Progress:
+        """
+        End a rollback of which nothing can be put back; the stream is wanted stopped from now on.
+
+        :raises UpgradeRefused: it is not being rolled back, or is put back already.
+        """
+        found = self._find(change)
+        self._words.leave(found, reason)
+        return self.advance(Stage.ROLLED_BACK, found.number)
+
+    def _carry_out(self, key: str) -> None:
+        """Do what was decided of an earlier upgrade, as far as nothing has to be waited for."""
+        found = self._home.open_upgrade()
+        if found is None or (key and self._home.wish(found) == key):
+            return
+        if _DECIDED.isdisjoint(self._home.stages(found.number)):
+            return
+        try:
+            self.advance(Stage.KEPT, found.number)
+        except (CheckpointError, RecordError, SpecError) as err:
+            raise UpgradeRefused(
+                f"Stream {self._home.name!r} is not upgraded: change {found.number} has to come to "
+                f"its end first, and could not be taken there: {err}"
+            ) from err
 
     def _find(self, number: int | None) -> Change:
         upgrades = (one for one in self._home.changes() if one.what is ChangeSort.UPGRADE)

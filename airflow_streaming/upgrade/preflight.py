@@ -8,8 +8,8 @@ gate when the Spark changes, the way back of the code when the code does.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_streaming.checkpoint.drill_program import Program
@@ -23,39 +23,18 @@ from airflow_streaming.core.compatibility.finding import (
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.plan.plan import ScriptPlan
 from airflow_streaming.core.upgrade.preflight import Preflight, differences, joined
-from airflow_streaming.core.upgrade.rollback import plan_rollback
-from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit, sink_facts_of
-from airflow_streaming.core.upgrade.terms import RollbackPlan
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
-from airflow_streaming.upgrade.change_gate import gate_change, gate_stream_change
+from airflow_streaming.upgrade.change_gate import gate_stream_change
 from airflow_streaming.upgrade.plan_mode import plan_script
-from airflow_streaming.upgrade.rehearsal import checkpoints_of
 from airflow_streaming.upgrade.sizing import stream_advice
-from airflow_streaming.upgrade.version_gate import gate_stream_version, gate_way_back
+from airflow_streaming.upgrade.version_gate import gate_stream_version
+from airflow_streaming.upgrade.way_back import Both, Ways, is_same_code, sinks_of, way_back_of
+
+__all__ = ["Candidate", "Ways", "ask_gates", "is_same_code", "preflight"]
 
 log: Final = logging.getLogger(__name__)
-
-_CODE: Final = ("application_sha256", "application_args", "py_files", "jars", "packages", "files")
-"""Fields of a deployment that are the user's code."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
-    """
-    What the author says of going back.
-
-    :param habits: What a sink does with a batch id it has seen, by the query's name.
-    :param has_rewinder: There is a function that takes batches back out of the sinks.
-    :param accept_replay: Rows that come twice are accepted.
-    :param needs_way_back: An upgrade without a way back is refused.
-    """
-
-    habits: Mapping[str, SinkHabit] = field(default_factory=dict)
-    has_rewinder: bool = False
-    accept_replay: bool = False
-    needs_way_back: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +64,7 @@ def preflight(
     """
     Look at everything that can be known of an upgrade before it is begun.
 
+    :raises SpecError: a habit is declared of a query that there is not.
     :raises LaunchError: plan mode's Spark could not be started.
     :raises CheckpointError: a checkpoint cannot be read.
     :raises HomeUnavailable: a store cannot be reached.
@@ -92,8 +72,9 @@ def preflight(
     proposed = candidate.deployment
     new = plan_script(candidate.program, candidate.runtime, progress=progress)
     gates = _judge(home, current, proposed, new, storage_options)
-    sinks = sink_facts_of(home.newest_plans() or new.queries, ways.habits)
-    rollback = _way_back(home, current, proposed, new, sinks, ways, storage_options)
+    both = Both(current=current, proposed=proposed, old=home.newest_plans(current.number), new=new)
+    sinks = sinks_of(both, ways.habits)
+    rollback = way_back_of(home, both, sinks, ways, storage_options)
     return Preflight(
         stream=home.name,
         replaced=current.number,
@@ -103,6 +84,7 @@ def preflight(
         rollback=rollback,
         sinks=sinks,
         advice=tuple(_advice(home)),
+        queries=tuple(plan.query for plan in new.queries),
     )
 
 
@@ -118,11 +100,6 @@ def ask_gates(
     return _judge(home, current, candidate.deployment, new, storage_options)
 
 
-def is_same_code(current: Deployment, proposed: Deployment) -> bool:
-    """Tell whether two deployments run the same code, whatever their configuration is."""
-    return all(getattr(current, name) == getattr(proposed, name) for name in _CODE)
-
-
 def _judge(
     home: StreamHome,
     current: Deployment,
@@ -131,7 +108,11 @@ def _judge(
     storage_options: Mapping[str, Any] | None,
 ) -> GateReport:
     change = gate_stream_change(
-        home, new, storage_options=storage_options, same_code=is_same_code(current, proposed)
+        home,
+        new,
+        storage_options=storage_options,
+        same_code=is_same_code(current, proposed),
+        versions=None,
     )
     reports = [
         *_of_script(new),
@@ -172,39 +153,6 @@ def _of_version(
             conf=proposed.conf,
             storage_options=storage_options,
         )
-
-
-def _way_back(
-    home: StreamHome,
-    current: Deployment,
-    proposed: Deployment,
-    new: ScriptPlan,
-    sinks: Sequence[SinkFacts],
-    ways: Ways,
-    storage_options: Mapping[str, Any] | None,
-) -> RollbackPlan:
-    checkpoints, old = checkpoints_of(home).checkpoints, home.newest_plans()
-    back, code_back = GateReport(), None
-    if current.spark_version != proposed.spark_version:
-        back = gate_way_back(
-            checkpoints,
-            current.spark_version,
-            proposed.spark_version,
-            plans=old,
-            storage_options=storage_options,
-        )
-    if old and not is_same_code(current, proposed):
-        deployed = ScriptPlan(
-            application=current.application, spark=current.spark_version, queries=tuple(old)
-        )
-        code_back = gate_change(checkpoints, new.queries, deployed, storage_options=storage_options)
-    return plan_rollback(
-        sinks,
-        back=back,
-        code_back=code_back,
-        has_rewinder=ways.has_rewinder,
-        accept_replay=ways.accept_replay,
-    )
 
 
 def _advice(home: StreamHome) -> Iterator[str]:

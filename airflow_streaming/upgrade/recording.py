@@ -10,7 +10,7 @@ from typing import Final
 from airflow_streaming.core.change import Change, ChangeEnd, ChangeOutcome
 from airflow_streaming.core.control import Event, EventKind
 from airflow_streaming.core.upgrade.stage import Stage, StageReached
-from airflow_streaming.core.upgrade.state import UpgradeState
+from airflow_streaming.core.upgrade.state import facts_of
 from airflow_streaming.home.home import StreamHome
 
 log: Final = logging.getLogger(__name__)
@@ -54,20 +54,20 @@ class Recorder:
             self._tell(change, f"{stage}. {reason}", asked.facts)
         return counts
 
-    def end(self, state: UpgradeState) -> None:
-        """Close the change."""
-        stage = next(one for one in _OUTCOMES if state.has(one))
-        facts = state.facts
+    def end(self, change: Change, reached: Mapping[Stage, StageReached]) -> None:
+        """Close the change, by the end that it has reached."""
+        stage = next(one for one in _OUTCOMES if one in reached)
+        facts = facts_of(reached)
         end = ChangeEnd(
-            number=state.change.number,
+            number=change.number,
             outcome=_OUTCOMES[stage],
             by=self._by,
-            reason=state.reached[stage].reason,
+            reason=reached[stage].reason,
             at=self._now(),
             backup_before=facts.get("boundary") or facts.get("backup", ""),
         )
         if self._home.end_change(end) == end:
-            self._tell(state.change, f"{end.outcome}. {end.reason}", {})
+            self._tell(change, f"{end.outcome}. {end.reason}", {})
 
     def _tell(self, change: Change, message: str, facts: Mapping[str, str]) -> None:
         told = f"Upgrade to deployment {change.deployment} (change {change.number}): {message}"

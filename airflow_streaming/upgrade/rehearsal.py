@@ -13,13 +13,20 @@ one by ``AIRFLOW_STREAMING_REHEARSAL=1``.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from airflow_streaming.checkpoint.drill_program import Program
 from airflow_streaming.checkpoint.progress import Phase, Progress, ProgressNow, no_progress
-from airflow_streaming.checkpoint.scratch_spark import Task, await_end, last_words, started
+from airflow_streaming.checkpoint.scratch_spark import (
+    Task,
+    await_end,
+    ends_in_our_code,
+    last_words,
+    started,
+)
 from airflow_streaming.core.checkpoint.drill import SCRATCH_OUTPUT, DrilledQuery
 from airflow_streaming.core.rehearsal.findings import no_copy
 from airflow_streaming.core.rehearsal.judge import judge_rehearsal
@@ -111,6 +118,7 @@ def rehearse(
             seconds=time.monotonic() - begun,
             failure=ended.failure,
             is_late=ended.is_late,
+            in_our_code=ended.in_our_code,
             live=live.paces,
             plans=live.plans,
         )
@@ -121,6 +129,7 @@ class _Ended(NamedTuple):
     events: list[RehearsalEvent]
     failure: str = ""
     is_late: bool = False
+    in_our_code: bool = False
 
 
 def _order(
@@ -161,6 +170,7 @@ def _run(
     return _Ended(
         events,
         f"The Spark of the rehearsal ended with code {process.returncode}: {last_words(scratch)}",
+        in_our_code=ends_in_our_code(scratch),
     )
 
 
@@ -168,12 +178,14 @@ class _Telling:
     def __init__(self, order: RehearsalOrder, progress: Progress) -> None:
         self._order, self._progress = order, progress
         self._told = 0
+        self._batches: Counter[str] = Counter()
 
     def tell(self) -> None:
         for event in _events(self._order)[self._told :]:
             self._told += 1
-            now = ProgressNow(phase=Phase.REHEARSAL, subject=event.query, files=self._told)
-            self._progress(now)
+            self._batches[event.query] += event.seen is Seen.BATCH
+            done = self._batches[event.query]
+            self._progress(ProgressNow(phase=Phase.REHEARSAL, subject=event.query, files=done))
 
 
 def _events(order: RehearsalOrder) -> list[RehearsalEvent]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,10 +110,13 @@ def checkpoints_at(uri: str, storage_options: Mapping[str, Any] | None = None) -
     )
 
 
-def checkpoints_of(home: StreamHome) -> OfCheckpoints:
+def checkpoints_of(
+    home: StreamHome, storage_options: Mapping[str, Any] | None = None
+) -> OfCheckpoints:
     """
     Return the checkpoints that a stream's queries use now.
 
+    :param storage_options: Passed to fsspec for everything that is no local folder.
     :raises CheckpointRefused: the stream has no deployment.
     :raises CheckpointError: it has no checkpoint yet.
     """
@@ -122,9 +126,16 @@ def checkpoints_of(home: StreamHome) -> OfCheckpoints:
             f"Stream {home.name!r} has no deployment, so there is nothing to rehearse on. Start it "
             "first, or correct the name."
         )
-    asked = Asked(origin=Origin.BEFORE_UPGRADE, by="a rehearsal")
+    asked = Asked(
+        origin=Origin.BEFORE_UPGRADE,
+        by="a rehearsal",
+        open_folders=partial(open_folders, storage_options=storage_options),
+    )
     found = stream_sources(home, deployment, asked)
-    return OfCheckpoints(checkpoints={source.folder: source.folders.uri for source in found})
+    return OfCheckpoints(
+        checkpoints={source.folder: source.folders.uri for source in found},
+        storage_options=storage_options,
+    )
 
 
 def _planned(query: str, uri: str, copy: Path, batch: int) -> DrilledQuery:

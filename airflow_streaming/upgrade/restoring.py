@@ -32,9 +32,9 @@ from airflow_streaming.core.checkpoint.backup import Backup
 from airflow_streaming.core.checkpoint.refusal import Circumstances
 from airflow_streaming.core.checkpoint.replay import RefusalCode
 from airflow_streaming.core.epoch import QueryClaim
-from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts
+from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, without_facts
 from airflow_streaming.core.uris import join
-from airflow_streaming.exceptions import CheckpointError, RestoreTaken
+from airflow_streaming.exceptions import CheckpointError, RestoreRefused, RestoreTaken
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.fate import driver_fate
 from airflow_streaming.launch.port import Launcher
@@ -95,13 +95,15 @@ def restore_boundary(
     :param rewind: Puts the sinks back; file sinks alone when not given.
     :param storage_options: Passed to fsspec for checkpoints and outputs that are no local folders.
     :param is_needed: Asked before every step that takes something away.
-    :raises RestoreRefused: with every reason, e.g. a driver that is not proved gone.
+    :raises RestoreRefused: with every reason, e.g. a driver that is not proved gone, or a query of
+        whose sink nothing is known; nothing was changed.
     :raises RestoreTaken: somebody else is at it now; ask again later.
     :raises CheckpointRefused: a sink cannot be put in step.
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
     """
     backup = store.backup(backup_id)
+    _check_covered(backup, sinks)
     sink_rewind = rewind or SinkRewind(storage_options=storage_options)
     with store.hold(backup.stream, "restore", backup.id):
         restoring = _Restoring(home, store, launcher, storage_options, progress)
@@ -110,6 +112,18 @@ def restore_boundary(
         restored = restoring.run(backup, change)
         rewound = sink_rewind.run(store, backup, change.number, sinks, newest, is_needed=is_needed)
     return replace(restored, rewound=tuple(rewound))
+
+
+def _check_covered(backup: Backup, sinks: Sequence[SinkFacts]) -> None:
+    # A checkpoint that goes back alone loses the rows of every batch that its sink remembers.
+    unknown = without_facts([query.folder for query in backup.queries], sinks)
+    if unknown:
+        raise RestoreRefused(
+            f"Backup {backup.id} has query {', '.join(map(repr, unknown))}, and nothing is known of "
+            "what it writes, so that its sink could not be put back in step. Nothing was changed. "
+            "Put the sink back by hand, and restore the backup with 'airflow-streaming checkpoint "
+            "restore'."
+        )
 
 
 class _Restoring:

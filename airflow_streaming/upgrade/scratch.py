@@ -43,26 +43,37 @@ def scratch_folder(parent: Path | None, prefix: str) -> Iterator[Scratch]:
     """
     place = Path(tempfile.gettempdir()) if parent is None else parent
     sweep(place, prefix)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-    held = folder / HELD
-    descriptor = os.open(held, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    own, descriptor = _made(place, prefix)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield Scratch(folder=folder, held=held)
+        yield own
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(own.folder, ignore_errors=True)
         os.close(descriptor)
 
 
 def sweep(parent: Path, prefix: str) -> list[Path]:
     """Remove the folders of killed owners; return those that were removed."""
-    found = [path for path in parent.glob(f"{prefix}*") if path.is_dir() and _is_left(path)]
-    for path in found:
-        shutil.rmtree(path, ignore_errors=True)
-    return found
+    return [path for path in parent.glob(f"{prefix}*") if path.is_dir() and _is_removed(path)]
 
 
-def _is_left(folder: Path) -> bool:
+def _made(place: Path, prefix: str) -> tuple[Scratch, int]:
+    """Return a folder of our own and the descriptor that holds it."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+        held = folder / HELD
+        try:
+            descriptor = os.open(held, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except FileNotFoundError:
+            continue
+        if held.exists():
+            return Scratch(folder=folder, held=held), descriptor
+        # Somebody who swept was faster with the lock, took it for left behind, and has removed it.
+        os.close(descriptor)
+
+
+def _is_removed(folder: Path) -> bool:
+    """Remove a folder that nobody holds; its lock is kept meanwhile, for its maker may want it."""
     try:
         descriptor = os.open(folder / HELD, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -70,6 +81,7 @@ def _is_left(folder: Path) -> bool:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
     except OSError:
         return False
     finally:

@@ -18,8 +18,9 @@ from airflow_streaming.core.compatibility.finding import GateFinding, GateReport
 from airflow_streaming.core.compatibility.stored import DEFAULT_STORE, StoreSchema, store_schemas
 from airflow_streaming.core.compatibility.version.judge import can_come_back, judge_version
 from airflow_streaming.core.compatibility.version.question import VersionQuestion
+from airflow_streaming.core.compatibility.version.release import release_of
 from airflow_streaming.core.plan.plan import QueryPlan
-from airflow_streaming.exceptions import CheckpointError, RecordError
+from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.upgrade.matrix import load_matrix
 from airflow_streaming.upgrade.rehearsal_place import checkpoints_of
@@ -47,9 +48,9 @@ def gate_version(
         or a folder of checkpoints whose names are those of the queries.
     :param conf: Configuration of the new deployment.
     :param plans: Recorded plans, found by query name; a query without one is judged by its
-        checkpoint alone.
+        checkpoint alone, and so is one whose checkpoint contradicts it.
     :raises CheckpointError: no such folder, or no checkpoint.
-    :raises SpecError: not a full URI, or not a Spark version.
+    :raises SpecError: not a full URI, or not a Spark version, each as text.
     :raises HomeUnavailable: the store cannot be reached.
     """
     question = VersionQuestion(from_version=from_version, to_version=to_version, conf=conf or {})
@@ -88,6 +89,7 @@ def gate_stream_version(
     Judge a change of Spark's version by what a stream's home has recorded.
 
     :param from_version: Default: the Spark of the newest deployment.
+    :param storage_options: Of the checkpoints' store.
     :return: Without findings when the stream has no deployment or no checkpoint yet.
     :raises HomeUnavailable: the home or a checkpoint's store cannot be reached.
     :raises RecordError: a record cannot be read.
@@ -96,7 +98,7 @@ def gate_stream_version(
     if deployment is None:
         return GateReport()
     try:
-        checkpoints = checkpoints_of(home).checkpoints
+        checkpoints = checkpoints_of(home, storage_options).checkpoints
     except CheckpointError:
         # Nothing is there to be read by any Spark.
         return GateReport()
@@ -117,7 +119,11 @@ def _gate(
     plans: Sequence[QueryPlan],
     storage_options: Mapping[str, Any] | None,
 ) -> GateReport:
-    by_query = {plan.query: plan for plan in plans}
+    # Wrong use is told before anything is read.
+    for version in (question.from_version, question.to_version):
+        release_of(version)
+    # Every streaming query has a source: a plan without one tells nothing but its notes.
+    by_query = {plan.query: plan for plan in plans if plan.sources or not plan.notes}
     findings: list[GateFinding] = []
     for query, folders in _opened(checkpoints, storage_options).items():
         report = Reader(folders).inspect(contents=False)
@@ -136,10 +142,21 @@ def _gate(
 def _opened(
     checkpoints: Mapping[str, str] | str, storage_options: Mapping[str, Any] | None
 ) -> dict[str, Folders]:
-    if not isinstance(checkpoints, str):
-        return {name: open_folders(uri, storage_options) for name, uri in checkpoints.items()}
+    if isinstance(checkpoints, Mapping):
+        named = {name: _text(uri) for name, uri in checkpoints.items()}
+        return {name: open_folders(uri, storage_options) for name, uri in named.items()}
+    checkpoints = _text(checkpoints)
     folders = open_folders(checkpoints, storage_options)
     return {name: folders.below(name) for name in query_folders(folders)}
+
+
+def _text(uri: object) -> str:
+    if isinstance(uri, str):
+        return uri
+    raise SpecError(
+        f"{repr(uri)[:60]} is no checkpoint. Give its URI as text, like "
+        "'s3://bucket/checkpoints/orders', or such URIs by query."
+    )
 
 
 def _plan_of(query: str, plans: Mapping[str, QueryPlan]) -> QueryPlan | None:

@@ -41,7 +41,7 @@ def to_newer_spark(play: Play) -> None:
     assert deployment is not None
     assert epoch is not None
     assert deployment.runtime == "spark-4.3"
-    play.say(f"{standstill(play.home, 1, epoch.number):.1f} s without a commit")
+    play.say(f"{standstill(play.home, 1, epoch.number).whole:.1f} s without a commit")
 
 
 def to_a_bad_application(play: Play, application: Path) -> None:

@@ -11,7 +11,7 @@ from airflow_streaming.cli.checkpoint.report import size
 
 EVERY_SECONDS: Final = 2.0
 
-_STEPS: Final = frozenset({Phase.DRILL, Phase.REHEARSAL})
+_UNITS: Final = {Phase.DRILL: "step", Phase.REHEARSAL: "batch"}
 """Work whose progress is not counted in files."""
 
 
@@ -42,8 +42,8 @@ class Told:
 def line(now: ProgressNow) -> str:
     """Return progress in words, e.g. ``copy counts: 4,100 of 9,800 files, 3.1 MB of 7.4 MB``."""
     subject = f" {now.subject}" if now.subject else ""
-    if now.phase in _STEPS:
-        return f"{now.phase}{subject}: step {now.files:,}"
+    if now.phase in _UNITS:
+        return f"{now.phase}{subject}: {_UNITS[now.phase]} {now.files:,}"
     files = f"{now.files:,}" + (f" of {now.of:,}" if now.of is not None else "")
     told = f"{now.phase}{subject}: {files} files"
     if not now.size and now.of_size is None:

@@ -12,7 +12,7 @@ ABOUT_PLAN: Final = "print the plan of every query that a script would start; st
 ABOUT_GATE: Final = "say whether a new Spark or new code may go on from a checkpoint"
 _EPILOG: Final = (
     "Exit codes: 0 allowed, perhaps with a consequence; 1 not allowed, or it could not be looked "
-    "at; 3 unknown; 2 wrong use."
+    "at; 3 unknown; 2 wrong use, or the report could not be written."
 )
 
 
@@ -45,6 +45,7 @@ def _rules(_: argparse.Namespace) -> int:
 def _version(verb: argparse.ArgumentParser) -> None:
     verb.set_defaults(run=_gate)
     _add_subject(verb)
+    _add_query(verb)
     verb.add_argument(
         "--from",
         dest="from_version",
@@ -74,14 +75,18 @@ def _change(verb: argparse.ArgumentParser) -> None:
     old.add_argument("--old-script", metavar="OLD", help="the version that runs now")
     old.add_argument("--old-plan", type=Path, metavar="FILE", help="its plan")
     _add_runtime(verb, required=False)
+    _add_query(verb)
     verb.add_argument(
-        "--query", metavar="NAME", help="whose checkpoint it is, where the script has more queries"
+        "--from",
+        dest="from_version",
+        metavar="VERSION",
+        help="the Spark that wrote the checkpoint (default: that of the old plan)",
     )
     verb.add_argument(
-        "--from", dest="from_version", metavar="VERSION", help="the Spark that wrote the checkpoint"
-    )
-    verb.add_argument(
-        "--to", dest="to_version", metavar="VERSION", help="the Spark that will run the new code"
+        "--to",
+        dest="to_version",
+        metavar="VERSION",
+        help="the Spark that will run the new code (default: that of the new plan)",
     )
     _add_conf(verb)
     _add_report(verb)
@@ -101,6 +106,14 @@ def _add_subject(verb: argparse.ArgumentParser) -> None:
     )
     about = "folder or URI with the records of all streams"
     verb.add_argument("--home", default=argparse.SUPPRESS, metavar="URI", help=about)
+
+
+def _add_query(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--query",
+        metavar="NAME",
+        help="ask about this query alone: whose checkpoint it is, where there are more queries",
+    )
 
 
 def _add_runtime(parser: argparse.ArgumentParser, *, required: bool) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,8 @@ from airflow_streaming.checkpoint.drill_program import read_program
 from airflow_streaming.checkpoint.drill_runtime import runtimes_from
 from airflow_streaming.cli.checkpoint.told import Told
 from airflow_streaming.cli.table import NOTHING, columns, printable
+from airflow_streaming.core.failures.text import presentable
+from airflow_streaming.core.plan.foreign import without_secrets
 from airflow_streaming.core.plan.plan import Column, OperatorPlan, QueryPlan, ScriptPlan
 from airflow_streaming.core.wire import parse_json
 from airflow_streaming.exceptions import RecordError, SpecError
@@ -25,7 +28,7 @@ PROBLEM: Final = 1
 
 def run(arguments: argparse.Namespace) -> int:
     """
-    Print a script's plan; exit code 1 when the script came to no end.
+    Print a script's plan; exit code 1 when the script came to no end or starts no query.
 
     :raises StreamingError: the script cannot be read, or Spark not be started.
     """
@@ -34,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(planned.to_dict(), indent=2))
     else:
         print("\n".join(printable(line) for line in _lines(planned)))
-    return PROBLEM if planned.problem else OK
+    return OK if planned.queries and not planned.problem else PROBLEM
 
 
 def planned_script(arguments: argparse.Namespace, script: str) -> ScriptPlan:
@@ -58,11 +61,15 @@ def read_planned(path: Path) -> ScriptPlan:
     try:
         told = parse_json(path.read_bytes())
         if told.get("kind") != QueryPlan.KIND:
-            return ScriptPlan.from_dict(told)
-        query = QueryPlan.from_dict(told)
+            planned = ScriptPlan.from_dict(told)
+        else:
+            query = QueryPlan.from_dict(told)
+            planned = ScriptPlan(application=str(path), spark=query.spark, queries=(query,))
     except (OSError, RecordError) as err:
-        raise SpecError(f"{path} is not a plan: {err}. Make one with `plan --json`.") from err
-    return ScriptPlan(application=str(path), spark=query.spark, queries=(query,))
+        why = str(err).rstrip(".")
+        raise SpecError(f"{path} is not a plan: {why}. Make one with `plan --json`.") from err
+    queries = tuple(map(without_secrets, planned.queries))
+    return replace(planned, queries=queries, problem=presentable(planned.problem))
 
 
 def _runtime(name: str) -> Runtime:
@@ -74,7 +81,11 @@ def _runtime(name: str) -> Runtime:
 
 
 def _lines(planned: ScriptPlan) -> Iterator[str]:
-    yield f"{planned.application} on Spark {planned.spark}: {len(planned.queries)} queries"
+    number = len(planned.queries)
+    count = "1 query" if number == 1 else f"{number or 'no'} queries"
+    yield f"{planned.application} on Spark {planned.spark}: {count}"
+    if not number and not planned.problem:
+        yield "  The script starts no query. It may do so for other arguments than it was given."
     if planned.problem:
         yield f"  The script came to no end: {planned.problem}"
     for query in planned.queries:

@@ -10,7 +10,7 @@ from airflow_streaming.cli.table import printable
 from airflow_streaming.core.compatibility.finding import GateFinding, GateReport
 from airflow_streaming.core.compatibility.markdown import (
     DECISION_WORDS,
-    PATTERN_WORDS,
+    how_to_deploy,
     shortened,
 )
 
@@ -21,7 +21,7 @@ def report(found: GateReport) -> str:
     """Return a gate's report as text: the decision first, then the findings, the worst first."""
     lines = [DECISION_WORDS[found.decision].upper()]
     if found.pattern is not None:
-        lines.append(f"How to deploy it: {PATTERN_WORDS[found.pattern]}.")
+        lines.append(how_to_deploy(found.decision, found.pattern))
     if not found.findings:
         lines.append("Nothing was found that speaks against it.")
     for finding in found.findings:
@@ -33,9 +33,10 @@ def _finding(finding: GateFinding) -> Iterator[str]:
     words = DECISION_WORDS[finding.severity].partition(":")[0]
     yield "  ".join(filter(None, [words, finding.rule, finding.query]))
     yield from _wrapped(finding.message)
-    if finding.old or finding.new:
-        yield from _wrapped(f"now:   {shortened(finding.old) or 'nothing'}")
-        yield from _wrapped(f"then:  {shortened(finding.new) or 'nothing'}")
+    if finding.old:
+        yield from _wrapped(f"now:   {shortened(finding.old)}")
+    if finding.new:
+        yield from _wrapped(f"then:  {shortened(finding.new)}")
     if finding.evidence:
         yield from _wrapped(f"evidence: {finding.evidence}")
     if finding.remedy:

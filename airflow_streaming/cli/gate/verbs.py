@@ -10,13 +10,15 @@ from typing import Final
 
 from airflow_streaming.cli.gate import show
 from airflow_streaming.cli.gate.planning import planned_script, read_planned
-from airflow_streaming.core.compatibility.finding import GateDecision, GateReport, report_of
+from airflow_streaming.cli.gate.subject import checkpoints, home_of, only
+from airflow_streaming.cli.page import NOT_WRITTEN, write_page
+from airflow_streaming.core.compatibility.finding import GateDecision, GateReport
 from airflow_streaming.core.compatibility.markdown import as_markdown
 from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan
-from airflow_streaming.exceptions import CheckpointError, SpecError
-from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.home.home import StreamHome
 from airflow_streaming.upgrade.change_gate import gate_change
-from airflow_streaming.upgrade.rehearsal_place import checkpoints_at, checkpoints_of
+from airflow_streaming.upgrade.change_versions import Versions
 from airflow_streaming.upgrade.version_gate import gate_version
 
 CODES: Final = {
@@ -29,31 +31,19 @@ CODES: Final = {
 
 def run(arguments: argparse.Namespace) -> int:
     """
-    Ask the gate and return the exit code of its decision.
+    Ask the gate and return the exit code of its decision; 2 when the page cannot be written.
 
     :raises SpecError: an argument that cannot be.
     :raises StreamingError: the checkpoint cannot be looked at, or Spark not be started.
     """
-    home = _home(arguments)
+    home = home_of(arguments)
     report = _version(arguments, home) if arguments.verb == "version" else _change(arguments, home)
-    if arguments.report is not None:
-        arguments.report.write_text(as_markdown(report), encoding="utf-8")
     if arguments.json:
         print(json.dumps(report.to_dict(), indent=2))
     else:
         print(show.report(report))
-    return CODES[report.decision]
-
-
-def _home(arguments: argparse.Namespace) -> StreamHome | None:
-    if arguments.stream is None:
-        return None
-    if not arguments.home:
-        raise SpecError("Which home? Give --home, or set AIRFLOW_STREAMING_HOME.")
-    stream = open_home(arguments.home, probe=False).stream(arguments.stream)
-    if stream.newest_deployment() is None:
-        raise CheckpointError(f"There is no stream {stream.name!r} in {arguments.home}.")
-    return stream
+    is_written = write_page(arguments.report, as_markdown(report))
+    return CODES[report.decision] if is_written else NOT_WRITTEN
 
 
 def _version(arguments: argparse.Namespace, home: StreamHome | None) -> GateReport:
@@ -62,8 +52,10 @@ def _version(arguments: argparse.Namespace, home: StreamHome | None) -> GateRepo
         plans = read_planned(arguments.plan).queries
     elif home is not None:
         plans = home.newest_plans()
+    if arguments.query is not None and plans:
+        plans = only(arguments.query, plans)
     return gate_version(
-        _checkpoints(arguments, home, plans),
+        checkpoints(arguments, home, plans),
         _from_version(arguments, home),
         arguments.to_version,
         conf=dict(arguments.conf),
@@ -72,72 +64,72 @@ def _version(arguments: argparse.Namespace, home: StreamHome | None) -> GateRepo
 
 
 def _change(arguments: argparse.Namespace, home: StreamHome | None) -> GateReport:
+    _refuse_unused(arguments)
     new = (
-        read_planned(arguments.plan)
+        _with_conf(read_planned(arguments.plan), dict(arguments.conf))
         if arguments.plan is not None
         else planned_script(arguments, arguments.script)
     )
-    old = _old(arguments, home)
+    old, old_problem = _old(arguments, home)
     if arguments.query is not None:
         # One query of several was asked about; the others are neither new nor gone.
-        new = replace(new, queries=_only(arguments.query, new.queries))
+        new = replace(new, queries=only(arguments.query, new.queries))
         old = tuple(plan for plan in old if plan.query == arguments.query)
-    checkpoints = _checkpoints(arguments, home, old or new.queries)
-    report = gate_change(checkpoints, old, new)
-    if arguments.to_version is None:
-        return report
-    versions = gate_version(
-        checkpoints,
-        _from_version(arguments, home),
-        arguments.to_version,
+    versions = Versions(
+        start=_known_start(arguments, home),
+        target=arguments.to_version or "",
         conf=dict(arguments.conf),
-        plans=old or new.queries,
     )
-    return report_of([*report.findings, *versions.findings], report.pattern)
+    if versions.target and not (versions.start or old):
+        # Nothing else says it.
+        _from_version(arguments, home)
+    places = checkpoints(arguments, home, old or new.queries)
+    return gate_change(places, old, new, old_problem=old_problem, versions=versions)
 
 
-def _only(name: str, plans: Sequence[QueryPlan]) -> tuple[QueryPlan, ...]:
-    found = tuple(plan for plan in plans if plan.query == name)
-    if not found:
-        known = ", ".join(plan.query for plan in plans) or "none"
-        raise SpecError(f"The script starts no query {name!r}. Its queries are: {known}.")
-    return found
+def _refuse_unused(arguments: argparse.Namespace) -> None:
+    has_script = arguments.script is not None or arguments.old_script is not None
+    unused = {"--runtime": arguments.runtime, "arguments after --": arguments.arguments}
+    given = [name for name, value in unused.items() if value]
+    if given and not has_script:
+        raise SpecError(
+            f"No script is planned here, so nothing is done with {' and '.join(given)}. Give "
+            "--script, or leave it out; a plan says by itself which Spark made it."
+        )
 
 
-def _old(arguments: argparse.Namespace, home: StreamHome | None) -> Sequence[QueryPlan]:
+def _with_conf(planned: ScriptPlan, conf: Mapping[str, str]) -> ScriptPlan:
+    told = {key for query in planned.queries for key in query.conf}
+    unknown = sorted(conf.keys() - told)
+    if unknown:
+        raise SpecError(
+            f"The plan tells nothing of {', '.join(unknown)}, so --conf would change nothing. Make "
+            "the plan with it (`plan --conf`), or give --script."
+        )
+    queries = tuple(replace(query, conf={**query.conf, **conf}) for query in planned.queries)
+    return replace(planned, queries=queries)
+
+
+def _old(arguments: argparse.Namespace, home: StreamHome | None) -> tuple[Sequence[QueryPlan], str]:
     planned: ScriptPlan | None = None
     if arguments.old_plan is not None:
         planned = read_planned(arguments.old_plan)
     elif arguments.old_script is not None:
         planned = planned_script(arguments, arguments.old_script)
     if planned is not None:
-        return planned.queries
-    return () if home is None else home.newest_plans()
+        return planned.queries, planned.problem
+    return () if home is None else home.newest_plans(), ""
 
 
-def _checkpoints(
-    arguments: argparse.Namespace, home: StreamHome | None, plans: Sequence[QueryPlan]
-) -> Mapping[str, str]:
-    if home is not None:
-        return dict(checkpoints_of(home).checkpoints)
-    found = dict(checkpoints_at(arguments.checkpoint).checkpoints)
-    named: str | None = getattr(arguments, "query", None)
-    if list(found) != [""]:
-        if named is not None:
-            raise SpecError("--query names the one query of a single checkpoint; here are several.")
-        return found
-    if named is None and len(plans) > 1:
-        raise SpecError(
-            "Whose checkpoint is it? Give --query with one of: "
-            f"{', '.join(plan.query for plan in plans)}."
-        )
-    return {named or (plans[0].query if plans else ""): arguments.checkpoint}
-
-
-def _from_version(arguments: argparse.Namespace, home: StreamHome | None) -> str:
+def _known_start(arguments: argparse.Namespace, home: StreamHome | None) -> str:
     if arguments.from_version is not None:
         return str(arguments.from_version)
     deployment = None if home is None else home.newest_deployment()
-    if deployment is None:
+    return "" if deployment is None else deployment.spark_version
+
+
+def _from_version(arguments: argparse.Namespace, home: StreamHome | None) -> str:
+    known = _known_start(arguments, home)
+    if not known:
         raise SpecError("Which Spark wrote the checkpoint? Give --from, for example --from 3.5.")
-    return deployment.spark_version
+    return known

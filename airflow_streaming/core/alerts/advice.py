@@ -20,7 +20,8 @@ _REMEDIES: Final = {
     "slow": "Look in the Spark UI at the batch in work. If batches stay this long, bound them with "
     "a rate limit or give the stream more cores.",
     "unfinished_upgrade": "Look at the run of the upgrade: clear its failed task to go on, approve or "
-    "reject what waits, or give it up: airflow-streaming upgrade roll-back {stream} --reason TEXT",
+    "reject what waits, or give it up: airflow-streaming upgrade roll-back {stream} --reason TEXT (this "
+    "closes one that has come to its end, too)",
     "query_failed": "If the script did not mean to stop this query, correct what ended it, and "
     "deploy the stream again.",
 }

@@ -118,6 +118,7 @@ class _Reading:
             is_stateful=is_stateful(journal, state),
             shuffle_partitions=_partitions(journal),
             conf=plan.conf if plan else {},
+            lost_conf=_lost(journal),
             async_progress=journal.is_async,
             files=len(sizes),
             size=sum(sizes),
@@ -176,6 +177,16 @@ def _watermark(journal: Journal) -> int | None:
     if commit is not None and commit.watermark_ms is not None:
         return commit.watermark_ms
     return plan.watermark_ms if plan else None
+
+
+def _lost(journal: Journal) -> dict[str, str]:
+    plan = journal.newest_plan
+    if plan is None:
+        return {}
+    pinned: dict[str, str] = {}
+    for batch in sorted(journal.plans):
+        pinned |= journal.plans[batch].conf
+    return {key: value for key, value in pinned.items() if key not in plan.conf}
 
 
 def _partitions(journal: Journal) -> int | None:

@@ -117,6 +117,8 @@ class Checkpoint:
     :param is_stateful: ``None`` where a missing state folder and no state look the same.
     :param shuffle_partitions: Pinned number of state partitions.
     :param conf: Configuration that Spark pinned in the newest plan.
+    :param lost_conf: What earlier plans that are still there pinned and the newest does not, as the
+        last of them had it: an older Spark has run the query since.
     :param async_progress: Whether the logs have the gaps of asynchronous progress tracking.
     :param files: Number of files, hidden ones not counted; ``size`` is their bytes.
     :param rollback_batches: Committed batches the query could go on from if the checkpoint were
@@ -139,6 +141,7 @@ class Checkpoint:
     is_stateful: bool | None = None
     shuffle_partitions: int | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    lost_conf: Mapping[str, str] = field(default_factory=dict)
     async_progress: bool = False
     files: int = 0
     size: int = 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
+from airflow_streaming.core.failures.text import mask_secrets
 from airflow_streaming.core.wire import encode
 
 
@@ -39,6 +40,11 @@ class Pattern(StrEnum):
     BLUE_GREEN = "blue_green_with_new_checkpoint"
 
 
+_ON_THE_SAME_CHECKPOINT: Final = frozenset(
+    {Pattern.NOTHING_TO_DO, Pattern.RESTART_IN_PLACE, Pattern.ROLLING_RESTART}
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFinding:
     """
@@ -69,7 +75,8 @@ class GateReport:
     What a gate found.
 
     :param findings: Worst first.
-    :param pattern: How to deploy it; ``None`` where the gate was not asked about code.
+    :param pattern: How to deploy it, with ``unknown`` not before a rehearsal; ``None`` where the
+        gate was not asked about code, and where a refusal has to be mended first.
     """
 
     findings: tuple[GateFinding, ...] = ()
@@ -92,6 +99,25 @@ def worst(decisions: Iterable[GateDecision]) -> GateDecision:
 
 
 def report_of(findings: Iterable[GateFinding], pattern: Pattern | None = None) -> GateReport:
-    """Return the report of findings, sorted worst first."""
-    ordered = sorted(findings, key=lambda f: (-f.severity.weight, f.query, f.rule))
-    return GateReport(findings=tuple(ordered), pattern=pattern)
+    """
+    Return the report of findings, sorted worst first and without the secrets that they quote.
+
+    What is refused is not deployed on the same checkpoint, whoever proposed that.
+    """
+    shown = (_masked(finding) for finding in findings)
+    ordered = sorted(shown, key=lambda f: (-f.severity.weight, f.query, f.rule))
+    found = GateReport(findings=tuple(ordered), pattern=pattern)
+    if found.decision is GateDecision.NOT_ALLOWED and pattern in _ON_THE_SAME_CHECKPOINT:
+        return replace(found, pattern=None)
+    return found
+
+
+def _masked(finding: GateFinding) -> GateFinding:
+    # Values are compared as they are, so that a literal that changes is seen; they are shown masked.
+    return replace(
+        finding,
+        message=mask_secrets(finding.message),
+        old=mask_secrets(finding.old),
+        new=mask_secrets(finding.new),
+        evidence=mask_secrets(finding.evidence),
+    )

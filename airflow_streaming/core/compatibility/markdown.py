@@ -34,7 +34,7 @@ def as_markdown(report: GateReport) -> str:
     """Return a report as Markdown: the decision first, then the findings, the worst first."""
     lines = [f"**Decision: {DECISION_WORDS[report.decision]}**"]
     if report.pattern is not None:
-        lines += ["", f"How to deploy it: {PATTERN_WORDS[report.pattern]}."]
+        lines += ["", how_to_deploy(report.decision, report.pattern)]
     if not report.findings:
         lines += ["", "Nothing was found that speaks against it."]
     for finding in report.findings:
@@ -42,9 +42,20 @@ def as_markdown(report: GateReport) -> str:
     return "\n".join(lines) + "\n"
 
 
+def how_to_deploy(decision: GateDecision, pattern: Pattern) -> str:
+    """Return a pattern as a sentence; what nobody knows is not deployed before a rehearsal."""
+    when = ", but not before a rehearsal" if decision is GateDecision.UNKNOWN else ""
+    return f"How to deploy it{when}: {PATTERN_WORDS[pattern]}."
+
+
+def visible(text: str) -> str:
+    """Return a text without the characters that steer a terminal or turn writing round."""
+    return "".join(char for char in text if char.isprintable() or char.isspace())
+
+
 def shortened(value: str) -> str:
     """Return a value of bounded length on one line."""
-    line = " ".join(value.split())
+    line = " ".join(visible(value).split())
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
 
 
@@ -53,7 +64,8 @@ def _finding(finding: GateFinding) -> Iterator[str]:
     words = DECISION_WORDS[finding.severity].partition(":")[0]
     yield f"- **{words}**{subject}: {_plain(finding.message)} ({_code(finding.rule)})"
     if finding.old or finding.new:
-        yield f"    - now {_code(finding.old) or 'nothing'}, then {_code(finding.new) or 'nothing'}"
+        told = {"now": finding.old, "then": finding.new}
+        yield f"    - {', '.join(f'{word} {_code(text)}' for word, text in told.items() if text)}"
     if finding.evidence:
         yield f"    - evidence: {_plain(finding.evidence)}"
     if finding.remedy:
@@ -62,7 +74,7 @@ def _finding(finding: GateFinding) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     # What comes from a script or a checkpoint must not become markup or a link.
-    return " ".join(text.split()).translate(_SPECIAL)
+    return " ".join(visible(text).split()).translate(_SPECIAL)
 
 
 def _code(text: str) -> str:

@@ -22,13 +22,19 @@ _BREAK_POSITION: Final = frozenset(
 )
 """After these the old offsets mean nothing to the new sources."""
 
-_BESIDE_THE_MATTER: Final = frozenset({"checkpoint.unsound", "script.no_query"})
+_BESIDE_THE_MATTER: Final = frozenset(
+    {"checkpoint.unsound", "script.no_query", "query.shared_checkpoint"}
+)
 """These have to be put right first, and say nothing of how the change is deployed then."""
 
 
 def pattern_of(
-    findings: Sequence[GateFinding], *, stateful: Collection[str], same_code: bool = False
-) -> Pattern:
+    findings: Sequence[GateFinding],
+    *,
+    stateful: Collection[str],
+    same_code: bool = False,
+    goes_on: bool = True,
+) -> Pattern | None:
     """
     Return how a change is deployed.
 
@@ -37,6 +43,10 @@ def pattern_of(
 
     :param stateful: Queries whose checkpoint holds state.
     :param same_code: The script is the same, byte for byte.
+    :param goes_on: Some query goes on from a checkpoint; where all of them begin anew there is none
+        to be the same.
+    :return: ``None`` where nothing of this says how: what was found has to be put right first, or
+        all queries begin anew.
     """
     refused = [
         finding
@@ -47,6 +57,8 @@ def pattern_of(
         return Pattern.BLUE_GREEN
     if refused:
         return Pattern.CARRIED_OVER
+    if not goes_on or any(finding.severity is GateDecision.NOT_ALLOWED for finding in findings):
+        return None
     if not same_code:
         # The bodies of functions are in no plan, so equal plans may still be other code.
         return Pattern.RESTART_IN_PLACE

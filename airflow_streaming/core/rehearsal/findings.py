@@ -8,6 +8,7 @@ from typing import Final
 
 from airflow_streaming.core.checkpoint.drill import INPUT_GONE
 from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding, report_of
+from airflow_streaming.core.compatibility.version.measured import SCHEMA_CHECK
 from airflow_streaming.core.failures.text import presentable
 from airflow_streaming.core.plan.plan import Column, QueryPlan
 from airflow_streaming.core.rehearsal.order import Ending, RehearsalEvent, Seen
@@ -17,6 +18,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "rehearsal.query_failed": "A query failed on a copy of its checkpoint.",
         "rehearsal.script_failed": "The script failed, and not because one of its queries had.",
+        "rehearsal.not_begun": "The rehearsal itself failed, or before the script had a session.",
         "rehearsal.spark_ended": "The Spark of the rehearsal ended before it was done.",
         "rehearsal.no_copy": "No copy of the checkpoints could be made.",
         "rehearsal.out_of_time": "No batch was committed in the time that was given.",
@@ -29,6 +31,8 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Every rule of a rehearsal, in a sentence. The source of each is the rehearsal itself."""
 
+VALUE_SCHEMA: Final = "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"
+
 _EVIDENCE: Final = "the rehearsal"
 
 
@@ -39,9 +43,10 @@ def findings_of(
     *,
     failure: str,
     is_late: bool,
+    in_our_code: bool = False,
 ) -> tuple[GateFinding, ...]:
     """Return all findings, the worst first; see ``judge_rehearsal``."""
-    found = [*_of_the_whole(queries, events, failure, is_late)]
+    found = [*_of_the_whole(queries, events, failure, is_late, in_our_code)]
     script_failed = any(event.seen is Seen.SCRIPT_FAILED for event in events)
     for query in queries:
         told = [event for event in events if event.query == query.query]
@@ -66,8 +71,18 @@ def _of_the_whole(
     events: Sequence[RehearsalEvent],
     failure: str,
     is_late: bool,
+    in_our_code: bool,
 ) -> Iterator[GateFinding]:
-    if failure:
+    if failure and not is_late and (in_our_code or not _has_begun(events)):
+        yield GateFinding(
+            rule="rehearsal.not_begun",
+            severity=GateDecision.UNKNOWN,
+            message=presentable(f"Nothing is shown of the new version. {failure}"),
+            evidence=_EVIDENCE,
+            remedy="Look at the error: at the runtime, its memory and the place for scratch files. "
+            "Then rehearse again.",
+        )
+    elif failure:
         yield GateFinding(
             rule="rehearsal.spark_ended",
             # What was too slow for its time has not failed.
@@ -161,7 +176,23 @@ def _failed(query: RehearsedQuery, shown: str, told: Sequence[RehearsalEvent]) -
         GateDecision.NOT_ALLOWED,
         query,
         f"{shown} failed {when}: {event.text}",
-        event.remedy or "Correct the script, or take another way for this change.",
+        _remedy(event),
+    )
+
+
+def _has_begun(events: Sequence[RehearsalEvent]) -> bool:
+    return any(event.seen is Seen.SPARK for event in events)
+
+
+def _remedy(event: RehearsalEvent) -> str:
+    other = event.remedy or "Correct the script, or take another way for this change."
+    if VALUE_SCHEMA not in event.text:
+        return other
+    # The error does not tell nullability from a changed column; the version gate does.
+    return (
+        "If Spark 3.5 wrote the checkpoint, the query joins two streams and its code is the same: "
+        f"run it once with {SCHEMA_CHECK}=false, which was measured to work, and take that out "
+        f"again. `gate version` tells whether it is that. Else: {other}"
     )
 
 

@@ -37,6 +37,7 @@ def judge_rehearsal(
     seconds: float,
     failure: str = "",
     is_late: bool = False,
+    in_our_code: bool = False,
     live: Mapping[str, Pace] | None = None,
     plans: Sequence[QueryPlan] = (),
 ) -> Rehearsed:
@@ -46,7 +47,7 @@ def judge_rehearsal(
     :param subject: What it was run against, in words.
     :param seconds: How long everything took.
     :param failure: How the driver ended otherwise than by its own word, a sentence; ``is_late`` when
-        it had to be ended.
+        it had to be ended, ``in_our_code`` when an error of the rehearsal's own ended it.
     :param live: How fast each query of the running deployment is.
     :param plans: Its plans, for the columns at its sinks.
     """
@@ -59,7 +60,9 @@ def judge_rehearsal(
         _query(query, [e for e in events if e.query == query.folder], (live or {}))
         for query in (*order.queries, *new)
     )
-    findings = findings_of(queries, events, plans, failure=failure, is_late=is_late)
+    findings = findings_of(
+        queries, events, plans, failure=failure, is_late=is_late, in_our_code=in_our_code
+    )
     return Rehearsed(
         application=order.application,
         spark=next((event.text for event in events if event.seen is Seen.SPARK), ""),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from airflow_streaming.core.compatibility.finding import GateDecision
+from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding
+from airflow_streaming.core.compatibility.markdown import visible
 from airflow_streaming.core.rehearsal.rehearsed import Pace, Rehearsed, RehearsedQuery
 
 _DECISIONS: Final = {
@@ -33,7 +34,7 @@ def as_markdown(rehearsed: Rehearsed, *, level: int = 2) -> str:
     for finding in rehearsed.findings:
         lines.append(f"- **{finding.severity.value.replace('_', ' ')}** {_text(finding.message)}")
         if finding.old or finding.new:
-            lines.append(f"  Now `{_code(finding.old)}`, then `{_code(finding.new)}`.")
+            lines.append(f"  {_values(finding)}")
         if finding.remedy:
             lines.append(f"  {_text(finding.remedy)}")
     if rehearsed.queries:
@@ -70,6 +71,12 @@ def _told(rehearsed: Rehearsed) -> str:
         f"{application} was run on Spark {rehearsed.spark} against {rehearsed.subject}, in "
         f"{rehearsed.seconds:.0f} s. Nothing of the stream was touched."
     )
+
+
+def _values(finding: GateFinding) -> str:
+    told = {"now": finding.old, "then": finding.new}
+    shown = ", ".join(f"{word} `{_code(text)}`" for word, text in told.items() if text)
+    return f"{shown[:1].upper()}{shown[1:]}."
 
 
 def _table(queries: Sequence[RehearsedQuery]) -> Iterator[str]:
@@ -135,10 +142,10 @@ def _cell(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    return " ".join(text.replace("`", "'").split())
+    return " ".join(visible(text).replace("`", "'").split())
 
 
 def _text(text: str) -> str:
     # What a script says may hold anything; a page that a person approves by shows it as text.
-    flat = " ".join(text.split())
+    flat = " ".join(visible(text).split())
     return "".join(f"\\{c}" if c in "\\`*_<>[]#" else c for c in flat)

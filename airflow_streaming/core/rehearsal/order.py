@@ -9,6 +9,7 @@ bounded part of this host.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -53,7 +54,8 @@ class Bounds:
         least = min(
             self.batches, self.records_per_batch, self.files_per_batch, self.cores, self.memory_mb
         )
-        if least < 1 or self.seconds <= 0 or not 0 <= self.sample <= MAX_SAMPLE:
+        is_timed = math.isfinite(self.seconds) and self.seconds > 0
+        if least < 1 or not is_timed or not 0 <= self.sample <= MAX_SAMPLE:
             raise ValueError(
                 "The bounds of a rehearsal must be positive, and the sample between 0 and "
                 f"{MAX_SAMPLE} rows."

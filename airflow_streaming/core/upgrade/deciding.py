@@ -18,6 +18,7 @@ from airflow_streaming.core.steering import Action, decide
 from airflow_streaming.core.upgrade.soak import SoakResult
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.core.upgrade.state import Act, Birth, UpgradeAct, UpgradeState
+from airflow_streaming.core.verdict import VerdictState
 
 
 def next_act(state: UpgradeState) -> UpgradeAct:
@@ -82,11 +83,24 @@ def _delivery(s: UpgradeState, act: Act = Act.LAUNCH) -> UpgradeAct | None:
     cause = LaunchCause.UPGRADE if act is Act.LAUNCH else LaunchCause.ROLLBACK
     match s.birth:
         case Birth.AWAITED:
-            return _act(Act.WAIT, "The driver is being started.")
+            return _awaited(s)
         case Birth.NEVER:
             reason = "Whoever began the last epoch died before its driver was started."
             return UpgradeAct(act=act, reason=reason, cause=cause)
     return None
+
+
+def _awaited(s: UpgradeState) -> UpgradeAct:
+    seen = s.situation.seen
+    verdict = None if seen is None else judge(seen, s.situation.rules)
+    if seen is None or verdict is None or verdict.state is not VerdictState.UNREACHABLE:
+        return _act(Act.WAIT, "The driver is being started.")
+    # Whoever was about to start it may have died with its host; from here nobody can tell.
+    return _act(
+        Act.ASK,
+        f"{verdict.reason} Make its host answer, or say that it is gone: airflow-streaming "
+        f"declare-dead {s.change.stream} --epoch {seen.epoch.number} --reason TEXT",
+    )
 
 
 def _soaking(s: UpgradeState) -> UpgradeAct:
@@ -117,13 +131,7 @@ def _rolling_back(s: UpgradeState) -> UpgradeAct:
     if s.is_overtaken:
         return _act(Act.SETTLE, "Another deployment was made meanwhile; it is left as it is.")
     if not s.has(Stage.RESTORED):
-        down = _bring_down(s, s.reached[Stage.ROLLING_BACK].reason)
-        if down is not None:
-            return down
-        if s.newest == s.change.replaced:
-            # Somebody may be about to record it: the number must not be left open for him.
-            return _act(Act.DEPLOY, "The new deployment is recorded before the old one returns.")
-        return _act(Act.RESTORE, "Checkpoint and sinks are put back.")
+        return _putting_back(s)
     if s.newest != s.back:
         return _act(Act.DEPLOY_OLD, f"Deployment {s.change.replaced} is put back.")
     epoch = s.epoch
@@ -133,6 +141,24 @@ def _rolling_back(s: UpgradeState) -> UpgradeAct:
         return _delivery(s, Act.LAUNCH_OLD) or _act(Act.SETTLE, "The old deployment is back.")
     reason = f"Roll back to deployment {s.change.replaced}."
     return _bring_down(s, reason) or _launch_old(reason)
+
+
+def _putting_back(s: UpgradeState) -> UpgradeAct:
+    down = _bring_down(s, s.reached[Stage.ROLLING_BACK].reason)
+    if down is not None:
+        return down
+    if s.newest == s.change.replaced:
+        # Somebody may be about to record it: the number must not be left open for him.
+        return _act(Act.DEPLOY, "The new deployment is recorded before the old one returns.")
+    if s.has(Stage.LEFT):
+        return _act(Act.RESTORE, "Checkpoint and sinks stay as they are.")
+    if not s.can_go_back:
+        return _act(
+            Act.ASK,
+            "The new deployment has committed a batch, and there is no way back: "
+            f"{s.terms.rollback.reason} {way_out(s.change.stream)}",
+        )
+    return _act(Act.RESTORE, "Checkpoint and sinks are put back.")
 
 
 def _aborted(s: UpgradeState) -> UpgradeAct:
@@ -161,6 +187,14 @@ def _stopped_by(s: UpgradeState) -> bool:
 def stopping(change: int) -> str:
     """Return the reason with which an upgrade stops the old driver."""
     return f"Change {change} upgrades the stream."
+
+
+def way_out(stream: str) -> str:
+    """Return how a person ends a rollback of which nothing can be put back."""
+    return (
+        "If that cannot be helped, put it in order by hand and end the upgrade with the stream "
+        f"stopped: airflow-streaming upgrade leave {stream} --reason TEXT"
+    )
 
 
 def _bring_down(s: UpgradeState, reason: str) -> UpgradeAct | None:

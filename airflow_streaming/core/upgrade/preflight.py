@@ -2,14 +2,14 @@
 Preflight: everything that is known of an upgrade before anything is done, and what follows from it.
 
 The gates' findings and the way back are one report, so that one decision stands over it and one
-page shows it to the person who approves. What a gate does not know asks for a rehearsal; one that
-went well answers it.
+page shows it to the person who approves. What a gate does not know asks for a rehearsal, whose own
+page stands below this one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from airflow_streaming.core.compatibility.finding import (
@@ -19,8 +19,9 @@ from airflow_streaming.core.compatibility.finding import (
     Pattern,
     report_of,
 )
-from airflow_streaming.core.conf import conf_text, mask_password
+from airflow_streaming.core.conf import REDACTED, SECRET_KEY, conf_text, mask_password
 from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.core.failures.text import mask_secrets
 from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts
 from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay
 from airflow_streaming.core.wire import encode
@@ -56,6 +57,8 @@ class Preflight:
     :param gates: Findings of all gates and of the way back.
     :param rollback: The way back; ``sinks`` are what it has to put in step.
     :param advice: What the figures say about the stream's size, in words.
+    :param queries: Names of the queries that the proposed deployment starts, as plan mode saw them;
+        empty when they are not known.
     """
 
     stream: str
@@ -66,6 +69,7 @@ class Preflight:
     rollback: RollbackPlan
     sinks: tuple[SinkFacts, ...] = ()
     advice: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
 
     @property
     def decision(self) -> GateDecision:
@@ -78,8 +82,14 @@ class Preflight:
         return self.decision is GateDecision.UNKNOWN
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the tasks after it need, as JSON without secrets."""
+        """
+        Return what the tasks after it need, as JSON.
+
+        The deployment itself is left out: its arguments may hold secrets, and a fingerprint is all
+        that is needed to know it again.
+        """
         shown: dict[str, Any] = encode(self)
+        del shown["proposed"]
         return {
             **shown,
             "gates": self.gates.to_dict(),
@@ -108,13 +118,21 @@ def _differences(current: Deployment, proposed: Deployment) -> Iterator[Differen
 def _conf(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Difference]:
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
-            yield Difference(what=key, old=old.get(key, ""), new=new.get(key, ""))
+            yield Difference(what=key, old=_shown(old.get(key, "")), new=_shown(new.get(key, "")))
 
 
 def _shown(value: object) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, tuple) else conf_text(value)
+    text = ", ".join(_masked(value)) if isinstance(value, tuple) else conf_text(value)
     is_digest = len(text) == 64 and text.isalnum()
-    return text[:_SHORT] if is_digest else mask_password(text)[:_SHOWN]
+    return text[:_SHORT] if is_digest else mask_password(mask_secrets(text))[:_SHOWN]
+
+
+def _masked(values: Sequence[object]) -> Iterator[str]:
+    """Yield values, those masked that follow an argument such as ``--password``."""
+    names_secret = False
+    for value in map(str, values):
+        yield REDACTED if names_secret else mask_password(mask_secrets(value))
+        names_secret = value.startswith("-") and "=" not in value and bool(SECRET_KEY.search(value))
 
 
 def joined(
@@ -134,25 +152,6 @@ def joined(
     ):
         found.append(_not_in_place(str(pattern)))
     return report_of(found, pattern)
-
-
-def answered_by_rehearsal(gates: GateReport, rehearsal: str) -> GateReport:
-    """
-    Return a report whose unknowns a rehearsal has answered; they stay visible as consequences.
-
-    :param rehearsal: Which one, as evidence.
-    """
-    known = (
-        replace(
-            finding,
-            severity=GateDecision.ALLOWED_WITH_CONSEQUENCE,
-            evidence="; ".join(filter(None, (finding.evidence, rehearsal))),
-        )
-        if finding.severity is GateDecision.UNKNOWN
-        else finding
-        for finding in gates.findings
-    )
-    return report_of(known, gates.pattern)
 
 
 def _on_the_way_back(plan: RollbackPlan, *, needs_way_back: bool) -> Iterator[GateFinding]:

@@ -10,13 +10,19 @@ is sound the upgrade is refused beforehand, with what to do instead.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from airflow_streaming.core.checkpoint.refusal import named_query
 from airflow_streaming.core.compatibility.finding import GateDecision, GateReport
-from airflow_streaming.core.upgrade.rollback_sinks import KAFKA, SinkFacts, SinkHabit
+from airflow_streaming.core.upgrade.rollback_sinks import (
+    KAFKA,
+    SinkFacts,
+    SinkHabit,
+    without_facts,
+)
 from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay
 
+_RECORD = "Start the running version once under this release, so that its plan is recorded"
 _FITS = frozenset({GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE})
 
 
@@ -25,6 +31,7 @@ def plan_rollback(
     *,
     back: GateReport,
     code_back: GateReport | None = None,
+    queries: Collection[str] = (),
     has_rewinder: bool = False,
     accept_replay: bool = False,
 ) -> RollbackPlan:
@@ -35,14 +42,24 @@ def plan_rollback(
     :param back: What the version gate says of going from the new Spark to the old one.
     :param code_back: What the change gate says of going from the new code to the old one; ``None``
         when the code stays the same.
+    :param queries: Names of all queries that have a checkpoint: each is put back with its sink, or
+        none is.
     :param has_rewinder: The author gives a function that takes batches back out of every sink that
         is neither files nor Kafka.
     :param accept_replay: Rows that come twice, in sinks that only append, are accepted.
     """
     if not sinks:
         return _none(
-            "It is not known what the stream writes.",
-            "Start the running version once under this release, so that its plan is recorded",
+            "It is not known what the stream writes: no driver of the running deployment has recorded "
+            "a plan.",
+            _RECORD,
+        )
+    unknown = without_facts(queries, sinks)
+    if unknown:
+        return _none(
+            f"It is not known what {_listed(unknown)} writes: there is a checkpoint, and no driver "
+            "of the running deployment has recorded a plan.",
+            f"{_RECORD}, or move the checkpoint of a query away that the script has no longer",
         )
     against = [*_unmovable(sinks), *_unsound(sinks, has_rewinder, accept_replay)]
     if not against:
@@ -73,6 +90,10 @@ def _none(reason: str, instead: str) -> RollbackPlan:
         refused=f"{instead}; or run the new version beside the old one with a checkpoint and an "
         "output of its own (blue-green); or upgrade without a way back, if a person takes that on.",
     )
+
+
+def _listed(queries: Sequence[str]) -> str:
+    return f"query {', '.join(map(repr, queries))}" if any(queries) else "the query"
 
 
 def _unmovable(sinks: Sequence[SinkFacts]) -> Iterable[str]:

@@ -9,7 +9,7 @@ and one that only appends has every row twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -108,18 +108,15 @@ def sink_facts_of(
     return tuple(_facts(plan, declared.get(plan.query), checkpoint) for plan in plans)
 
 
-def sink_logs_of(plans: Sequence[QueryPlan]) -> dict[str, str]:
+def without_facts(queries: Collection[str], sinks: Sequence[SinkFacts]) -> list[str]:
     """
-    Return the output folder of every file sink by the query's name.
+    Return the queries of which no facts say what they write.
 
-    Every backup before an upgrade has to have their logs; this is the ``sink_logs`` of
-    ``checkpoint.ours.Asked``.
+    :param queries: Their names; a single one without a name is whatever the only facts are of.
     """
-    return {
-        facts.query: facts.target
-        for facts in sink_facts_of(plans)
-        if facts.habit is SinkHabit.FILE_LOG and facts.target
-    }
+    if set(queries) == {""} and len(sinks) == 1:
+        return []
+    return sorted(set(queries) - {facts.query for facts in sinks})
 
 
 def _facts(plan: QueryPlan, declared: SinkHabit | None, checkpoint: str) -> SinkFacts:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -73,12 +73,14 @@ class SoakFigures:
     """
     What was seen of the new driver.
 
-    :param batches: Progress of its batches, over all queries, oldest first.
+    :param batches: Progress of its newest batches, over all queries, oldest first.
+    :param first: Each query's first batch that told of a backlog: how it was at the launch.
     """
 
     seen: Observation | None
     rules: HealthRules
     batches: Sequence[BatchProgress] = ()
+    first: Mapping[str, BatchProgress] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +103,27 @@ def judge_soak(
     if (bad := _bad(seen, verdict)) is not None:
         return _verdict(SoakResult.BAD, bad, told)
     waits = next(_lacking(baseline, figures, verdict, terms), "")
+    # Whoever recorded the launch may have had another clock than whoever looks now. What is kept has
+    # run long enough by the driver's own clock too. The end of the soak may come as much earlier as
+    # the two differ: then what has shown nothing yet is rolled back too soon, which loses nothing.
     age = now - baseline.launched_at
-    if not waits and age >= terms.at_least:
-        reason = f"It has worked well for {age.total_seconds():.0f} s."
+    worked = min(age, _worked_for(seen))
+    if not waits and worked >= terms.at_least:
+        reason = f"It has worked well for {worked.total_seconds():.0f} s."
         return _verdict(SoakResult.GOOD, reason, told)
     if waits and age >= terms.at_most:
         reason = f"After {age.total_seconds():.0f} s it has not proved itself: {waits}"
         return _verdict(SoakResult.BAD, reason, told)
     return _verdict(SoakResult.UNDECIDED, waits or "It is watched a while longer.", told)
+
+
+def _worked_for(seen: Observation) -> timedelta:
+    # From the first committed batch on, where there is one: a cold Spark takes a minute to it, and
+    # until the second nobody can tell whether the backlog shrinks or grows.
+    status = seen.status
+    if status is None:
+        return timedelta(0)
+    return status.at - (status.first_progress_at or status.started_at)
 
 
 def firing(verdict: Verdict) -> frozenset[str]:
@@ -166,7 +181,8 @@ def _lacking_of(query: QueryStatus, figures: SoakFigures, terms: SoakTerms) -> I
         yield f"Query {query.name!r} has committed {query.batches} of {terms.batches} batches."
     rows = [batch for batch in figures.batches if batch.query == query.name]
     newest = [] if query.progress is None else [query.progress]
-    grown = _grown([*rows, *newest], terms.backlog_growth)
+    launched = [first] if (first := figures.first.get(query.name)) is not None else []
+    grown = _grown([*launched, *rows, *newest], terms.backlog_growth)
     if grown is not None:
         yield f"Query {query.name!r} falls behind: {grown}."
 

@@ -18,7 +18,7 @@ from airflow_streaming.core.wire import Record
 
 
 class Stage(StrEnum):
-    """The stages, in their order; the last five are the ends and the way to them."""
+    """The stages, in their order; the last six are the ends and the way to them."""
 
     BEGUN = "begun"
     """The change is open: keep-alive looks on. Terms and proposed deployment are recorded."""
@@ -37,8 +37,11 @@ class Stage(StrEnum):
     KEPT = "kept"
     """Point of no return: from here on only forward."""
     ROLLING_BACK = "rolling_back"
+    LEFT = "left"
+    """A person has said that nothing is put back: the stream stays down until one wants it up."""
     RESTORED = "restored"
-    """The new driver is proved gone; checkpoint and sinks are what the old deployment left."""
+    """The new driver is proved gone; checkpoint and sinks are what the old deployment left, or, by
+    a person's word, as they were found."""
     ROLLED_BACK = "rolled_back"
     """The old deployment runs again."""
     ABORTED = "aborted"

@@ -11,14 +11,21 @@ from airflow_streaming.core.upgrade.stage import Stage
 _USUAL: Final = timedelta(minutes=30)
 _WHILE_DOWN: Final = timedelta(minutes=5)
 _DOWN: Final = frozenset(
-    {Stage.STOPPED, Stage.APPLYING, Stage.DEPLOYED, Stage.ROLLING_BACK, Stage.RESTORED}
+    {
+        Stage.STOPPED,
+        Stage.APPLYING,
+        Stage.DEPLOYED,
+        Stage.ROLLING_BACK,
+        Stage.LEFT,
+        Stage.RESTORED,
+    }
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """
-    An upgrade in progress.
+    An upgrade in progress, or one that has come to its end and was not closed.
 
     :param change: Number of the change.
     :param deployment: Number of the deployment to come.
@@ -33,13 +40,20 @@ class Standing:
     soaks_for: timedelta = timedelta(0)
 
     def __str__(self) -> str:
-        return (
-            f"Change {self.change} (upgrade to deployment {self.deployment}) is in progress: "
-            f"stage {self.stage}."
-        )
+        which = f"Change {self.change} (upgrade to deployment {self.deployment})"
+        if self.is_over:
+            return f"{which} has come to its end and was not closed: stage {self.stage}."
+        return f"{which} is in progress: stage {self.stage}."
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the stream is no longer the upgrade's, though the change is open."""
+        return self.stage.is_end
 
     def is_overdue(self, now: datetime) -> bool:
         """Tell whether nothing has come of it for so long that nobody seems to be at it."""
+        # Whoever reached the stage may have had another clock. An alert that comes as much earlier
+        # or later as two clocks differ does no harm, and nothing else hangs on this.
         return now - self.since > self.patience
 
     @property

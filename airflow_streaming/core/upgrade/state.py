@@ -95,6 +95,8 @@ class UpgradeState:
     :param reached: The records of the stages, as they were found; ``BEGUN`` has none.
     :param situation: The stream as it was seen after the stages were read.
     :param soak: What the figures of the new driver say, once it was launched.
+    :param has_committed: By its checkpoint the new deployment has committed a batch; looked at
+        where there is no way back once it has.
     :param is_closed: The change has ended.
     """
 
@@ -103,6 +105,7 @@ class UpgradeState:
     situation: Situation
     reached: Mapping[Stage, StageReached] = field(default_factory=dict)
     soak: SoakVerdict | None = None
+    has_committed: bool = False
     is_closed: bool = False
 
     def has(self, stage: Stage) -> bool:
@@ -122,12 +125,8 @@ class UpgradeState:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Return the facts of all stages together, later ones first."""
-        facts: dict[str, str] = {}
-        for stage in Stage:
-            if stage in self.reached:
-                facts.update(self.reached[stage].facts)
-        return facts
+        """Return the facts of all stages together."""
+        return facts_of(self.reached)
 
     @property
     def epoch(self) -> Epoch | None:
@@ -207,11 +206,26 @@ class UpgradeState:
 
     @property
     def can_go_back(self) -> bool:
-        """Tell whether there is a way back from where it stands now."""
-        if self.terms.rollback.way is not RollbackWay.NONE or not self.has(Stage.LAUNCHED):
+        """
+        Tell whether there is a way back from where it stands now.
+
+        The checkpoint is asked: a driver may have committed a batch and died before it said so. A
+        checkpoint that cannot be found may still be told of by its driver.
+        """
+        if self.terms.rollback.way is not RollbackWay.NONE:
             return True
         seen = self.situation.seen
-        return seen is None or seen.status is None or not seen.status.batches
+        status = seen.status if seen is not None and self.has(Stage.LAUNCHED) else None
+        return not self.has_committed and (status is None or not status.batches)
+
+
+def facts_of(reached: Mapping[Stage, StageReached]) -> dict[str, str]:
+    """Return the facts of all stages together; those of a later one count."""
+    facts: dict[str, str] = {}
+    for stage in Stage:
+        if stage in reached:
+            facts.update(reached[stage].facts)
+    return facts
 
 
 def newest_stage(reached: Mapping[Stage, StageReached]) -> Stage:

@@ -19,7 +19,7 @@ class SoakTerms:
     What the new deployment has to show before it is kept.
 
     :param batches: Batches that every query has to commit, unless its source has no data.
-    :param at_least: How long it is watched even when all goes well.
+    :param at_least: How long it is watched after its first batch even when all goes well.
     :param at_most: After this the soak ends; what has not been shown by then counts against it.
     :param backlog_growth: Factor by which the backlog may exceed what it was at the launch.
     :param queries: Names of the queries that have to be there; empty when any will do.

@@ -191,9 +191,9 @@ class CheckpointRestoreOperator(CheckpointTask):
         return Place(to=str(self.to), **access(str(self.to), self.to_conn_id))
 
     def _options(self, uri: str, conn_id: str | None) -> Mapping[str, Any] | None:
-        from airflow_streaming.hooks._access import access  # not at dag parse
+        from airflow_streaming.hooks._access import access_options  # not at dag parse
 
-        return access(uri, conn_id)["storage_options"]
+        return access_options(uri, conn_id)
 
     def _accepted(self) -> list[RefusalCode]:
         from airflow_streaming.core.checkpoint.replay import ACCEPTABLE, RefusalCode

@@ -66,11 +66,11 @@ class GateTask(SpecTask):
 
     def storage_options(self) -> Mapping[str, Any] | None:
         """Return how the checkpoints are reached; ``None`` for the environment's credentials."""
-        from airflow_streaming.hooks._access import access  # not at dag parse
+        from airflow_streaming.hooks._access import access_options  # not at dag parse
 
         if self.checkpoint:
-            return access(self.checkpoint, self.checkpoint_conn_id)["storage_options"]
-        return access(self.stream.home, self.home_conn_id)["storage_options"]
+            return access_options(self.checkpoint, self.checkpoint_conn_id)
+        return access_options(self.stream.home, self.home_conn_id)
 
     def checkpoints(self) -> dict[str, str]:
         """

@@ -181,7 +181,7 @@ class RehearsalOperator(GateTask):
         from airflow_streaming.upgrade.rehearsal import OfBackup, checkpoints_of
 
         if not self.backup_id:
-            return replace(checkpoints_of(home), storage_options=self.storage_options())
+            return checkpoints_of(home, self.storage_options())
         uri = self.backup_store or default_store(self.stream.home)
         store = BackupStoreHook(uri, self.home_conn_id).get_conn()
         if self.backup_id != "newest":

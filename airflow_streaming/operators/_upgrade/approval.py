@@ -10,7 +10,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.operators._checkpoint.common import truth
 from airflow_streaming.operators._gate.common import REPORT_XCOM_KEY
-from airflow_streaming.operators._upgrade.task import ENDED_XCOM_KEY
+from airflow_streaming.operators._upgrade.run import ENDED_XCOM_KEY
+from airflow_streaming.triggers.answer import AnswerTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,6 +23,12 @@ class UpgradeApprovalOperator(ApprovalOperator):
 
     A no leaves everything as it was, and so does silence until ``response_timeout``. A dry run ends
     here. Airflow itself sees to it that only the assigned users may answer.
+
+    Who answers within a few seconds of the question is too fast for Airflow: its scheduler meets the
+    task queued again before it has heard that the worker which asked has ended, takes it for killed,
+    and fails the try. The next try reads the answer that was given instead of asking once more (an
+    Airflow operator would drop it). It is read by the triggerer, the only one who can, and only in a
+    retry: when a person clears the task, he is asked anew.
 
     :param preflight_task_id: The task whose report is asked about.
     :param is_dry_run: End here. (templated)
@@ -76,6 +83,16 @@ class UpgradeApprovalOperator(ApprovalOperator):
             self.log.info("No approval is asked for.")
             return None
         self.assigned_users = [{"id": name, "name": name} for name in self._who_may_answer()]
+        if is_retry(ti, self.retries):
+            self.defer(trigger=AnswerTrigger(ti_id=str(ti.id)), method_name="on_answer")
+        return super().execute(context)
+
+    def on_answer(self, context: Context, event: dict[str, Any]) -> Any:
+        """Take the answer that an earlier try was given; ask again where there is none."""
+        if event.get("chosen_options"):
+            self.log.info("It was answered already, in an earlier try.")
+            return self.execute_complete(context, event)
+        self.assigned_users = [{"id": name, "name": name} for name in self._who_may_answer()]
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -99,3 +116,12 @@ class UpgradeApprovalOperator(ApprovalOperator):
     def _end(self, context: Context, reason: str) -> None:
         self.log.info("%s", reason)
         context["ti"].xcom_push(key=ENDED_XCOM_KEY, value=reason)
+
+
+def is_retry(ti: Any, retries: int | None) -> bool:
+    """
+    Tell whether this try follows one that failed by itself.
+
+    Airflow allows a task that was cleared more tries than it has retries.
+    """
+    return bool(ti.try_number > 1 and ti.max_tries == retries)

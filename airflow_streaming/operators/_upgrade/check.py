@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.core.failures.text import presentable
 from airflow_streaming.operators._gate.common import REPORT_XCOM_KEY
-from airflow_streaming.operators._upgrade.task import UpgradeTask, found_change, pulled
+from airflow_streaming.operators._upgrade.run import WRONG_XCOM_KEY, found_change, pulled
+from airflow_streaming.operators._upgrade.task import UpgradeTask
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 PASSED_XCOM_KEY: Final = "passed"
 """XCom that is there when every check has passed."""
-
-WRONG_XCOM_KEY: Final = "wrong"
-"""XCom with what a check has found, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +68,23 @@ class UpgradeCheckOperator(UpgradeTask):
         with self.working():
             soaked = self._soaked(context)
         for check in self.checks:
-            wrong = wrong_by(check, check(soaked))
+            wrong = wrong_by(check, self._answer(check, soaked, context))
             if wrong:
                 context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=wrong)
                 raise AirflowFailException(wrong)
             self.log.info("Check %r has passed.", name_of(check))
         context["ti"].xcom_push(key=PASSED_XCOM_KEY, value=True)
         return len(self.checks)
+
+    @staticmethod
+    def _answer(check: Check, soaked: Soaked, context: Context) -> bool | str | None:
+        try:
+            return check(soaked)
+        except Exception as err:
+            said = presentable(f"{type(err).__name__}: {err}")
+            wrong = f"Check {name_of(check)!r} came to no end: {said}"
+            context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=wrong)
+            raise
 
     def _soaked(self, context: Context) -> Soaked:
         home = self.hook(context).home

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
@@ -11,8 +11,10 @@ from airflow_streaming.core.change import ChangeSort
 from airflow_streaming.core.upgrade.preflight import Preflight
 from airflow_streaming.core.upgrade.preflight_page import preflight_page
 from airflow_streaming.core.upgrade.rollback_sinks import SinkHabit
+from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.core.upgrade.terms import SoakTerms
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.operators._checkpoint.common import truth
 from airflow_streaming.operators._gate.common import (
     MARKDOWN_XCOM_KEY,
     REPORT_XCOM_KEY,
@@ -20,7 +22,8 @@ from airflow_streaming.operators._gate.common import (
     fail_if_refused,
     line_of,
 )
-from airflow_streaming.operators._upgrade.task import ENDED_XCOM_KEY, UpgradeTask, key_of
+from airflow_streaming.operators._upgrade.run import ENDED_XCOM_KEY, found_change, key_of
+from airflow_streaming.operators._upgrade.task import UpgradeTask
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -30,11 +33,16 @@ if TYPE_CHECKING:
     from airflow_streaming.upgrade.preflight import Candidate, Ways
 
 
+DECIDED: Final = frozenset({Stage.ABORTED, Stage.KEPT, Stage.ROLLING_BACK})
+"""Stages after which an upgrade only has to be brought to its end."""
+
+
 class UpgradePreflightOperator(UpgradeTask):
     """
     Ask the gates about an upgrade and find the way back, before anything is done.
 
-    It only reads. It fails when the upgrade must not be made, and is skipped when there is nothing
+    It only reads, but for the end of an earlier upgrade that was decided and never carried out,
+    because its run is gone; that comes first. It fails when the upgrade must not be made, and is skipped when there is nothing
     to do. The return value is the decision; XCom ``report`` is what the next tasks go by, and
     ``markdown`` the page for whoever approves.
 
@@ -46,12 +54,18 @@ class UpgradePreflightOperator(UpgradeTask):
     :param same_code: Refuse a change of the code or of Spark's minor version: for a rolling
         restart.
     :param even_if_equal: Go on when nothing differs: a plain restart with all of an upgrade's care.
+    :param is_dry_run: The run only looks, so it goes on with no upgrade that it finds open.
+        (templated)
+    :param asks_person: A person reads the report before anything is done. With ``same_code`` there
+        is no rehearsal, so without a person what the gates do not know is refused. (templated)
     """
 
     template_fields: Sequence[str] = (
         *UpgradeTask.template_fields,
         "accept_replay",
         "needs_way_back",
+        "is_dry_run",
+        "asks_person",
     )
 
     def __init__(
@@ -63,6 +77,8 @@ class UpgradePreflightOperator(UpgradeTask):
         needs_way_back: bool | str = True,
         same_code: bool = False,
         even_if_equal: bool = False,
+        is_dry_run: bool | str = False,
+        asks_person: bool | str = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -72,6 +88,8 @@ class UpgradePreflightOperator(UpgradeTask):
         self.needs_way_back = needs_way_back
         self.same_code = same_code
         self.even_if_equal = even_if_equal
+        self.is_dry_run = is_dry_run
+        self.asks_person = asks_person
 
     def execute(self, context: Context) -> str:
         return asked(lambda: self._execute(context))
@@ -80,6 +98,8 @@ class UpgradePreflightOperator(UpgradeTask):
         from airflow_streaming.operators._upgrade.program import candidate_of  # not at dag parse
 
         hook = self.hook(context)
+        self._carry_out(hook)
+        self._check_is_new(hook, context)
         candidate, _ = candidate_of(hook)
         current = self._current(hook)
         if self._is_open(hook, candidate.deployment, context):
@@ -91,18 +111,50 @@ class UpgradePreflightOperator(UpgradeTask):
         found = self._look(hook, current, candidate)
         self._tell(found, context)
         fail_if_refused(found.gates, "not_allowed", what=f"The upgrade of {self.stream.name!r}")
+        self._check_is_known(found)
         return found.decision.value
 
+    def _carry_out(self, hook: SparkStreamHook) -> None:
+        """Carry out what was decided of an earlier upgrade, when no run of its own is left to."""
+        change = hook.home.open_upgrade()
+        if change is None or truth(self.is_dry_run, "dry_run"):
+            return
+        if not DECIDED & hook.home.stages(change.number).keys():
+            return
+        self.log.info("Carrying out the end of change %d first: %s", change.number, change.reason)
+        with self.working():
+            self.wait_here(self.engine(hook, hook.observer()), Stage.ROLLED_BACK, change.number)
+
+    def _check_is_new(self, hook: SparkStreamHook, context: Context) -> None:
+        """Refuse a run that was cleared after its upgrade had ended: it would only tell the end."""
+        change = found_change(hook.home, {"key": key_of(context)})
+        end = None if change is None else hook.home.change_end(change.number)
+        if end is not None:
+            raise AirflowFailException(
+                f"This run has upgraded stream {self.stream.name!r} already: change {end.number} "
+                f"has ended ({end.outcome.value.replace('_', ' ')}): {end.reason} Start a new run."
+            )
+
+    def _check_is_known(self, found: Preflight) -> None:
+        is_asked = truth(self.asks_person, "need_approval")
+        if not self.same_code or is_asked or not found.has_to_be_rehearsed:
+            return
+        unknown = next(f for f in found.gates.findings if f.severity is found.decision)
+        raise AirflowFailException(
+            f"The gates cannot say whether the restart of {self.stream.name!r} is sound: "
+            f"{line_of(unknown)} Ask for an approval (need_approval), or make it an upgrade, which "
+            "is rehearsed."
+        )
+
     def _look(self, hook: SparkStreamHook, current: Deployment, candidate: Candidate) -> Preflight:
-        from airflow_streaming.hooks._access import access  # not at dag parse
+        from airflow_streaming.hooks._access import access_options  # not at dag parse
         from airflow_streaming.upgrade.preflight import preflight
 
-        options = access(self.stream.home, self.home_conn_id)["storage_options"]
+        options = access_options(self.stream.home, self.home_conn_id)
         return preflight(hook.home, current, candidate, self._ways(), storage_options=options)
 
     def _ways(self) -> Ways:
-        from airflow_streaming.operators._checkpoint.common import truth  # not at dag parse
-        from airflow_streaming.upgrade.preflight import Ways
+        from airflow_streaming.upgrade.preflight import Ways  # not at dag parse
 
         return Ways(
             habits=self.sink_habits,
@@ -132,7 +184,10 @@ class UpgradePreflightOperator(UpgradeTask):
                 f"{change.reason} Only one at a time. Finish it first; 'airflow-streaming upgrade "
                 "status' says how far it is."
             )
-        note = f"Change {change.number} is this upgrade, begun by {change.by}; this run goes on."
+        note = f"Change {change.number} is this upgrade, begun by {change.by}."
+        if truth(self.is_dry_run, "dry_run"):
+            self._skip(context, f"{note} It is not finished; this was a dry run and left it alone.")
+        note = f"{note} This run goes on with it."
         self.log.info("%s", note)
         report = {"fingerprint": proposed.fingerprint, "resumes": change.number}
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)

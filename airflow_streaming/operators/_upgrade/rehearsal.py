@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.operators._gate.common import REPORT_XCOM_KEY
 from airflow_streaming.operators._gate.rehearsal import RehearsalOperator
-from airflow_streaming.operators._upgrade.task import pulled
+from airflow_streaming.operators._upgrade.run import pulled
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import TriggerRule
@@ -11,14 +12,15 @@ from airflow_streaming.core.upgrade.soak import SoakResult
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.exceptions import UpgradeRefused
 from airflow_streaming.operators._gate.common import REPORT_XCOM_KEY
-from airflow_streaming.operators._upgrade.check import PASSED_XCOM_KEY, WRONG_XCOM_KEY
-from airflow_streaming.operators._upgrade.task import (
+from airflow_streaming.operators._upgrade.check import PASSED_XCOM_KEY
+from airflow_streaming.operators._upgrade.run import (
     ENDED_XCOM_KEY,
-    UpgradeTask,
+    WRONG_XCOM_KEY,
+    first_told,
     found_change,
     pulled,
 )
-from airflow_streaming.upgrade.words import Words
+from airflow_streaming.operators._upgrade.task import UpgradeTask
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,11 +40,13 @@ class UpgradeSettleOperator(UpgradeTask):
 
     It runs whatever became of the tasks before it. It succeeds when the new deployment is kept, is
     skipped when nothing was begun on purpose, and fails, with what went wrong, when the old
-    deployment is back.
+    deployment is back. A run that only looked, or was told no, touches no upgrade that somebody
+    else has begun.
 
     :param preflight_task_id: The task that made the report.
     :param approve_task_id: The task in which a person was asked.
     :param soak_task_id: The step that leads to ``judged``.
+    :param step_task_ids: The steps before it, in whose words it is told what went wrong.
     :param check_task_id: The task with the checks; ``None`` without any.
     """
 
@@ -52,6 +56,7 @@ class UpgradeSettleOperator(UpgradeTask):
         preflight_task_id: str,
         soak_task_id: str,
         approve_task_id: str | None = None,
+        step_task_ids: Sequence[str] = (),
         check_task_id: str | None = None,
         trigger_rule: str = TriggerRule.ALL_DONE,
         **kwargs: Any,
@@ -60,16 +65,21 @@ class UpgradeSettleOperator(UpgradeTask):
         self.preflight_task_id = preflight_task_id
         self.approve_task_id = approve_task_id
         self.soak_task_id = soak_task_id
+        self.step_task_ids = tuple(step_task_ids)
         self.check_task_id = check_task_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         self.link_to_stream(context)
+        self._skip_what_was_not_begun(context)
         with self.working():
             hook = self.hook(context)
             change = self._found(context, hook)
             if change is None:
-                self._nothing_was_begun(context)
-            elif hook.home.change_end(change.number) is None:
+                raise AirflowFailException(
+                    f"The upgrade of stream {self.stream.name!r} ended before anything was begun; "
+                    "the stream is as it was. The log of the task that failed says why."
+                )
+            if hook.home.change_end(change.number) is None:
                 self._say_how_it_ends(context, hook, change)
         return self._end(context, None)
 
@@ -78,24 +88,37 @@ class UpgradeSettleOperator(UpgradeTask):
         return self._end(context, event.get("memory"))
 
     def _say_how_it_ends(self, context: Context, hook: SparkStreamHook, change: Change) -> None:
-        words = Words(hook.home, by=hook.by)
         wrong = _judgement(hook.home, change) or self._what_is_wrong(context)
+        if not wrong and not _is_decided(hook.home, change):
+            # Checks take their time: whoever fell meanwhile is rolled back and not kept.
+            self.engine(hook, hook.observer()).advance(Stage.KEPT, change.number)
         if _is_decided(hook.home, change):
-            return  # by a person, by the soak itself, or by this task before it was killed
+            return  # by a person, by the look, or by this task before it was killed
         if not wrong:
-            words.keep(change, "It soaked well, and its checks have passed.")
+            self._keep(hook, change, "It soaked well, and its checks have passed.")
             return
         try:
-            words.roll_back(change, wrong)
+            self.words(hook).roll_back(change, wrong)
         except UpgradeRefused as err:
             # Without a way back the point of no return lies behind; the keep-alive task has to
             # have the stream again.
-            words.keep(change, f"It cannot be taken back: {err} What went wrong: {wrong}")
+            reason = f"It cannot be taken back: {err} What went wrong: {wrong}"
+            self._keep(hook, change, reason)
+
+    def _keep(self, hook: SparkStreamHook, change: Change, reason: str) -> None:
+        try:
+            self.words(hook).keep(change, reason)
+        except UpgradeRefused as err:
+            if not _is_decided(hook.home, change):
+                raise
+            # A person was faster, and is followed.
+            self.log.info("%s", err)
 
     def _what_is_wrong(self, context: Context) -> str:
         soaked = pulled(context, self.soak_task_id, "return_value")
         if not soaked:
-            return _NOT_SOAKED
+            steps = (self.soak_task_id, *reversed(self.step_task_ids))
+            return first_told(context, steps, WRONG_XCOM_KEY) or _NOT_SOAKED
         if self.check_task_id and not pulled(context, self.check_task_id, PASSED_XCOM_KEY):
             return str(pulled(context, self.check_task_id, WRONG_XCOM_KEY) or _NOT_PASSED)
         return ""
@@ -134,15 +157,11 @@ class UpgradeSettleOperator(UpgradeTask):
     def _found(self, context: Context, hook: SparkStreamHook) -> Change | None:
         return found_change(hook.home, pulled(context, self.preflight_task_id, REPORT_XCOM_KEY))
 
-    def _nothing_was_begun(self, context: Context) -> None:
-        for task_id in filter(None, (self.preflight_task_id, self.approve_task_id)):
-            reason = pulled(context, task_id, ENDED_XCOM_KEY)
-            if reason:
-                raise AirflowSkipException(reason)
-        raise AirflowFailException(
-            f"The upgrade of stream {self.stream.name!r} ended before anything was begun; the "
-            "stream is as it was. The log of the task that failed says why."
-        )
+    def _skip_what_was_not_begun(self, context: Context) -> None:
+        askers = (self.preflight_task_id, self.approve_task_id)
+        reason = first_told(context, askers, ENDED_XCOM_KEY)
+        if reason:
+            raise AirflowSkipException(reason)
 
 
 def _is_decided(home: StreamHome, change: Change) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming.core.failures.text import presentable
 from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts
 from airflow_streaming.core.upgrade.soak import SoakResult
 from airflow_streaming.core.upgrade.stage import Stage
@@ -16,7 +17,8 @@ from airflow_streaming.core.wire import decode
 from airflow_streaming.exceptions import SpecError, UpgradeRefused
 from airflow_streaming.operators._gate.common import REPORT_XCOM_KEY
 from airflow_streaming.operators._upgrade.edits import positive_minutes
-from airflow_streaming.operators._upgrade.task import UpgradeTask, found_change, pulled
+from airflow_streaming.operators._upgrade.run import WRONG_XCOM_KEY, found_change, pulled
+from airflow_streaming.operators._upgrade.task import UpgradeTask
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -63,11 +65,19 @@ class UpgradeStepOperator(UpgradeTask):
 
     def execute(self, context: Context) -> dict[str, Any]:
         self.link_to_stream(context)
-        return self._go(context, None)
+        return self._told(context, None)
 
     def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again, and go on."""
-        return self._go(context, event.get("memory"))
+        return self._told(context, event.get("memory"))
+
+    def _told(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
+        try:
+            return self._go(context, memory)
+        except Exception as err:
+            # The task that settles the upgrade says it, to whoever reads only that.
+            context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=presentable(str(err)))
+            raise
 
     def _go(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
         with self.working():
@@ -127,7 +137,7 @@ class UpgradeStepOperator(UpgradeTask):
 
         return Asked(
             rollback=decode(RollbackPlan, report["rollback"], "rollback"),
-            soak=self._soak_terms(),
+            soak=self._soak_terms(report),
             keeps_by_itself=False,  # the checks, and the task that settles it, come first
             stop_grace=self.stream.stop_grace,
             sinks=tuple(decode(SinkFacts, sink, "sink") for sink in report["sinks"]),
@@ -136,15 +146,13 @@ class UpgradeStepOperator(UpgradeTask):
             reason=f"Asked by a run of a dag: {report['key']}.",
         )
 
-    def _soak_terms(self) -> SoakTerms:
+    def _soak_terms(self, report: Mapping[str, Any]) -> SoakTerms:
+        # A script that starts one of its queries, and not the other, must not soak well.
+        soak = replace(self.soak, queries=self.soak.queries or tuple(report.get("queries", ())))
         minutes = positive_minutes(self.soak_minutes, "soak_minutes")
         if minutes is None:
-            return self.soak
-        return replace(
-            self.soak,
-            at_most=minutes,
-            at_least=min(self.soak.at_least, minutes),
-        )
+            return soak
+        return replace(soak, at_most=minutes, at_least=min(soak.at_least, minutes))
 
 
 def stage_of(name: str) -> Stage:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.change import Change, ChangeSort
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.exceptions import (
@@ -32,15 +31,13 @@ from airflow_streaming.triggers.upgrade import UpgradeTrigger
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_streaming.checkpoint.folders import Folders
     from airflow_streaming.checkpoint.sink_rewind import AuthorsRewind
     from airflow_streaming.checkpoint.store import BackupStore
-    from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.observe.stream import Observer
     from airflow_streaming.upgrade.in_place import Progress, UpgradeInPlace
-
-ENDED_XCOM_KEY: Final = "ended"
-"""XCom of a task after which nothing is begun, with the reason: a dry run, or a person's no."""
+    from airflow_streaming.upgrade.words import Words
 
 POLL_SECONDS: Final = 1.0
 """Between two looks of a task that waits in its worker."""
@@ -141,19 +138,30 @@ class UpgradeTask(SpecTask):
     def engine(self, hook: SparkStreamHook, observer: Observer) -> UpgradeInPlace:
         """Return who upgrades the stream."""
         from airflow_streaming.checkpoint.sink_rewind import SinkRewind  # not at dag parse
-        from airflow_streaming.hooks._access import access
-        from airflow_streaming.hooks.checkpoint import CheckpointHook
+        from airflow_streaming.hooks._access import access_options
         from airflow_streaming.upgrade.in_place import UpgradeInPlace
 
-        options = access(self.stream.home, self.home_conn_id)["storage_options"]
+        options = access_options(self.stream.home, self.home_conn_id)
         return UpgradeInPlace(
             *(hook.home, hook.keeper, observer, self.open_store()),
             by=hook.by,
             rewind=SinkRewind(self.rewind_sink, storage_options=options),
-            open_folders=lambda uri: CheckpointHook(uri, self.home_conn_id).get_conn(),
+            open_folders=self.open_folders,
             storage_options=options,
             progress=Narrator(self.log),
         )
+
+    def open_folders(self, uri: str) -> Folders:
+        """Open a checkpoint with the home's connection, to look at it."""
+        from airflow_streaming.hooks.checkpoint import CheckpointHook  # not at dag parse
+
+        return CheckpointHook(uri, self.home_conn_id).get_conn()
+
+    def words(self, hook: SparkStreamHook) -> Words:
+        """Return who gives a word on the stream's upgrades."""
+        from airflow_streaming.upgrade.words import Words  # not at dag parse
+
+        return Words(hook.home, by=hook.by, open_folders=self.open_folders)
 
     def open_store(self) -> BackupStore:
         """Open the backups; an empty folder becomes a store."""
@@ -188,7 +196,7 @@ class UpgradeTask(SpecTask):
         with self.working():
             hook = self.hook(context)
             observer = hook.observer(memory)
-            progress = self._wait(self.engine(hook, observer), until, change)
+            progress = self.wait_here(self.engine(hook, observer), until, change)
         if progress is None or not progress.is_there:
             self.wait_deferred(
                 observer.memory(), needs_person=progress is not None and progress.needs_person
@@ -196,7 +204,7 @@ class UpgradeTask(SpecTask):
         self.log.info("Stage %s: %s", progress.stage.value, progress.reason)
         return progress
 
-    def _wait(self, engine: UpgradeInPlace, until: Stage, change: int) -> Progress | None:
+    def wait_here(self, engine: UpgradeInPlace, until: Stage, change: int) -> Progress | None:
         """Return how far it is when it is there or has to wait long; ``None`` when unable to look."""
         until_when, said = time.monotonic() + self.patience.total_seconds(), ""
         while True:
@@ -235,30 +243,3 @@ class UpgradeTask(SpecTask):
             ),
             method_name="on_event",
         )
-
-
-def pulled(context: Context, task_id: str, key: str) -> Any:
-    """Return an XCom of a task of this run, ``None`` when there is none."""
-    found = context["ti"].xcom_pull(task_ids=task_id, key=key)
-    # Airflow gives a list of nothing for an XCom that was never pushed.
-    return None if found == [] else found
-
-
-def key_of(context: Context) -> str:
-    """Return what names the wish of this run: all its tasks, and their tries, mean one upgrade."""
-    ti = context["ti"]
-    return f"{ti.dag_id} {ti.run_id}"
-
-
-def found_change(home: StreamHome, report: Mapping[str, Any] | None) -> Change | None:
-    """
-    Return the upgrade that a run has begun, or goes on with, ended or not; ``None`` before that.
-
-    :param report: What the run's preflight has left.
-    """
-    if not report:
-        return None
-    upgrades = [one for one in reversed(home.changes()) if one.what is ChangeSort.UPGRADE]
-    if report.get("resumes"):
-        return next((one for one in upgrades if one.number == report["resumes"]), None)
-    return next((one for one in upgrades if home.terms(one).key == report["key"]), None)

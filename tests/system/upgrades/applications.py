@@ -56,7 +56,7 @@ BAD: Final[Mapping[str, Bad]] = {
             ('f"{arguments.trigger_seconds} seconds"', '"8 seconds"'),
         ),
         says="falls behind",
-        soak_minutes=2.5,
+        soak_minutes=4,
     ),
     "wrong_rows": Bad(
         edits=(('F.col("Country").alias("country")', 'F.upper("Country").alias("country")'),),

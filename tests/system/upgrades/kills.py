@@ -34,14 +34,14 @@ def kill_at(play: Play, run: str, task: str, kill: Callable[[str], str | None]) 
     :param kill: Is given the id of the task instance and says what it killed.
     :return: What was killed; ``None`` when the task was over before.
     """
-    killed: list[str | None] = []
+    killed: list[str] = []
 
     def is_done() -> bool:
         id_, state = _instance(play, run, f"upgrade.{task}")
         if state == "running":
             time.sleep(random.uniform(0.0, _LONGEST_S))
-            killed.append(kill(id_))
-        return state in ("running", "success", "failed", "skipped", "upstream_failed")
+            killed.extend(filter(None, [kill(id_)]))
+        return bool(killed) or state in ("success", "failed", "skipped", "upstream_failed")
 
     play.until(is_done, f"task {task} to be at work")
     return killed[0] if killed else None

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -126,10 +125,9 @@ class Play:
         asked: dict[str, Any] = {}
 
         def is_asked() -> bool:
-            try:
-                asked.update(self.stage.airflow.get(self._question(run)))
-            except OSError:
+            if self.task_states(run).get(APPROVE) != "awaiting_input":
                 return self._is_over(run)
+            asked.update(self.stage.airflow.get(self._question(run)))
             return True
 
         self.until(is_asked, "the question")
@@ -138,10 +136,24 @@ class Play:
         return asked
 
     def answer(self, run: str, option: str) -> str:
-        """Wait until a person is asked, answer, and return what was asked."""
+        """
+        Wait until a person is asked, answer, and return what was asked.
+
+        Airflow takes a task that goes on within the second it has paused for a failed one, tries it
+        again, and asks again; so the answer is given as often as it is asked for.
+        """
         asked = self.question(run)
-        answer = {"chosen_options": [option], "params_input": {}}
-        self.stage.airflow.call("PATCH", self._question(run), answer)
+
+        def is_taken() -> bool:
+            state = self.task_states(run)[APPROVE]
+            if state == "awaiting_input":
+                now = self.stage.airflow.get(self._question(run))
+                if not now["response_received"]:
+                    answer = {"chosen_options": [option], "params_input": {}}
+                    self.stage.airflow.call("PATCH", self._question(run), answer)
+            return state in ("success", "failed", "skipped")
+
+        self.until(is_taken, "the answer to be taken")
         return str(asked["body"])
 
     @staticmethod
@@ -188,21 +200,31 @@ class Play:
         return datetime.fromisoformat(f"{newest}+00:00")
 
 
-def standstill(home: StreamHome, old: int, new: int) -> float:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standstill:
     """
-    Return the longest time without a commit from the last batch of an epoch to the first of another.
+    Seconds without a commit, by the drivers' clocks.
 
-    By the drivers' clocks: the end of each batch.
-
-    :raises RuntimeError: one of the two has committed nothing.
+    :param launched: Of these, until the new driver's process was started; then Spark starts.
     """
-    ends = {number: _ends(home, number) for number in range(old, new + 1)}
-    if not ends[old] or not ends[new]:
+
+    whole: float
+    launched: float
+
+
+def standstill(home: StreamHome, old: int, new: int) -> Standstill:
+    """
+    Return how long nothing was committed between the last batch of an epoch and the first of another.
+
+    :raises RuntimeError: one of the two has committed nothing, or was not launched.
+    """
+    before, after, launch = _ends(home, old), _ends(home, new), home.launch(new)
+    if not before or not after or launch is None:
         raise RuntimeError(f"Epoch {old} or epoch {new} has committed nothing.")
-    moments = sorted([ends[old][-1], *(m for n in ends if n > old for m in ends[n])])
-    moments = [moment for moment in moments if moment <= ends[new][0]]
-    gaps = [b - a for a, b in pairwise(moments)]
-    return max(gaps).total_seconds()
+    return Standstill(
+        whole=(after[0] - before[-1]).total_seconds(),
+        launched=(launch.launched_at - before[-1]).total_seconds(),
+    )
 
 
 def _ends(home: StreamHome, epoch: int) -> list[datetime]:

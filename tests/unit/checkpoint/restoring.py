@@ -19,9 +19,21 @@ from airflow_streaming.checkpoint.reader import inspect
 from airflow_streaming.checkpoint.sources import sources_of
 from airflow_streaming.checkpoint.store import BackupStore, open_backup_store
 from airflow_streaming.core.checkpoint.backup import Backup, Origin
+from airflow_streaming.core.checkpoint.formats import newer_than
 from airflow_streaming.core.checkpoint.replay import RefusalCode
+from airflow_streaming.core.checkpoint.written import PINNED_SINCE
 
-PLAN = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {"spark.sql.shuffle.partitions": "2"}}
+# What Spark 4.1 pins in every plan, by its names alone.
+PINNED = {key: "true" for key, since in PINNED_SINCE.items() if not newer_than(since, "4.1")}
+PLAN = {
+    "batchWatermarkMs": 0,
+    "batchTimestampMs": 1,
+    "conf": {
+        **PINNED,
+        "spark.sql.streaming.stateStore.encodingFormat": "unsaferow",
+        "spark.sql.shuffle.partitions": "2",
+    },
+}
 
 
 def run_batches(folder: Path, last: int, query_id: str = "id-1") -> Path:

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_streaming.checkpoint.ours import Asked, stream_sources
 from airflow_streaming.core.checkpoint.backup import Origin
+from airflow_streaming.core.epoch import LaunchCause
 from airflow_streaming.core.status import CheckpointOrigin
 from tests.unit.checkpoint.restoring import run_batches
 
@@ -22,7 +23,7 @@ def sources(own: Path, chosen: Path) -> dict[str, str]:
     )
     home = SimpleNamespace(
         name="orders",
-        newest_epoch=lambda: SimpleNamespace(number=1),
+        newest_epoch=lambda: SimpleNamespace(number=1, cause=LaunchCause.FIRST),
         status=lambda epoch: SimpleNamespace(queries=(query,)),
     )
     found = stream_sources(

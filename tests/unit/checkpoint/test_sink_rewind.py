@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +90,12 @@ def test_the_output_is_what_it_was_and_nothing_is_deleted(world: World, last: in
     assert all(text in texts for text in new.values())
 
 
-def test_a_plan_says_what_moves_and_writes_nothing(world: World) -> None:
+def test_what_was_moved_is_told(world: World) -> None:
     write_new(world.sink, 9)
-    before = world.sink.tree()
-    (plan,) = SinkRewind().plan(world.store, world.backup, CHANGE, [world.facts()], {"counts": 9})
-    assert world.sink.tree() == before
-    assert (plan.batch, plan.batches, plan.files) == (4, (5, 6, 7, 8, 9), 10)
-    assert plan.size == sum(len(f"k=a b/part-0-new-{b}") for b in range(5, 10)) * 2
-    assert plan.aside == f"{world.sink.root}/_rolled_back/000002-{world.backup.id}"
+    (done,) = world.rewind(newest={"counts": 9})
+    assert (done.batch, done.batches, done.files) == (4, (5, 6, 7, 8, 9), 10)
+    assert done.size == sum(len(f"k=a b/part-0-new-{b}") for b in range(5, 10)) * 2
+    assert done.aside == f"{world.sink.root}/_rolled_back/000002-{world.backup.id}"
 
 
 def test_the_folders_of_partitions_are_kept_aside(world: World) -> None:
@@ -382,16 +381,20 @@ def test_a_backup_without_the_sinks_log_is_refused(world: World) -> None:
         world.rewind(sinks=[world.facts(target=str(other.root))])
 
 
-@pytest.mark.parametrize("later", [True, False], ids=["written since", "older files"])
+@pytest.mark.parametrize(
+    ("written", "is_refused"),
+    [(timedelta(minutes=1), False), (-timedelta(hours=14), False), (-timedelta(days=2), True)],
+    ids=["written since", "by a clock that is behind", "older files"],
+)
 def test_a_query_that_had_committed_nothing_goes_back_to_nothing(
-    world: World, tmp_path: Path, later: bool
+    world: World, tmp_path: Path, written: timedelta, is_refused: bool
 ) -> None:
     sink = FileSink(tmp_path / "late")
-    since = world.backup.begun_at.timestamp() * 1000
+    at = (world.backup.begun_at + written).timestamp() * 1000
     for batch in range(3):
-        sink.write(batch, by="new", at=int(since) + (60_000 if later else -60_000))
+        sink.write(batch, by="new", at=int(at))
     facts = world.facts(query="late", target=str(sink.root))
-    if later:
+    if not is_refused:
         (done,) = world.rewind(sinks=[facts], newest={})
         assert (done.batch, done.batches, sink.read()) == (-1, (0, 1, 2), [])
         return

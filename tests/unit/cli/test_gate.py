@@ -15,6 +15,7 @@ from airflow_streaming.core.plan.plan import (
     ScriptPlan,
     SinkPlan,
     SourcePlan,
+    StepPlan,
 )
 from benchmarks.checkpoint_tree import make_checkpoint
 from tests.unit.cli.host import Run
@@ -145,3 +146,132 @@ def test_the_printed_rules_are_the_page_of_the_manual(run: Run) -> None:
     assert code == 0
     page = Path(__file__).parents[3] / "docs" / "gate-rules.md"
     assert printed == page.read_text(), "write it anew: airflow-streaming gate rules > docs/..."
+
+
+def test_a_page_that_cannot_be_written_costs_the_exit_code_and_not_the_verdict(
+    run: Run, checkpoint: Path, plan: Path, tmp_path: Path
+) -> None:
+    asked = ("gate", "change", "--checkpoint", str(checkpoint), "--plan", str(plan))
+    page = str(tmp_path / "no" / "page.md")
+
+    code, out, err = run(*asked, "--old-plan", str(plan), "--report", page, "--json")
+
+    assert code == 2
+    assert json.loads(out)["decision"]
+    assert err.strip() == (
+        f"airflow-streaming: The report cannot be written to {page}: No such file or directory."
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        pytest.param(("--conf", "spark.foo=1"), "tells nothing of spark.foo", id="unknown key"),
+        pytest.param(("--runtime", "spark-4.3"), "nothing is done with --runtime", id="runtime"),
+        pytest.param(("--", "--input", "x"), "arguments after --", id="arguments"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(
+    run: Run, checkpoint: Path, plan: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    asked = ("gate", "change", "--checkpoint", str(checkpoint), "--plan", str(plan))
+    code, _, err = run(*asked, "--old-plan", str(plan), *arguments)
+    assert code == 2
+    assert sentence in err
+
+
+def test_a_setting_of_the_new_version_is_held_against_the_old_plan(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    key = "spark.sql.session.timeZone"
+    plan = save(tmp_path / "plan.json", replace(COUNTS, conf={key: "UTC"}))
+    asked = ("gate", "change", "--checkpoint", str(checkpoint), "--plan", str(plan))
+
+    code, out, _ = run(*asked, "--old-plan", str(plan), "--conf", f"{key}=Asia/Tokyo", "--json")
+
+    assert code == 1
+    assert "conf.time_zone" in {found["rule"] for found in json.loads(out)["findings"]}
+
+
+def test_an_old_plan_that_came_to_no_end_is_no_whole_one(
+    run: Run, checkpoint: Path, plan: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "old.json"
+    broken = ScriptPlan(
+        application="/app/job.py", spark="4.3.0", queries=(COUNTS,), problem="NameError: x."
+    )
+    old.write_bytes(broken.to_bytes())
+    asked = ("gate", "change", "--checkpoint", str(checkpoint), "--plan", str(plan))
+
+    _, out, _ = run(*asked, "--old-plan", str(old), "--json")
+
+    assert "script.old_problem" in {found["rule"] for found in json.loads(out)["findings"]}
+
+
+def test_the_spark_that_wrote_the_checkpoint_counts_without_the_one_that_reads_it(
+    run: Run, checkpoint: Path, plan: Path
+) -> None:
+    asked = ("gate", "change", "--checkpoint", str(checkpoint), "--plan", str(plan))
+    _, out, _ = run(*asked, "--old-plan", str(plan), "--from", "4.1", "--json")
+    assert any(found["rule"].startswith("version.") for found in json.loads(out)["findings"])
+
+
+def test_a_version_is_asked_about_for_one_of_several_queries(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    both = save(tmp_path / "both.json", COUNTS, replace(COUNTS, query="other"))
+    asked = ("gate", "version", "--checkpoint", str(checkpoint), "--from", "3.5", "--to", "4.3")
+    code, _, err = run(*asked, "--plan", str(both))
+    assert (code, "Give --query with one of: counts, other." in err) == (2, True)
+    _, out, _ = run(*asked, "--plan", str(both), "--query", "other", "--json")
+    assert {found["query"] for found in json.loads(out)["findings"]} == {"other"}
+
+
+def test_secrets_of_a_plan_from_elsewhere_are_shown_nowhere(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    def leaking(secret: str) -> QueryPlan:
+        return replace(
+            COUNTS,
+            sources=(
+                SourcePlan(source="x", options={"sfpassword": secret, "y": f"a://u:{secret}@h"}),
+            ),
+            sink=SinkPlan(sink="table", target=f"jdbc://u:{secret}@host/{secret[-1]}"),
+            steps=(StepPlan(step="filter", text=f"(api_token = '{secret}')"),),
+        )
+
+    old = save(tmp_path / "old.json", leaking("hunter2"))
+    new = save(tmp_path / "new.json", leaking("hunter3"))
+    page = tmp_path / "page.md"
+    asked = ("gate", "change", "--checkpoint", str(checkpoint), "--plan", str(new))
+
+    for shown in ((), ("--json",)):
+        _, out, err = run(*asked, "--old-plan", str(old), "--report", str(page), *shown)
+        assert "hunter" not in out + err + page.read_text()
+        # The literal that changes is seen all the same.
+        assert "step." in out
+
+
+def test_what_is_no_plan_is_said_in_whole_sentences(run: Run, checkpoint: Path) -> None:
+    _, _, err = run("gate", "change", "--checkpoint", str(checkpoint), "--plan", "/dev/null")
+    assert ".." not in err
+
+
+@pytest.mark.parametrize(
+    ("queries", "code", "told"),
+    [
+        pytest.param((COUNTS,), 0, "on Spark 4.3.0: 1 query", id="one"),
+        pytest.param((), 1, "The script starts no query.", id="none"),
+    ],
+)
+def test_a_plan_says_how_many_queries_the_script_starts(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    queries: tuple[QueryPlan, ...],
+    code: int,
+    told: str,
+) -> None:
+    planned = ScriptPlan(application="/app/job.py", spark="4.3.0", queries=queries)
+    monkeypatch.setattr("airflow_streaming.cli.gate.planning.planned_script", lambda *_: planned)
+    found, out, _ = run("plan", "job.py", "--runtime", "spark-4.3")
+    assert (found, told in out) == (code, True)

@@ -95,6 +95,7 @@ def test_the_task_makes_way_for_the_next_run_during_an_upgrade_too() -> None:
         (Stage.LAUNCHED, minutes(45)),
         (Stage.JUDGED, minutes(30)),
         (Stage.ROLLING_BACK, minutes(5)),
+        (Stage.LEFT, minutes(5)),
         (Stage.RESTORED, minutes(5)),
     ],
 )
@@ -115,6 +116,20 @@ def test_an_upgrade_that_nobody_finishes_is_told(stage: Stage, patience: Any) ->
         )
     )
     assert again.action is Action.WATCH
+
+
+@pytest.mark.parametrize("stage", [Stage.KEPT, Stage.ROLLED_BACK, Stage.ABORTED])
+def test_an_end_that_nobody_has_written_down_is_told_and_the_stream_is_kept_alive(
+    stage: Stage,
+) -> None:
+    failed = {"seen": observed(GONE, exit=an_exit()), "decision": a_restart()}
+    standing = a_standing(stage, since=NOW - minutes(31))
+    assert decide(a_situation(**failed, change=standing)) == decide(a_situation(**failed))
+
+    assert decide(a_situation(change=a_standing(stage), tells=True)).action is Action.WATCH
+    (alert,) = decide(a_situation(change=standing, tells=True)).alerts
+    assert alert.rule == "unfinished_upgrade"
+    assert f"has come to its end and was not closed: stage {stage}" in alert.reason
 
 
 def test_that_it_was_finished_is_told_too() -> None:

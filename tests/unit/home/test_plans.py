@@ -10,7 +10,7 @@ from airflow_streaming.exceptions import RecordError
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
 from tests.unit.core.examples import QUERY_PLAN
-from tests.unit.home.make import make_epoch
+from tests.unit.home.make import SCRIPT, make_deployment, make_epoch
 
 LAYOUT = Layout("orders")
 
@@ -18,14 +18,17 @@ LAYOUT = Layout("orders")
 @pytest.fixture
 def home(tmp_path: Path) -> StreamHome:
     home = StreamHome(LocalStore(str(tmp_path)), "orders")
-    for number in (1, 2, 3):
-        home.create_epoch(make_epoch(number))
+    # Two drivers of the first deployment, two of the second.
+    for number in (1, 2, 3, 4):
+        home.create_epoch(make_epoch(number, deployment=1 if number < 3 else 2))
+    for number in (1, 2):
+        home.create_deployment(make_deployment(number), SCRIPT)
     return home
 
 
-def put(home: StreamHome, epoch: int, *queries: str) -> None:
+def put(home: StreamHome, epoch: int, *queries: str, note: str = "") -> None:
     for query in queries:
-        plan = replace(QUERY_PLAN, query=query)
+        plan = replace(QUERY_PLAN, query=query, notes=(note,) if note else QUERY_PLAN.notes)
         home.store.replace(LAYOUT.plan(epoch, query), plan.to_bytes())
 
 
@@ -37,11 +40,21 @@ def test_the_plans_of_an_epoch_come_by_name(home: StreamHome) -> None:
     assert home.plan(2, "c") is None
 
 
-def test_the_newest_plans_are_those_of_the_newest_epoch_that_has_any(home: StreamHome) -> None:
+def test_each_querys_newest_plan_under_the_newest_deployment_counts(home: StreamHome) -> None:
+    put(home, 2, "before")
     assert home.newest_plans() == []
-    put(home, 1, "old")
-    put(home, 2, "a", "b")
-    assert [plan.query for plan in home.newest_plans()] == ["a", "b"]
+    put(home, 3, "a", "b", note="old")
+    put(home, 4, "b", note="new")
+    found = home.newest_plans()
+    assert [(plan.query, plan.notes) for plan in found] == [("a", ("old",)), ("b", ("new",))]
+
+
+def test_another_deployment_can_be_asked_for(home: StreamHome) -> None:
+    put(home, 1, "a")
+    put(home, 4, "b")
+    assert [plan.query for plan in home.newest_plans(1)] == ["a"]
+    assert [plan.query for plan in home.newest_plans(2)] == ["b"]
+    assert home.newest_plans(3) == []
 
 
 def test_a_plan_under_another_querys_name_is_refused(home: StreamHome) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.change import Change, ChangeSort
+from airflow_streaming.core.change import Change, ChangeEnd, ChangeOutcome, ChangeSort
 from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding, report_of
 from airflow_streaming.core.control import EventKind
+from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay, UpgradeTerms
 from airflow_streaming.exceptions import LaunchError
 from tests.unit.world import World
@@ -92,16 +93,10 @@ def test_without_the_word_of_the_author_no_gate_is_asked(
     assert deployed(world) == 1
 
 
-@pytest.mark.parametrize("restart", [True, False])
-def test_nothing_is_applied_while_an_upgrade_is_open(
-    restart: bool, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.run()
-    answer(monkeypatch, GateDecision.ALLOWED)
-    current = world.home.deployment(1)
+def begin_upgrade(world: World, proposed: Deployment, *, replaced: int = 1) -> None:
     terms = UpgradeTerms(
         change=1,
-        proposed=replace(current, number=2),
+        proposed=replace(proposed, number=replaced + 1),
         rollback=RollbackPlan(way=RollbackWay.RESUME, reason="It keeps nothing."),
     )
     world.home.begin_change(
@@ -109,15 +104,83 @@ def test_nothing_is_applied_while_an_upgrade_is_open(
             number=1,
             stream="orders",
             what=ChangeSort.UPGRADE,
-            replaced=1,
-            deployment=2,
-            checkpoint=current.checkpoint,
+            replaced=replaced,
+            deployment=replaced + 1,
+            checkpoint=proposed.checkpoint,
             by="ann",
             reason="test",
             at=datetime.now(UTC),
             terms=world.home.keep_terms(terms),
         )
     )
+
+
+def end_upgrade(world: World, outcome: ChangeOutcome) -> None:
+    reason = "Ann has said so."
+    world.home.end_change(
+        ChangeEnd(number=1, outcome=outcome, by="ann", reason=reason, at=datetime.now(UTC))
+    )
+
+
+def test_what_a_kept_upgrade_has_replaced_is_not_brought_back_by_the_dag(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+    answer(monkeypatch, GateDecision.ALLOWED)
+    world.run(edited(world))
+    begin_upgrade(world, world.home.deployment(2))
+    end_upgrade(world, ChangeOutcome.DONE)
+    as_before = world.operator()
+    as_before.apply_allowed = True
+
+    world.run(as_before)
+
+    assert deployed(world) == 2
+    assert "what change 1 has replaced" in said(world)
+    assert "write that into the dag" in said(world)
+    world.run(as_before, restart=True)
+    assert deployed(world) == 3, "a person's word counts"
+
+
+@pytest.mark.parametrize("outcome", [ChangeOutcome.ROLLED_BACK, ChangeOutcome.ABANDONED])
+def test_what_an_upgrade_has_tried_and_taken_back_is_not_applied_by_the_dag(
+    outcome: ChangeOutcome, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+    answer(monkeypatch, GateDecision.ALLOWED)
+    current = world.home.deployment(1)
+    tried = {**current.conf, **EDIT["conf"]}
+    # The old deployment is back on another checkpoint than the one on which it was tried.
+    begin_upgrade(world, replace(current, conf=tried, checkpoint="/before"))
+    end_upgrade(world, outcome)
+
+    world.run(edited(world))
+
+    assert deployed(world) == 1
+    assert "what change 1 has tried" in said(world)
+    assert "Ann has said so." in said(world)
+
+
+def test_what_no_upgrade_was_about_is_applied_after_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+    answer(monkeypatch, GateDecision.ALLOWED)
+    begin_upgrade(world, world.home.deployment(1))
+    end_upgrade(world, ChangeOutcome.ROLLED_BACK)
+
+    world.run(edited(world))
+
+    assert deployed(world) == 2
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_nothing_is_applied_while_an_upgrade_is_open(
+    restart: bool, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+    answer(monkeypatch, GateDecision.ALLOWED)
+    begin_upgrade(world, world.home.deployment(1))
 
     world.run(edited(world), restart=restart)
 

@@ -225,7 +225,7 @@ def test_a_rehearsal_runs_what_is_asked_for_on_a_copy_and_knows_no_real_output(
     monkeypatch.setattr(f"{UPGRADE}.rehearsal.rehearse", rehearse)
     monkeypatch.setattr(
         f"{UPGRADE}.rehearsal.checkpoints_of",
-        lambda _: OfCheckpoints(checkpoints={"revenue": "/c"}),
+        lambda *_: OfCheckpoints(checkpoints={"revenue": "/c"}),
     )
     task = RehearsalOperator(
         task_id="try",

@@ -136,7 +136,7 @@ def test_a_task_that_lost_the_race_for_the_epoch_starts_nothing(world: World) ->
     rival = world.epoch()
     world.crash()
     operator = world.operator()
-    hook = operator._hook(world.context())
+    hook = operator.open_hook(world.context())
     situation = hook.observer().situation()
     world.home.create_epoch(dataclasses.replace(rival, number=3, created_at=now()))
 
@@ -150,7 +150,7 @@ def test_a_driver_that_appears_late_is_killed_before_the_next_one_starts(world: 
     world.run()
     token = world.epoch().token
     world.crash()
-    hook = world.operator()._hook(world.context())
+    hook = world.operator().open_hook(world.context())
     situation = hook.observer().situation()
     driver = world.launcher.drivers[token]
     driver.has_leader = driver.has_child = True
@@ -165,7 +165,7 @@ def test_an_epoch_that_got_no_driver_does_not_hide_the_one_before_it(world: Worl
     world.run()
     token = world.epoch().token
     world.crash()
-    hook = world.operator()._hook(world.context())
+    hook = world.operator().open_hook(world.context())
     situation = hook.observer().situation()
     driver = world.launcher.drivers[token]
     driver.has_leader, world.launcher.is_unkillable = True, True

@@ -10,7 +10,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.core.change import ChangeOutcome
+from airflow_streaming.exceptions import UpgradeRefused
 from airflow_streaming.operators.upgrade import Soaked
+from airflow_streaming.upgrade.in_place import UpgradeInPlace
 from airflow_streaming.upgrade.words import Words
 from tests.unit.operators.upgrades import SETTLE, Run
 from tests.unit.upgrade.upgrading import Upgraded, end_of
@@ -122,8 +124,10 @@ def test_a_check_that_comes_to_no_end_counts_as_wrong(
     with pytest.raises(OSError, match="no database"):
         run.go("checks")
 
-    with pytest.raises(AirflowFailException, match="was rolled back"):
+    with pytest.raises(AirflowFailException, match="was rolled back") as failed:
         run.go(SETTLE)
+
+    assert "Check 'breaks' came to no end: OSError: no database" in str(failed.value)
 
     assert stream.running() == 3
 
@@ -297,6 +301,101 @@ def test_another_run_goes_on_where_one_was_left(
     assert set(became.values()) == {"done"}
     assert len(stream.home.changes()) == 1
     assert stream.running() == 2
+
+
+@pytest.mark.parametrize("ended_by", ["preflight", "approve"])
+def test_a_run_that_only_looks_touches_no_upgrade_that_it_finds_open(
+    ended_by: str, stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Run(stream, monkeypatch)
+    left.report()
+    left.go_all("back_up", "switch")
+    run = Run(stream, monkeypatch, run_id="run-2")
+    run.xcoms["upgrade.preflight", "report"] = {"resumes": 1, "fingerprint": "x"}
+    if ended_by == "preflight":
+        run.xcoms["upgrade.preflight", "ended"] = "This was a dry run."
+    approve = run.task("approve")
+    approve.is_dry_run = "True"
+
+    with pytest.raises(AirflowSkipException, match="dry run"):
+        approve.execute(run.context("approve"))
+    with pytest.raises(AirflowSkipException, match="dry run"):
+        run.go(SETTLE)
+
+    assert end_of(stream) is None
+    assert "rolling_back" not in stream.stages()
+    assert set(left.go_all("soak", "settle").values()) == {"done"}
+
+
+def test_a_driver_that_ends_while_the_checks_run_is_not_kept(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(stream, monkeypatch, checks=[lambda _: None])
+    run.report()
+    run.go_all("back_up", "switch", "soak")
+    stream.code = "fails at once"
+    stream.tick()
+
+    became = run.go_all("checks", "settle")
+
+    assert became["checks"] == "done"
+    assert "was rolled back" in became[SETTLE]
+    assert "After a good soak its driver ended" in became[SETTLE]
+    assert stream.running() == 3
+
+
+def test_a_word_that_comes_in_the_last_moment_is_followed(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(stream, monkeypatch)
+    run.report()
+    run.go_all("back_up", "switch", "soak")
+    keep = Words.keep
+
+    def late(words: Words, change: Any, reason: str) -> None:
+        Words(stream.home, by="ann").roll_back(change, "Wrong totals.")
+        keep(words, change, reason)
+
+    monkeypatch.setattr(Words, "keep", late)
+
+    became = run.go_all("settle")
+
+    assert "was rolled back" in became[SETTLE]
+    assert "Wrong totals." in became[SETTLE]
+    assert stream.running() == 3
+
+
+def test_what_ended_a_step_is_the_reason_of_the_rollback(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(stream, monkeypatch)
+    run.report()
+    run.go_all("back_up", "switch")
+
+    def refuses(*_: Any, **__: Any) -> None:
+        raise UpgradeRefused("The store is of another stream.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UpgradeInPlace, "advance", refuses)
+        with pytest.raises(AirflowFailException, match="another stream"):
+            run.go("soak")
+    became = run.go_all("settle")
+
+    assert "was rolled back" in became[SETTLE]
+    assert "The store is of another stream." in became[SETTLE]
+
+
+def test_a_deployment_that_starts_only_one_of_its_queries_does_not_soak_well(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(stream, monkeypatch)
+    run.report(queries=["counts", "totals"])
+
+    became = run.go_all()
+
+    assert "Not started yet: totals" in became["soak"]
+    assert "was rolled back" in became[SETTLE]
+    assert stream.running() == 3
 
 
 def test_a_new_run_after_an_end_begins_a_change_of_its_own(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import asyncio
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_streaming.operators.upgrade import UpgradeApprovalOperator
+from airflow_streaming.triggers.answer import AnswerTrigger
 from tests.unit.operators.upgrades import TaskInstance
 
 REPORT = {("preflight", "report"): {"key": "k", "replaced": 1}}
@@ -75,6 +78,110 @@ def test_where_there_is_nothing_to_do_nobody_is_asked(monkeypatch: pytest.Monkey
         execute(monkeypatch, xcoms)
 
     assert xcoms["approve", "ended"] == "It runs already."
+
+
+ANSWER = {
+    "chosen_options": ["Approve"],
+    "params_input": {},
+    "responded_at": datetime(2026, 3, 1, tzinfo=UTC),
+    "responded_by_user": {"id": "7", "name": "ann"},
+    "timedout": False,
+}
+
+
+def later_try(xcoms: dict[tuple[str, str], Any], **try_of: int) -> tuple[Any, Any]:
+    task = UpgradeApprovalOperator(
+        task_id="approve", preflight_task_id="preflight", subject="?", retries=3
+    )
+    ti = TaskInstance(task_id="approve", run_id="run-1", xcoms=xcoms, **try_of)
+    return task, {"ti": ti, "task": task}
+
+
+def test_a_retry_reads_the_answer_that_was_given_instead_of_dropping_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ApprovalOperator, "execute", lambda *_: pytest.fail("It asks again."))
+    task, context = later_try(dict(REPORT), try_number=2, max_tries=3)
+
+    with pytest.raises(TaskDeferred) as deferred:
+        task.execute(context)
+
+    assert isinstance(deferred.value.trigger, AnswerTrigger)
+    assert deferred.value.trigger.ti_id == context["ti"].id
+    assert deferred.value.method_name == "on_answer"
+    assert task.on_answer(context, ANSWER)["chosen_options"] == ["Approve"]
+
+
+def test_a_no_that_was_given_to_an_earlier_try_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    xcoms: dict[tuple[str, str], Any] = dict(REPORT)
+    task, context = later_try(xcoms, try_number=2, max_tries=3)
+
+    task.on_answer(context, {**ANSWER, "chosen_options": ["Reject"]})
+
+    assert xcoms["approve", "ended"] == "ann said no."
+
+
+@pytest.mark.parametrize(
+    "try_of",
+    [
+        pytest.param({"try_number": 1, "max_tries": 3}, id="the first try"),
+        pytest.param({"try_number": 2, "max_tries": 4}, id="cleared by a person"),
+    ],
+)
+def test_whoever_clears_the_task_is_asked_anew(
+    try_of: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ApprovalOperator, "execute", lambda *_: "asked")
+    task, context = later_try(dict(REPORT), **try_of)
+
+    assert task.execute(context) == "asked"
+
+
+def test_a_retry_asks_when_nobody_had_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ApprovalOperator, "execute", lambda *_: "asked")
+    task, context = later_try(dict(REPORT), try_number=2, max_tries=3)
+
+    assert task.on_answer(context, {}) == "asked"
+
+
+class Detail(SimpleNamespace):
+    """What Airflow has kept of a question."""
+
+
+UNANSWERED = Detail(response_received=False, chosen_options=None)
+ANSWERED = Detail(
+    response_received=True,
+    chosen_options=["Approve"],
+    params_input=None,
+    responded_at=ANSWER["responded_at"],
+    responded_by_user=SimpleNamespace(id="7", name="ann"),
+)
+
+
+@pytest.mark.parametrize(
+    ("detail", "event"),
+    [
+        pytest.param(ANSWERED, ANSWER, id="answered"),
+        pytest.param(UNANSWERED, {}, id="not yet"),
+        pytest.param(RuntimeError("not found"), {}, id="never asked"),
+    ],
+)
+def test_the_trigger_tells_the_answer_that_airflow_has_kept(
+    detail: Any, event: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept(ti_id: Any) -> Any:
+        if isinstance(detail, Exception):
+            raise detail
+        return detail
+
+    monkeypatch.setattr("airflow.sdk.execution_time.hitl.get_hitl_detail_content_detail", kept)
+    path, kwargs = AnswerTrigger(ti_id=TaskInstance.id).serialize()
+    assert path == "airflow_streaming.triggers.answer.AnswerTrigger"
+
+    async def first() -> Any:
+        return await anext(AnswerTrigger(**kwargs).run())
+
+    assert asyncio.run(first()).payload == event
 
 
 def test_silence_is_a_no_only_where_it_is_timed() -> None:

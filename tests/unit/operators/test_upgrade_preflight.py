@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,13 +11,16 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
+from airflow_streaming.core.change import ChangeEnd, ChangeOutcome
 from airflow_streaming.core.compatibility.finding import (
     GateDecision,
     GateFinding,
     GateReport,
     report_of,
 )
+from airflow_streaming.core.names import Layout
 from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan, SinkPlan
+from airflow_streaming.core.upgrade.stage import Stage, StageReached
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.operators.upgrade import (
     UpgradePreflightOperator,
@@ -29,6 +32,7 @@ from tests.unit.operators.upgrades import TaskInstance
 from tests.unit.world import World
 
 PREFLIGHT = "airflow_streaming.upgrade.preflight"
+WAY_BACK = "airflow_streaming.upgrade.way_back"
 PLAN = QueryPlan(query="revenue", spark="4.3.0", output_mode="append", sink=SinkPlan(sink="noop"))
 EDIT = {"conf": '{"spark.executor.memory": "2g"}'}
 
@@ -38,8 +42,10 @@ def finding(severity: GateDecision) -> GateFinding:
 
 
 @pytest.fixture
-def gates(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def gates(world: World, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Play Spark and the gates; hold what they answer and what they were asked."""
+    # What the first driver records of its query.
+    world.home.store.create(Layout("orders").plan(1, PLAN.query), PLAN.to_bytes())
     told = SimpleNamespace(
         plan=ScriptPlan(application="orders.py", spark="4.3.0", queries=(PLAN,)),
         change=GateReport(),
@@ -64,8 +70,8 @@ def gates(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(f"{PREFLIGHT}.plan_script", plan_script)
     monkeypatch.setattr(f"{PREFLIGHT}.gate_stream_change", gate("change"))
     monkeypatch.setattr(f"{PREFLIGHT}.gate_stream_version", gate("version"))
-    monkeypatch.setattr(f"{PREFLIGHT}.gate_way_back", gate("back"))
-    monkeypatch.setattr(f"{PREFLIGHT}.checkpoints_of", lambda _: places)
+    monkeypatch.setattr(f"{WAY_BACK}.gate_way_back", gate("back"))
+    monkeypatch.setattr(f"{WAY_BACK}.checkpoints_of", lambda *_: places)
     return told
 
 
@@ -220,21 +226,24 @@ def test_it_is_rehearsed_when_it_has_to_be_or_is_wanted(
         task.execute(context(xcoms, "rehearse"))
 
 
+def begin(world: World) -> UpgradeStepOperator:
+    with DAG("orders_upgrade", schedule=None):
+        return UpgradeStepOperator(
+            task_id="back_up",
+            until="backed_up",
+            preflight_task_id="preflight",
+            stream=world.spec(),
+            **EDIT,
+        )
+
+
 def test_what_was_looked_at_is_what_is_begun_and_backed_up(
     stream: World, gates: SimpleNamespace
 ) -> None:
     stream.say()
     xcoms = look(stream)
-    with DAG("orders_upgrade", schedule=None):
-        step = UpgradeStepOperator(
-            task_id="back_up",
-            until="backed_up",
-            preflight_task_id="preflight",
-            stream=stream.spec(),
-            **EDIT,
-        )
 
-    done = step.execute(context(xcoms, "back_up"))
+    done = begin(stream).execute(context(xcoms, "back_up"))
 
     assert done["stage"] == "backed_up"
     change = stream.home.open_upgrade()
@@ -242,6 +251,7 @@ def test_what_was_looked_at_is_what_is_begun_and_backed_up(
     terms = stream.home.terms(change)
     assert terms.proposed.conf["spark.executor.memory"] == "2g"
     assert not terms.keeps_by_itself
+    assert terms.soak.queries == ("revenue",), "what plan mode saw has to be there"
     assert stream.launcher.living() == [1], "the stream runs on"
 
 
@@ -250,21 +260,75 @@ def test_a_run_that_finds_its_upgrade_open_goes_on_with_it(
 ) -> None:
     stream.say()
     xcoms = look(stream)
-    with DAG("orders_upgrade", schedule=None):
-        step = UpgradeStepOperator(
-            task_id="back_up",
-            until="backed_up",
-            preflight_task_id="preflight",
-            stream=stream.spec(),
-            **EDIT,
-        )
-    step.execute(context(xcoms, "back_up"))
+    begin(stream).execute(context(xcoms, "back_up"))
 
     again = look(stream)
 
     assert again["preflight", "report"]["resumes"] == 1
+    with pytest.raises(AirflowSkipException, match=r"Change 1 .* this was a dry run"):
+        look(stream, is_dry_run="True")
     with pytest.raises(AirflowFailException, match=r"Change 1 \(upgrade\) .* is open"):
         look(stream, conf='{"spark.executor.memory": "8g"}')
+
+
+def test_an_end_that_was_decided_and_whose_run_is_gone_is_carried_out_first(
+    stream: World, gates: SimpleNamespace
+) -> None:
+    stream.say()
+    begin(stream).execute(context(look(stream), "back_up"))
+    word = StageReached(
+        change=1, stage=Stage.ABORTED, at=datetime.now(UTC), by="ann", reason="Not today."
+    )
+    stream.home.reach(word)
+
+    with pytest.raises(AirflowFailException, match=r"Not today. Start a new run"):
+        look(stream)
+
+    end = stream.home.change_end(1)
+    assert end is not None
+    assert end.outcome is ChangeOutcome.ABANDONED
+    assert stream.launcher.living() == [1], "the stream runs on"
+
+
+def test_a_run_that_is_cleared_after_its_end_is_refused_at_once(
+    stream: World, gates: SimpleNamespace
+) -> None:
+    stream.say()
+    xcoms = look(stream)
+    begin(stream).execute(context(xcoms, "back_up"))
+    end = ChangeEnd(
+        number=1,
+        outcome=ChangeOutcome.ROLLED_BACK,
+        by="ann",
+        reason="Wrong totals.",
+        at=datetime.now(UTC),
+    )
+    stream.home.end_change(end)
+    gates.programs.clear()
+
+    with pytest.raises(AirflowFailException, match=r"rolled back.*Wrong totals. Start a new run"):
+        look(stream)
+
+    assert gates.programs == [], "no Spark is started for it"
+
+
+@pytest.mark.parametrize(
+    ("asks_person", "is_refused"), [("False", True), (False, True), ("True", False)]
+)
+def test_a_restart_that_the_gates_do_not_know_needs_a_person(
+    asks_person: bool | str, is_refused: bool, world: World, gates: SimpleNamespace
+) -> None:
+    world.run()
+    gates.change = report_of([finding(GateDecision.UNKNOWN)])
+    xcoms: dict[tuple[str, str], Any] = {}
+    task = preflight(world, same_code=True, asks_person=asks_person)
+
+    if not is_refused:
+        assert task.execute(context(xcoms)) == "unknown"
+        return
+    with pytest.raises(AirflowFailException, match=r"Another key.*Ask for an approval.*rehearsed"):
+        task.execute(context(xcoms))
+    assert xcoms["preflight", "markdown"], "the report is there to be read"
 
 
 def test_a_wait_leaves_the_worker(stream: World, gates: SimpleNamespace) -> None:

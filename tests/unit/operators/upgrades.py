@@ -17,7 +17,7 @@ from airflow_streaming.operators._upgrade.task import UpgradeTask
 from airflow_streaming.orchestration.upgrade import upgrade_in_place
 from airflow_streaming.spec import SoakTerms, StreamSpec
 from airflow_streaming.upgrade.in_place import UpgradeInPlace
-from tests.unit.upgrade.upgrading import REWIND, Upgraded
+from tests.unit.upgrade.upgrading import REWIND, SINKS, Upgraded
 
 SHORT: Final = SoakTerms(batches=3, at_least=timedelta(seconds=20), at_most=timedelta(seconds=100))
 REPORT: Final = "upgrade.preflight"
@@ -42,7 +42,9 @@ class TaskInstance:
     xcoms: dict[tuple[str, str], Any] = field(repr=False)
     dag_id: str = "orders_upgrade"
     try_number: int = 1
+    max_tries: int = 0
     map_index: int = -1
+    id: str = "01990000-0000-7000-8000-000000000001"
 
     def xcom_push(self, key: str, value: Any) -> None:
         self.xcoms[self.task_id, key] = value
@@ -98,7 +100,7 @@ class Run:
             "replaced": self.stream.deployment.number,
             "fingerprint": proposed.fingerprint,
             "rollback": encode(REWIND),
-            "sinks": [],
+            "sinks": encode(SINKS),
             "key": self.key,
             "decision": "allowed",
             **changes,

@@ -7,11 +7,12 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG, TriggerRule
 from airflow.serialization.serialized_objects import DagSerialization
+from jinja2 import Template
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.operators.upgrade import Soaked
@@ -106,6 +107,44 @@ def test_nothing_is_begun_before_somebody_was_asked_and_the_end_always_comes(
     assert dag.get_task("upgrade.back_up").upstream_task_ids == {"upgrade.approve"}
     assert dag.get_task("upgrade.settle").trigger_rule == TriggerRule.ALL_DONE
     assert all(task.retries for task in dag.tasks)
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        pytest.param("allowed_with_consequence", "**The rehearsal decides: allowed with", id="ran"),
+        pytest.param(None, "", id="skipped"),
+    ],
+)
+def test_whoever_approves_reads_what_the_rehearsal_has_decided(
+    decision: str | None, expected: str
+) -> None:
+    approve = stream_dags(SPEC)["orders_upgrade"].get_task("upgrade.approve")
+    pages = {"upgrade.preflight": "It has to be rehearsed."}
+    if decision is not None:
+        pages["upgrade.rehearse"] = "The rehearsal went well."
+
+    def pull(task_ids: str, key: str = "") -> str | None:
+        return pages.get(task_ids) if key else decision
+
+    body = Template(approve.body).render(ti=SimpleNamespace(xcom_pull=pull))
+
+    assert "It has to be rehearsed." in body
+    assert ("The rehearsal went well." in body) is (decision is not None)
+    assert ("The rehearsal decides" in body) is bool(expected)
+    assert expected in body
+
+
+@pytest.mark.parametrize(("approvers", "asks"), [((), None), (("ann",), True)])
+def test_a_restart_of_which_nobody_is_asked_knows_it(
+    approvers: tuple[str, ...], asks: bool | None
+) -> None:
+    dag = stream_dags(SPEC, approvers=approvers)["orders_rescale"]
+    look, approve = dag.get_task("rescale.preflight"), dag.get_task("rescale.approve")
+
+    assert look.same_code
+    assert look.asks_person == (approve.need_approval if asks is None else asks)
+    assert look.is_dry_run == approve.is_dry_run
 
 
 def test_the_exchange_keeps_its_worker_until_the_new_driver_is_started() -> None:

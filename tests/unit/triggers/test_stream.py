@@ -125,7 +125,7 @@ async def test_it_waits_for_a_restart_that_is_not_due(world: World) -> None:
     operator = world.operator()
     trigger = world.run(operator)
     world.crash()
-    hook = operator._hook(world.context())
+    hook = operator.open_hook(world.context())
     hook.keeper._chance = lambda: 1.0
     hook.keeper.settle(hook.observer().situation())
     trigger = make_trigger(world)

@@ -20,6 +20,7 @@ from airflow_streaming.core.plan.plan import (
     WatermarkPlan,
 )
 from airflow_streaming.upgrade.change_gate import gate_change
+from airflow_streaming.upgrade.change_versions import Versions
 from tests.golden import Golden, golden_checkpoints
 from tests.unit.core.compatibility.change import builders as b
 
@@ -165,3 +166,31 @@ def test_a_problem_of_plan_mode_is_in_the_report() -> None:
     new = ScriptPlan(application="new.py", spark="4.3.0", problem="NameError: x.")
     found = gate_change({}, [AGG], new)
     assert "NameError" in " ".join(f.message for f in found.findings)
+
+
+def test_plans_of_two_sparks_ask_the_version_gate_without_being_told() -> None:
+    golden = of_shape("join", "3.5.9")
+    old = replace(JOINED, spark="3.5.9")
+
+    found = gate_change({"q": str(golden.path)}, [old], script(JOINED))
+
+    assert found.decision is GateDecision.NOT_ALLOWED
+    assert found.pattern is None
+    assert any(f.rule.startswith("version.") for f in found.findings)
+    alone = gate_change({"q": str(golden.path)}, [old], script(JOINED), versions=None)
+    assert not any(f.rule.startswith("version.") for f in alone.findings)
+
+
+def test_the_spark_that_is_said_goes_before_that_of_the_plans() -> None:
+    golden = of_shape("join", "3.5.9")
+
+    found = gate_change(
+        {"q": str(golden.path)}, [JOINED], script(JOINED), versions=Versions(start="3.5")
+    )
+
+    assert found.decision is GateDecision.NOT_ALLOWED
+
+
+def test_nobody_knows_which_spark_wrote_a_checkpoint_without_a_plan() -> None:
+    found = gate_change({"q": str(of_shape("agg").path)}, [], script(AGG))
+    assert "unseen.spark" in {f.rule for f in found.findings}

@@ -139,7 +139,7 @@ def test_what_spark_tells_is_what_was_rehearsed(run: Run, scratch: Path) -> None
 
     assert found.decision is GateDecision.ALLOWED
     assert (found.queries[0].batches, found.queries[0].output_rows) == (1, 2)
-    assert [now.files for now in seen if now.phase is Phase.REHEARSAL] == [1, 2, 3, 4, 5]
+    assert [now.files for now in seen if now.phase is Phase.REHEARSAL] == [0, 0, 1, 1, 0]
     assert (list(scratch.iterdir()), found.leftovers) == ([], "")
 
 
@@ -185,26 +185,53 @@ def test_a_backup_is_rehearsed_as_it_is(run: Run, checkpoint: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("submit", "severity", "message"),
+    ("submit", "rule", "severity", "message"),
     [
         pytest.param(
-            "echo 'java.lang.OutOfMemoryError: heap'; exit 3",
+            telling(SPARK, then="echo 'java.lang.OutOfMemoryError: heap'; exit 3"),
+            "spark_ended",
             GateDecision.NOT_ALLOWED,
             "ended with code 3: java.lang.OutOfMemoryError: heap",
             id="dies",
         ),
-        pytest.param("sleep 600", GateDecision.UNKNOWN, "It was ended after", id="hangs"),
+        pytest.param(
+            "echo 'No space left on device'; exit 3",
+            "not_begun",
+            GateDecision.UNKNOWN,
+            "ended with code 3: No space left on device",
+            id="dies before a session",
+        ),
+        pytest.param(
+            telling(
+                SPARK,
+                then="""printf 'Traceback (most recent call last):\\n  File "/p.zip/"""
+                """airflow_streaming/driver/rehearsal/run.py", line 9, in run\\nKeyError: 1\\n'; """
+                "exit 1",
+            ),
+            "not_begun",
+            GateDecision.UNKNOWN,
+            "KeyError: 1",
+            id="dies in our code",
+        ),
+        pytest.param(
+            "sleep 600", "spark_ended", GateDecision.UNKNOWN, "It was ended after", id="hangs"
+        ),
     ],
 )
 def test_a_spark_that_comes_to_no_end_is_told(
-    run: Run, monkeypatch: pytest.MonkeyPatch, submit: str, severity: GateDecision, message: str
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    submit: str,
+    rule: str,
+    severity: GateDecision,
+    message: str,
 ) -> None:
     monkeypatch.setattr(rehearsal, "_BEGINNING", 0.2)
 
     found = run(submit, bounds=Bounds(seconds=0.2))
 
     (finding,) = found.findings
-    assert (finding.rule, finding.severity) == ("rehearsal.spark_ended", severity)
+    assert (finding.rule, finding.severity) == (f"rehearsal.{rule}", severity)
     assert message in finding.message
 
 
@@ -258,9 +285,10 @@ def test_folders_of_killed_owners_are_removed_and_no_others(scratch: Path) -> No
 @pytest.mark.parametrize(
     ("submit", "options", "code", "shown"),
     [
-        pytest.param(GOOD, [], 0, "allowed: ", id="good"),
+        pytest.param(GOOD, [], 0, "ALLOWED\n", id="good"),
         pytest.param(telling(SPARK, STARTED, ENDED, END), [], 1, "rehearsal.no_batch", id="open"),
-        pytest.param("exit 3", [], 1, "rehearsal.spark_ended", id="bad"),
+        pytest.param("exit 3", [], 1, "UNKNOWN\n", id="bad"),
+        pytest.param(GOOD, ["--seconds", "nan"], 2, "", id="no time at all"),
         pytest.param(GOOD, ["--batches", "0"], 2, "", id="a bound that cannot be"),
         pytest.param(GOOD, ["--query", "counts"], 2, "", id="a query of several checkpoints"),
         pytest.param(GOOD, ["--json"], 0, '"decision": "allowed"', id="JSON"),
@@ -298,3 +326,22 @@ def test_the_command_wants_a_subject_and_a_home(capsys: pytest.CaptureFixture[st
     given = ["--script", "x.py", "--runtime", "r", "--stream", "orders"]
     assert main(["rehearse", *given]) == 2
     assert "Which home?" in capsys.readouterr().err
+
+
+def test_a_page_that_cannot_be_written_costs_the_exit_code_and_not_the_verdict(
+    tmp_path: Path,
+    checkpoint: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runtime = a_runtime(tmp_path / "spark", GOOD)
+    monkeypatch.setattr("airflow_streaming.cli.rehearsing.resolve_runtime", lambda *_: runtime)
+    (tmp_path / "job.py").write_bytes(SCRIPT)
+    given = ["--checkpoint", str(checkpoint.parent), "--script", str(tmp_path / "job.py")]
+
+    code = main(["rehearse", *given, "--runtime", "r", "--report", str(tmp_path / "no" / "page")])
+
+    shown = capsys.readouterr()
+    assert code == 2
+    assert shown.out.startswith("ALLOWED")
+    assert "The report cannot be written to" in shown.err

@@ -191,6 +191,14 @@ def test_a_place_that_is_not_of_this_restore_is_left_alone(upgraded: Upgraded) -
         upgraded.restore()
 
 
+def test_nothing_is_touched_when_a_sink_is_not_known(upgraded: Upgraded) -> None:
+    upgraded.run(8, "new")
+    before = bytes_of(upgraded.folder)
+    with pytest.raises(RestoreRefused, match="has query 'counts', and nothing is known"):
+        upgraded.restore(sinks=[facts for facts in upgraded.sinks if facts.query != "counts"])
+    assert bytes_of(upgraded.folder) == before
+
+
 def test_an_unknown_backup_is_told(upgraded: Upgraded) -> None:
     with pytest.raises(BackupNotFound):
         why_restore(upgraded.home, upgraded.store, "20200101-000000-000000-00000000")

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from airflow_streaming.core.checkpoint.formats import newer_than
+from airflow_streaming.core.checkpoint.written import PINNED_SINCE
 from airflow_streaming.core.compatibility.finding import GateDecision, GateReport
+from airflow_streaming.core.compatibility.version.matrix import Matrix, Outcome, Seen
 from airflow_streaming.exceptions import CheckpointError, SpecError
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
@@ -18,6 +24,32 @@ from tests.golden import golden_checkpoint
 from tests.unit.core.compatibility.version.measured import plan_of
 
 CHECK_OFF = {"spark.sql.streaming.stateStore.stateSchemaCheck": "false"}
+
+
+AGGREGATES = ("window_aggregate", "aggregate_update", "aggregate_objects", "aggregate_complete")
+JOIN_FAILS = Seen(
+    there=Outcome.FAILED,
+    back=Outcome.SAME,
+    unchecked=Outcome.SAME,
+    unchecked_back=Outcome.SAME,
+)
+MATRIX = Matrix(
+    measured="2026-11-21",
+    releases={"3.5": "3.5.9", "4.0": "4.0.5", "4.3": "4.3.0"},
+    cells={
+        **{
+            f"{shape}/hdfs": {"3.5>4.3": Seen(there=Outcome.SAME, back=Outcome.SAME)}
+            for shape in AGGREGATES
+        },
+        "inner_join/hdfs": {"3.5>4.0": JOIN_FAILS},
+    },
+)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A matrix that does not depend on how far the measurement has come."""
+    monkeypatch.setattr("airflow_streaming.upgrade.version_gate.load_matrix", lambda: MATRIX)
 
 
 def rules_of(report: GateReport) -> set[str]:
@@ -44,6 +76,7 @@ def test_format_2_does_not_go_below_spark_4() -> None:
     assert "version.format" in rules_of(report)
 
 
+@pytest.mark.usefixtures("measured")
 def test_an_aggregate_goes_up_and_comes_back() -> None:
     checkpoint = str(golden_checkpoint("3.5.9", "agg").path)
 
@@ -73,6 +106,7 @@ def test_the_plan_of_one_checkpoint_needs_no_name() -> None:
     assert any("told by its plan" in finding.evidence for finding in report.findings)
 
 
+@pytest.mark.usefixtures("measured")
 def test_a_state_schema_that_cannot_be_read_leaves_it_to_the_matrix(tmp_path: Path) -> None:
     copied = golden_checkpoint("3.5.9", "join").copy_to(tmp_path)
     (copied / "state/0/0/right-keyWithIndexToValue/_metadata/schema").write_bytes(b"nonsense")
@@ -91,6 +125,72 @@ def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:
 def test_a_text_that_is_no_version_is_told() -> None:
     with pytest.raises(SpecError, match="no version of Spark"):
         gate_version(str(golden_checkpoint("4.3.0", "agg").path), "4.3.0", "latest")
+
+
+@pytest.mark.parametrize("version", [None, 3.5, 4, "", "3.5.x", "3.05"])
+@pytest.mark.parametrize("gate", [gate_version, gate_way_back])
+def test_what_is_no_text_is_no_version(gate: Any, version: Any) -> None:
+    checkpoint = str(golden_checkpoint("4.3.0", "agg").path)
+
+    with pytest.raises(SpecError, match="no version of Spark"):
+        gate(checkpoint, version, "4.3.0")
+    with pytest.raises(SpecError, match="no version of Spark"):
+        gate({}, "4.3.0", version)
+
+
+@pytest.mark.parametrize("checkpoints", [None, 7, {"orders": None}, ["/data/orders"]])
+def test_what_is_no_text_is_no_checkpoint(checkpoints: Any) -> None:
+    with pytest.raises(SpecError, match="Give its URI as text"):
+        gate_version(checkpoints, "3.5.9", "4.3.0")
+
+
+@pytest.mark.parametrize("start", ["4.0.5", "4.3.0"])
+def test_the_checkpoint_is_believed_over_the_version_that_is_said(start: str) -> None:
+    checkpoint = str(golden_checkpoint("3.5.9", "join").path)
+
+    report = gate_version(checkpoint, start, "4.3.0", plans=[plan_of("inner_join")])
+
+    assert report.decision is GateDecision.UNKNOWN
+    assert report.findings[0].rule == "version.written_by_older"
+    assert gate_way_back(checkpoint, start, "4.3.0").decision is GateDecision.UNKNOWN
+
+
+def test_the_checkpoint_is_believed_over_the_plan() -> None:
+    checkpoint = str(golden_checkpoint("4.3.0", "join").path)
+
+    report = gate_version(checkpoint, "4.3.0", "4.3.1", plans=[plan_of("window_aggregate")])
+
+    assert report.decision is GateDecision.UNKNOWN
+    assert "version.contradiction" in rules_of(report)
+
+
+def test_a_plan_that_could_not_be_read_contradicts_nothing() -> None:
+    unread = replace(plan_of("stateless"), query="", sources=(), notes=("It was not read.",))
+    checkpoint = str(golden_checkpoint("4.3.0", "join").path)
+
+    report = gate_version(checkpoint, "4.3.0", "4.3.1", plans=[unread])
+
+    assert report.decision is GateDecision.ALLOWED
+
+
+def test_an_older_spark_in_between_is_seen_in_the_offset_log(tmp_path: Path) -> None:
+    copied = golden_checkpoint("4.3.0", "agg_rocks").copy_to(tmp_path)
+    offsets = sorted((copied / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    head, about, *rest = offsets[-1].read_text().split("\n")
+    told = json.loads(about)
+    told["conf"] = {
+        key: value
+        for key, value in told["conf"].items()
+        if not newer_than(PINNED_SINCE.get(key), "4.1")
+    }
+    offsets[-1].write_text("\n".join([head, json.dumps(told), *rest]))
+    (offsets[-1].parent / f".{offsets[-1].name}.crc").unlink(missing_ok=True)
+
+    report = gate_version(str(copied), "4.1.4", "4.3.0")
+
+    [found] = [each for each in report.findings if each.rule == "version.down_and_up"]
+    assert "mergeOperatorVersion" in found.old
+    assert "deterministicKeyOrder" not in found.old
 
 
 def test_a_stream_that_never_ran_has_nothing_to_be_judged(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,9 @@ from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.progress import BatchProgress, SourceProgress
+from airflow_streaming.core.status import Status
 from airflow_streaming.core.steering import Action, Step, decide
+from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay, SoakTerms
 from airflow_streaming.core.wire import encode
@@ -36,6 +38,7 @@ from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_query, make
 QUERY: Final = "counts"
 TICK: Final = timedelta(seconds=20)
 REWIND: Final = RollbackPlan(way=RollbackWay.REWIND, reason="The sink keeps nothing.")
+SINKS: Final = (SinkFacts(query=QUERY, sink="foreachbatch", habit=SinkHabit.UNKNOWN),)
 SOAK: Final = SoakTerms(batches=3, at_least=timedelta(seconds=60), at_most=timedelta(seconds=200))
 
 
@@ -135,7 +138,7 @@ class Upgraded:
         return make_deployment(self.deployment.number + 1, **told)
 
     def begin(self, home: StreamHome | None = None, **asked: Any) -> int:
-        given = {"rollback": REWIND, "soak": SOAK, "key": "run-1", **asked}
+        given = {"rollback": REWIND, "soak": SOAK, "key": "run-1", "sinks": SINKS, **asked}
         engine = self.engine(home)
         return engine.begin(self.proposed(), self.new_script, Asked(**given)).number
 
@@ -230,7 +233,7 @@ class Upgraded:
             token=epoch.token,
             beat=1 if status is None else status.beat + 1,
             at=self.now,
-            first_progress_at=self.now if batches else None,
+            first_progress_at=self._first_progress(status, batches),
             queries=() if does == "starts no query" else (self._query(batches, backlog, does),),
         )
         self._replace(epoch.number, "status.json", told.to_bytes())
@@ -238,6 +241,11 @@ class Upgraded:
         self._history.setdefault(epoch.number, []).extend(json.dumps(encode(row)) for row in rows)
         lines = "\n".join(self._history[epoch.number]).encode()
         self._replace(epoch.number, "progress/000001.jsonl", lines)
+
+    def _first_progress(self, status: Status | None, batches: int) -> datetime | None:
+        if status is not None and status.first_progress_at is not None:
+            return status.first_progress_at
+        return self.now if batches else None
 
     def _query(self, batches: int, backlog: float, does: str) -> Any:
         progress = BatchProgress(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -29,10 +30,23 @@ OTHER_WAY: Final = Rule(
     remedy="Rehearse it; real-time mode needs state of checkpoint format 2.",
 )
 
-RULES: Final = (INTERVAL, ENDS, OTHER_WAY)
+UNREAD: Final = Rule(
+    name="trigger.unread",
+    severity=GateDecision.UNKNOWN,
+    sentence="The plan tells a trigger that is none of Spark's.",
+    source="Structured Streaming guide, triggers",
+    remedy="Make the plan anew with `plan --json`, or rehearse it.",
+)
+
+RULES: Final = (INTERVAL, ENDS, OTHER_WAY, UNREAD)
 
 _OTHER_WAYS: Final = ("continuous", "real time")
 _ENDING: Final = ("once", "available now")
+_INTERVAL: Final = re.compile(
+    r"\s*(?:interval\s+)?(?:\d+(?:\.\d+)?\s*"
+    r"(?:microsecond|millisecond|second|minute|hour|day|week|month|year)s?\s*)+",
+    re.IGNORECASE,
+)
 
 
 def judge_trigger(pair: Pair) -> Iterator[GateFinding]:
@@ -48,6 +62,17 @@ def judge_trigger(pair: Pair) -> Iterator[GateFinding]:
 
 
 def _rule(old: str, new: str) -> Rule:
+    if not _is_known(new):
+        return UNREAD
     if old.startswith(_OTHER_WAYS) != new.startswith(_OTHER_WAYS):
         return OTHER_WAY
     return ENDS if new in _ENDING and old not in _ENDING else INTERVAL
+
+
+def _is_known(told: str) -> bool:
+    return (
+        not told
+        or told in _ENDING
+        or told.startswith(_OTHER_WAYS)
+        or _INTERVAL.fullmatch(told) is not None
+    )

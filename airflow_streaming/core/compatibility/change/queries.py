@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_streaming.core.compatibility.change.sinks import FOREACH, VIEWS
 from airflow_streaming.core.compatibility.change.sources import place
 from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding
 from airflow_streaming.core.compatibility.rules import Rule
@@ -41,6 +42,24 @@ LOST_NAME: Final = Rule(
     source=_CHECKPOINT,
     remedy="Keep the name, or have the script choose the location of the checkpoint it has.",
 )
+SAME_SINK: Final = Rule(
+    name="query.replaced",
+    severity=GateDecision.NOT_ALLOWED,
+    sentence="A new query writes where one wrote that is gone. Without that one's checkpoint it "
+    "begins anew: rows come twice, and a file sink drops the batches whose numbers it has seen.",
+    source=f"{_CHECKPOINT}; measured: the log of a file sink drops batches that it has",
+    remedy="Keep the query's name and checkpoint if it is the same one; else give the new query a "
+    "sink of its own.",
+)
+PERHAPS: Final = Rule(
+    name="query.perhaps_renamed",
+    severity=GateDecision.UNKNOWN,
+    sentence="One query goes and another comes. If it is the same one under another name, it begins "
+    "anew, without its state and position.",
+    source=_CHECKPOINT,
+    remedy="Keep the name and the checkpoint if it is the same query; if it is another one, take "
+    "the old one out in a step of its own.",
+)
 MOVED: Final = Rule(
     name="query.checkpoint_moved",
     severity=GateDecision.NOT_ALLOWED,
@@ -65,6 +84,14 @@ NONE_LEFT: Final = Rule(
     remedy="Look whether it starts them only under a condition, e.g. for arguments that it was not "
     "given here.",
 )
+OLD_PROBLEM: Final = Rule(
+    name="script.old_problem",
+    severity=GateDecision.UNKNOWN,
+    sentence="The old script came to no end in plan mode: what it would have started after that is "
+    "not known.",
+    source="plan mode",
+    remedy="Plan the old script anew, with what it needs there, and ask again.",
+)
 PROBLEM: Final = Rule(
     name="script.problem",
     severity=GateDecision.UNKNOWN,
@@ -80,7 +107,20 @@ NOTE: Final = Rule(
     remedy="Rehearse it.",
 )
 
-RULES: Final = (ADDED, REMOVED, RENAMED, LOST_NAME, MOVED, SHARED, NONE_LEFT, PROBLEM, NOTE)
+RULES: Final = (
+    ADDED,
+    REMOVED,
+    RENAMED,
+    LOST_NAME,
+    SAME_SINK,
+    PERHAPS,
+    MOVED,
+    SHARED,
+    NONE_LEFT,
+    OLD_PROBLEM,
+    PROBLEM,
+    NOTE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,13 +176,20 @@ def judge_notes(plans: Mapping[str, QueryPlan | None]) -> Iterator[GateFinding]:
 
 
 def _judge_lost(new: QueryPlan, gone: Sequence[QueryPlan]) -> Iterator[GateFinding]:
-    # One that is new beside one that is gone and does the same is the same under another name.
+    # One that is new beside one that is gone may be the same under another name, and changed too.
     for plan in gone:
-        alike = (plan.sources, plan.operators) == (new.sources, new.operators)
-        if alike and plan.sources and plan.sink.sink == new.sink.sink:
-            yield LOST_NAME.found(
-                query=new.query, old=plan.query, new=new.query, evidence="the new plan"
-            )
+        rule = _rule_lost(plan, new)
+        yield rule.found(query=new.query, old=plan.query, new=new.query, evidence="the new plan")
+
+
+def _rule_lost(gone: QueryPlan, new: QueryPlan) -> Rule:
+    alike = (gone.sources, gone.operators) == (new.sources, new.operators)
+    if alike and gone.sources and gone.sink.sink == new.sink.sink:
+        return LOST_NAME
+    target = "" if new.sink.sink in FOREACH | VIEWS else place(new.sink.target)
+    if target and (gone.sink.sink, place(gone.sink.target)) == (new.sink.sink, target):
+        return SAME_SINK
+    return PERHAPS
 
 
 def _judge_shared(plans: Sequence[QueryPlan]) -> Iterator[GateFinding]:

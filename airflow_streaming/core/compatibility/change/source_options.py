@@ -63,6 +63,14 @@ READING: Final = Rule(
     "again.",
     source=_FILES,
 )
+ISOLATION: Final = Rule(
+    name="source.isolation",
+    severity=GateDecision.ALLOWED_WITH_CONSEQUENCE,
+    sentence="It decides whether rows of transactions that were aborted, or are still open, are "
+    "read; what was read before is not read again.",
+    source="Apache Kafka, consumer configuration: isolation.level",
+    remedy="Keep read_committed where the producers write in transactions.",
+)
 CHOICE: Final = Rule(
     name="source.choice",
     severity=GateDecision.NOT_ALLOWED,
@@ -101,6 +109,7 @@ RULES: Final = (
     DATA_LOSS,
     DATA_LOSS_GUARDED,
     READING,
+    ISOLATION,
     CHOICE,
     CLEANING,
     RATE_VALUES,
@@ -152,6 +161,7 @@ _OF_KAFKA: Final = {
         CONNECTION,
     ),
     "kafka.bootstrap.servers": CLUSTER,
+    "kafka.isolation.level": ISOLATION,
     "failondataloss": DATA_LOSS,
     "includeheaders": READING,
 }

@@ -64,6 +64,14 @@ STATE_COLUMNS: Final = _rule(
     "state_columns", "The files with the columns of the state are missing or cannot be read."
 )
 STATE: Final = _rule("state", "The checkpoint does not tell whether its query keeps state.")
+SPARK: Final = Rule(
+    name="unseen.spark",
+    severity=GateDecision.UNKNOWN,
+    sentence="The checkpoint does not tell which Spark wrote it, and so not whether another one is "
+    "to read it.",
+    source=_SOURCE,
+    remedy="Say which (--from, or from_version), or give a plan of the old script made by it.",
+)
 
 RULES: Final = (
     SOURCES,
@@ -77,6 +85,7 @@ RULES: Final = (
     OTHER,
     STATE_COLUMNS,
     STATE,
+    SPARK,
 )
 
 _BY_SORT: Final = {

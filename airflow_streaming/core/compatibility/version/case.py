@@ -9,7 +9,9 @@ from typing import Final
 from airflow_streaming.core.checkpoint.report import Checkpoint
 from airflow_streaming.core.compatibility.stored import StoreSchema
 from airflow_streaming.core.compatibility.version.key_order import (
+    MOST_ORDERED,
     PIN,
+    SINCE,
     KeyOrder,
     compare_order,
     keeps_duplicates,
@@ -20,6 +22,8 @@ from airflow_streaming.core.compatibility.version.shape import Shape
 from airflow_streaming.core.plan.plan import OperatorSort, QueryPlan
 
 _JOIN: Final = "symmetricHashJoin"
+_DEDUPLICATES: Final = ("dedupe", "dedupeWithinWatermark")
+_DEDUPLICATIONS: Final = (OperatorSort.DEDUPLICATE, OperatorSort.DEDUPLICATE_WITHIN_WATERMARK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,11 @@ class Case:
     def goes_down(self) -> bool:
         """Tell whether the target is of an older minor release."""
         return self.target.minor < self.start.minor
+
+    @property
+    def stays(self) -> bool:
+        """Tell whether both are of one minor release, which writes the same formats throughout."""
+        return self.target.minor == self.start.minor
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -90,15 +99,42 @@ class Case:
 
         ``None`` without a deduplication, or where its schema was not read.
         """
+        return self._order(self.start, self.target, self.checkpoint.conf)
+
+    @property
+    def key_order_back(self) -> KeyOrder | None:
+        """How the first Spark orders them when it comes back after the target has run."""
+        conf = self.checkpoint.conf
+        kept = {PIN: conf[PIN]} if PIN in conf and not self.target.is_before(SINCE) else {}
+        return self._order(self.target, self.start, kept)
+
+    def _order(self, start: Release, target: Release, conf: Mapping[str, str]) -> KeyOrder | None:
         stored = [one for one in self.schemas or () if keeps_duplicates(one)]
         if not stored:
             return None
-        is_pinned = self.checkpoint.conf.get(PIN, "false").lower() == "true"
+        # By which order the state was begun, and whether the plans still say so.
+        had = self.checkpoint.conf.get(PIN, self.checkpoint.lost_conf.get(PIN, "false"))
+        by_code, still = had.lower() == "true", PIN in conf
         orders = {
-            compare_order(one, self.start, self.target, is_pinned=is_pinned) for one in stored
+            compare_order(one, start, target, by_code=by_code, is_pinned=by_code and still)
+            for one in stored
         }
         worst_first = (KeyOrder.DIFFERENT, KeyOrder.UNTOLD, KeyOrder.SAME)
         return next(order for order in worst_first if order in orders)
+
+    @property
+    def orders_duplicates(self) -> bool:
+        """Tell whether duplicates are dropped by so many columns that releases order them apart."""
+        stored = [len(one.key) for one in self.schemas or () if keeps_duplicates(one)]
+        if stored:
+            return max(stored) > MOST_ORDERED
+        planned = self.plan.operators if self.plan is not None else ()
+        if planned:
+            return any(
+                each.sort in _DEDUPLICATIONS and not 0 < len(each.keys) <= MOST_ORDERED
+                for each in planned
+            )
+        return any(each.name in _DEDUPLICATES for each in self.checkpoint.operators)
 
     @property
     def has_join(self) -> bool:

@@ -7,13 +7,14 @@ consequence of going, which a backup heals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from airflow_streaming.core.checkpoint.report import Checkpoint
 from airflow_streaming.core.compatibility.finding import GateFinding, GateReport, report_of
 from airflow_streaming.core.compatibility.stored import StoreSchema
 from airflow_streaming.core.compatibility.version.case import Case
+from airflow_streaming.core.compatibility.version.contradiction import contradictions
 from airflow_streaming.core.compatibility.version.matrix import Matrix
 from airflow_streaming.core.compatibility.version.measured import measured
 from airflow_streaming.core.compatibility.version.pins import pins
@@ -23,6 +24,7 @@ from airflow_streaming.core.compatibility.version.shape import shapes_of
 from airflow_streaming.core.compatibility.version.standing import FORMAT, NOTHING_WRITTEN, standing
 from airflow_streaming.core.compatibility.version.steps import steps
 from airflow_streaming.core.compatibility.version.way_back import as_consequence, way_back
+from airflow_streaming.core.compatibility.version.writer import writer
 from airflow_streaming.core.plan.plan import QueryPlan
 
 
@@ -38,14 +40,16 @@ def judge_version(
     """
     Tell whether a query can go on with another Spark, and whether it can come back.
 
-    :param plan: Its plan when it is known; the checkpoint alone does not tell the type of a join.
+    :param plan: Its plan when it is known; the checkpoint alone does not tell the type of a join. One
+        that the checkpoint contradicts is told, and believed in nothing.
     :param schemas: State schemas of the checkpoint; on the way from Spark 3 to 4 they decide over
         joins, and with more than four columns over deduplication.
     :param query: Its name, for the findings.
     :raises SpecError: a version of the question is none of Spark's.
     """
-    case = _case(question, checkpoint, plan, matrix, schemas, query)
-    return report_of(_of_query(_there(case), query))
+    contrary = list(contradictions(plan, checkpoint, schemas or ()))
+    case = _case(question, checkpoint, None if contrary else plan, matrix, schemas, query)
+    return report_of(_of_query([*contrary, *_there(case)], query))
 
 
 def can_come_back(
@@ -64,9 +68,11 @@ def can_come_back(
     :param checkpoint: As the old Spark left it, before the new one has run.
     :raises SpecError: a version of the question is none of Spark's.
     """
-    case = _case(question, checkpoint, plan, matrix, schemas, query)
-    findings = [NOTHING_WRITTEN.found()] if _is_empty(case) else list(way_back(case))
-    return report_of(_of_query(iter(findings), query))
+    contrary = list(contradictions(plan, checkpoint, schemas or ()))
+    case = _case(question, checkpoint, None if contrary else plan, matrix, schemas, query)
+    if _is_empty(case):
+        return report_of(_of_query([NOTHING_WRITTEN.found(evidence=checkpoint.uri)], query))
+    return report_of(_of_query([*contrary, *writer(case), *way_back(case)], query))
 
 
 def _case(
@@ -97,9 +103,10 @@ def _there(case: Case) -> Iterator[GateFinding]:
     if _is_empty(case):
         yield NOTHING_WRITTEN.found(evidence=case.checkpoint.uri)
         return
+    yield from writer(case)
     yield from pins(case)
     yield from measured(case)
-    if case.start.minor != case.target.minor and not any(one.rule == FORMAT.name for one in stands):
+    if not case.stays and not any(one.rule == FORMAT.name for one in stands):
         yield from as_consequence(way_back(case))
 
 
@@ -107,5 +114,5 @@ def _is_empty(case: Case) -> bool:
     return case.checkpoint.last_planned_batch is None and not case.checkpoint.problems
 
 
-def _of_query(findings: Iterator[GateFinding], query: str) -> Iterator[GateFinding]:
+def _of_query(findings: Iterable[GateFinding], query: str) -> Iterator[GateFinding]:
     return (replace(finding, query=query) for finding in findings)

@@ -22,6 +22,8 @@ MOST_ORDERED: Final = 4
 """So many columns keep their order in every release: Scala's small sets have no hashes."""
 
 PIN: Final = "spark.sql.dropDuplicates.deterministicKeyOrder.enabled"
+SINCE: Final = "4.3"
+"""The first Spark that knows the setting."""
 
 _BITS: Final = 5
 _WORD: Final = 0xFFFFFFFF
@@ -46,20 +48,20 @@ class KeyOrder(StrEnum):
 
 
 def compare_order(
-    stored: StoreSchema, start: Release, target: Release, *, is_pinned: bool
+    stored: StoreSchema, start: Release, target: Release, *, by_code: bool, is_pinned: bool
 ) -> KeyOrder:
     """
     Tell whether another Spark keeps the columns of a deduplication in the same order.
 
-    :param is_pinned: Whether the checkpoint was begun with the order of the code.
+    :param by_code: Whether the checkpoint was begun with the order of the code.
+    :param is_pinned: Whether its plans still say so; an older Spark leaves that out.
     """
     names = [column.name for column in stored.key]
     if len(names) <= MOST_ORDERED or start.minor == target.minor:
         return KeyOrder.SAME
-    if is_pinned:
-        if not target.is_before("4.3"):
-            return KeyOrder.SAME
-    elif hashed_order(names, start) != names:
+    if is_pinned and not target.is_before(SINCE):
+        return KeyOrder.SAME
+    if not by_code and hashed_order(names, start) != names:
         return KeyOrder.UNTOLD
     return KeyOrder.SAME if hashed_order(names, target) == names else KeyOrder.DIFFERENT
 

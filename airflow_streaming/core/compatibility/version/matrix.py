@@ -8,8 +8,8 @@ the same query left on the first release.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 
@@ -104,31 +104,51 @@ class Matrix:
         was seen of the shape on another store, provided that this store has been seen to do well
         with whatever other stores did well with.
 
+        What it says of a failure may be the other store's doing, and is not to be held against this
+        one.
+
         :return: ``None`` where one of them was not measured, or a shape fared differently on
             different stores.
         """
         name = ">".join(pair)
-        cells = [self._of(cell, name) for cell in self.cells if cell.startswith(f"{shape}/")]
-        of_shape = [seen for seen in cells if seen is not None]
         with_store = [cell for cell in self.cells if cell.endswith(f"/{store}")]
-        tried = [cell for cell in with_store if self._of(cell, name) is not None]
-        if not tried or any(self._is_worse(cell, name) for cell in tried):
+        tried = [cell for cell in with_store if name in self.cells[cell]]
+        if not tried or any(self._is_worse(cell, name, _there) for cell in tried):
             return None
-        return _agreed(of_shape)
+        found = _agreed(list(self.elsewhere(shape, store, pair).values()))
+        if found is None or not any(self._is_worse(cell, name, _back) for cell in tried):
+            return found
+        return replace(found, back=Outcome.UNTRIED, unchecked_back=Outcome.UNTRIED)
 
-    def _of(self, cell: str, pair: str) -> Seen | None:
-        return self.cells[cell].get(pair)
+    def elsewhere(self, shape: str, store: str, pair: tuple[str, str]) -> dict[str, Seen]:
+        """Return what was seen of a shape on other stores, by the name of the store."""
+        name = ">".join(pair)
+        cells = {tuple(cell.split("/", 1)): pairs for cell, pairs in self.cells.items()}
+        return {
+            of: pairs[name]
+            for (one, of), pairs in cells.items()
+            if one == shape and of != store and name in pairs
+        }
 
-    def _is_worse(self, cell: str, pair: str) -> bool:
+    def _is_worse(self, cell: str, pair: str, outcome: Callable[[Seen], Outcome]) -> bool:
         """Tell whether a cell did not do as well as its shape on another store."""
-        own, shape = self._of(cell, pair), cell.partition("/")[0]
-        others = [self._of(other, pair) for other in self.cells if other.startswith(f"{shape}/")]
-        best = [other for other in others if other is not None and other.there.is_fine]
-        return bool(own and not own.there.is_fine and best)
+        own, (shape, _, store) = outcome(self.cells[cell][pair]), cell.partition("/")
+        start, _, target = pair.partition(">")
+        others = self.elsewhere(shape, store, (start, target)).values()
+        best = any(outcome(other).is_fine for other in others)
+        return bool(own) and not own.is_fine and best
 
     def exact(self, version: str) -> str:
         """Return the release that stands for a version in the measurement."""
         return self.releases.get(version, version)
+
+
+def _there(seen: Seen) -> Outcome:
+    return seen.there
+
+
+def _back(seen: Seen) -> Outcome:
+    return seen.back
 
 
 def _agreed(several: Sequence[Seen]) -> Seen | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding
@@ -17,6 +18,12 @@ SCHEMA_CHECK: Final = "spark.sql.streaming.stateStore.stateSchemaCheck"
 _MATRIX: Final = "measured: the version matrix"
 _ANEW: Final = "Begin with a new checkpoint beside the old stream."
 
+SAME_MINOR: Final = Rule(
+    name="version.same_minor",
+    severity=GateDecision.ALLOWED,
+    sentence="Releases of one minor version write the same formats.",
+    source="Spark's versioning policy: a maintenance release brings fixes alone",
+)
 MEASURED: Final = Rule(
     name="version.measured",
     severity=GateDecision.ALLOWED,
@@ -103,6 +110,7 @@ NOT_MEASURED: Final = Rule(
 )
 
 RULES: Final = (
+    SAME_MINOR,
     MEASURED,
     APART,
     MOVED,
@@ -119,29 +127,47 @@ RULES: Final = (
 
 def measured(case: Case) -> Iterator[GateFinding]:
     """Yield what the matrix says; always one finding."""
+    if case.stays:
+        yield SAME_MINOR.found(evidence=f"Spark {case.start.text} and Spark {case.target.text}")
+        return
     order = case.key_order
     if order in _OF_ORDER:
         yield _OF_ORDER[order].found(evidence=f"the state schema; {case.exact_pair} were measured")
         return
     seen = case.seen or case.seen_apart
     if not seen or any(not shape.name for shape in case.shapes):
-        shapes = ", ".join(sorted({shape.text for shape in case.shapes}))
-        pair = f"Spark {case.start.text} to {case.target.text}"
-        yield NOT_MEASURED.found(
-            f"Nobody has measured this with {pair}: {shapes}.",
-            evidence=f"the version matrix of {case.matrix.measured}; told by "
-            f"{case.shapes[0].told_by}",
-        )
+        yield _not_measured(case)
         return
     decided = never_null(case)
     # What failed in the measurement failed by what this state does not say.
     harmless = decided is False or order is KeyOrder.SAME
     rules = {MEASURED if harmless else _rule(one, case, decided) for one in seen.values()}
     rule = rules.pop() if len(rules) == 1 else _of_several(rules)
-    if not case.seen:
+    if case.seen:
+        yield rule.found(evidence=_evidence(case, seen, decided))
+    elif rule.severity is GateDecision.NOT_ALLOWED and decided is None:
+        # It may have failed by its store, which is another one.
+        yield _not_measured(case)
+    else:
         yield _apart(rule, case)
-        return
-    yield rule.found(evidence=_evidence(case, seen, decided))
+
+
+def _not_measured(case: Case) -> GateFinding:
+    shapes = ", ".join(sorted({shape.text for shape in case.shapes}))
+    others = "; ".join(sorted(_failed_elsewhere(case)))
+    return NOT_MEASURED.found(
+        f"Nobody has measured this with Spark {case.start.text} to {case.target.text}: {shapes}.",
+        evidence=f"the version matrix of {case.matrix.measured}; told by "
+        f"{case.shapes[0].told_by}{f'; elsewhere: {others}' if others else ''}",
+    )
+
+
+def _failed_elsewhere(case: Case) -> Iterator[str]:
+    for shape in case.shapes:
+        others = case.matrix.elsewhere(shape.name, shape.store, case.pair)
+        for store, seen in others.items():
+            if not seen.there.is_fine:
+                yield _of(replace(shape, store=store), seen)
 
 
 def _apart(rule: Rule, case: Case) -> GateFinding:

@@ -114,7 +114,8 @@ def shapes_of(
     """
     Return every shape that a query may be; one of them it is.
 
-    :param plan: Its plan where it is known; it is believed over the checkpoint.
+    :param plan: Its plan where it is known; of one that the checkpoint contradicts
+        the caller makes nothing of.
     :param schemas: State schemas as far as they were read; they tell how many columns
         deduplicate.
     """

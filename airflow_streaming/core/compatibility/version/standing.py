@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from airflow_streaming.core.checkpoint.finding import Finding, FindingCode
-from airflow_streaming.core.checkpoint.formats import newer_than, too_new
-from airflow_streaming.core.checkpoint.report import Checkpoint, SourceType
+from airflow_streaming.core.checkpoint.finding import FindingCode
+from airflow_streaming.core.checkpoint.formats import too_new
+from airflow_streaming.core.checkpoint.report import SourceType
 from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding
 from airflow_streaming.core.compatibility.rules import Rule
 from airflow_streaming.core.compatibility.version.case import Case
@@ -26,14 +26,6 @@ DAMAGED: Final = Rule(
     sentence="The checkpoint is not sound; what another Spark makes of it cannot be told.",
     source="measured: what each defect does on restart",
     remedy="Restore a verified backup, or repair it, and ask again.",
-)
-NOT_THE_WRITER: Final = Rule(
-    name="version.not_the_writer",
-    severity=GateDecision.UNKNOWN,
-    sentence="The checkpoint was written by a newer Spark than the one that is said to have run "
-    "it, or has been with one before. What has been with two Sparks was not measured with a third.",
-    source="measured: settings and formats that each release writes",
-    remedy="Give the version that ran it last; if it is right, rehearse it.",
 )
 ASYNCHRONOUS: Final = Rule(
     name="version.asynchronous_progress",
@@ -67,7 +59,6 @@ SOURCE_UNKNOWN: Final = Rule(
 RULES: Final = (
     NOTHING_WRITTEN,
     DAMAGED,
-    NOT_THE_WRITER,
     ASYNCHRONOUS,
     FORMAT,
     SOURCE_READ,
@@ -83,7 +74,7 @@ def standing(case: Case) -> Iterator[GateFinding]:
     """Yield what stands against the checkpoint, whatever the matrix says."""
     report = case.checkpoint
     for problem in report.problems:
-        if problem.code is not _NO_METADATA and not _has_one_partition(report, problem):
+        if problem.code is not _NO_METADATA:
             yield DAMAGED.found(problem.message, evidence=problem.path)
     for what in too_new(report, case.target.name):
         yield FORMAT.found(
@@ -91,29 +82,13 @@ def standing(case: Case) -> Iterator[GateFinding]:
             new=case.target.text,
             evidence=report.uri,
         )
-    if newer_than(report.spark_at_least, case.start.name):
-        yield NOT_THE_WRITER.found(
-            f"The checkpoint was written by Spark {report.spark_at_least} or newer, and "
-            f"{case.start.text} is said to have run it last.",
-            old=case.start.text,
-            new=report.spark_at_least or "",
-            evidence=report.uri,
-        )
-    if report.async_progress:
+    if report.async_progress and not case.stays:
         yield ASYNCHRONOUS.found(evidence=report.uri)
     yield from _sources(case)
 
 
-def _has_one_partition(report: Checkpoint, problem: Finding) -> bool:
-    # A limit, and an aggregation without keys, has one partition whatever the plan pins.
-    return problem.code is FindingCode.STATE_PARTITIONS and any(
-        operator.partitions == 1 and problem.path.startswith(f"state/{operator.id}/")
-        for operator in report.operators
-    )
-
-
 def _sources(case: Case) -> Iterator[GateFinding]:
-    if case.start.minor == case.target.minor:
+    if case.stays:
         return
     for number, position in enumerate(case.checkpoint.sources):
         said = _said(case, number)

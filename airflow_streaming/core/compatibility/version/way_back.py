@@ -13,9 +13,11 @@ from typing import Final
 from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding
 from airflow_streaming.core.compatibility.rules import Rule
 from airflow_streaming.core.compatibility.version.case import Case
-from airflow_streaming.core.compatibility.version.matrix import Seen
-from airflow_streaming.core.compatibility.version.measured import never_null
+from airflow_streaming.core.compatibility.version.key_order import KeyOrder
+from airflow_streaming.core.compatibility.version.matrix import Outcome, Seen
+from airflow_streaming.core.compatibility.version.measured import SAME_MINOR, never_null
 from airflow_streaming.core.compatibility.version.release import Release
+from airflow_streaming.core.compatibility.version.shape import Shape
 
 _MATRIX: Final = "measured: the version matrix"
 _RESTORE: Final = "Go back by restoring the backup from before the upgrade."
@@ -41,6 +43,16 @@ BACK_FAILED: Final = Rule(
     source=_MATRIX,
     remedy=_RESTORE,
 )
+BACK_ORDER: Final = Rule(
+    name="version.back.deduplication_order",
+    severity=GateDecision.NOT_ALLOWED,
+    sentence="Duplicates are dropped by more than four columns. The older Spark leaves out of its "
+    "plans that they are in the order of the code, so that the newer one, when it comes back, takes "
+    "the order of a hash set, which is another one.",
+    source="measured: 4.3 to 3.5 and up again gave 12 rows instead of 4, with five text columns; "
+    "SPARK-57489",
+    remedy=_RESTORE,
+)
 BACK_FORMAT: Final = Rule(
     name="version.back.format",
     severity=GateDecision.NOT_ALLOWED,
@@ -55,9 +67,28 @@ BACK_NOT_MEASURED: Final = Rule(
     source="not measured",
     remedy=_RESTORE,
 )
+BACK_AMBIGUOUS: Final = Rule(
+    name="version.back.ambiguous",
+    severity=GateDecision.UNKNOWN,
+    sentence="The checkpoint does not tell which of several shapes the query has, and not all of "
+    "them came back.",
+    source=_MATRIX,
+    remedy=f"Give the query's plan (airflow-streaming plan SCRIPT --runtime NAME --json). {_RESTORE}",
+)
 
-RULES: Final = (CAN_COME_BACK, NO_WAY_BACK, BACK_FAILED, BACK_FORMAT, BACK_NOT_MEASURED)
+RULES: Final = (
+    CAN_COME_BACK,
+    NO_WAY_BACK,
+    BACK_FAILED,
+    BACK_ORDER,
+    BACK_FORMAT,
+    BACK_NOT_MEASURED,
+    BACK_AMBIGUOUS,
+)
 
+_AFTER_FAILURE: Final = (
+    "The new Spark failed on such a query, and the old one went on as if nothing had been tried."
+)
 _STREAMING: Final = "spark.sql.streaming."
 _NEW_FORMATS: Final[Mapping[str, tuple[str, str]]] = {
     _STREAMING + "offsetLog.formatVersion": ("2", "4.2"),
@@ -69,21 +100,33 @@ _NEW_FORMATS: Final[Mapping[str, tuple[str, str]]] = {
 def way_back(case: Case) -> Iterator[GateFinding]:
     """Yield what is known of the way back, as strictly as it is meant; always one at least."""
     yield from _new_formats(case)
-    if case.start.minor == case.target.minor:
-        yield CAN_COME_BACK.found(
-            "Releases of one minor version write the same formats.", evidence="the two versions"
-        )
+    if case.stays:
+        yield CAN_COME_BACK.found(SAME_MINOR.sentence, evidence="the two versions")
+        return
+    if case.key_order_back is KeyOrder.DIFFERENT:
+        yield BACK_ORDER.found(evidence="the state schema")
         return
     seen = case.seen or case.seen_apart
     if not seen or any(not shape.name for shape in case.shapes):
-        yield BACK_NOT_MEASURED.found(evidence=f"the version matrix of {case.matrix.measured}")
+        yield BACK_NOT_MEASURED.found(
+            evidence=f"the version matrix of {case.matrix.measured} has no such way"
+        )
         return
-    rules = {_rule(one, case) for one in seen.values()}
-    rule = rules.pop() if len(rules) == 1 else max(rules, key=lambda rule: rule.severity.weight)
-    evidence = f"measured on {case.matrix.measured}, {case.exact_pair} and back"
-    conditions = sorted({one.back_condition for one in seen.values() if one.back_condition})
-    yield rule.found(
-        evidence=": ".join([evidence, ", ".join(conditions)]) if conditions else evidence
+    yield _measured_back(case, seen)
+
+
+def _measured_back(case: Case, seen: Mapping[Shape, Seen]) -> GateFinding:
+    tried = {shape: _tried(one, case) for shape, one in seen.items()}
+    rules = {_rule(outcome) for outcome, _ in tried.values()}
+    rule = rules.pop() if len(rules) == 1 else _of_several(rules)
+    if rule is BACK_FAILED and not case.seen:
+        # It may have failed by its store, which is another one.
+        rule = BACK_NOT_MEASURED
+    after_failure = rule is CAN_COME_BACK and _all_failed(seen, case)
+    told = ", ".join(_text(shape, *one, case) for shape, one in tried.items())
+    return rule.found(
+        _AFTER_FAILURE if after_failure else "",
+        evidence=f"the version matrix of {case.matrix.measured}, {case.exact_pair} and back: {told}",
     )
 
 
@@ -96,13 +139,39 @@ def as_consequence(findings: Iterator[GateFinding]) -> Iterator[GateFinding]:
             yield NO_WAY_BACK.found(finding.message, evidence=finding.evidence)
 
 
-def _rule(seen: Seen, case: Case) -> Rule:
-    decided = never_null(case)
-    unchecked = seen.unchecked.is_fine if decided is None else decided
-    outcome = seen.unchecked_back if unchecked and seen.unchecked.is_fine else seen.back
+def _tried(seen: Seen, case: Case) -> tuple[Outcome, str]:
+    """Return what became of the way back, and Spark's condition; untried where nobody went it."""
+    if _goes_unchecked(seen, case):
+        return seen.unchecked_back, ""
+    return seen.back, seen.back_condition
+
+
+def _goes_unchecked(seen: Seen, case: Case) -> bool:
+    return seen.unchecked.is_fine and never_null(case) is not False
+
+
+def _all_failed(seen: Mapping[Shape, Seen], case: Case) -> bool:
+    return all(
+        one.there is Outcome.FAILED and not _goes_unchecked(one, case) for one in seen.values()
+    )
+
+
+def _rule(outcome: Outcome) -> Rule:
     if outcome.is_fine:
         return CAN_COME_BACK
     return BACK_FAILED if outcome else BACK_NOT_MEASURED
+
+
+def _of_several(rules: set[Rule]) -> Rule:
+    return BACK_AMBIGUOUS if BACK_FAILED in rules else BACK_NOT_MEASURED
+
+
+def _text(shape: Shape, outcome: Outcome, condition: str, case: Case) -> str:
+    stores = "" if case.seen else ", on other state stores,"
+    what = {Outcome.FAILED: "failed", Outcome.UNTRIED: "was not tried"}.get(
+        outcome, f"{outcome.value} rows"
+    )
+    return f"{shape.text}{stores} {what}{f' ({condition})' if condition else ''}"
 
 
 def _new_formats(case: Case) -> Iterator[GateFinding]:

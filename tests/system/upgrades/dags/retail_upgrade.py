@@ -52,6 +52,8 @@ globals().update(
             batches=3,
             at_least=timedelta(seconds=SOAK_AT_LEAST_S),
             at_most=timedelta(minutes=10),
+            # The stop itself piles files up; a good application only takes from them.
+            backlog_growth=1.1,
         ),
         upgrade={
             "checks": [countries_are_known],

@@ -54,3 +54,39 @@ def test_a_long_value_is_shortened_and_an_empty_report_says_so() -> None:
     found = GateFinding(rule="r", severity=GateDecision.ALLOWED, message="m", new="x" * 1000)
     assert f"`{'x' * 297}...`" in as_markdown(report_of([found]))
     assert "Nothing was found that speaks against it." in as_markdown(report_of([]))
+
+
+def test_what_is_unknown_is_not_deployed_before_a_rehearsal() -> None:
+    found = GateFinding(rule="r", severity=GateDecision.UNKNOWN, message="m")
+    text = as_markdown(report_of([found], Pattern.RESTART_IN_PLACE))
+    assert "How to deploy it, but not before a rehearsal: restart in place" in text
+
+
+def test_a_refusal_proposes_no_restart_on_the_same_checkpoint() -> None:
+    found = GateFinding(rule="r", severity=GateDecision.NOT_ALLOWED, message="m")
+    assert report_of([found], Pattern.RESTART_IN_PLACE).pattern is None
+    assert report_of([found], Pattern.BLUE_GREEN).pattern is Pattern.BLUE_GREEN
+
+
+def test_bytes_that_steer_a_terminal_are_left_out_of_text_and_values() -> None:
+    evil = "a\x1b]0;x\x07b\u202ec"
+    found = GateFinding(rule="r", severity=GateDecision.ALLOWED, message=evil, old=evil, new=evil)
+    text = as_markdown(report_of([found]))
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert "`a]0;xbc`" in text
+
+
+def test_secrets_that_a_plan_quotes_are_not_shown() -> None:
+    found = GateFinding(
+        rule="r",
+        severity=GateDecision.ALLOWED,
+        message="It reads jdbc://u:hunter2@h/db.",
+        old="(api_token = 'hunter2')",
+        new="password=hunter2",
+    )
+    assert "hunter2" not in str(report_of([found]).to_dict())
+
+
+def test_a_value_that_was_not_there_is_not_called_nothing() -> None:
+    found = GateFinding(rule="r", severity=GateDecision.ALLOWED, message="m", new="3.5")
+    assert "    - then `3.5`" in as_markdown(report_of([found])).splitlines()

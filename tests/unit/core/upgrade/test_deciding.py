@@ -252,6 +252,24 @@ TABLE: Final[dict[str, tuple[UpgradeState, Act]]] = {
         ),
         Act.LAUNCH,
     ),
+    "a launcher out of sight is a person's": (
+        an_upgrade(
+            *DEPLOYED,
+            situation={
+                "deployment": deployed(NEW),
+                "seen": driver(
+                    FENCE + 1,
+                    NEW,
+                    LaunchCause.UPGRADE,
+                    launch=None,
+                    status=None,
+                    process=UNSEEN,
+                    silent_for=minutes(11),
+                ),
+            },
+        ),
+        Act.ASK,
+    ),
     # The soak.
     "it soaks": (an_upgrade(*LAUNCHED, situation=RUNS, **soak(SoakResult.UNDECIDED)), Act.WAIT),
     "a good soak is recorded": (
@@ -282,6 +300,12 @@ TABLE: Final[dict[str, tuple[UpgradeState, Act]]] = {
         an_upgrade(*JUDGED, situation=RUNS, verdict="bad"),
         Act.ROLL_BACK,
     ),
+    "without a way back the checkpoint is asked": (
+        an_upgrade(
+            *JUDGED, situation=DIED, verdict="bad", way=RollbackWay.NONE, has_committed=True
+        ),
+        Act.KEEP,
+    ),
     "without a way back it stays": (
         an_upgrade(*JUDGED, situation=RUNS, verdict="bad", way=RollbackWay.NONE),
         Act.KEEP,
@@ -298,6 +322,24 @@ TABLE: Final[dict[str, tuple[UpgradeState, Act]]] = {
         Act.DEPLOY,
     ),
     "then all is put back": (an_upgrade(*ROLLING, situation=FENCED_AGAIN), Act.RESTORE),
+    "what must not go back is a person's": (
+        an_upgrade(*ROLLING, way=RollbackWay.NONE, has_committed=True, situation=FENCED_AGAIN),
+        Act.ASK,
+    ),
+    "until he leaves it": (
+        an_upgrade(
+            *ROLLING,
+            Stage.LEFT,
+            way=RollbackWay.NONE,
+            has_committed=True,
+            situation={**FENCED_AGAIN, **STOPPED},
+        ),
+        Act.RESTORE,
+    ),
+    "what is left is fenced first": (
+        an_upgrade(*ROLLING, Stage.LEFT, situation={**DIED, **STOPPED}),
+        Act.FENCE,
+    ),
     "the old one is deployed": (an_upgrade(*RESTORED, situation=FENCED_AGAIN), Act.DEPLOY_OLD),
     "and launched": (
         an_upgrade(*RESTORED, situation={**fence(FENCE + 2, NEW), "deployment": deployed(BACK)}),
@@ -373,6 +415,7 @@ WAYS: Final = (
     LAUNCHED,
     JUDGED,
     ROLLING,
+    (*ROLLING, Stage.LEFT),
     RESTORED,
     (*DOWN, Stage.ABORTED),
     (*JUDGED, Stage.KEPT),

@@ -15,12 +15,8 @@ from airflow_streaming.core.compatibility.finding import (
     Pattern,
     report_of,
 )
-from airflow_streaming.core.upgrade.preflight import (
-    Preflight,
-    answered_by_rehearsal,
-    differences,
-    joined,
-)
+from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.core.upgrade.preflight import Preflight, differences, joined
 from airflow_streaming.core.upgrade.preflight_page import preflight_page
 from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay, SoakTerms
 from tests.unit.home.make import make_deployment
@@ -102,20 +98,32 @@ def test_what_needs_another_checkpoint_is_no_upgrade_in_place(
     assert (report.decision, report.pattern) == (decision, pattern)
 
 
-def test_what_the_gates_do_not_know_a_rehearsal_can_answer() -> None:
+def test_what_the_gates_do_not_know_has_to_be_rehearsed() -> None:
     gates = joined([report_of([finding(GateDecision.UNKNOWN)])], REWIND)
 
-    answered = answered_by_rehearsal(gates, "rehearsal of 5 batches on Spark 4.3.0")
-
     assert found(gates=gates).has_to_be_rehearsed
-    assert answered.decision is GateDecision.ALLOWED_WITH_CONSEQUENCE
-    assert answered.findings[0].evidence == "sources/0/0; rehearsal of 5 batches on Spark 4.3.0"
+    assert not found().has_to_be_rehearsed
 
 
-def test_a_rehearsal_makes_nothing_allowed_that_is_not() -> None:
-    gates = report_of([finding(GateDecision.NOT_ALLOWED), finding(GateDecision.UNKNOWN)])
+SECRETS = {
+    "application_args": ("--password=hunter2", "--api-token", "hunter2", "db://u:hunter2@h/db"),
+    "jars": ("https://u:hunter2@h/x.jar", "s3a://b/y.jar?sig=hunter2"),
+    "conf": {"spark.x": "jdbc:db://u:hunter2@h/db"},
+}
 
-    assert answered_by_rehearsal(gates, "x").decision is GateDecision.NOT_ALLOWED
+
+@pytest.mark.parametrize("old", [OLD, replace(OLD, **SECRETS)], ids=["new", "old"])
+def test_no_secret_of_a_deployment_is_told_or_shown(old: Deployment) -> None:
+    new = replace(NEW, **SECRETS) if old is OLD else NEW
+    told = found(proposed=new, differences=differences(old, new), queries=("counts",))
+
+    report, page = told.to_dict(), preflight_page(told, SoakTerms())
+
+    assert "hunter2" not in json.dumps(report)
+    assert "hunter2" not in page
+    assert "--api-token" in page, "what changes is told"
+    assert report["fingerprint"] == new.fingerprint
+    assert report["queries"] == ["counts"]
 
 
 def test_it_travels_as_json_with_all_that_the_next_tasks_need() -> None:

@@ -264,8 +264,16 @@ def test_events_are_read_up_to_the_line_that_is_being_written() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"batches": 0}, {"seconds": 0}, {"sample": 21}, {"cores": 0}, {"files_per_batch": -1}],
-    ids=lambda wrong: next(iter(wrong)),
+    [
+        {"batches": 0},
+        {"seconds": 0},
+        {"seconds": float("nan")},
+        {"seconds": float("inf")},
+        {"sample": 21},
+        {"cores": 0},
+        {"files_per_batch": -1},
+    ],
+    ids=str,
 )
 def test_bounds_bound(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="bounds"):
@@ -298,3 +306,35 @@ def test_a_page_says_how_it_went_and_holds_no_markup_of_the_script() -> None:
     assert "did not get as far" in as_markdown(
         Rehearsed(application="j", spark="", subject="s", seconds=1.0, findings=(no_copy("Torn."),))
     )
+
+
+@pytest.mark.parametrize(
+    ("events", "in_our_code"),
+    [
+        pytest.param([], False, id="before a session"),
+        pytest.param([SPARK, STARTED, batch(7)], True, id="in the rehearsal's own code"),
+    ],
+)
+def test_a_rehearsal_that_did_not_come_to_the_script_says_nothing_against_it(
+    events: list[RehearsalEvent], in_our_code: bool
+) -> None:
+    found = judged(*events, failure="It ended with code 1.", in_our_code=in_our_code)
+
+    (finding,) = found.findings
+    assert (finding.rule, finding.severity) == ("rehearsal.not_begun", UNKNOWN)
+    assert "It ended with code 1." in finding.message
+    assert finding.rule in RULES
+
+
+def test_the_schema_error_of_a_join_names_the_measured_way_out() -> None:
+    text = "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match."
+
+    (finding,) = judged(SPARK, STARTED, seen(Seen.FAILED, text=text, remedy="Else."), END).findings
+
+    assert "spark.sql.streaming.stateStore.stateSchemaCheck=false" in finding.remedy
+    assert finding.remedy.endswith("Else.")
+
+
+def test_a_page_of_a_rehearsal_holds_no_bytes_that_steer_a_terminal() -> None:
+    page = as_markdown(judged(SPARK, seen(Seen.FAILED, text="a\x1b[31mb"), END))
+    assert "\x1b" not in page

@@ -23,7 +23,6 @@ from airflow_streaming.core.upgrade.rollback_sinks import (
     SinkFacts,
     SinkHabit,
     sink_facts_of,
-    sink_logs_of,
 )
 from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay
 
@@ -202,20 +201,35 @@ def test_an_odd_declaration_is_refused(habits: dict[str, SinkHabit], said: str) 
 
 
 @pytest.mark.parametrize(
-    ("target", "logs"),
+    ("target", "found"),
     [
-        ("/out/a b", {"counts": "/out/a b"}),
-        ("file:/out", {"counts": "file:///out"}),
-        ("file:///out", {"counts": "file:///out"}),
-        ("s3a://bucket/out", {"counts": "s3a://bucket/out"}),
-        ("out", {}),
+        ("/out/a b", "/out/a b"),
+        ("file:/out", "file:///out"),
+        ("file:///out", "file:///out"),
+        ("s3a://bucket/out", "s3a://bucket/out"),
+        ("out", ""),
     ],
     ids=["path", "one slash", "three slashes", "object store", "relative"],
 )
-def test_backups_before_an_upgrade_take_the_log_of_every_file_sink(
-    target: str, logs: dict[str, str]
-) -> None:
-    assert sink_logs_of([plan(target=target), plan("topic", sink="kafka")]) == logs
+def test_the_output_of_a_file_sink_is_a_full_uri(target: str, found: str) -> None:
+    (facts,) = sink_facts_of([plan(target=target)])
+    assert facts.target == found
+
+
+@pytest.mark.parametrize(
+    ("queries", "said"),
+    [
+        (["counts"], ""),
+        ([""], ""),
+        (["counts", "late"], "query 'late'"),
+        (["counts", ""], "the query"),
+    ],
+    ids=["all known", "one without a name", "one unknown", "a nameless one too many"],
+)
+def test_every_query_with_a_checkpoint_is_put_back_or_none(queries: list[str], said: str) -> None:
+    found = way(FILE, queries=queries)
+    assert found.way is (NONE if said else REWIND)
+    assert said in found.reason
 
 
 def test_sources_that_forget_and_state_are_seen() -> None:

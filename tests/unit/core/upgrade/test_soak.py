@@ -74,6 +74,18 @@ LATE: Final = observed(status=status(), findings=(late(Severity.ALERT),))
 TABLE: Final[dict[str, tuple[Observation | None, timedelta, dict[str, Any], str]]] = {
     "it worked long enough": (WELL, ENOUGH, {}, "good"),
     "it worked well, but not for long": (WELL, SHORT, {}, "undecided"),
+    "by its own clock it has not worked for long": (
+        observed(status=status(started_at=NOW - SHORT, first_progress_at=None)),
+        ENOUGH,
+        {},
+        "undecided",
+    ),
+    "its first batch took most of the time": (
+        observed(status=status(first_progress_at=NOW - SHORT)),
+        ENOUGH,
+        {},
+        "undecided",
+    ),
     "too few batches": (FEW, ENOUGH, {}, "undecided"),
     "too few batches to the end": (FEW, LONG, {}, "bad"),
     "nothing to read": (IDLE, ENOUGH, {}, "good"),

@@ -86,6 +86,13 @@ SOURCES: Final = (
         UNKNOWN,
     ),
     edit_of(
+        "rows of aborted transactions",
+        KAFKA,
+        b.with_options(KAFKA, kafka__isolation__level="read_uncommitted"),
+        "source.isolation",
+        TOLD,
+    ),
+    edit_of(
         "loss passed over",
         KAFKA,
         b.with_options(KAFKA, failondataloss="false"),

@@ -85,6 +85,20 @@ REST: Final = (
         TOLD,
     ),
     edit_of(
+        "an interval of two units",
+        STATELESS,
+        replace(STATELESS, processing_trigger="INTERVAL 1 minute 30 seconds"),
+        "trigger.interval",
+        YES,
+    ),
+    edit_of(
+        "a trigger that is none",
+        STATELESS,
+        replace(STATELESS, processing_trigger="now and then"),
+        "trigger.unread",
+        UNKNOWN,
+    ),
+    edit_of(
         "real-time mode",
         STATELESS,
         replace(STATELESS, processing_trigger="real time 5 minutes"),

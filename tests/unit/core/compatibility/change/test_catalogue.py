@@ -23,6 +23,7 @@ BY_CHECKPOINT = {rule for *_, rule in CASES.values()} | {
     "unseen.output_mode",
     "unseen.sink",
     "unseen.sources",
+    "unseen.spark",
     "unseen.state",
     "unseen.state_columns",
     "unseen.steps",
@@ -30,13 +31,17 @@ BY_CHECKPOINT = {rule for *_, rule in CASES.values()} | {
 }
 BY_SCRIPT = {
     "checkpoint.absent",
+    "checkpoint.not_given",
     "query.added",
     "query.checkpoint_moved",
+    "query.perhaps_renamed",
     "query.removed",
     "query.renamed",
     "query.renamed_without_checkpoint",
+    "query.replaced",
     "query.shared_checkpoint",
     "script.no_query",
+    "script.old_problem",
     "script.problem",
 }
 

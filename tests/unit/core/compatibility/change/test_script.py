@@ -49,9 +49,57 @@ def test_a_query_that_is_found_by_name_must_keep_it() -> None:
     }
 
 
-def test_another_query_in_the_place_of_one_is_not_taken_for_it() -> None:
-    new = b.with_source(TWO, paths=("/elsewhere",))
-    assert rules([ONE], [new]) == {"query.added", "query.removed"}
+ELSEWHERE = b.with_sink(b.with_source(TWO, paths=("/elsewhere",)), target="/there")
+CHANGED = b.with_steps(TWO, ("filter", "(v > 9)", 0))
+MOVES = {
+    "renamed": (TWO, "query.renamed_without_checkpoint", GateDecision.NOT_ALLOWED),
+    "renamed and filtered": (CHANGED, "query.renamed_without_checkpoint", GateDecision.NOT_ALLOWED),
+    "renamed, with other sources": (
+        b.with_source(TWO, paths=("/elsewhere",)),
+        "query.replaced",
+        GateDecision.NOT_ALLOWED,
+    ),
+    "renamed, with state": (replace(AGG, query="r"), "query.replaced", GateDecision.NOT_ALLOWED),
+    "perhaps another": (ELSEWHERE, "query.perhaps_renamed", GateDecision.UNKNOWN),
+}
+
+
+@pytest.mark.parametrize(("new", "rule", "decision"), MOVES.values(), ids=MOVES.keys())
+def test_a_query_that_comes_where_one_goes_is_judged_no_milder_for_being_changed_as_well(
+    new: QueryPlan, rule: str, decision: GateDecision
+) -> None:
+    found = judge_script([ONE], [new], {"q": STATELESS})
+
+    assert rule in {f.rule for f in found.findings}
+    assert found.decision is decision
+    assert found.pattern in (None, Pattern.CARRIED_OVER, Pattern.BLUE_GREEN)
+
+
+@pytest.mark.parametrize("old", [[ONE], []], ids=["old plan", "none"])
+def test_checkpoints_of_other_queries_prove_nothing(old: Sequence[QueryPlan]) -> None:
+    found = judge_script(old, [ONE], {"a": STATELESS, "b": STATELESS})
+
+    (told,) = (f for f in found.findings if f.rule == "checkpoint.not_given")
+    assert "Those are of: a, b." in told.message
+    assert found.decision is GateDecision.UNKNOWN
+
+
+def test_a_query_beside_those_that_go_on_is_new() -> None:
+    found = judge_script([], [ONE, TWO], {"q": STATELESS})
+    assert "checkpoint.not_given" not in {f.rule for f in found.findings}
+
+
+def test_an_old_script_that_came_to_no_end_is_unknown() -> None:
+    assert "script.old_problem" in rules([ONE], [ONE], old_problem="NameError: x.")
+
+
+def test_a_refusal_that_has_to_be_mended_first_has_no_pattern() -> None:
+    found = judge_script([CHOSEN], [CHOSEN, replace(CHOSEN, query="r")], {})
+    assert (found.decision, found.pattern) == (GateDecision.NOT_ALLOWED, None)
+
+
+def test_where_every_query_begins_anew_there_is_no_same_checkpoint() -> None:
+    assert judge_script([ONE], [ONE], {"q": None}).pattern is None
 
 
 def test_a_watermark_has_no_effect_in_complete_mode() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from airflow_streaming.core.checkpoint.formats import newer_than
 from airflow_streaming.core.checkpoint.report import (
     Checkpoint,
     Operator,
@@ -13,8 +14,11 @@ from airflow_streaming.core.checkpoint.report import (
     StateStore,
     StoreType,
 )
+from airflow_streaming.core.checkpoint.written import PINNED_SINCE
 from airflow_streaming.core.compatibility.stored import StoreSchema
+from airflow_streaming.core.compatibility.version.key_order import PIN
 from airflow_streaming.core.compatibility.version.matrix import Matrix, Outcome, Seen
+from airflow_streaming.core.compatibility.version.pins import OLD_VALUES
 from airflow_streaming.core.plan.plan import Column
 
 JOIN_STORES: Final = (
@@ -23,6 +27,7 @@ JOIN_STORES: Final = (
     "right-keyToNumValues",
     "right-keyWithIndexToValue",
 )
+STREAMING: Final = "spark.sql.streaming."
 FINE: Final = Seen(there=Outcome.SAME, back=Outcome.SAME)
 
 
@@ -42,8 +47,8 @@ def an_unnamed_join() -> Operator:
     return an_operator(None, stores=tuple(a_store(each) for each in JOIN_STORES))
 
 
-def a_source(source: SourceType = SourceType.FILE) -> SourcePosition:
-    return SourcePosition(name="0", source=source, offset={"logOffset": 2})
+def a_source(source: SourceType = SourceType.FILE, name: str = "0") -> SourcePosition:
+    return SourcePosition(name=name, source=source, offset={"logOffset": 2})
 
 
 def a_checkpoint(*operators: Operator, **changes: Any) -> Checkpoint:
@@ -75,6 +80,24 @@ def join_schemas(*, nullable: bool) -> tuple[StoreSchema, ...]:
         for store in JOIN_STORES
         if store.endswith("-keyWithIndexToValue")
     )
+
+
+_VALUES: Final = {
+    STREAMING + "stateStore.rocksdb.mergeOperatorVersion": "2",
+    STREAMING + "statefulOperator.alwaysNullableOutput.enabled": "true",
+    PIN: "true",
+    STREAMING + "statefulOperator.useStrictDistribution": "true",
+    STREAMING + "join.stateFormatVersion": "2",
+}
+
+
+def pinned_by(version: str) -> dict[str, str]:
+    """What a Spark pins in the plans of a query that it has begun."""
+    return {
+        key: _VALUES.get(key, OLD_VALUES.get(key, "min"))
+        for key, since in PINNED_SINCE.items()
+        if not newer_than(since, version)
+    }
 
 
 def a_matrix(cells: Mapping[str, Mapping[str, Seen]] | None = None) -> Matrix:

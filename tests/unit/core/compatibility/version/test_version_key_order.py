@@ -63,4 +63,19 @@ def test_names_whose_hashes_are_equal_are_kept_all_the_same() -> None:
 def test_orders_are_compared(names: list[str], way: str, is_pinned: bool, order: KeyOrder) -> None:
     start, target = map(release_of, way.split())
 
-    assert compare_order(stored(names), start, target, is_pinned=is_pinned) is order
+    found = compare_order(stored(names), start, target, by_code=is_pinned, is_pinned=is_pinned)
+
+    assert found is order
+
+
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [(FRUIT, KeyOrder.DIFFERENT), (SHORT_IN_ALL, KeyOrder.SAME)],
+    ids=["another order", "the same by chance"],
+)
+def test_an_order_that_was_pinned_once_is_that_of_the_state(
+    names: list[str], order: KeyOrder
+) -> None:
+    start, target = release_of("4.2"), release_of("4.3")
+
+    assert compare_order(stored(names), start, target, by_code=True, is_pinned=False) is order

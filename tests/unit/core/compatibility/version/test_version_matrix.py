@@ -82,6 +82,20 @@ def test_the_way_back_may_have_been_tried_on_one_store_only() -> None:
     assert apart("a", "rocksdb", cells) == Seen(there=Outcome.SAME, back=Outcome.SAME)
 
 
+def test_a_store_that_does_worse_on_the_way_back_promises_none() -> None:
+    cells = {"a/hdfs": "same same", "b/hdfs": "same same", "b/rocksdb": "same failed"}
+
+    assert apart("a", "rocksdb", cells) == Seen(there=Outcome.SAME)
+
+
+def test_what_was_seen_on_other_stores_is_told_by_store() -> None:
+    told = a_matrix(cells={f"a/{store}": {"3.5>4.3": "same"} for store in ("hdfs", "rocksdb")})
+
+    found = Matrix.from_dict(told).elsewhere("a", "rocksdb", ("3.5", "4.3"))
+
+    assert found == {"hdfs": Seen(there=Outcome.SAME)}
+
+
 def test_a_version_stands_for_the_release_that_was_measured() -> None:
     matrix = Matrix.from_dict(a_matrix())
 

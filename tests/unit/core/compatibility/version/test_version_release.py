@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_streaming.core.compatibility.version.release import release_of
@@ -24,9 +26,33 @@ def test_a_version_is_read(text: str, minor: tuple[int, int], patch: int | None)
     assert (release.minor, release.patch) == (minor, patch)
 
 
-@pytest.mark.parametrize("text", ["", "4", "four.one", "v4.1", "4.x", "4.1.2/../..", "²4.1"])
-def test_what_is_no_version_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(SpecError, match=r"Give one like '3\.5\.9'"):
+@pytest.mark.parametrize(
+    ("text", "build"),
+    [
+        ("3.5.9", ""),
+        ("4.1", ""),
+        ("3.5.9.1", ".1"),
+        ("3.5.1-amzn-0", "-amzn-0"),
+        ("3.3.2.3.3.7190.0-91", ".3.3.7190.0-91"),
+        ("4.3.0-preview1", "-preview1"),
+        ("4.0.0rc2", "rc2"),
+        ("4.4.0-SNAPSHOT", "-SNAPSHOT"),
+    ],
+)
+def test_what_is_no_release_of_apache_spark_is_marked(text: str, build: str) -> None:
+    assert release_of(text).build == build
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "4", "four.one", "v4.1", "4.x", "4.1.2/../..", "²4.1"),
+        *("3.5.x", "3.05", "03.5", "3.5.09", "3.5.", "3.5-SNAPSHOT", "3.5.9-", "3.5.9." + "1" * 60),
+        *(None, 3.5, 4, b"3.5.9", ["3.5"]),
+    ],
+)
+def test_what_is_no_version_is_refused_with_an_example(text: Any) -> None:
+    with pytest.raises(SpecError, match=r"Give one as text, like '3\.5\.9'"):
         release_of(text)
 
 

@@ -1,0 +1,57 @@
+"""How the task that keeps a stream alive waits: the trigger that watches in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from airflow_streaming.core.situation import Situation
+from airflow_streaming.core.spec import StreamSpec
+from airflow_streaming.core.steering import Action
+from airflow_streaming.triggers.stream import StreamTrigger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """
+    What a task hands to its trigger; the fields are the task's own.
+
+    :param rollover_after: Age of the dag run at which the task is woken to end; ``None`` for never.
+    """
+
+    spec: StreamSpec
+    home_conn_id: str | None
+    poll_interval: timedelta
+    rollover_after: timedelta | None
+
+    def trigger(
+        self,
+        situation: Situation,
+        *,
+        run_started_at: datetime | None,
+        unable_to: Action | None = None,
+        has_undelivered: bool = False,
+    ) -> StreamTrigger:
+        """
+        Return the trigger.
+
+        :param situation: As it was seen last; of another epoch the task is told.
+        :param unable_to: The step that could not be done, so that it alone is no reason to wake.
+        :param has_undelivered: Alerts wait for their delivery.
+        """
+        seen, rollover = situation.seen, self.rollover_after
+        return StreamTrigger(
+            home=self.spec.home,
+            stream=self.spec.name,
+            home_conn_id=self.home_conn_id,
+            deferred_at=datetime.now(UTC).isoformat(),
+            poll_seconds=self.poll_interval.total_seconds(),
+            watched=seen.epoch.number if seen else None,
+            run_started_at=run_started_at.isoformat() if run_started_at else None,
+            rollover_seconds=rollover.total_seconds() if rollover else None,
+            rules=self.spec.health.to_dict(),
+            policy=self.spec.restart.to_dict(),
+            blocked=unable_to is not None,
+            unable_to=(unable_to or Action.BLOCKED).value,
+            undelivered=has_undelivered,
+        )
