@@ -3,139 +3,61 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from airflow_streaming.core.change import Change, ChangeSort
 from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.epoch import LaunchCause, Outcome
+from airflow_streaming.core.epoch import LaunchCause
 from airflow_streaming.core.observation import ProcessState
-from airflow_streaming.core.steering import STOP_MARGIN
-from airflow_streaming.core.upgrade.deciding import next_act, stopping
-from airflow_streaming.core.upgrade.soak import SoakResult, SoakVerdict
-from airflow_streaming.core.upgrade.stage import Stage, StageReached
+from airflow_streaming.core.upgrade.deciding import next_act
+from airflow_streaming.core.upgrade.soak import SoakResult
+from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.core.upgrade.state import Act, UpgradeState
-from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay, UpgradeTerms
+from airflow_streaming.core.upgrade.terms import RollbackWay
 from tests.unit.core.builders import (
-    EPOCH,
     NOW,
     a_circuit,
     a_death,
-    a_deployment,
-    a_situation,
-    a_status,
     a_stop,
     an_epoch,
     an_exit,
     minutes,
     observed,
-    seconds,
 )
 
 GONE, UNSEEN = ProcessState.GONE, ProcessState.UNSEEN
 OLD, NEW, BACK = 3, 4, 5
-FENCE: Final = EPOCH + 1
-
-BEFORE: Final = (Stage.BEGUN, Stage.BACKED_UP)
-DOWN: Final = (*BEFORE, Stage.STOPPED)
-APPLYING: Final = (*DOWN, Stage.APPLYING)
-DEPLOYED: Final = (*APPLYING, Stage.DEPLOYED)
-LAUNCHED: Final = (*DEPLOYED, Stage.LAUNCHED)
-JUDGED: Final = (*LAUNCHED, Stage.JUDGED)
-ROLLING: Final = (*LAUNCHED, Stage.ROLLING_BACK)
-RESTORED: Final = (*ROLLING, Stage.RESTORED)
-
-FACTS: Final[dict[Stage, dict[str, str]]] = {
-    Stage.STOPPED: {"fence": str(FENCE), "boundary": "b-2"},
-    Stage.LAUNCHED: {"epoch": str(FENCE + 1)},
-    Stage.JUDGED: {"verdict": "good"},
-    Stage.RESTORED: {"checkpoint": "/c"},
-}
-
-
-def an_upgrade(*stages: Stage, **changes: Any) -> UpgradeState:
-    """Return an upgrade that has come so far; ``situation`` holds what differs from the usual."""
-    verdict = changes.pop("verdict", "good")
-    facts = {**FACTS, Stage.JUDGED: {"verdict": verdict}}
-    reached = {
-        stage: StageReached(
-            change=2, stage=stage, at=NOW, by="kim", reason="So it is.", facts=facts.get(stage, {})
-        )
-        for stage in stages
-        if stage is not Stage.BEGUN
-    }
-    way = changes.pop("way", RollbackWay.REWIND)
-    terms = UpgradeTerms(
-        change=2,
-        proposed=a_deployment(number=NEW, runtime="spark-4.9"),
-        rollback=RollbackPlan(way=way, reason="So it is."),
-        keeps_by_itself=changes.pop("keeps_by_itself", True),
-    )
-    change = Change(
-        number=2,
-        stream="orders",
-        what=ChangeSort.UPGRADE,
-        replaced=OLD,
-        deployment=NEW,
-        checkpoint="/c",
-        by="kim",
-        reason="A release.",
-        at=NOW,
-        terms="ab" * 32,
-    )
-    situation = a_situation(**changes.pop("situation", {}))
-    return UpgradeState(change=change, terms=terms, reached=reached, situation=situation, **changes)
-
-
-def deployed(number: int) -> Any:
-    """Return what is the current deployment when the upgrade has made this one."""
-    runtime = "spark-4.9" if number == NEW else "spark-4.3"
-    return a_deployment(number=number, runtime=runtime)
-
-
-def driver(number: int, deployment: int, cause: LaunchCause, **changes: Any) -> Any:
-    """Return the observation of an epoch that the upgrade has begun."""
-    epoch = an_epoch(number=number, deployment=deployment, cause=cause, change=2)
-    return observed(changes.pop("process", ProcessState.RUNNING), epoch=epoch, **changes)
-
-
-def fence(number: int = FENCE, deployment: int = OLD, **changes: Any) -> dict[str, Any]:
-    """Return the situation behind a finished fence."""
-    told = {"process": GONE, "launch": None, "status": None, "death": a_death(epoch=number)}
-    return {
-        "seen": driver(number, deployment, LaunchCause.FENCE, **told | changes),
-        "stop": a_stop(epoch=number),
-    }
-
-
-STOPPED: Final = {"desired": DesiredState.STOPPED}
-ENDED: Final = {"seen": observed(GONE, exit=an_exit(Outcome.STOPPED)), "stop": a_stop()}
-OURS: Final = a_stop(reason=stopping(2))
-UNFINISHED: Final = fence(death=None, status=a_status())
-OVERDUE: Final = {"stop": OURS, "stopping_for": seconds(60) + STOP_MARGIN}
-LOST: Final = observed(UNSEEN, silent_for=minutes(1))
-RUNS: Final = {
-    "deployment": deployed(NEW),
-    "seen": driver(FENCE + 1, NEW, LaunchCause.UPGRADE),
-}
-DIED: Final = {
-    "deployment": deployed(NEW),
-    "seen": driver(FENCE + 1, NEW, LaunchCause.UPGRADE, process=GONE, exit=an_exit()),
-}
-UNBORN: Final = {"launch": None, "status": None, "process": GONE}
-BEHIND_FENCE: Final = {"deployment": deployed(NEW), **fence()}
-FENCED_AGAIN: Final = {"deployment": deployed(NEW), **fence(FENCE + 2, NEW)}
-OLD_RUNS: Final = {
-    "deployment": deployed(BACK),
-    "seen": driver(FENCE + 3, BACK, LaunchCause.ROLLBACK),
-}
-OTHER: Final = a_deployment(number=NEW, runtime="somebody else's")
-
-
-def soak(result: SoakResult) -> dict[str, Any]:
-    return {"soak": SoakVerdict(result=result, reason="So it soaks.")}
-
+from tests.unit.core.upgrade.upgrade_states import (
+    APPLYING,
+    BEFORE,
+    BEHIND_FENCE,
+    DEPLOYED,
+    DIED,
+    DOWN,
+    ENDED,
+    FACTS,
+    FENCE,
+    FENCED_AGAIN,
+    JUDGED,
+    LAUNCHED,
+    LOST,
+    OLD_RUNS,
+    OTHER,
+    OURS,
+    OVERDUE,
+    RESTORED,
+    ROLLING,
+    RUNS,
+    STOPPED,
+    UNBORN,
+    UNFINISHED,
+    an_upgrade,
+    deployed,
+    driver,
+    fence,
+    soak,
+)
 
 TABLE: Final[dict[str, tuple[UpgradeState, Act]]] = {
     # Before the new deployment.

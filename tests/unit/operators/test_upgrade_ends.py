@@ -1,0 +1,174 @@
+"""Who says how an upgrade ends, when several could: people, checks, other runs of the dag."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_streaming.exceptions import UpgradeRefused
+from airflow_streaming.upgrade.in_place import UpgradeInPlace
+from airflow_streaming.upgrade.words import Words
+from tests.unit.operators.upgrades import SETTLE, Run
+from tests.unit.upgrade.upgrading import Upgraded, end_of
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No power is cut in these tests, so nothing has to reach the disk."""
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr("os.sync", lambda: None)
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Upgraded:
+    return Upgraded(tmp_path)
+
+
+def nobody_was_disturbed(stream: Upgraded) -> bool:
+    return not stream.home.changes() and stream.running() == 1 and stream.deployment.number == 1
+
+
+def test_a_person_on_call_who_rolls_it_back_is_followed(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(stream, monkeypatch)
+    run.report()
+    run.go_all("back_up", "switch")
+    Words(stream.home, by="ann").roll_back(stream.home.changes()[0], "It looks odd.")
+
+    became = run.go_all("soak", "settle")
+
+    assert "It looks odd." in became["soak"]
+    assert "It looks odd." in became[SETTLE]
+    assert stream.running() == 3
+
+
+def test_another_run_goes_on_where_one_was_left(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Run(stream, monkeypatch)
+    left.report()
+    left.go_all("back_up", "switch")
+    run = Run(stream, monkeypatch, run_id="run-2")
+    run.xcoms["upgrade.preflight", "report"] = {"resumes": 1, "fingerprint": "x"}
+
+    assert run.task("approve").execute(run.context("approve")) is None
+    became = run.go_all()
+
+    assert set(became.values()) == {"done"}
+    assert len(stream.home.changes()) == 1
+    assert stream.running() == 2
+
+
+@pytest.mark.parametrize("ended_by", ["preflight", "approve"])
+def test_a_run_that_only_looks_touches_no_upgrade_that_it_finds_open(
+    ended_by: str, stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = Run(stream, monkeypatch)
+    left.report()
+    left.go_all("back_up", "switch")
+    run = Run(stream, monkeypatch, run_id="run-2")
+    run.xcoms["upgrade.preflight", "report"] = {"resumes": 1, "fingerprint": "x"}
+    if ended_by == "preflight":
+        run.xcoms["upgrade.preflight", "ended"] = "This was a dry run."
+    approve = run.task("approve")
+    approve.is_dry_run = "True"
+
+    with pytest.raises(AirflowSkipException, match="dry run"):
+        approve.execute(run.context("approve"))
+    with pytest.raises(AirflowSkipException, match="dry run"):
+        run.go(SETTLE)
+
+    assert end_of(stream) is None
+    assert "rolling_back" not in stream.stages()
+    assert set(left.go_all("soak", "settle").values()) == {"done"}
+
+
+def test_a_driver_that_ends_while_the_checks_run_is_not_kept(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(stream, monkeypatch, checks=[lambda _: None])
+    run.report()
+    run.go_all("back_up", "switch", "soak")
+    stream.code = "fails at once"
+    stream.tick()
+
+    became = run.go_all("checks", "settle")
+
+    assert became["checks"] == "done"
+    assert "was rolled back" in became[SETTLE]
+    assert "After a good soak its driver ended" in became[SETTLE]
+    assert stream.running() == 3
+
+
+def test_a_word_that_comes_in_the_last_moment_is_followed(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(stream, monkeypatch)
+    run.report()
+    run.go_all("back_up", "switch", "soak")
+    keep = Words.keep
+
+    def late(words: Words, change: Any, reason: str) -> None:
+        Words(stream.home, by="ann").roll_back(change, "Wrong totals.")
+        keep(words, change, reason)
+
+    monkeypatch.setattr(Words, "keep", late)
+
+    became = run.go_all("settle")
+
+    assert "was rolled back" in became[SETTLE]
+    assert "Wrong totals." in became[SETTLE]
+    assert stream.running() == 3
+
+
+def test_what_ended_a_step_is_the_reason_of_the_rollback(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(stream, monkeypatch)
+    run.report()
+    run.go_all("back_up", "switch")
+
+    def refuses(*_: Any, **__: Any) -> None:
+        raise UpgradeRefused("The store is of another stream.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UpgradeInPlace, "advance", refuses)
+        with pytest.raises(AirflowFailException, match="another stream"):
+            run.go("soak")
+    became = run.go_all("settle")
+
+    assert "was rolled back" in became[SETTLE]
+    assert "The store is of another stream." in became[SETTLE]
+
+
+def test_a_deployment_that_starts_only_one_of_its_queries_does_not_soak_well(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(stream, monkeypatch)
+    run.report(queries=["counts", "totals"])
+
+    became = run.go_all()
+
+    assert "Not started yet: totals" in became["soak"]
+    assert "was rolled back" in became[SETTLE]
+    assert stream.running() == 3
+
+
+def test_a_new_run_after_an_end_begins_a_change_of_its_own(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Run(stream, monkeypatch)
+    first.report()
+    first.go_all()
+    stream.new_script = b"# it works better\n"
+    second = Run(stream, monkeypatch, run_id="run-2")
+    second.report()
+
+    second.go_all()
+
+    assert [change.number for change in stream.home.changes()] == [1, 2]
+    assert stream.deployment.number == 3
