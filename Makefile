@@ -9,11 +9,12 @@ INSTALLED := .venv/.installed
 SPARK_4 := .runtimes/spark-4.3/.installed
 SPARK_3 := .runtimes/spark-3.5/.installed
 
-# Whatever starts no JVM runs beside the tests that do; then the streams, which mostly wait.
+# Two halves that take about as long: whatever starts no JVM, then streams and drivers, which mostly
+# wait, run beside the rest and the whole Airflows.
 SERVERS := tests/integration/alerts tests/integration/home tests/integration/plugin \
   $(wildcard tests/integration/*/test_*_s3.py) tests/integration/driver/test_sink_servers.py
 
-STREAMS := tests/integration/stream
+STREAMS := tests/integration/stream tests/integration/driver
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo lint check test bench chaos judge java clean
