@@ -41,7 +41,7 @@ from tests.unit.checkpoint.restoring import (
     new_store,
     run_batches,
 )
-from tests.unit.checkpoint.test_sink_rewind import DyingOutput
+from tests.unit.checkpoint.rewinding import DyingOutput
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
 QUERIES = ("counts", "late", "sums")
