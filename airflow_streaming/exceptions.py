@@ -20,6 +20,7 @@ Every error this package raises, cut by who has to act.
     │   └── RestoreRefused         restoring now or to there would do harm
     │       └── RestoreTaken           somebody else has the place that is restored to
     ├── UpgradeRefused         an upgrade cannot be begun, or not go that way any more
+    ├── CutoverRefused         the same of a cutover
     ├── LaunchError            the driver process could not be started
     ├── StreamFailed           a person on call: the stream is down and stays down
     └── DriverRefusal          inside the driver: the script asks for what we do not allow
@@ -106,6 +107,10 @@ class RestoreTaken(RestoreRefused):
 
 class UpgradeRefused(StreamingError):
     """An upgrade cannot be begun, or not go the way that was asked; nothing was changed."""
+
+
+class CutoverRefused(StreamingError):
+    """A cutover cannot be begun, or not take what was asked in its state; nothing was changed."""
 
 
 class LaunchError(StreamingError):

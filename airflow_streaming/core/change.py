@@ -24,6 +24,8 @@ class ChangeSort(StrEnum):
     UNDO = "undo"
     UPGRADE = "upgrade"
     """Another deployment on the same checkpoint, with a way back; see ``core.upgrade``."""
+    CUTOVER = "cutover"
+    """Another lane becomes live; recorded in both, and led by the first; see ``core.cutover``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,6 +83,7 @@ class EventKind(StrEnum):
     BLOCKED = "blocked"
     CHECKPOINT_CHANGED = "checkpoint_changed"
     UPGRADE = "upgrade"
+    CUTOVER = "cutover"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

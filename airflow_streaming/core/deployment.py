@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 
 from airflow_streaming.core.wire import Record
 
-_NOT_COMPARED: Final = frozenset({"number", "created_at", "created_by"})
+_NOT_COMPARED: Final = frozenset({"number", "created_at", "created_by", "colour", "replay_from"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,9 @@ class Deployment(Record):
     :param env: Names of the environment variables the dag gives.
     :param checkpoint: URI under which every query has a folder.
     :param output: URI that ``{output}`` stands for.
+    :param colour: Of the lane that it belongs to.
+    :param replay_from: What ``{replay_from}`` stands for: the time, in ISO 8601, from which a fresh
+        checkpoint has to read to have its state complete; empty for the beginning.
     """
 
     KIND: ClassVar[str] = "deployment"
@@ -55,6 +58,7 @@ class Deployment(Record):
     created_at: datetime
     created_by: str
     colour: str = "blue"
+    replay_from: str = ""
 
     @property
     def fingerprint(self) -> str:

@@ -57,6 +57,8 @@ class LaunchCause(StrEnum):
     """A change puts a new deployment in the place of the old one."""
     ROLLBACK = "rollback"
     """A change puts the old deployment back."""
+    CUTOVER = "cutover"
+    """A cutover starts a lane, or brings one back."""
     FENCE = "fence"
     """A change keeps everybody else from starting a driver: none is ever started for it."""
 
@@ -72,6 +74,8 @@ class Epoch(Record):
     :param cause: Why it was begun.
     :param by: Who began it: a dag run, a person.
     :param change: Number of the change on whose behalf it was begun, if any.
+    :param standby: Its driver waits at the barrier, see ``core.cutover.orders``, and writes nothing
+        before it is told to.
     """
 
     KIND: ClassVar[str] = "epoch"
@@ -87,6 +91,7 @@ class Epoch(Record):
     by: str
     created_at: datetime
     change: int | None = None
+    standby: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +213,8 @@ class QueryClaim(Record):
     Which Spark query a checkpoint of this stream belongs to, written after its first start.
 
     :param query_id: The id in the checkpoint's ``metadata`` file.
+    :param batch_shift: Added to Spark's batch id before a ``foreachBatch`` function sees it: what
+        makes the numbers of one lane go on from the other's after a handover on one sink.
     """
 
     KIND: ClassVar[str] = "query_claim"
@@ -216,3 +223,4 @@ class QueryClaim(Record):
     query_id: str
     checkpoint: str
     epoch: int
+    batch_shift: int = 0

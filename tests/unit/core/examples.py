@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 from airflow_streaming.core.alerts.alert import Alert, AlertKind, AlertSent, AlertTry
@@ -20,6 +21,17 @@ from airflow_streaming.core.checkpoint.drill import DrilledQuery, DrillEvent, Dr
 from airflow_streaming.core.checkpoint.marker import RestoreMarker
 from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding
 from airflow_streaming.core.control import Desired, DesiredState, Event, EventKind
+from airflow_streaming.core.cutover.live import LiveRecord
+from airflow_streaming.core.cutover.orders import Barrier, OrderAct, StandbyAnswer, StandbyOrder
+from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
+from airflow_streaming.core.cutover.terms import (
+    CompareTerms,
+    CutoverTerms,
+    Pair,
+    StartWay,
+    SwitchWay,
+)
+from airflow_streaming.core.cutover.transition import Transition
 from airflow_streaming.core.epoch import QueryClaim
 from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.health import HealthRules
@@ -293,6 +305,56 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         sinks=(SinkFacts(query="revenue", sink="file", habit=SinkHabit.FILE_LOG, target="/o"),),
         key="run-1",
     ),
+    CutoverTerms(
+        change=3,
+        way=SwitchWay.HANDOVER,
+        pairs=(
+            Pair(
+                stream="orders",
+                blue="orders",
+                green="orders.green",
+                blue_deployment=3,
+                shadow=a_deployment(number=4),
+                live=a_deployment(number=5),
+                start=StartWay.FRESH,
+                queries=("revenue",),
+                stateful=("revenue",),
+                sinks=(SinkFacts(query="revenue", sink="file", habit=SinkHabit.FILE_LOG),),
+            ),
+        ),
+        compare=(CompareTerms(stream="orders", keys=("country",), sums=("revenue",)),),
+        deadlines={"draining": timedelta(seconds=30)},
+        pointers=("view",),
+        checks=("has_rows",),
+        key="run-1",
+    ),
+    Transition(
+        change=3,
+        number=2,
+        before=CutoverState.STARTING,
+        event=CutoverEvent.GREEN_STARTED,
+        after=CutoverState.CATCHING_UP,
+        reason="Epoch 4 of orders.green was started.",
+        at=NOW,
+        by="kim",
+        facts={"epoch": "4"},
+    ),
+    LiveRecord(
+        number=1,
+        stream="orders",
+        lane="orders.green",
+        deployment=5,
+        output="/data/out",
+        leader="orders",
+        change=3,
+        step=9,
+        event=CutoverEvent.SWITCHED,
+        at=NOW,
+        by="kim",
+    ),
+    StandbyOrder(epoch=4, number=1, act=OrderAct.ABSORB, at=NOW, by="kim", absorb={"revenue": 8}),
+    StandbyAnswer(epoch=4, number=1, at=NOW, committed={"revenue": 8}),
+    Barrier(epoch=4, queries=("revenue",), at=NOW),
     RestoreMarker(
         source="20261121-120000-000000-0a1b2c3d",
         folders=("revenue",),

@@ -247,7 +247,6 @@ MEANINGFUL: dict[str, Any] = {
     "runtime": "spark-3.5",
     "spark_version": "3.5.9",
     "fair_pools": True,
-    "colour": "green",
     # A proposal carries on the current ones unless the dag names others.
     "checkpoint": "/data/streams/orders/checkpoints/000004",
     "output": "/data/streams/orders/output/000004",
@@ -256,6 +255,9 @@ INCIDENTAL: dict[str, Any] = {
     "number": 4,
     "created_at": NOW,
     "created_by": "kim",
+    # Where it stands and how it began, not what it does.
+    "colour": "green",
+    "replay_from": "2026-11-01T00:00:00+00:00",
 }
 
 

@@ -1,0 +1,1 @@
+"""The cutover over real homes, drivers, checkpoints and outputs."""
