@@ -7,6 +7,7 @@ from tests.integration.driver.running import LAYOUT, Driver, World, lines, until
 
 STATEFUL = """
 import json
+import os
 from pyspark.sql import functions as F
 
 spark.conf.set("spark.sql.streaming.stateStore.providerClass",
@@ -17,7 +18,9 @@ inbox.mkdir()
 def put(number, first):
     rows = [{"t": first + row, "k": row % 5, "v": row} for row in range(20)]
     text = "".join(json.dumps(row) + "\\n" for row in rows)
-    (inbox / f"{number:03} events.json").write_text(text)
+    file = inbox / f"{number:03} events.json"
+    file.write_text(text)
+    os.utime(file, (1_700_000_000 + number,) * 2)  # files of one age are read in any order
 
 for number in range(40):
     put(number, 1_700_000_000 + 3_600 * number if number != 3 else 1_600_000_000)
