@@ -47,16 +47,18 @@ def stream_asset(
     and ``sequence``, a number that rises by one with each event; an event that comes twice, because
     a triggerer died while it told it, has the same. Events of progress hold ``query``,
     ``batch_id``, ``committed_at`` and ``watermark`` too, those of a watermark ``complete_from`` and
-    ``complete_until``, between which everything is complete, and those of a state ``previous``,
-    ``rule`` and ``query``.
+    ``complete_until``, between which everything is complete, those of a state ``previous``,
+    ``rule`` and ``query``, and those of a cutover ``lane``, ``colour``, ``output``,
+    ``previous_lane`` and ``previous_output``.
 
     :param stream: Name of a stream of this provider.
     :param home: The home's URI.
     :param on: ``watermark``: the stream's watermark has passed the end of another interval.
         ``batch``: it has committed; for streams without a watermark. ``state``: it has become
-        well, or unwell in another way. The first event tells where the stream stands.
+        well, or unwell in another way. ``live``: consumers are led to another output, by a cutover
+        or a deployment. The first event of these two tells where the stream stands.
     :param every: Length of the intervals, counted from 1970 in UTC; of batches, the least time
-        between two that are told. States are told at once.
+        between two that are told. States and lanes are told at once.
     :param query: The query that counts; default: the one that is furthest behind.
     :param name: Name of the asset; default: the stream's name and ``on``, or the checkpoint's URI.
     :param home_conn_id: Connection with credentials for the home.
@@ -77,6 +79,8 @@ def stream_asset(
         conn_id=conn_id,
     )
     topic = _topic(on)
+    if topic is Topic.LIVE and subject.is_foreign:
+        raise SpecError("Only a stream of this provider has lanes. Give stream and home.")
     if every < timedelta(seconds=1) or poll < timedelta(seconds=1):
         raise SpecError(f"every={every} and poll={poll} have to be a second at the least.")
     called = name or _default_name(subject, topic, query)

@@ -21,6 +21,8 @@ Every error this package raises, cut by who has to act.
     │       └── RestoreTaken           somebody else has the place that is restored to
     ├── UpgradeRefused         an upgrade cannot be begun, or not go that way any more
     ├── CutoverRefused         the same of a cutover
+    │   └── PointerRefused         what consumers follow is not ours to move, or not any more
+    ├── PointerFailed          what consumers follow could not be moved; trying again may help
     ├── LaunchError            the driver process could not be started
     ├── StreamFailed           a person on call: the stream is down and stays down
     └── DriverRefusal          inside the driver: the script asks for what we do not allow
@@ -111,6 +113,14 @@ class UpgradeRefused(StreamingError):
 
 class CutoverRefused(StreamingError):
     """A cutover cannot be begun, or not take what was asked in its state; nothing was changed."""
+
+
+class PointerRefused(CutoverRefused):
+    """What consumers follow was not written by us, or a later word about it stands."""
+
+
+class PointerFailed(StreamingError):
+    """What consumers follow could not be moved just now; trying again may help."""
 
 
 class LaunchError(StreamingError):

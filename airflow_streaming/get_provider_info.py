@@ -21,13 +21,16 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["apache"],
             }
         ],
-        "operators": _modules("operators", "checkpoint", "gate", "stream", "switch", "upgrade"),
+        "operators": _modules(
+            "operators", "checkpoint", "cutover", "gate", "stream", "switch", "upgrade"
+        ),
         "sensors": _modules("sensors", "gate", "stream"),
         "hooks": _modules(
             "hooks", "backup_store", "checkpoint", "home", "sight", "spark_submit", "stream"
         ),
         "triggers": _modules(
-            "triggers", "answer", "asset", "gate", "health", "home", "lanes", "stream", "upgrade"
+            *("triggers", "answer", "asset", "cutover", "gate", "health", "home", "lanes"),
+            *("stream", "upgrade"),
         ),
         "extra-links": [
             "airflow_streaming.links.stream.SparkUiLink",

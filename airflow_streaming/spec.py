@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow_streaming.core.blackout import Blackout
 from airflow_streaming.core.checkpoint.backup import Origin
 from airflow_streaming.core.checkpoint.retention import RetentionPolicy
+from airflow_streaming.core.cutover.terms import CompareTerms, ReadyTerms
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import Budget, RestartPolicy
 from airflow_streaming.core.profile.profile import Profile, StateStore, production
@@ -15,12 +16,14 @@ from airflow_streaming.core.upgrade.terms import SoakTerms
 __all__ = [
     "Blackout",
     "Budget",
+    "CompareTerms",
     "Comparison",
     "HealthRule",
     "HealthRules",
     "Metric",
     "Origin",
     "Profile",
+    "ReadyTerms",
     "RestartPolicy",
     "RetentionPolicy",
     "Severity",

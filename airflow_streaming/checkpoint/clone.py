@@ -136,7 +136,7 @@ def carry_over(
     check_apart(uri, to, other="new checkpoint")
     try:
         _begin(target)
-        plan, files = _position(folders, new_id, sources, stateless)
+        plan, files = carried_files(folders, new_id, sources=sources, stateless=stateless)
         written = write_checkpoint(target, "", _new_files(files))
         progress(ProgressNow(phase=Phase.WRITE, files=written.files, size=written.size))
         return _finish(target, written, batch=plan.batch, query_id=new_id)
@@ -167,9 +167,19 @@ def _metadata(query_id: str) -> bytes:
     return json.dumps({"id": query_id}).encode()
 
 
-def _position(
-    folders: Folders, query_id: str, sources: Sequence[str | None] | None, stateless: bool
+def carried_files(
+    folders: Folders,
+    query_id: str,
+    *,
+    sources: Sequence[str | None] | None = None,
+    stateless: bool = False,
 ) -> tuple[CarryOver, dict[str, bytes]]:
+    """
+    Return the files of a new checkpoint that goes on at another one's position.
+
+    :raises CheckpointRefused: the query has state, nothing was committed, or it is not sound.
+    :raises CheckpointBusy: it changed under every attempt.
+    """
     last: Unready | None = None
     for _ in range(_ATTEMPTS):
         found = _look(folders, query_id, sources, stateless)

@@ -23,6 +23,7 @@ class Phase(StrEnum):
     WRITE = "write"
     DRILL = "drill"
     REHEARSAL = "rehearsal"
+    COMPARE = "compare"
     REMOVE = "remove"
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from airflow_streaming.checkpoint.progress import Progress, no_progress
 from airflow_streaming.checkpoint.store import BackupStore
@@ -29,12 +29,15 @@ from airflow_streaming.checkpoint.stream_restore import (
 from airflow_streaming.core.change import Change, ChangeOutcome, ChangeSort
 from airflow_streaming.core.checkpoint.refusal import of_driver
 from airflow_streaming.core.checkpoint.replay import RefusalCode, RestorePlan
+from airflow_streaming.core.lanes import base_of
 from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
 from airflow_streaming.launch.switching import Switching, Wish, now_in_utc
 
 __all__ = ["BackupBefore", "Switched", "abandon", "plan_switch", "switch", "undo", "unfinished"]
+
+_EXCHANGES: Final = frozenset({ChangeSort.RESTORE, ChangeSort.UNDO})
 
 
 def plan_switch(
@@ -156,7 +159,8 @@ def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | N
 
     :return: How it ended: done, when only its last record was missing. ``None`` when no change is
         unfinished.
-    :raises RestoreRefused: the unfinished change is an upgrade, which is given up in its own way.
+    :raises RestoreRefused: the unfinished change is an upgrade or a cutover, which are given up in
+        their own ways.
     """
     change = home.unfinished_change()
     if change is None:
@@ -166,12 +170,18 @@ def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | N
             f"Change {change.number} of stream {home.name!r} is an upgrade in progress. Give it up "
             f"with 'airflow-streaming upgrade abort {home.name}', or 'roll-back' once it is made."
         )
+    if change.what is ChangeSort.CUTOVER:
+        raise RestoreRefused(
+            f"Change {change.number} of stream {home.name!r} is a cutover in progress. Give it up "
+            f"with 'airflow-streaming cutover abort {base_of(home.name)}', or 'roll-back' once the "
+            "stream was switched."
+        )
     return Switching(home, None, by=by).abandon(change, reason or f"Given up by {by}.")
 
 
 def _undoing(home: StreamHome, switching: Switching, reason: str) -> Wish:
     current = switching.current()
-    exchanges = [one for one in home.changes() if one.what is not ChangeSort.UPGRADE]
+    exchanges = [one for one in home.changes() if one.what in _EXCHANGES]
     done = [change for change in exchanges if switching.is_made(change)]
     if not done:
         raise RestoreRefused(

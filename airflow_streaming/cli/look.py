@@ -20,11 +20,14 @@ from airflow_streaming.core.control import Circuit, Desired, DesiredState, Event
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Launch
 from airflow_streaming.core.health import HealthRules, judge
+from airflow_streaming.core.lanes import Colour, colour_of, other_lane
 from airflow_streaming.core.observation import Observation, Process
 from airflow_streaming.core.restart import RestartAction, RestartDecision
 from airflow_streaming.core.verdict import Verdict
 from airflow_streaming.core.wire import encode, format_time
-from airflow_streaming.home.home import StreamHome
+from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.home.lanes import live_lane
+from airflow_streaming.observe.changes import change_in_progress
 from airflow_streaming.observe.figures import Figures
 
 Probe = Callable[[Epoch, Launch | None], Process]
@@ -41,6 +44,9 @@ class Report:
     :param decision: What was decided about the newest epoch, if it failed.
     :param restarts: Restarts decided since the circuit was last closed by a person.
     :param incidents: What people were told and is not over.
+    :param is_live: Whether it is the lane that consumers of the stream are led to.
+    :param has_lanes: Whether the stream has a second lane.
+    :param change: How far an upgrade or a cutover has come that is open; empty when none is.
     """
 
     stream: str
@@ -54,6 +60,14 @@ class Report:
     restarts: int
     events: tuple[Event, ...]
     incidents: tuple[Alert, ...] = ()
+    is_live: bool = True
+    has_lanes: bool = False
+    change: str = ""
+
+    @property
+    def colour(self) -> Colour:
+        """Return the colour of the lane."""
+        return colour_of(self.stream)
 
     @property
     def wants_to_run(self) -> bool:
@@ -69,10 +83,15 @@ class Report:
 
     @property
     def is_all_right(self) -> bool:
-        """Tell whether the stream works or waits for data, or is down because it is wanted so."""
-        if self.wants_to_run:
+        """
+        Tell whether the stream works or waits for data, or is down because it is wanted so.
+
+        A lane that is not live may be down at any time.
+        """
+        is_down = self.verdict is None or self.verdict.has_ended
+        if self.wants_to_run and not (is_down and not self.is_live):
             return self.verdict is not None and self.verdict.is_well
-        return self.verdict is None or self.verdict.has_ended
+        return is_down
 
     @property
     def next_attempt_at(self) -> datetime | None:
@@ -95,6 +114,9 @@ class Report:
         found = (seen.epoch, seen.launch, seen.status, seen.exit, seen.death) if seen else ()
         return {
             "stream": self.stream,
+            "colour": self.colour.value,
+            "live": self.is_live,
+            "change": self.change,
             "at": format_time(self.now),
             "all_right": self.is_all_right,
             "verdict": verdict.state.value if verdict else None,
@@ -132,7 +154,7 @@ def report(home: StreamHome, probe: Probe, *, patience: float, events: int = 5) 
 
     :param patience: Seconds to watch for a sign of life from a driver that seems silent.
     """
-    supervision = home.supervision()
+    streams, supervision = Home(home.store), home.supervision()
     rules = supervision.health if supervision else HealthRules()
     seen = observe(home, probe, patience=patience, rules=rules)
     decision = home.restart_decision(seen.epoch.number) if seen else None
@@ -149,7 +171,20 @@ def report(home: StreamHome, probe: Probe, *, patience: float, events: int = 5) 
         restarts=sum(one.action is RestartAction.RESTART for one in earlier),
         events=tuple(home.events(events)),
         incidents=open_incidents(home.alerts()),
+        is_live=live_lane(streams, home.name) == home.name,
+        has_lanes=_has_lanes(streams, home.name),
+        change=_change(home),
     )
+
+
+def _has_lanes(streams: Home, lane: str) -> bool:
+    is_green = colour_of(lane) is Colour.GREEN
+    return is_green or streams.stream(other_lane(lane)).newest_deployment() is not None
+
+
+def _change(home: StreamHome) -> str:
+    change = change_in_progress(home)
+    return "" if change is None else str(change)
 
 
 def observe(

@@ -21,9 +21,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from airflow_streaming import __version__
-from airflow_streaming.cli import commands, conf, doctor, rehearse, upgrade
+from airflow_streaming.cli import commands, compare, conf, cutover, doctor, live, rehearse, upgrade
 from airflow_streaming.cli.checkpoint import arguments as checkpoint_arguments
 from airflow_streaming.cli.gate import arguments as gate_arguments
+from airflow_streaming.cli.lane import add_colour, lane_named
 from airflow_streaming.cli.look import Probe, local_probe
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.home.home import Home, StreamHome, open_home
@@ -116,7 +117,9 @@ def _run_without_home(arguments: argparse.Namespace) -> int:
 def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     if arguments.command == "list":
         return commands.list_streams(home, probe)
-    stream = home.stream(arguments.stream)
+    if arguments.command == "live":
+        return live.show_live(home, arguments)
+    stream = lane_named(home, arguments.stream, getattr(arguments, "colour", None))
     if stream.newest_deployment() is None:
         raise StreamingError(
             f"There is no stream {stream.name!r} in {home.store.uri}. Its streams are: "
@@ -141,6 +144,7 @@ _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int
     ),
     "conf": lambda stream, a, _: conf.show_conf(a, stream),
     "upgrade": lambda stream, a, _: upgrade.run(stream, a, _person(a)),
+    "cutover": lambda stream, a, _: cutover.run(stream, a, _person(a)),
     "close-circuit": lambda stream, a, _: commands.close_circuit(stream, _person(a)),
     "declare-dead": lambda stream, a, probe: commands.declare_dead(
         stream, _person(a), probe, number=a.epoch
@@ -172,6 +176,7 @@ def _parser() -> argparse.ArgumentParser:
     _add(kinds, "list", "list the streams of the home", has_stream=False)
     status = _add(kinds, "status", "show one stream; exit code 1 when it is not well")
     status.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    live.add_arguments(_add(kinds, "live", live.ABOUT, has_stream=False))
     doctor.add_arguments(_add(kinds, "doctor", "say what is risky; exit code 1 when anything is"))
     about_conf = "show what the production profile gives Spark, and why"
     conf.add_arguments(_add(kinds, "conf", about_conf, has_stream=False))
@@ -186,7 +191,9 @@ def _parser() -> argparse.ArgumentParser:
     gate_arguments.add_plan(_add(kinds, "plan", gate_arguments.ABOUT_PLAN, has_stream=False))
     gate_arguments.add_gate(_add(kinds, "gate", gate_arguments.ABOUT_GATE, has_stream=False))
     upgrade.add_arguments(_add(kinds, "upgrade", upgrade.ABOUT, has_stream=False), _add_person)
+    cutover.add_arguments(_add(kinds, "cutover", cutover.ABOUT, has_stream=False), _add_person)
     rehearse.add_arguments(_add(kinds, "rehearse", rehearse.ABOUT, has_stream=False))
+    compare.add_arguments(_add(kinds, "compare", compare.ABOUT, has_stream=False))
     return parser
 
 
@@ -201,6 +208,7 @@ def _add(
     _add_home(parser, argparse.SUPPRESS)
     if has_stream:
         parser.add_argument("stream", metavar="STREAM", help="name of the stream")
+        add_colour(parser)
     return parser
 
 

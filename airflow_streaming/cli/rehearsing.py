@@ -15,6 +15,7 @@ from airflow_streaming.checkpoint.drill_runtime import runtimes_from
 from airflow_streaming.checkpoint.store import open_backup_store
 from airflow_streaming.cli.checkpoint.arguments import place
 from airflow_streaming.cli.checkpoint.told import Told
+from airflow_streaming.cli.lane import lane_named
 from airflow_streaming.cli.page import NOT_WRITTEN, write_page
 from airflow_streaming.cli.table import printable
 from airflow_streaming.core.compatibility.finding import GateDecision
@@ -71,7 +72,7 @@ def _home(arguments: argparse.Namespace) -> StreamHome | None:
         return None
     if not arguments.home:
         raise SpecError("Which home? Give --home, or set AIRFLOW_STREAMING_HOME.")
-    return open_home(arguments.home, probe=False).stream(arguments.stream)
+    return lane_named(open_home(arguments.home, probe=False), arguments.stream)
 
 
 def _subject(arguments: argparse.Namespace, home: StreamHome | None) -> OfBackup | OfCheckpoints:

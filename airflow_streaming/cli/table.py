@@ -31,7 +31,9 @@ def show(report: Report) -> str:
 
 def show_all(reports: Sequence[Report]) -> str:
     """Return one line for every stream."""
-    rows = [("stream", "verdict", "desired", "circuit", "deployment", "epoch", "reason")]
+    has_lanes = any(report.has_lanes for report in reports)
+    head = ("stream", "verdict", "desired", "circuit", "deployment", "epoch", "reason")
+    rows: list[tuple[str, ...]] = [head]
     for report in reports:
         rows.append(
             (
@@ -44,7 +46,14 @@ def show_all(reports: Sequence[Report]) -> str:
                 report.verdict.reason if report.verdict else NOTHING,
             )
         )
+    if has_lanes:
+        lanes = ["lane", *map(_lane, reports)]
+        rows = [(first, lane, *rest) for (first, *rest), lane in zip(rows, lanes, strict=True)]
     return "\n".join(printable(line) for line in columns(rows))
+
+
+def _lane(report: Report) -> str:
+    return f"{report.colour.value}, live" if report.is_live else report.colour.value
 
 
 def columns(rows: Iterable[Sequence[str]], gap: int = 2) -> list[str]:
@@ -69,6 +78,10 @@ def clock(moment: datetime | None) -> str:
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
     desired, circuit, deployment = report.desired, report.circuit, report.deployment
+    if report.has_lanes:
+        yield "lane", _lane(report) if report.is_live else f"{_lane(report)}, not live"
+    if report.change:
+        yield "change", report.change
     yield (
         "desired",
         f"{desired.state}, by {desired.by} at {clock(desired.at)}: {desired.reason}"

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from airflow_streaming.core.gating import asked
+from airflow_streaming.core.lanes import colour_of
 from airflow_streaming.core.sight import QuerySight, Sight
 from airflow_streaming.core.verdict import WELL, VerdictState
 from airflow_streaming.core.wire import decode, encode, format_time
@@ -32,6 +33,8 @@ class Topic(StrEnum):
     """It has committed; for streams without a watermark."""
     STATE = "state"
     """It has become well, or unwell in another way."""
+    LIVE = "live"
+    """Consumers are led to another output: another lane became live, or it writes elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,8 @@ class Told:
     :param complete_until: End of the last full interval of event time.
     :param batch_id: Newest committed batch then, of the query that is furthest behind.
     :param committed_at: When it was committed.
+    :param lane: The lane that was live then.
+    :param output: What it wrote.
     """
 
     sequence: int = 0
@@ -51,6 +56,8 @@ class Told:
     complete_until: datetime | None = None
     batch_id: int | None = None
     committed_at: datetime | None = None
+    lane: str | None = None
+    output: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -84,11 +91,13 @@ def announce(
     :param told: What was told last.
     :param every: Length of the intervals of event time that watermarks complete, counted from
         1970 in UTC; or the least time between two commits that are told, by the stream's clock.
-        States are told at once.
+        States and lanes are told at once.
     :param query: The one that counts; default: all, so that the one furthest behind counts.
     """
     if topic is Topic.STATE:
         return _of_state(sight, told)
+    if topic is Topic.LIVE:
+        return _of_live(sight, told)
     queries = asked(sight, query)
     if not queries:
         return None
@@ -107,6 +116,22 @@ def _of_state(sight: Sight, told: Told) -> Announcement | None:
     verdict = sight.verdict
     more = {"query": verdict.query or None, "previous": told.state, "rule": verdict.rule}
     return _announcement(sight, replace(told, state=now.value), Topic.STATE, more)
+
+
+def _of_live(sight: Sight, told: Told) -> Announcement | None:
+    if sight.lane is None or not sight.output:
+        return None
+    if (sight.lane, sight.output) == (told.lane, told.output):
+        return None
+    after = replace(told, lane=sight.lane, output=sight.output)
+    more = {
+        "lane": sight.lane,
+        "colour": colour_of(sight.lane).value,
+        "output": sight.output,
+        "previous_lane": told.lane,
+        "previous_output": told.output,
+    }
+    return _announcement(sight, after, Topic.LIVE, more)
 
 
 def _of_watermark(

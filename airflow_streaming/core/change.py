@@ -38,7 +38,9 @@ class Change(Record):
     :param checkpoint: URI under which every query will have a folder.
     :param backup: Id of the backup that is restored; empty for an undo and for an upgrade.
     :param queries: From each query's folder in the backup to its folder under ``checkpoint``.
-    :param terms: Digest of the terms of an upgrade, which lie beside it; else empty.
+    :param terms: Digest of the terms of an upgrade or of a cutover, which lie beside it; else empty.
+    :param leader: In a lane that a cutover led elsewhere touches: the leading stream and the number
+        of its change, as ``orders/4``. Such a guest has no terms and ends with its leader.
     """
 
     KIND: ClassVar[str] = "change"
@@ -55,6 +57,7 @@ class Change(Record):
     backup: str = ""
     queries: Mapping[str, str] = field(default_factory=dict)
     terms: str = ""
+    leader: str = ""
 
 
 class ChangeOutcome(StrEnum):

@@ -35,6 +35,7 @@ class Deployment(Record):
     :param colour: Of the lane that it belongs to.
     :param replay_from: What ``{replay_from}`` stands for: the time, in ISO 8601, from which a fresh
         checkpoint has to read to have its state complete; empty for the beginning.
+        ``{replay_from_ms}`` is the same in milliseconds since the Unix epoch, 0 for the beginning.
     """
 
     KIND: ClassVar[str] = "deployment"
@@ -83,6 +84,8 @@ class Deployment(Record):
             "{checkpoint}": self.checkpoint,
             "{home}": home,
             "{deployment}": str(self.number),
+            "{replay_from}": self.replay_from,
+            "{replay_from_ms}": str(_milliseconds(self.replay_from)),
         }
         return [_fill(argument, known) for argument in self.application_args]
 
@@ -106,6 +109,11 @@ def decide_proposal(
     if proposed.fingerprint == current.fingerprint:
         return ProposalAction.KEEP
     return ProposalAction.APPLY if restart_asked else ProposalAction.TELL
+
+
+def _milliseconds(iso: str) -> int:
+    # The beginning is 0, which every source that takes a time understands as such.
+    return int(datetime.fromisoformat(iso).timestamp() * 1000) if iso else 0
 
 
 def _fill(text: str, known: Mapping[str, str]) -> str:

@@ -76,6 +76,7 @@ class Epoch(Record):
     :param change: Number of the change on whose behalf it was begun, if any.
     :param standby: Its driver waits at the barrier, see ``core.cutover.orders``, and writes nothing
         before it is told to.
+    :param step: Of a cutover: the number of the step in whose state it was begun.
     """
 
     KIND: ClassVar[str] = "epoch"
@@ -92,6 +93,7 @@ class Epoch(Record):
     created_at: datetime
     change: int | None = None
     standby: bool = False
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +217,9 @@ class QueryClaim(Record):
     :param query_id: The id in the checkpoint's ``metadata`` file.
     :param batch_shift: Added to Spark's batch id before a ``foreachBatch`` function sees it: what
         makes the numbers of one lane go on from the other's after a handover on one sink.
+    :param absorb: A batch that is in the sink already, written by the other lane. While it is
+        planned and not committed, whichever driver comes runs it with its output thrown away before
+        it starts the query.
     """
 
     KIND: ClassVar[str] = "query_claim"
@@ -224,3 +229,4 @@ class QueryClaim(Record):
     checkpoint: str
     epoch: int
     batch_shift: int = 0
+    absorb: int | None = None

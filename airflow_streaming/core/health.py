@@ -130,6 +130,11 @@ def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
     findings = _gravest_first([*standstill, *failed, *firing])
     if findings:
         return _unwell(status, findings)
+    if status.standby:
+        return Verdict(
+            state=VerdictState.STARTING,
+            reason=f"Driver of epoch {number} waits at the barrier until it is released.",
+        )
     if status.first_progress_at is None and not _waits_for_data(status):
         return Verdict(
             state=VerdictState.STARTING,

@@ -94,6 +94,18 @@ class Layout:
         """Return a file of an epoch, e.g. ``orders/epochs/000017/status.json``."""
         return f"{self.root}/epochs/{numbered(epoch)}/{name}"
 
+    def barrier(self, epoch: int) -> str:
+        """Return what waits at the barrier, e.g. ``orders/epochs/000017/barrier.json``."""
+        return self.epoch(epoch, "barrier.json")
+
+    def standby_order(self, epoch: int, number: int) -> str:
+        """Return one order to a standby driver: ``orders/epochs/000017/orders/000001.json``."""
+        return self.epoch(epoch, f"orders/{numbered(number)}.json")
+
+    def standby_answer(self, epoch: int, number: int) -> str:
+        """Return the answer to an order: ``orders/epochs/000017/orders/000001.done.json``."""
+        return self.epoch(epoch, f"orders/{numbered(number)}.done.json")
+
     def progress(self, epoch: int) -> str:
         """Return the folder of an epoch's progress history."""
         return f"{self.root}/epochs/{numbered(epoch)}/progress"

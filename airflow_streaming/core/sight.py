@@ -55,6 +55,8 @@ class Sight:
     :param epoch: The epoch that was seen, of a stream of ours.
     :param fresh: This observer has itself seen signs of life; what was merely read may be old.
     :param lost: Why it will not become well by itself: wanted stopped, or its circuit is open.
+    :param lane: The lane that is live, of a stream of ours.
+    :param output: What the lane's deployment writes; empty before there is one.
     """
 
     who: str
@@ -63,6 +65,8 @@ class Sight:
     epoch: int | None = None
     fresh: bool = False
     lost: str | None = None
+    lane: str | None = None
+    output: str = ""
 
 
 def sight_of(situation: Situation, who: str, *, earlier: Status | None = None) -> Sight:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from airflow_streaming.core.alerts.alert import Alert
+from airflow_streaming.core.change_in_progress import ChangeInProgress
 from airflow_streaming.core.control import Circuit, DesiredState
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import StopRequest
@@ -13,7 +14,6 @@ from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.observation import Observation
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.restart import RestartDecision
-from airflow_streaming.core.upgrade.standing import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,8 @@ class Situation:
     :param watched: The epoch this task has been watching; ``None`` in a fresh task.
     :param run_age: Age of the dag run, for rollover.
     :param tells: This task tells people what ``alerts`` does not hold yet.
-    :param change: The upgrade in progress: only it acts meanwhile.
+    :param change: The upgrade or cutover in progress: while it owns the stream, only it acts.
+    :param follows: The lane of the stream that is live, when it is not the one that was looked at.
     :param successor_waits: Another run of the dag is queued, and this one is in its way.
     """
 
@@ -49,4 +50,5 @@ class Situation:
     rollover_after: timedelta | None = None
     successor_waits: bool = False
     tells: bool = False
-    change: Standing | None = None
+    change: ChangeInProgress | None = None
+    follows: str | None = None

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final
 from airflow_streaming.core.conf import REDACTED, check_conf_key, mask_password, redact
 from airflow_streaming.core.epoch import MAX_STOP_GRACE
 from airflow_streaming.core.health import HealthRules
+from airflow_streaming.core.lanes import check_is_stream
 from airflow_streaming.core.names import check_stream_name
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.profile.profile import Profile
@@ -34,7 +35,9 @@ class StreamSpec:
     One PySpark application with streaming queries, as a dag asks for it.
 
     ``{stream}``, ``{output}``, ``{checkpoint}``, ``{home}`` and ``{deployment}`` in the arguments
-    are replaced when the driver is launched. Sequences may be given as lists.
+    are replaced when the driver is launched. So are ``{replay_from}`` and ``{replay_from_ms}``: the
+    time from which a fresh checkpoint has to read, as text and in milliseconds, empty and 0 but in
+    a cutover that starts so. Sequences may be given as lists.
 
     :param name: The stream's name: one folder of the home. (templated)
     :param application: The PySpark script, a path (relative to the dag file) or URI. (templated)
@@ -129,7 +132,7 @@ class StreamSpec:
         for what in ("name", "application", "home", "runtime"):
             if not isinstance(getattr(self, what), str) or not getattr(self, what).strip():
                 raise SpecError(f"Stream {self.name!r} has no {what}. Give it as a text.")
-        check_stream_name(self.name)
+        check_is_stream(check_stream_name(self.name))
         check_uri(self.home, "home")
         for what in ("output", "checkpoint"):
             if uri := getattr(self, what):

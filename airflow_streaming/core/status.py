@@ -52,6 +52,8 @@ class QueryStatus:
     :param committed_ago_s: Time since a batch was last seen committed, or since the start.
     :param active_tasks: Tasks of the batch that run now.
     :param ready_for_s: How long it has had data to read without a batch in work.
+    :param batch_shift: What is added to Spark's batch ids before a ``foreachBatch`` function sees
+        them. All other figures name batches as Spark does.
 
     The durations are counted by the driver beat by beat with a monotonic clock, so that
     neither a moved clock nor a suspended driver makes them jump.
@@ -77,6 +79,7 @@ class QueryStatus:
     committed_ago_s: float | None = None
     active_tasks: int | None = None
     ready_for_s: float | None = None
+    batch_shift: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +109,7 @@ class Status(Record):
     :param started_at: Start of the driver.
     :param at: Time of this beat.
     :param first_progress_at: When the first batch of this epoch was seen committed.
+    :param standby: It waits at the barrier, see ``core.cutover.orders``, until it is released.
     """
 
     KIND: ClassVar[str] = "status"
@@ -125,6 +129,7 @@ class Status(Record):
     first_progress_at: datetime | None = None
     queries: tuple[QueryStatus, ...] = ()
     sinks: tuple[SinkStatus, ...] = ()
+    standby: bool = False
 
     @property
     def batches(self) -> int:

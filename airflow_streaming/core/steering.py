@@ -16,6 +16,7 @@ from typing import Final
 
 from airflow_streaming.core.alerts.alert import Alert
 from airflow_streaming.core.alerts.alerting import decided, due, is_told
+from airflow_streaming.core.change_in_progress import ChangeInProgress
 from airflow_streaming.core.control import Circuit, DesiredState
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import LaunchCause, StopRequest
@@ -24,7 +25,6 @@ from airflow_streaming.core.observation import Observation, ProcessState
 from airflow_streaming.core.restart import RestartAction
 from airflow_streaming.core.rules.rule import Finding, RuleState, Severity
 from airflow_streaming.core.situation import Situation
-from airflow_streaming.core.upgrade.standing import Standing
 from airflow_streaming.core.verdict import Verdict, VerdictState
 
 
@@ -49,6 +49,8 @@ class Action(StrEnum):
     """The driver cannot be proved dead: only its host or a named person can say so."""
     ALERT = "alert"
     """Tell people what has not been told yet; afterwards there may be nothing else to do."""
+    FOLLOW = "follow"
+    """Another lane of the stream has become live: leave this one, and keep that one alive."""
     FINISH = "finish"
     """End the task with success and leave the stream as it is."""
 
@@ -109,6 +111,9 @@ def _untold(s: Situation, step: Step, verdict: Verdict | None) -> tuple[Alert, .
     seen = s.seen
     if not s.tells or seen is None or verdict is None or _has_vanished(s):
         return ()
+    if step.action is Action.FOLLOW:
+        # Nobody asks any more how it goes there.
+        return ()
     if step.action is Action.BLOCKED and not verdict.findings:
         # It beats, or has just fallen silent, but does not heed a stop: a person has to look.
         verdict = replace(verdict, findings=(_out_of_reach(step),))
@@ -143,9 +148,9 @@ def _out_of_reach(step: Step) -> Finding:
     )
 
 
-def _left_alone(change: Standing, now: datetime) -> Finding:
+def _left_alone(change: ChangeInProgress, now: datetime) -> Finding:
     return Finding(
-        rule="unfinished_upgrade",
+        rule=change.rule,
         state=RuleState.FIRING,
         severity=Severity.ALERT,
         query="",
@@ -162,18 +167,20 @@ def _decide(s: Situation, verdict: Verdict | None) -> Step:
             action=Action.WATCH,
             reason=f"Epoch {s.watched} is no longer in the home. Waiting for it to be back.",
         )
+    if s.follows is not None:
+        return Step(action=Action.FOLLOW, reason=f"Lane {s.follows} is live now.")
     if s.seen is None or verdict is None:
         step = _without_driver(s, verdict=None)
     elif verdict.has_ended:
         step = _without_driver(s, verdict)
     else:
         step = _with_driver(s, s.seen, verdict)
-    return step if s.change is None or s.change.is_over else _beside(s, s.change, step)
+    return _beside(s, s.change, step) if s.change is not None and s.change.owns_stream else step
 
 
-def _beside(s: Situation, change: Standing, step: Step) -> Step:
+def _beside(s: Situation, change: ChangeInProgress, step: Step) -> Step:
     # A person who wants it stopped gets it at once, by whoever looks first: stopping loses nothing,
-    # and the upgrade finds it stopped. All else is the upgrade's alone.
+    # and the change finds it stopped. All else is the change's alone.
     if s.desired is DesiredState.STOPPED:
         return replace(step, reason=f"{step.reason} {change}")
     return Step(action=Action.WATCH, reason=f"{change} {step.reason}")

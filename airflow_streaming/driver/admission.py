@@ -8,10 +8,11 @@ ends the driver even if the script swallows it: a stream with one query missing 
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from airflow_streaming.core.names import NAME_RULE, is_path_part
 from airflow_streaming.core.status import CheckpointOrigin
@@ -20,8 +21,11 @@ from airflow_streaming.driver.checkpoint import Claims
 from airflow_streaming.driver.ending import Ending
 from airflow_streaming.driver.queries import Queries
 from airflow_streaming.driver.query import Query
+from airflow_streaming.driver.script import error_of
+from airflow_streaming.driver.standby.absorbing import Run, absorb
+from airflow_streaming.driver.standby.barrier import StandbyBarrier
 from airflow_streaming.driver.tracked import TrackedQuery
-from airflow_streaming.exceptions import DriverRefusal, StopRequested
+from airflow_streaming.exceptions import DriverRefusal, HomeUnavailable, StopRequested
 from airflow_streaming.files.store import Store
 
 
@@ -55,19 +59,57 @@ class Started:
     run_id: str
 
 
+class Place(NamedTuple):
+    """
+    Where a query is to start.
+
+    :param opener: Opens a checkpoint location as a store.
+    :param run_planned: Runs the query's planned batch with the output thrown away.
+    """
+
+    name: str
+    location: str
+    origin: CheckpointOrigin
+    opener: Callable[[str], CheckpointStore]
+    run_planned: Run
+
+    def open(self) -> CheckpointStore:
+        """Return the checkpoint."""
+        return self.opener(self.location)
+
+    def absorb(self, batch: int) -> int:
+        """Run a planned batch with its output thrown away, see ``standby.absorbing``."""
+        return absorb(
+            self.name, self.location, files=self.open(), batch=batch, run=self.run_planned
+        )
+
+
 class Admission:
     """
     Admits queries one at a time.
 
     :param checkpoint: Folder of the deployment's checkpoints.
+    :param barrier: Where queries wait before they are admitted; nowhere by default.
     """
 
     def __init__(
-        self, checkpoint: str, *, queries: Queries, claims: Claims, ending: Ending
+        self,
+        checkpoint: str,
+        *,
+        queries: Queries,
+        claims: Claims,
+        ending: Ending,
+        barrier: StandbyBarrier | None = None,
     ) -> None:
         self._checkpoint = checkpoint
         self._queries, self._claims, self._ending = queries, claims, ending
+        self._barrier = barrier
         self._lock = threading.RLock()
+
+    @property
+    def holds_back(self) -> bool:
+        """Tell whether a query would have to wait now."""
+        return self._barrier is not None and self._barrier.is_closed
 
     def start(
         self,
@@ -75,40 +117,78 @@ class Admission:
         *,
         open_checkpoint: Callable[[str], CheckpointStore],
         launch: Callable[[str, str], Started],
+        run_planned: Run,
     ) -> None:
         """
         Start a query if it is safe.
 
         :param open_checkpoint: Opens a location as a store.
         :param launch: Starts the query with a name and a checkpoint location.
+        :param run_planned: Runs its planned batch with the output thrown away.
         :raises DriverRefusal: it is not safe.
         :raises StopRequested: the driver is coming to its end.
         """
+        self._check_not_ending(wish)
+        with self._telling(wish):
+            place = self._place(wish, open_checkpoint, run_planned)
+            ordered = (
+                None if self._barrier is None else self._barrier.wait(place.name, place.absorb)
+            )
         with self._lock:
             self._check_not_ending(wish)
-            try:
-                name = checked_name(wish.name)
-                location, origin = self._locate(name, wish)
-                files = open_checkpoint(location)
-                self._check_free(name, files.location)
-                self._claims.check(name, files, files.location)
-            except DriverRefusal as err:
-                self._ending.refuse(str(err))
-                raise
-            started = launch(name, location)
+            with self._telling(wish):
+                files = place.open()
+                shift = self._check(place, files, wish)
+            shift = shift if ordered is None else ordered
+            # Before the start: the first batch may run before this thread goes on.
+            self._queries.shift_batches(place.name, shift)
+            started = launch(place.name, place.location)
             self._queries.add(
                 TrackedQuery(
                     started.query,
-                    name=name,
+                    name=place.name,
                     id=started.id,
                     run_id=started.run_id,
                     checkpoint=files.location,
                     files=files,
-                    origin=origin,
+                    origin=place.origin,
                     gated=wish.gated,
+                    batch_shift=shift,
                 )
             )
-            self._claims.keep(name, started.id, files.location)
+            self._claims.keep(place.name, started.id, files.location)
+
+    def _place(
+        self, wish: Wish, open_checkpoint: Callable[[str], CheckpointStore], run_planned: Run
+    ) -> Place:
+        name = checked_name(wish.name)
+        location, origin = self._locate(name, wish)
+        return Place(name, location, origin, open_checkpoint, run_planned)
+
+    def _check(self, place: Place, files: CheckpointStore, wish: Wish) -> int:
+        """Check that a query may start, and return by how much its batch ids are shifted."""
+        self._check_free(place.name, files.location)
+        claim = self._claims.check(place.name, files, files.location, must_know=wish.gated)
+        if claim is None:
+            return 0
+        if claim.absorb is not None:
+            place.absorb(claim.absorb)
+        return claim.batch_shift
+
+    @contextlib.contextmanager
+    def _telling(self, wish: Wish) -> Iterator[None]:
+        """End the driver by whatever keeps a query from starting, even if the script goes on."""
+        try:
+            yield
+        except (StopRequested, HomeUnavailable):
+            raise
+        except DriverRefusal as err:
+            self._ending.refuse(str(err))
+            raise
+        except Exception as err:
+            self._queries.note_not_started(wish.name or "", error_of(err))
+            self._ending.fail()
+            raise
 
     def _check_not_ending(self, wish: Wish) -> None:
         if self._ending.begun.is_set():

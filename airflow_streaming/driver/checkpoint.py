@@ -48,13 +48,31 @@ def query_id_in(checkpoint: Store) -> str | None:
         ) from err
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """
+    How far a checkpoint has come.
+
+    :param planned: Its newest planned batch, ``None`` before the first; ``committed`` likewise.
+    """
+
+    planned: int | None
+    committed: int | None
+
+
+def batches_reached(checkpoint: Store) -> Reached:
+    """Return how far a checkpoint has come."""
+    # In this order: a batch committed in between must not look like one that was never planned.
+    committed = _newest(checkpoint, "commits")
+    return Reached(planned=_newest(checkpoint, "offsets"), committed=committed)
+
+
 def batch_in_work(checkpoint: Store) -> int | None:
     """Return the batch after the last committed one; ``None`` when nothing was planned yet."""
-    planned = _newest(checkpoint, "offsets")
-    if planned is None:
+    reached = batches_reached(checkpoint)
+    if reached.planned is None:
         return None
-    committed = _newest(checkpoint, "commits")
-    return planned + 1 if planned == committed else planned
+    return reached.planned + 1 if reached.planned == reached.committed else reached.planned
 
 
 def _newest(checkpoint: Store, log: str) -> int | None:
@@ -81,11 +99,14 @@ class Claims:
         self._deployment, self._epoch = deployment, epoch
         self._unwritten: dict[str, QueryClaim] = {}
 
-    def check(self, query: str, checkpoint: Store, location: str) -> None:
+    def check(
+        self, query: str, checkpoint: Store, location: str, *, must_know: bool = False
+    ) -> QueryClaim | None:
         """
-        Check that a query may start on a checkpoint.
+        Check that a query may start on a checkpoint, and return the claim on it, if there is one.
 
         :param location: The checkpoint's qualified location.
+        :param must_know: What the claim says of batch ids matters to the query.
         :raises DriverRefusal: the checkpoint is another query's, or its content is gone.
         :raises HomeUnavailable: neither the checkpoint nor the claim could tell.
         """
@@ -93,16 +114,18 @@ class Claims:
         try:
             found = self.find(query, location)
         except HomeUnavailable:
-            if found_id is None:
+            if found_id is None or must_know:
                 raise
             logger.warning(
                 "The claim of query %r could not be read; its checkpoint is there.", query
             )
-            return
+            return None
         if found is not None:
             judge_claim(found.claim, found_id, f"{self._store.uri}/{found.path}")
-        elif found_id is None:
+            return found.claim
+        if found_id is None:
             self._check_not_moved(query, location)
+        return None
 
     def find(self, query: str, location: str) -> FoundClaim | None:
         """Return the claim on a checkpoint by a query of this name, the newest deployment first."""

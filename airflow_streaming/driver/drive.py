@@ -40,6 +40,8 @@ from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.queries import Queries
 from airflow_streaming.driver.report import Report
 from airflow_streaming.driver.script import has_script_threads, run_script
+from airflow_streaming.driver.standby.barrier import barrier_of
+from airflow_streaming.driver.standby.patience import install_patience
 from airflow_streaming.driver.stopping import stop_queries
 from airflow_streaming.driver.watch import Watch, signal_grace
 from airflow_streaming.exceptions import DriverRefusal
@@ -66,6 +68,15 @@ class Driver:
         self._jvm = JvmProcess()
         self._last_word = LastWord(store, layout.epoch(epoch.number, "exit.json"))
         claims = Claims(store, layout, deployment=deployment.number, epoch=epoch.number)
+        fence = Fence(
+            store,
+            layout,
+            epoch.number,
+            jvm=self._jvm,
+            last_word=lambda: self._last_word.say(fenced(epoch.number, datetime.now(UTC))),
+            store_needs_jvm=not isinstance(store, LocalStore),
+        )
+        self._barrier = barrier_of(epoch, store, layout, ending=self._ending, fence=fence)
         self._report = Report(
             assignment,
             store,
@@ -74,14 +85,7 @@ class Driver:
             ending=self._ending,
             jvm=JvmView(self._jvm),
             on_failure=self._ending.fail,
-        )
-        fence = Fence(
-            store,
-            layout,
-            epoch.number,
-            jvm=self._jvm,
-            last_word=lambda: self._last_word.say(fenced(epoch.number, datetime.now(UTC))),
-            store_needs_jvm=not isinstance(store, LocalStore),
+            barrier=self._barrier,
         )
         self._watch = Watch(
             store,
@@ -95,11 +99,15 @@ class Driver:
         self._plans = PlanKeeper(store, layout, epoch.number)
         self._interception = Interception(
             admission=Admission(
-                deployment.checkpoint, queries=self._queries, claims=claims, ending=self._ending
+                deployment.checkpoint,
+                queries=self._queries,
+                claims=claims,
+                ending=self._ending,
+                barrier=self._barrier,
             ),
             gate=Gate(fence.check, self._ending, self._queries),
             fair_pools=deployment.fair_pools,
-            refuse=self._ending.refuse,
+            ending=self._ending,
             plans=self._plans,
         )
         self._brought_down, self._finishing = threading.Event(), threading.Event()
@@ -109,10 +117,14 @@ class Driver:
         """Run the script and its queries to their end and return the process's exit code."""
         self._report.begin()
         self._watch.begin()
+        if self._barrier is not None:
+            self._barrier.begin()
         for work in (self._bring_down, self._keep_deadline):
             threading.Thread(target=work, name="airflow-streaming-end", daemon=True).start()
         try:
             self._interception.install()
+            if self._barrier is not None:
+                install_patience(self._barrier)
             self._script = run_script(self._assignment)
             self._await_queries()
         except KeyboardInterrupt:

@@ -6,6 +6,9 @@ It is the one place where a batch can be refused before any of its code has run.
 ``query.stop()`` during the function waits for it and then races with the commit: half of the trials
 measured ran the batch a second time after the restart. Here the running batch is left to commit,
 and the next one is turned away at the door, with its offsets planned and nothing written.
+
+It is also where batch ids are shifted: a function that remembers the ids it has seen must find
+those of a stream's other lane going on, although Spark counts from another number here.
 """
 
 from __future__ import annotations
@@ -40,8 +43,9 @@ class Gate:
 
         @functools.wraps(function)
         def gated(batch: Any, batch_id: int) -> None:
-            self.enter(name(), batch_id)
-            function(batch, batch_id)
+            query = name()
+            self.enter(query, batch_id)
+            function(batch, batch_id + self._queries.batch_shift(query or ""))
             # A driver that was suspended in the function must not commit the batch when it wakes.
             self._check_fence()
 
@@ -59,7 +63,9 @@ class Gate:
         tracked = self._queries.named(query or "")
         if tracked is not None:
             tracked.held = True
+        shift = self._queries.batch_shift(query or "")
+        told = f"Batch {batch_id}{f' ({batch_id + shift} to its function)' if shift else ''}"
         raise StopRequested(
-            f"Batch {batch_id} of query {query!r} was not begun because the stream is ending. It "
-            "runs when the stream is started again."
+            f"{told} of query {query!r} was not begun because the stream is ending. It runs when "
+            "the stream is started again."
         )

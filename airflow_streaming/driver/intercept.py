@@ -20,11 +20,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_streaming.driver.admission import Admission, Started, Wish
+from airflow_streaming.driver.ending import Ending
 from airflow_streaming.driver.gate import Gate
 from airflow_streaming.driver.hadoop import HadoopStore
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.said import listen
 from airflow_streaming.driver.query import SparkQuery
+from airflow_streaming.driver.standby.absorbing import PlannedBatch
+from airflow_streaming.driver.standby.warming import WarmUp
 from airflow_streaming.exceptions import DriverRefusal
 
 _NOTES: Final = "_airflow_streaming_notes"
@@ -67,7 +70,7 @@ class Interception:
     The patches on pyspark.
 
     :param fair_pools: Start every query in a scheduler pool of its own.
-    :param refuse: Told when the script asks for a session that cannot be watched.
+    :param ending: Told when the script asks for a session that cannot be watched.
     :param plans: Keeps what each started query is; nobody by default.
     """
 
@@ -77,11 +80,13 @@ class Interception:
         admission: Admission,
         gate: Gate,
         fair_pools: bool,
-        refuse: Callable[[str], None],
+        ending: Ending,
         plans: PlanKeeper | None = None,
     ) -> None:
         self._admission, self._gate, self._plans = admission, gate, plans
-        self._fair_pools, self._refuse = fair_pools, refuse
+        self._fair_pools, self._ending = fair_pools, ending
+        self._plain_start: Any = None
+        self._warm_up: WarmUp | None = None
 
     def install(self) -> None:
         """
@@ -109,6 +114,8 @@ class Interception:
         patch_method(writer, "queryName", note_name)
         patch_method(writer, "option", note_option)
         patch_method(writer, "options", note_options)
+        self._plain_start = writer.__dict__["start"]
+        self._warm_up = WarmUp(self._plain_start, writer.__dict__["foreachBatch"])
         patch_method(writer, "foreachBatch", self._put_gate)
         patch_method(writer, "start", self._start)
         patch_method(writer, "toTable", self._start)
@@ -131,7 +138,7 @@ class Interception:
 
     def _check_classic(self, connect: bool) -> None:
         if connect:
-            self._refuse(CONNECT_REFUSAL)
+            self._ending.refuse(CONNECT_REFUSAL)
             raise DriverRefusal(CONNECT_REFUSAL)
 
     def _put_gate(self, original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
@@ -151,6 +158,8 @@ class Interception:
             gated=notes.gated,
         )
         results: list[Any] = []
+        if self._admission.holds_back and self._warm_up is not None:
+            self._warm_up.run(writer._spark)
 
         def launch(name: str, location: str) -> Started:
             if wish.location is None:
@@ -168,6 +177,9 @@ class Interception:
                 location, context._gateway, context._jsc.hadoopConfiguration()
             ),
             launch=launch,
+            run_planned=PlannedBatch(
+                writer, given, start=self._plain_start, ending=self._ending
+            ).run,
         )
         return results[0]
 

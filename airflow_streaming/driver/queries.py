@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 from airflow_streaming.driver.faults import Faults
 from airflow_streaming.driver.jobs import Sight
+from airflow_streaming.driver.query import QueryError
 from airflow_streaming.driver.tracked import Fresh, TrackedQuery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotStarted:
+    """A query that failed before it was started for good."""
+
+    name: str
+    error: QueryError
 
 
 class Queries:
@@ -17,8 +27,9 @@ class Queries:
         self._polling = threading.Lock()
         self._faults = Faults()
         self._by_name: dict[str, TrackedQuery] = {}
-        self._failed: list[TrackedQuery] = []
+        self._failed: list[TrackedQuery | NotStarted] = []
         self._fresh: list[Fresh] = []
+        self._shifts: dict[str, int] = {}
 
     def add(self, tracked: TrackedQuery) -> None:
         """Track a query that has just been started, after an older run under its name if any."""
@@ -46,9 +57,22 @@ class Queries:
         return any(query.active for query in self.all())
 
     @property
-    def first_failed(self) -> TrackedQuery | None:
+    def first_failed(self) -> TrackedQuery | NotStarted | None:
         """Return the query that was first seen to have failed."""
         return self._failed[0] if self._failed else None
+
+    def note_not_started(self, name: str, error: QueryError) -> None:
+        """Remember that a query failed before it was started for good."""
+        self._failed.append(NotStarted(name=name, error=error))
+
+    def shift_batches(self, name: str, shift: int) -> None:
+        """Say what is added to Spark's batch ids of a query that is about to start."""
+        with self._lock:
+            self._shifts[name] = shift
+
+    def batch_shift(self, name: str) -> int:
+        """Return what is added to Spark's batch ids of a query before its function sees them."""
+        return self._shifts.get(name, 0)
 
     def poll(self) -> list[Fresh]:
         """Ask Spark about every active query and return the batches that are new."""

@@ -29,6 +29,7 @@ from airflow_streaming.driver.order import Assignment
 from airflow_streaming.driver.queries import Queries
 from airflow_streaming.driver.sinks.port import Origin
 from airflow_streaming.driver.sinks.sinks import Sinks
+from airflow_streaming.driver.standby.barrier import StandbyBarrier
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.files.host import this_host
 from airflow_streaming.files.store import Store
@@ -54,6 +55,7 @@ class Report:
 
     :param jvm: What is asked to prove that Spark answers.
     :param on_failure: Called when a query is found to have failed.
+    :param barrier: Where the queries of a standby driver wait.
     :param sinks: Told every batch as well; by default those of Spark's configuration.
     """
 
@@ -67,6 +69,7 @@ class Report:
         ending: Ending,
         jvm: JvmView,
         on_failure: Callable[[], object],
+        barrier: StandbyBarrier | None = None,
         sinks: Sinks | None = None,
     ) -> None:
         layout = Layout(assignment.epoch.stream)
@@ -77,7 +80,7 @@ class Report:
             layout.epoch(number, "status.json"),
         )
         self._queries, self._claims, self._ending, self._jvm = queries, claims, ending, jvm
-        self._on_failure = on_failure
+        self._on_failure, self._barrier = on_failure, barrier
         self._jobs = JobsView(CpuMeter(lambda: jvm.pid).seconds)
         self._history = History(store, layout.progress(number))
         self._sinks = sinks or Sinks(_origin(assignment))
@@ -166,6 +169,7 @@ class Report:
             first_progress_at=self._first_progress_at,
             queries=queries,
             sinks=self._sinks.statuses(),
+            standby=self._barrier is not None and self._barrier.is_closed,
         )
 
     def _state(self, started: bool) -> DriverState:

@@ -70,9 +70,11 @@ class TrackedQuery:
         files: Store,
         origin: CheckpointOrigin,
         gated: bool,
+        batch_shift: int = 0,
     ) -> None:
         self.query, self.name, self.id, self.run_id = query, name, id, run_id
         self.checkpoint, self.files, self.origin, self.gated = checkpoint, files, origin, gated
+        self.batch_shift = batch_shift
         self.active = True
         self.error: QueryError | None = None
         self.held = False
@@ -173,6 +175,7 @@ class TrackedQuery:
             quiet_for_s=self._clock.quiet_for_s,
             committed_ago_s=self._clock.committed_ago_s,
             ready_for_s=self._clock.ready_for_s,
+            batch_shift=self.batch_shift,
             active_tasks=self._clock.active_tasks,
         )
 

@@ -65,7 +65,14 @@ class CachedStream(StreamHome):
         self._clock = clock
         self._records: dict[str, Record] = {}
         self._known: dict[str, _Known] = {}
+        self._others: dict[str, CachedStream] = {}
         self._learning_since = clock()
+
+    def beside(self, name: str) -> CachedStream:
+        """Return another stream of the same home, whose records are read once too."""
+        if name not in self._others:
+            self._others[name] = CachedStream(self.store, name, clock=self._clock)
+        return self._others[name]
 
     def forget(self) -> None:
         """Know nothing any more, so that the next look reads everything."""

@@ -22,6 +22,8 @@ from airflow_streaming.home.folder import StreamFolder
 
 log: Final = logging.getLogger(__name__)
 
+_IN_HAND: Final = frozenset({ChangeSort.UPGRADE, ChangeSort.CUTOVER})
+
 
 class Changes(StreamFolder):
     """Read and record the changes of one stream's checkpoint."""
@@ -32,7 +34,15 @@ class Changes(StreamFolder):
 
     def changes(self) -> list[Change]:
         """Return all changes, oldest first."""
-        return [self._numbered(Change, "changes", number) for number in self._numbers("changes")]
+        return [self.change(number) for number in self._numbers("changes")]
+
+    def change(self, number: int) -> Change:
+        """
+        Return one change.
+
+        :raises RecordError: there is none of that number.
+        """
+        return self._numbered(Change, "changes", number)
 
     def change_end(self, number: int) -> ChangeEnd | None:
         """Return how a change ended, ``None`` while it has not."""
@@ -63,6 +73,11 @@ class Changes(StreamFolder):
         """Return the upgrade that has not ended, if the unfinished change is one."""
         found = self.unfinished_change()
         return found if found is not None and found.what is ChangeSort.UPGRADE else None
+
+    def change_in_hand(self) -> Change | None:
+        """Return the upgrade or cutover that has not ended: nothing else is deployed meanwhile."""
+        found = self.unfinished_change()
+        return found if found is not None and found.what in _IN_HAND else None
 
     def keep_terms(self, terms: UpgradeTerms) -> str:
         """Keep the terms of an upgrade that is about to be begun; return their digest."""

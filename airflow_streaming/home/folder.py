@@ -8,7 +8,7 @@ copied or renamed file cannot pass for another epoch's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 
 from airflow_streaming.core.names import Layout, number_of
 from airflow_streaming.core.uris import join
@@ -35,6 +35,14 @@ class StreamFolder:
         self.store = store
         self.name = name
         self._layout = Layout(name)
+
+    def beside(self, name: str) -> Self:
+        """
+        Return the records of another stream, or lane, of the same home.
+
+        :raises SpecError: the name cannot be a folder.
+        """
+        return type(self)(self.store, name)
 
     def _read(self, cls: type[R], path: str, **expected: object) -> R | None:
         data = self.store.read(path)

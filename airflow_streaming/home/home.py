@@ -15,15 +15,20 @@ from airflow_streaming.files.store import Store
 from airflow_streaming.home.alerts import AlertLog
 from airflow_streaming.home.changes import Changes
 from airflow_streaming.home.control import Control
+from airflow_streaming.home.cutovers import Cutovers
 from airflow_streaming.home.deployments import Deployments
 from airflow_streaming.home.epochs import Epochs
+from airflow_streaming.home.live import LivePointer
 from airflow_streaming.home.opening import open_store
 from airflow_streaming.home.plans import Plans
 from airflow_streaming.home.probe import ensure_exclusive
+from airflow_streaming.home.standby import Standby
 from airflow_streaming.home.timeline import Timeline
 
 
-class StreamHome(Deployments, Changes, Epochs, Plans, Control, Timeline, AlertLog):
+class StreamHome(
+    Deployments, Changes, Cutovers, Epochs, Standby, Plans, Control, Timeline, AlertLog, LivePointer
+):
     """
     Every record of one stream.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, Protocol
 
 from airflow_streaming.core.health import HealthRules
@@ -9,7 +10,7 @@ from airflow_streaming.core.observation import Observation
 from airflow_streaming.core.sight import Sight, lacks_progress, sight_of
 from airflow_streaming.core.status import Status
 from airflow_streaming.core.subject import Subject
-from airflow_streaming.home.cached import CachedStream
+from airflow_streaming.home.following import LiveLane
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.checkpoint import CheckpointHook
 from airflow_streaming.hooks.home import StreamHomeHook
@@ -39,25 +40,40 @@ class Looker(Protocol):
 
 class StreamLooker:
     """
-    Looks at a stream of ours.
+    Looks at a stream of ours: at the lane of it that is live.
 
-    :param home: The stream's records.
+    :param live: Tells which lane that is, and has its records.
     :param who: What messages call it.
-    :param observer: Looks at the newest epoch.
+    :param rules: What to judge by; default: what the lane's records say.
     """
 
-    def __init__(self, home: StreamHome, who: str, observer: Observer) -> None:
-        self._home, self._who, self._observer = home, who, observer
+    def __init__(self, live: LiveLane, who: str, rules: HealthRules | None = None) -> None:
+        self._live, self._who, self._rules = live, who, rules
+        self._lane = live.base.name
+        self._begin()
+
+    def _begin(self) -> None:
+        from airflow_streaming.launch.local import LocalLauncher
+
+        self._home: StreamHome = self._live.home(self._lane)
+        self._observer = Observer(self._home, LocalLauncher(), rules=self._rules)
         self._of_epoch: int | None = None
         self._earlier: Status | None = None
 
     def sight(self) -> Sight:
+        lane = self._live()
+        if lane != self._lane:
+            # Nothing that was learnt of the one lane is true of the other.
+            self._lane = lane
+            self._begin()
         situation = self._observer.situation()
         seen = situation.seen
         earlier = None
         if seen is not None and lacks_progress(seen.status):
             earlier = self._status_before(seen)
-        return sight_of(situation, self._who, earlier=earlier)
+        found = sight_of(situation, self._who, earlier=earlier)
+        deployment = situation.deployment
+        return replace(found, lane=lane, output=deployment.output if deployment else "")
 
     def lose_sight(self) -> None:
         self._observer.lose_sight()
@@ -96,8 +112,6 @@ def open_looker(subject: Subject, rules: HealthRules | None = None) -> Looker:
             endpoint=subject.endpoint,
             allowed=read_settings().metrics_endpoints if subject.endpoint else (),
         )
-    from airflow_streaming.launch.local import LocalLauncher
-
     hook = StreamHomeHook(subject.home or "", subject.home_conn_id, looks_only=True)
-    home = CachedStream(hook.get_conn().store, subject.stream or "")
-    return StreamLooker(home, subject.who, Observer(home, LocalLauncher(), rules=rules))
+    live = LiveLane(hook.get_conn().store, subject.stream or "")
+    return StreamLooker(live, subject.who, rules)

@@ -110,7 +110,15 @@ class StreamActs:
             )
         )
 
-    def fence(self, last: Epoch, reason: str, *, change: int) -> None:
+    def fence(
+        self,
+        last: Epoch | None,
+        reason: str,
+        *,
+        change: int,
+        step: int | None = None,
+        deployment: int | None = None,
+    ) -> None:
         """
         Take the epoch after one that is proved gone, so that nobody starts another driver.
 
@@ -118,10 +126,13 @@ class StreamActs:
         late finds itself fenced. No driver is ever started for it: it is asked to stop and declared
         dead at once. When somebody else has the number, nothing is done: look again.
 
-        :param last: The newest epoch, proved gone.
+        :param last: The newest epoch, proved gone; ``None`` before the first.
         :param change: On whose behalf.
+        :param step: Of a cutover: in the state of which step.
+        :param deployment: Its number, where there is no epoch before to have it from.
         """
-        fence = self._epoch_after(last, last.deployment, LaunchCause.FENCE, reason, change)
+        number = last.deployment if last is not None else deployment or 0
+        fence = self._epoch_after(last, number, LaunchCause.FENCE, reason, change, step=step)
         try:
             self._home.create_epoch(fence)
         except AlreadyExists:
@@ -151,6 +162,9 @@ class StreamActs:
         cause: LaunchCause,
         reason: str,
         change: int | None = None,
+        *,
+        standby: bool = False,
+        step: int | None = None,
     ) -> Epoch:
         return Epoch(
             number=last.number + 1 if last else 1,
@@ -164,6 +178,8 @@ class StreamActs:
             by=self._by,
             created_at=self._now(),
             change=change,
+            standby=standby,
+            step=step,
         )
 
     def _keep_circuit(self, fence: Epoch) -> None:

@@ -19,6 +19,7 @@ from airflow_streaming.core.conf import REDACTED, conf_text, redact
 from airflow_streaming.core.control import EventKind
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Launch, LaunchCause
+from airflow_streaming.core.lanes import colour_of
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.observation import ProcessState
 from airflow_streaming.core.profile.resolution import effective, summary
@@ -79,7 +80,15 @@ class Keeper(StreamActs):
         super().__init__(home, launcher, by=by, now=now, chance=chance)
         self._spec, self._submit = spec, submit
 
-    def propose(self, runtime: Runtime, location: str, source: bytes) -> Deployment:
+    def propose(
+        self,
+        runtime: Runtime,
+        location: str,
+        source: bytes,
+        *,
+        fresh: bool = False,
+        carried_on: Mapping[str, str] | None = None,
+    ) -> Deployment:
         """
         Return the deployment that the spec asks for, numbered as the next one.
 
@@ -89,18 +98,21 @@ class Keeper(StreamActs):
 
         :param location: Where the script was found.
         :param source: The script.
+        :param fresh: Give it a checkpoint and an output of its own in the home, whatever the
+            current deployment has or the spec names: those may be the other lane's.
+        :param carried_on: Configuration of the deployment, in whichever lane, whose checkpoint a
+            fresh one goes on from; ``None`` when it begins with nothing.
         """
         current = self._home.newest_deployment()
         number = current.number + 1 if current else 1
-        layout, spec = Layout(self._spec.name), self._spec
-        checkpoint = spec.checkpoint or (
-            current.checkpoint if current else join(spec.home, layout.checkpoint(number))
-        )
-        goes_on = current if current and current.checkpoint == checkpoint else None
-        conf = self._configured(runtime, goes_on.conf if goes_on else None)
+        spec = self._spec
+        checkpoint, output = self._places(number, None if fresh else current, fresh=fresh)
+        goes_on = current if current and not fresh and current.checkpoint == checkpoint else None
+        conf = self._configured(runtime, goes_on.conf if goes_on else carried_on)
         return Deployment(
             number=number,
-            stream=spec.name,
+            stream=self._home.name,
+            colour=colour_of(self._home.name).value,
             application=location,
             application_sha256=hashlib.sha256(source).hexdigest(),
             application_args=tuple(str(argument) for argument in spec.application_args),
@@ -113,12 +125,20 @@ class Keeper(StreamActs):
             runtime=runtime.name,
             spark_version=runtime.spark_version,
             checkpoint=checkpoint,
-            output=spec.output
-            or (current.output if current else join(spec.home, layout.output(number))),
+            output=output,
             fair_pools=spec.has_fair_pools,
             created_at=self._now(),
             created_by=self._by,
+            replay_from=goes_on.replay_from if goes_on else "",
         )
+
+    def _places(self, number: int, current: Deployment | None, *, fresh: bool) -> tuple[str, str]:
+        spec, layout = self._spec, Layout(self._home.name)
+        checkpoint = current.checkpoint if current else join(spec.home, layout.checkpoint(number))
+        output = current.output if current else join(spec.home, layout.output(number))
+        if fresh:
+            return checkpoint, output
+        return spec.checkpoint or checkpoint, spec.output or output
 
     def _configured(self, runtime: Runtime, carried_on: Mapping[str, str] | None) -> dict[str, str]:
         values = self._spec.configuration(runtime.spark_version, carried_on)
@@ -130,18 +150,18 @@ class Keeper(StreamActs):
         """
         Make a proposed deployment the current one; the running driver is replaced by steering.
 
-        While an upgrade is in progress nothing else is deployed.
+        While an upgrade or a cutover is in progress nothing else is deployed.
 
         :returns: Whether it was made.
         """
-        # Looked at after the deployment was numbered: an upgrade begun since then takes the same
+        # Looked at after the deployment was numbered: a change begun since then takes the same
         # number, and only one of the two is made.
-        upgrade = self._home.open_upgrade()
-        if upgrade is not None:
+        change = self._home.change_in_hand()
+        if change is not None:
             self.tell(
                 EventKind.PROPOSED,
-                f"Change {upgrade.number} upgrades the stream to deployment {upgrade.deployment}, "
-                "so what the dag proposes was not applied. Ask again when it has ended.",
+                f"Change {change.number} ({change.what}) is in progress, so what the dag proposes "
+                "was not applied. Ask again when it has ended.",
             )
             return False
         try:
@@ -172,11 +192,21 @@ class Keeper(StreamActs):
             # Others judge by older rules meanwhile; the stream itself is watched by the dag's.
             log.warning("The rules of stream %s were not recorded: %s", spec.name, err)
 
-    def begin(self, situation: Situation, step: Step, *, change: int | None = None) -> Epoch | None:
+    def begin(
+        self,
+        situation: Situation,
+        step: Step,
+        *,
+        change: int | None = None,
+        standby: bool = False,
+        step_number: int | None = None,
+    ) -> Epoch | None:
         """
         Take the next epoch and start its driver.
 
         :param change: The change on whose behalf.
+        :param standby: The driver waits at the barrier, and writes nothing before it is released.
+        :param step_number: Of a cutover: in the state of which step.
         :returns: The epoch, or ``None`` when another task took it first.
         :raises SpecError: the deployment cannot be launched; nothing was recorded.
         :raises LaunchError: the process could not be started; the epoch is recorded as dead.
@@ -191,6 +221,8 @@ class Keeper(StreamActs):
             step.cause,
             step.reason,
             change,
+            standby=standby,
+            step=step_number,
         )
         request = self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf))
         try:

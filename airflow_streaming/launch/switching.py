@@ -210,6 +210,7 @@ class Switching:
                     query_id=query_id,
                     checkpoint=location(join(change.checkpoint, folder)),
                     epoch=epoch.number if epoch else 0,
+                    batch_shift=self._home.batch_shift(query_id),
                 )
                 self._home.add_claim(change.deployment, claim)
 
@@ -247,6 +248,8 @@ def words(change: Change) -> str:
     """Return what a change does, in a sentence."""
     if change.what is ChangeSort.UPGRADE:
         return f"upgrading to deployment {change.deployment}, begun by {change.by}."
+    if change.what is ChangeSort.CUTOVER:
+        return f"cutting over, begun by {change.by}."
     if change.what is ChangeSort.UNDO:
         return f"going back to checkpoint {change.checkpoint}, begun by {change.by}."
     return f"restoring backup {change.backup} to {change.checkpoint}, begun by {change.by}."

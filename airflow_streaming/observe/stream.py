@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from airflow_streaming.core.alerts.alerting import open_incidents
-from airflow_streaming.core.change import Change
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Epoch
 from airflow_streaming.core.health import HealthRules, judge
@@ -25,13 +24,11 @@ from airflow_streaming.core.rules.rule import Finding
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.status import Status
 from airflow_streaming.core.supervision import Supervision
-from airflow_streaming.core.upgrade.stage import Stage
-from airflow_streaming.core.upgrade.standing import Standing
-from airflow_streaming.core.upgrade.state import newest_stage
 from airflow_streaming.core.verdict import VerdictState
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
+from airflow_streaming.observe.changes import change_in_progress
 from airflow_streaming.observe.figures import Figures
 from airflow_streaming.observe.memory import Memory
 
@@ -47,6 +44,8 @@ class Observer:
     :param rules: What the judge judges by; default: what the home records of the stream.
     :param policy: The same for restarts.
     :param memory: Where another observer left off.
+    :param live: Tells which lane of the stream is live, for whoever keeps that one; default: the
+        lane of ``home`` is looked at, live or not.
     :param clock: Monotonic seconds.
     :param now: The time of day.
     """
@@ -59,12 +58,14 @@ class Observer:
         rules: HealthRules | None = None,
         policy: RestartPolicy | None = None,
         memory: dict[str, Any] | None = None,
+        live: Callable[[], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._home, self._launcher = home, launcher
         self._given_rules, self._given_policy = rules, policy
         self._figures: Figures | None = None
+        self._live = live
         self._clock, self._now = clock, now
         self.state: VerdictState | None = None
         """What the last look meant, for metrics; ``None`` before the first epoch."""
@@ -87,6 +88,7 @@ class Observer:
         rollover_after: timedelta | None = None,
         successor_waits: bool = False,
         tells: bool = False,
+        asks_change: bool = True,
     ) -> Situation:
         """
         Look once.
@@ -95,6 +97,7 @@ class Observer:
         :param run_started_at: Start of the dag run, for rollover.
         :param successor_waits: Another run of the dag is queued.
         :param tells: The task that asks tells people what has not been told.
+        :param asks_change: Also look for a change in hand; whoever has it in hand need not.
         :raises HomeUnavailable: the home could not be read; this says nothing of the stream.
         """
         now = self._now()
@@ -113,7 +116,8 @@ class Observer:
             successor_waits=successor_waits,
             tells=tells,
             alerts=self._home.alerts() if tells else (),
-            change=self._upgrade(),
+            change=change_in_progress(self._home) if asks_change else None,
+            follows=self._follows(),
         )
         return situation if epoch is None else self._with_epoch(situation, epoch)
 
@@ -148,26 +152,9 @@ class Observer:
             stopping_for=_since(memory.stop_since, clock) or timedelta(0),
         )
 
-    def _upgrade(self) -> Standing | None:
-        change = self._home.open_upgrade()
-        if change is None:
-            return None
-        reached = self._home.stages(change.number)
-        stage = newest_stage(reached)
-        return Standing(
-            change=change.number,
-            deployment=change.deployment,
-            stage=stage,
-            since=reached[stage].at if stage in reached else change.at,
-            soaks_for=self._soaks_for(change) if stage is Stage.LAUNCHED else timedelta(0),
-        )
-
-    def _soaks_for(self, change: Change) -> timedelta:
-        try:
-            return self._home.terms(change).soak.at_most
-        except RecordError as err:
-            log.warning("Stream %r: %s", self._home.name, err)
-            return timedelta(0)
+    def _follows(self) -> str | None:
+        live = self._live() if self._live is not None else self._home.name
+        return None if live == self._home.name else live
 
     def _judged_by(self) -> tuple[HealthRules, RestartPolicy]:
         rules, policy = self._given_rules, self._given_policy

@@ -13,23 +13,47 @@ from airflow_streaming.core.compatibility.finding import (
     GateReport,
     report_of,
 )
+from airflow_streaming.core.lanes import colour_of, other_lane
 from airflow_streaming.exceptions import StreamingError
 
 if TYPE_CHECKING:
     from airflow_streaming.core.deployment import Deployment
-    from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.home.home import Home, StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
 
 log: Final = logging.getLogger(__name__)
 
 
-def undone_by_a_person(home: StreamHome, proposed: Deployment) -> str:
+def undone_by_a_person(streams: Home, home: StreamHome, proposed: Deployment) -> str:
     """
-    Return why a proposal is not applied though the gates allow it: an upgrade has ended otherwise.
+    Return why a proposal is not applied though the gates allow it: a change has ended otherwise.
 
-    After a good upgrade a dag goes on proposing the old deployment until somebody writes the new
-    one into it; after one that was taken back, the bad one. Empty when it is neither.
+    After a good upgrade or cutover a dag goes on proposing the old deployment until somebody writes
+    the new one into it; after one that was taken back, the bad one. Empty when it is neither.
+
+    :param streams: The home, for the records of the other lane.
+    :param home: The records of the lane to which it is proposed.
     """
+    return _left_in_the_other_lane(streams, home, proposed) or _undone_upgrade(home, proposed)
+
+
+def _left_in_the_other_lane(streams: Home, home: StreamHome, proposed: Deployment) -> str:
+    # What the newest cutover has replaced, or has tried and taken back: either lies there.
+    left = streams.stream(other_lane(home.name)).newest_deployment()
+    if left is None:
+        return ""
+    same_place = replace(
+        proposed, stream=left.stream, checkpoint=left.checkpoint, output=left.output
+    )
+    if same_place.fingerprint != left.fingerprint:
+        return ""
+    return (
+        f"It is what runs, or ran, in the {colour_of(left.stream)} lane (deployment {left.number}), "
+        f"and the {colour_of(home.name)} one is live: write what runs there into the dag."
+    )
+
+
+def _undone_upgrade(home: StreamHome, proposed: Deployment) -> str:
     upgrades = [one for one in home.changes() if one.what is ChangeSort.UPGRADE]
     end = home.change_end(upgrades[-1].number) if upgrades else None
     if end is None:

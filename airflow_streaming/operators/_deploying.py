@@ -75,14 +75,14 @@ class Deploying:
         if current is None:
             return ""
         message = _proposal_message(proposed, current)
-        upgrade = self.hook.home.open_upgrade()
-        if upgrade is not None:
-            return f"{message} It has to wait for the end of change {upgrade.number}."
+        change = self.hook.home.change_in_hand()
+        if change is not None:
+            return f"{message} It has to wait for the end of change {change.number}."
         if action is ProposalAction.APPLY:
             return ""
         if not self.apply_allowed:
             return message
-        undone = undone_by_a_person(self.hook.home, proposed)
+        undone = undone_by_a_person(self.hook.streams, self.hook.home, proposed)
         if undone:
             return f"{message} {undone}"
         report = gates_on(self.hook, current)

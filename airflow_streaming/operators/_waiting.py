@@ -28,6 +28,7 @@ class Waiting:
         self,
         situation: Situation,
         *,
+        lane: str,
         run_started_at: datetime | None,
         unable_to: Action | None = None,
         has_undelivered: bool = False,
@@ -36,17 +37,20 @@ class Waiting:
         Return the trigger.
 
         :param situation: As it was seen last; of another epoch the task is told.
+        :param lane: The lane that is kept alive.
         :param unable_to: The step that could not be done, so that it alone is no reason to wake.
         :param has_undelivered: Alerts wait for their delivery.
         """
         seen, rollover = situation.seen, self.rollover_after
+        # What was watched stays watched while the home shows less than there was.
+        watched = max(seen.epoch.number if seen else 0, situation.watched or 0)
         return StreamTrigger(
             home=self.spec.home,
             stream=self.spec.name,
             home_conn_id=self.home_conn_id,
             deferred_at=datetime.now(UTC).isoformat(),
             poll_seconds=self.poll_interval.total_seconds(),
-            watched=seen.epoch.number if seen else None,
+            watched=watched or None,
             run_started_at=run_started_at.isoformat() if run_started_at else None,
             rollover_seconds=rollover.total_seconds() if rollover else None,
             rules=self.spec.health.to_dict(),
@@ -54,4 +58,5 @@ class Waiting:
             blocked=unable_to is not None,
             unable_to=(unable_to or Action.BLOCKED).value,
             undelivered=has_undelivered,
+            keeps=lane,
         )

@@ -46,7 +46,8 @@ class SparkStreamOperator(SpecTask):
     The first run launches the driver as a process of its own and defers. The driver outlives the
     task, the worker and Airflow itself; whatever happens to the task, the next attempt adopts the
     driver that runs. When the driver fails, the task wakes, asks the restart policy, and relaunches
-    it on the same checkpoint.
+    it on the same checkpoint. When a cutover makes another lane of the stream live, or puts the
+    first one back, the same task goes on with that one.
 
     An edited spec is a proposal: the running deployment stays until a run of the dag is triggered
     with the parameter ``restart=True``.
@@ -132,7 +133,9 @@ class SparkStreamOperator(SpecTask):
     def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Act on what the trigger saw; it is looked at again before anything is done."""
         self.log.info("Woken to %s: %s", event.get("action"), event.get("reason"))
-        hook = self.open_hook(context)
+        # What was watched was watched in this lane. Whether it is live still is looked at next.
+        lane = str(event.get("lane") or self.stream.name)
+        hook = self.open_hook(context).lane(lane)
         return self._steer(hook, context, event)
 
     def on_kill(self) -> None:
@@ -152,23 +155,36 @@ class SparkStreamOperator(SpecTask):
     def _steer(
         self, hook: SparkStreamHook, context: Context, event: dict[str, Any]
     ) -> dict[str, Any]:
-        observer = hook.observer(event.get("memory"))
+        observer = hook.observer(event.get("memory"), follows=True)
         with self._alerts(hook, context) as alerts:
             for _ in range(MAX_ACTS):
                 situation = self._look(observer, context, event)
                 step = decide(situation)
                 self.log.info("%s: %s", step.action, step.reason)
+                if step.action is Action.FOLLOW and _is_there(hook, situation):
+                    break
                 told = alerts.tell(*step.alerts)
                 if step.action is Action.FINISH:
                     return self._summary(situation, step)
                 if step.is_passive:
-                    self._defer(context, situation, alerts)
+                    self._defer(hook, context, situation, alerts)
                 if step.action is Action.BLOCKED:
                     hook.keeper.tell(EventKind.BLOCKED, blocked_message(self.stream.name, step))
                 is_told = told or step.action is not Action.ALERT
                 if not is_told or not self._act(hook, situation, step, alerts):
-                    self._defer(context, situation, alerts, unable_to=step.action)
-            return self._defer(context, situation, alerts)
+                    self._defer(hook, context, situation, alerts, unable_to=step.action)
+            else:
+                self._defer(hook, context, situation, alerts)
+        return self._follow(hook, context, event)
+
+    def _follow(
+        self, hook: SparkStreamHook, context: Context, event: dict[str, Any]
+    ) -> dict[str, Any]:
+        # It runs already, so there is nothing to deploy: what the dag asks for is proposed to it by
+        # the next task, as an edited stream is.
+        live = hook.lane(hook.live_lane())
+        live.keeper.supervise()
+        return self._steer(live, context, {"successor_waits": event.get("successor_waits")})
 
     def _look(self, observer: Observer, context: Context, event: dict[str, Any]) -> Situation:
         return observer.situation(
@@ -205,7 +221,7 @@ class SparkStreamOperator(SpecTask):
                 keeper.stop(seen, step.reason, self.stream.stop_grace, verdict=step.verdict)
             case Action.KILL if seen is not None:
                 return keeper.kill(seen, step.reason)
-            case Action.BLOCKED:
+            case Action.BLOCKED | Action.FOLLOW:
                 return False
         return True
 
@@ -220,6 +236,7 @@ class SparkStreamOperator(SpecTask):
 
     def _defer(
         self,
+        hook: SparkStreamHook,
         context: Context,
         situation: Situation,
         alerts: Alerts,
@@ -235,6 +252,7 @@ class SparkStreamOperator(SpecTask):
         )
         trigger = waiting.trigger(
             situation,
+            lane=hook.home.name,
             run_started_at=context["dag_run"].start_date,
             unable_to=unable_to,
             has_undelivered=alerts.are_pending,
@@ -247,3 +265,9 @@ class SparkStreamOperator(SpecTask):
             "epoch": situation.seen.epoch.number if situation.seen else None,
             "reason": step.reason,
         }
+
+
+def _is_there(hook: SparkStreamHook, situation: Situation) -> bool:
+    # A home that is not mounted any more names the first lane, and has no deployment of it.
+    lane = situation.follows
+    return lane is not None and hook.streams.stream(lane).newest_deployment() is not None

@@ -1,7 +1,8 @@
 """
 The operators that stop a stream and let it run again.
 
-Both write the wish into the home first; the task that keeps the stream alive follows it.
+Both write the wish into the home first; the task that keeps the stream alive follows it. They act on
+the lane of the stream that is live.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.steering import Action, decide
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.home.lanes import live_lane
 from airflow_streaming.hooks._final import spec_errors_are_final
 from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.operators._acting import blocked_message, who
@@ -60,9 +62,10 @@ class StreamSwitch(BaseOperator):
         self.home_conn_id = home_conn_id
 
     def open(self) -> StreamHome:
-        """Open the stream's records."""
+        """Open the records of the lane of the stream that is live now."""
         with spec_errors_are_final():
-            return StreamHomeHook(self.home, self.home_conn_id).get_conn().stream(self.stream)
+            home = StreamHomeHook(self.home, self.home_conn_id).get_conn()
+            return home.stream(live_lane(home, self.stream))
 
 
 class StopStreamOperator(StreamSwitch):
@@ -93,16 +96,24 @@ class StopStreamOperator(StreamSwitch):
         self.poll_interval = poll_interval
 
     def execute(self, context: Context) -> dict[str, Any]:
-        home = self.open()
-        home.want(DesiredState.STOPPED, by=who(context), reason=self.reason, now=datetime.now(UTC))
-        return self._steer(context, memory=None)
+        lane = self.open()
+        self._want(context, lane)
+        return self._steer(context, {"lane": lane.name})
 
     def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again, and act if the driver has not stopped by itself."""
-        return self._steer(context, memory=event.get("memory"))
+        return self._steer(context, event)
 
-    def _steer(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
-        acts, observer = self._attend(context, memory)
+    def _want(self, context: Context, lane: StreamHome) -> None:
+        lane.want(DesiredState.STOPPED, by=who(context), reason=self.reason, now=datetime.now(UTC))
+
+    def _steer(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        lane, memory = self.open(), event.get("memory")
+        if event.get("lane", lane.name) != lane.name:
+            # A cutover has moved the stream since: the wish is for whichever lane is live.
+            self._want(context, lane)
+            memory = None
+        acts, observer = self._attend(context, lane, memory)
         for _ in range(MAX_ACTS):
             situation = observer.situation()
             step, seen = decide(situation), situation.seen
@@ -113,6 +124,8 @@ class StopStreamOperator(StreamSwitch):
                     "See its newest 'desired' record for who asked, and stop it again if need be."
                 )
             if step.action is Action.PARK:
+                if situation.change is not None:
+                    self.log.warning("%s It ends what runs in the other lane.", situation.change)
                 return {"stream": self.stream, "epoch": seen.epoch.number if seen else None}
             if seen is None or step.action is Action.WATCH:
                 break
@@ -123,13 +136,13 @@ class StopStreamOperator(StreamSwitch):
         return self._defer()
 
     def _attend(
-        self, context: Context, memory: dict[str, Any] | None
+        self, context: Context, records: StreamHome, memory: dict[str, Any] | None
     ) -> tuple[StreamActs, Observer]:
         from airflow_streaming.launch.acts import StreamActs  # not at dag parse
         from airflow_streaming.launch.local import LocalLauncher
         from airflow_streaming.observe.stream import Observer
 
-        records, launcher = self.open(), LocalLauncher()
+        launcher = LocalLauncher()
         observer = Observer(records, launcher, memory=memory)
         return StreamActs(records, launcher, by=who(context)), observer
 

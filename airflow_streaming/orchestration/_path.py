@@ -36,43 +36,76 @@ _STARTING: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class Asked:
     """
-    What an author wants of an upgrade; the fields are the parameters of ``upgrade_in_place``.
+    What an author wants of every change: connections, who is asked, and what the stream becomes.
 
-    :param preflight: Arguments of the preflight alone.
     :param edits: Arguments of every task that say what the stream becomes.
     """
 
-    stream: StreamSpec
     conn_id: str
     home_conn_id: str | None
     backup_store: str | None
-    soak: SoakTerms
     approvers: Sequence[str]
     need_approval: bool | str
     dry_run: bool | str
     approval_timeout: timedelta | None = timedelta(days=1)
     approval_notifiers: Sequence[Any] = ()
+    edits: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def for_tasks(self) -> dict[str, Any]:
+        """Return the arguments of every task on the stream but the stream itself."""
+        return {
+            "conn_id": self.conn_id,
+            "home_conn_id": self.home_conn_id,
+            "backup_store": self.backup_store,
+            **self.edits,
+        }
+
+    @property
+    def for_questions(self) -> dict[str, Any]:
+        """Return the arguments of every task in which a person is asked."""
+        return {
+            "approvers": form.APPROVERS_FROM_FORM,
+            "allowed_approvers": self.approvers,
+            "response_timeout": self.approval_timeout,
+            "notifiers": list(self.approval_notifiers),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes(Asked):
+    """
+    What an author wants of an upgrade; the fields are the parameters of ``upgrade_in_place``.
+
+    :param preflight: Arguments of the preflight alone.
+    """
+
+    stream: StreamSpec
+    soak: SoakTerms
     checks: Sequence[Check] = ()
     rewind_sink: AuthorsRewind | None = None
     preflight: Mapping[str, Any] = field(default_factory=dict)
-    edits: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def for_all(self) -> dict[str, Any]:
         """Return the arguments of every task on the stream."""
-        return {
-            "stream": self.stream,
-            "conn_id": self.conn_id,
-            "home_conn_id": self.home_conn_id,
-            "backup_store": self.backup_store,
-            "rewind_sink": self.rewind_sink,
-            **self.edits,
-        }
+        return {"stream": self.stream, "rewind_sink": self.rewind_sink, **self.for_tasks}
 
 
-class Path:
+class Chain:
+    """Strings tasks together, one after the other."""
+
+    _last: BaseOperator
+
+    def _then(self, task: Task) -> Task:
+        self._last >> task
+        self._last = task
+        return task
+
+
+class Path(Chain):
     """
     Strings the tasks together, inside the task group that is open.
 
@@ -91,7 +124,7 @@ class Path:
             **wishes.for_all,
         )
         self._last: BaseOperator = self._preflight
-        self._pages = [_page(self._preflight.task_id)]
+        self._pages = [page_of(self._preflight.task_id)]
 
     def rehearse(self, **how: Any) -> None:
         """Let it be run on a copy before anybody is asked; with arguments of the rehearsal."""
@@ -106,7 +139,7 @@ class Path:
             **how,
             **wishes.edits,
         )
-        self._pages.append(_page(rehearsal.task_id, "The rehearsal decides"))
+        self._pages.append(page_of(rehearsal.task_id, "The rehearsal decides"))
         self._then(rehearsal)
 
     def finish(self) -> None:
@@ -139,10 +172,7 @@ class Path:
                 body="".join(self._pages),
                 is_dry_run=wishes.dry_run,
                 need_approval=wishes.need_approval,
-                approvers=form.APPROVERS_FROM_FORM,
-                allowed_approvers=wishes.approvers,
-                response_timeout=wishes.approval_timeout,
-                notifiers=list(wishes.approval_notifiers),
+                **wishes.for_questions,
                 # A rehearsal that was not needed is skipped; one that failed ends it here.
                 trigger_rule=TriggerRule.NONE_FAILED,
             )
@@ -171,13 +201,8 @@ class Path:
             )
         )
 
-    def _then(self, task: Task) -> Task:
-        self._last >> task
-        self._last = task
-        return task
 
-
-def _page(task_id: str, decides: str = "") -> str:
+def page_of(task_id: str, decides: str = "") -> str:
     """Return the template of a task's page; with its decision below, where it has one to tell."""
     pull = "ti.xcom_pull(task_ids='" + task_id + "'"
     page = "{{ " + pull + ", key='markdown') or '' }}\n"

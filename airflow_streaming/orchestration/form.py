@@ -58,14 +58,9 @@ def upgrade_params(
 ) -> dict[str, Param]:
     """Return the form of an upgrade, for the ``params`` of a dag."""
     return {
-        "runtime": _runtime(stream),
-        "application": Param(
-            None,
-            type=["string", "null"],
-            title="Application",
-            description="Path or URI of the script to go to. Empty: the one that the dag names.",
-        ),
-        "conf": _conf(),
+        "runtime": runtime_param(stream),
+        "application": application_param(),
+        "conf": conf_param(),
         **_course(soak, approvers, need_approval=need_approval),
         "rehearse": Param(
             rehearse,
@@ -107,7 +102,7 @@ def rescale_params(
             title="Shuffle partitions",
             description=f"A checkpoint with state keeps the number it was made with. {_LEFT}",
         ),
-        "conf": _conf(),
+        "conf": conf_param(),
         **_course(soak, approvers, need_approval=need_approval),
     }
 
@@ -120,14 +115,9 @@ def _course(
 ) -> dict[str, Param]:
     terms = soak or SoakTerms()
     return {
-        "dry_run": Param(
-            True,
-            type="boolean",
-            title="Dry run",
-            description="Only look and report. Turn it off to have it done.",
-        ),
-        "need_approval": _need_approval(is_bound=bool(approvers), default=need_approval),
-        "approvers": _approvers(approvers),
+        "dry_run": dry_run_param(),
+        "need_approval": need_approval_param(is_bound=bool(approvers), default=need_approval),
+        "approvers": approvers_param(approvers),
         "soak_minutes": Param(
             terms.at_most / _MINUTE,
             type="number",
@@ -139,7 +129,8 @@ def _course(
     }
 
 
-def _runtime(stream: StreamSpec) -> Param:
+def runtime_param(stream: StreamSpec) -> Param:
+    """Return the field for the Spark installation to go to."""
     known = known_runtimes()
     told: dict[str, Any] = {
         "title": "Target runtime",
@@ -152,7 +143,28 @@ def _runtime(stream: StreamSpec) -> Param:
     return Param(stream.runtime, enum=sorted({stream.runtime, *known}), **told)
 
 
-def _conf() -> Param:
+def dry_run_param() -> Param:
+    """Return the field that says whether a run only looks, which it does unless it is changed."""
+    return Param(
+        True,
+        type="boolean",
+        title="Dry run",
+        description="Only look and report. Turn it off to have it done.",
+    )
+
+
+def application_param() -> Param:
+    """Return the field for the script to go to."""
+    return Param(
+        None,
+        type=["string", "null"],
+        title="Application",
+        description="Path or URI of the script to go to. Empty: the one that the dag names.",
+    )
+
+
+def conf_param() -> Param:
+    """Return the field for changes of the configuration."""
     return Param(
         {},
         type=["object", "null"],
@@ -162,7 +174,8 @@ def _conf() -> Param:
     )
 
 
-def _need_approval(*, is_bound: bool, default: bool) -> Param:
+def need_approval_param(*, is_bound: bool, default: bool) -> Param:
+    """Return the field that says whether a person is asked."""
     told: dict[str, Any] = {
         "title": "Needs approval",
         "description": "Ask a person in Airflow before anything is done.",
@@ -175,7 +188,8 @@ def _need_approval(*, is_bound: bool, default: bool) -> Param:
     )
 
 
-def _approvers(approvers: Sequence[str]) -> Param:
+def approvers_param(approvers: Sequence[str]) -> Param:
+    """Return the field for those who may answer."""
     items: dict[str, Any] = {"type": "string"}
     told: dict[str, Any] = {}
     if approvers:

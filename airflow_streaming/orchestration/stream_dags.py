@@ -24,10 +24,13 @@ from airflow_streaming.operators.checkpoint import (
     CheckpointRetentionOperator,
 )
 from airflow_streaming.operators.stream import SparkStreamOperator
+from airflow_streaming.orchestration.blue_green import blue_green
+from airflow_streaming.orchestration.cutover_form import cutover_params
 from airflow_streaming.orchestration.form import rescale_params, upgrade_params
 from airflow_streaming.orchestration.upgrade import rescale, upgrade_in_place
 from airflow_streaming.orchestration.words import (
     backup_page,
+    blue_green_page,
     keep_alive_page,
     rescale_page,
     upgrade_page,
@@ -48,6 +51,14 @@ KEEP: Final = RetentionPolicy(
 )
 """Backups that are kept unless the author says otherwise."""
 
+CUTOVER_RUNS: Final = 8
+"""Runs of a cutover at once: one that only waits to retire its blue must not hold up the next; that
+only one of them moves the stream is seen to in its home."""
+
+_ONLY_IN_FORM: Final = frozenset({"way", "start", "promote"})
+_IN_FORM: Final = _ONLY_IN_FORM | {"soak", "retain_blue", "approvers", "need_approval"}
+"""What an author says of a cutover that its form shows, and a person may change."""
+
 
 def stream_dags(
     stream: StreamSpec,
@@ -63,14 +74,16 @@ def stream_dags(
     need_approval: bool = True,
     keep_alive: Mapping[str, Any] | None = None,
     upgrade: Mapping[str, Any] | None = None,
+    cutover: Mapping[str, Any] | None = None,
     tags: Sequence[str] = ("streaming",),
     start_date: datetime = START,
 ) -> dict[str, DAG]:
     """
     Return the dags of one stream, by their ids; assign them with ``globals().update(...)``.
 
-    ``<name>`` keeps it alive, ``<name>_upgrade`` upgrades it from a form, ``<name>_rescale``
-    restarts it with another size, and ``<name>_backup`` backs it up.
+    ``<name>`` keeps it alive, ``<name>_upgrade`` upgrades it from a form, ``<name>_blue_green`` runs
+    another version beside it and switches, ``<name>_rescale`` restarts it with another size, and
+    ``<name>_backup`` backs it up.
 
     :param stream: The stream; its name is that of its dags, and no template.
     :param conn_id: Spark connection of the apache-spark provider.
@@ -84,6 +97,8 @@ def stream_dags(
     :param need_approval: What the form of the upgrade says unless it is changed there.
     :param keep_alive: More arguments of ``SparkStreamOperator``, e.g. ``on_gave_up``.
     :param upgrade: More arguments of ``upgrade_in_place``, e.g. ``checks``.
+    :param cutover: More arguments of ``blue_green``, e.g. ``compare``; what its form shows stands
+        there as it is given here.
     :param tags: Tags of every dag; the stream's name is added.
     :param start_date: Of every dag.
     :raises SpecError: the stream's name is a template.
@@ -104,6 +119,7 @@ def stream_dags(
     dags = [
         _keep_alive(stream, every, {**shared, **(keep_alive or {})}),
         _upgrade(stream, every, {**shared, **(upgrade or {})}, ask),
+        _blue_green(stream, every, {**shared, **(cutover or {})}, ask),
         _rescale(stream, every, shared, {**ask, "need_approval": bool(approvers)}),
         _backup(
             stream, every, home_conn_id, backup_store, backup_schedule, backup_max_age, retention
@@ -153,6 +169,23 @@ def _upgrade(
         **every,
     ) as dag:
         upgrade_in_place(stream, soak=ask["soak"], approvers=ask["approvers"], **rest)
+    return dag
+
+
+def _blue_green(
+    stream: StreamSpec, every: Mapping[str, Any], more: Mapping[str, Any], ask: Mapping[str, Any]
+) -> DAG:
+    shown = {name: value for name, value in more.items() if name in _IN_FORM}
+    rest = {name: value for name, value in more.items() if name not in _ONLY_IN_FORM}
+    with DAG(
+        f"{stream.name}_blue_green",
+        schedule=None,
+        params=cutover_params(stream, **{**ask, **shown}),
+        doc_md=blue_green_page(stream),
+        description=f"Runs another version of stream {stream.name} beside it, and switches.",
+        **{**every, "max_active_runs": CUTOVER_RUNS},
+    ) as dag:
+        blue_green(stream, **{"soak": ask["soak"], "approvers": ask["approvers"], **rest})
     return dag
 
 

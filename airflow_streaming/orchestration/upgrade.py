@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import TaskGroup
 
@@ -23,6 +23,10 @@ from airflow_streaming.orchestration._path import Path, Wishes
 
 if TYPE_CHECKING:
     from airflow_streaming.checkpoint.sink_rewind import AuthorsRewind
+
+KILLED_WORKERS: Final[Mapping[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
+"""Of every task: an author's own default_args would take these retries away, and with them the
+promise that a killed worker costs nothing but time."""
 
 
 def upgrade_in_place(
@@ -186,13 +190,10 @@ def rescale(
 def _build(
     wishes: Wishes, group_id: str, rehearse: Callable[[Path], None] | None, *, tooltip: str
 ) -> TaskGroup:
-    # An author's own default_args would take these retries away, and with them the promise that a
-    # killed worker costs nothing but time.
-    retries: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
     with TaskGroup(
         group_id,
         tooltip=tooltip,
-        default_args=retries,  # type: ignore[arg-type] # attrs hides the type behind a converter
+        default_args=KILLED_WORKERS,  # type: ignore[arg-type] # attrs hides the type behind a converter
     ) as group:
         path = Path(wishes)
         if rehearse is not None:

@@ -20,6 +20,8 @@ one adopts the driver.
   task stops nothing.
 - **Change it**: `{stream.name}_upgrade` looks, asks, backs up, watches and takes it back if it is
   no good. A run of this dag with **restart** applies an edited stream without any of that.
+- **Exchange it unnoticed**, or for what its checkpoint cannot carry: `{stream.name}_blue_green` runs
+  the new version beside it, compares, and switches.
 - **Size it**: `{stream.name}_rescale` restarts the same code with other resources.
 - **Get it back**: `{stream.name}_backup` backs the checkpoints up while it runs.
 """
@@ -50,6 +52,44 @@ only looks, and its task `preflight` shows the report.
 While the change is open the keep-alive task only looks on. **`settle` is the point of no return.**
 When it has kept the new deployment, write the same into the dag, or the dag goes on proposing the
 old one. On call without Airflow: `airflow-streaming upgrade status`, `keep`, `roll-back`, `abort`.
+"""
+
+
+def blue_green_page(stream: StreamSpec) -> str:
+    """Return the page of the dag that runs another version beside the live one."""
+    return f"""
+### Blue-green of stream `{stream.name}`
+
+{_table(stream)}
+
+Another version **beside** the live one, with a checkpoint and an output of its own: for a change
+that the old checkpoint cannot carry, or where nobody may notice the exchange. Trigger it: the form
+says what the stream becomes and which way it switches. **The first run should be a dry run**, which
+is the default: it only looks, and its task `preflight` shows both ways, what green begins with, and
+what can be undone until when.
+
+| task | what it does | what a failure, or a no, leaves |
+|---|---|---|
+| `preflight` | asks the gates, looks at both ways; fails when it must not be done | nothing |
+| `approve` | asks a person whether green may start | nothing |
+| `start_green` | opens the change, makes green's checkpoint, starts its driver | blue as it was |
+| `catch_up` | green reads what blue has read | blue as it was |
+| `shadow` | green has to be well for some time, and keep pace | blue as it was |
+| `checks` | runs the checks of the dag's author on what green wrote | blue as it was |
+| `compare` | compares the outputs, bucket by bucket and key by key | blue as it was |
+| `approve_switch` | asks a person, with the judgement and the comparison | blue as it was |
+| `switch` | tends green while the person thinks; then makes it live | blue as it was |
+| `soak` | watches the live green | blue live again |
+| `settle` | brings it to its end, whatever became of the others | green or blue, never between |
+| `retire` | waits until blue need not be kept, takes its final backup | blue, stopped |
+
+Before the switch everything that goes wrong is given up by itself, and after it rolled back by
+itself. **The end of a good soak is the point of no return.** From then on blue is only kept, stopped
+and restartable, for some time. The next cutover does not wait for that; it retires blue itself.
+
+Consumers ask `airflow-streaming live {stream.name}`, or `live("{stream.name}")` in Python. On call
+without Airflow: `airflow-streaming cutover status`, `promote`, `abort`, `roll-back`, `keep`. When
+green stays, write the same into the dag, or the dag goes on proposing the old version.
 """
 
 

@@ -20,6 +20,7 @@ from airflow_streaming.core.epoch import Launch
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.files.host import this_host
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.home.lanes import live_lane
 from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.links.stream import STREAM_XCOM_KEY
 from airflow_streaming.settings import read_settings
@@ -39,7 +40,7 @@ def create_app() -> FastAPI:
 
 
 def stream_of(dag_id: str, run_id: str, task_id: str, map_index: int) -> StreamHome:
-    """Return the records of the stream that a task keeps."""
+    """Return the records of the stream that a task keeps: those of the lane that is live."""
     with create_session() as session:
         row = session.scalar(
             XComModel.get_many(
@@ -56,7 +57,8 @@ def stream_of(dag_id: str, run_id: str, task_id: str, map_index: int) -> StreamH
         raise HTTPException(404, "This task has not said which stream it keeps yet.")
     try:
         hook = StreamHomeHook(str(told["home"]), told.get("home_conn_id"), looks_only=True)
-        return hook.get_conn().stream(str(told["stream"]))
+        home = hook.get_conn()
+        return home.stream(live_lane(home, str(told["stream"])))
     except StreamingError as err:
         raise HTTPException(503, str(err)) from err
 

@@ -39,7 +39,7 @@ class StreamEventTrigger(PollingTrigger, BaseEventTrigger):
     and ``conn_id``, are those of ``Subject``.
 
     :param asset: Name of the asset, with which it is kept what was told last.
-    :param topic: What is announced: ``watermark``, ``batch`` or ``state``.
+    :param topic: What is announced: ``watermark``, ``batch``, ``state`` or ``live``.
     :param every_seconds: See ``core.announcing.announce``.
     :param query: The query that counts; default: the one that is furthest behind.
     :param poll_seconds: Time between two looks.

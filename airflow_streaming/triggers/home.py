@@ -25,8 +25,8 @@ from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.verdict import VerdictState
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
-from airflow_streaming.home.cached import CachedStream
-from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.home.following import LiveLane
+from airflow_streaming.home.home import Home
 from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.observe.stream import Observer
@@ -168,7 +168,7 @@ class PollingTrigger(BaseTrigger):
 
 class HomeTrigger(PollingTrigger):
     """
-    Looks at one stream of ours, as a situation.
+    Looks at one stream of ours, as a situation: at the lane of it that is live.
 
     :param home: The home's URI.
     :param stream: The stream's name.
@@ -179,6 +179,12 @@ class HomeTrigger(PollingTrigger):
 
     learnt_before: dict[str, Any] | None = None
     """What the observer of the task has learnt by listening, where it hands it over."""
+
+    asks_every = 0.0
+    """Seconds between two questions which lane is live; 0 for every look."""
+
+    follows = False
+    """Whether its task keeps alive what is live, and so has to be told when that is another lane."""
 
     def __init__(
         self,
@@ -200,7 +206,9 @@ class HomeTrigger(PollingTrigger):
         self.home = home
         self.stream = stream
         self.home_conn_id = home_conn_id
+        self._live: LiveLane | None = None
         self._watcher: Observer | None = None
+        self._watched_lane = ""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -215,13 +223,25 @@ class HomeTrigger(PollingTrigger):
         )
 
     def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
-        if self._watcher is None:
-            self._watcher = self._observer()
+        if self._live is None:
+            self._live = LiveLane(self._home().store, self.stream, every=self.asks_every)
+        lane = self.lane(self._live)
+        if self._watcher is None or lane != self._watched_lane:
+            self._watcher, self._watched_lane = self._observer(self._live, lane), lane
         return self.look(self._watcher), self._watcher.state
 
     def lose_sight(self) -> None:
         if self._watcher is not None:
             self._watcher.lose_sight()
+
+    def lane(self, live: LiveLane) -> str:
+        """Return the lane to look at now."""
+        return live()
+
+    @property
+    def watched_lane(self) -> str:
+        """Return the lane that was looked at last."""
+        return self._watched_lane
 
     @abstractmethod
     def look(self, observer: Observer) -> dict[str, Any] | None:
@@ -234,14 +254,15 @@ class HomeTrigger(PollingTrigger):
     def _home(self) -> Home:
         return StreamHomeHook(self.home, self.home_conn_id, looks_only=True).get_conn()
 
-    def _open(self) -> StreamHome:
-        return self._home().stream(self.stream)
-
-    def _observer(self) -> Observer:
+    def _observer(self, live: LiveLane, lane: str) -> Observer:
         rules, policy = self.rules()
-        home = CachedStream(self._home().store, self.stream)
         return Observer(
-            home, LocalLauncher(), rules=rules, policy=policy, memory=self.learnt_before
+            *(live.home(lane), LocalLauncher()),
+            rules=rules,
+            policy=policy,
+            # What was learnt of one lane says nothing of the other.
+            memory=self.learnt_before if self._watcher is None else None,
+            live=live if self.follows else None,
         )
 
 

@@ -18,6 +18,8 @@ from airflow_streaming.core.epoch import StopRequest
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.steering import Action, Step, decide
+from airflow_streaming.home.following import SELDOM, LiveLane
+from airflow_streaming.home.lanes import live_lane
 from airflow_streaming.observe.stream import Observer
 from airflow_streaming.triggers.home import HomeTrigger, policy_from, rules_from
 
@@ -50,9 +52,12 @@ class StreamTrigger(HomeTrigger):
     :param unable_to: The action that it could not do.
     :param undelivered: An alert could not be delivered; a worker tries again after a while.
     :param until_parked: Fire as well when the stream is down and nothing is to be done.
+    :param keeps: The lane that the task keeps alive; it is woken when another one has become live.
+        Default: the lane with the stream's name; with ``until_parked``, whichever is live.
     """
 
     counts_verdicts = True
+    asks_every = SELDOM
 
     def __init__(
         self,
@@ -66,10 +71,13 @@ class StreamTrigger(HomeTrigger):
         unable_to: str = Action.BLOCKED.value,
         undelivered: bool = False,
         until_parked: bool = False,
+        keeps: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.until_parked = until_parked
+        self.follows = not until_parked
+        self.keeps = keeps
         self.watched = watched
         self.run_started_at = run_started_at
         self.rollover_seconds = rollover_seconds
@@ -95,10 +103,15 @@ class StreamTrigger(HomeTrigger):
             "unable_to": self.unable_to,
             "undelivered": self.undelivered,
             "until_parked": self.until_parked,
+            "keeps": self.keeps,
         }
 
     def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
         return rules_from(self.judged_by), policy_from(self.policy)
+
+    def lane(self, live: LiveLane) -> str:
+        # Not the live one: which that is, is part of what is looked at, and the task's to act on.
+        return self.keeps or self.stream if self.follows else live()
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
         rollover = self.rollover_seconds
@@ -122,6 +135,7 @@ class StreamTrigger(HomeTrigger):
             "reason": step.reason,
             "watched": self.watched,
             "successor_waits": self._successor_waits,
+            "lane": self.watched_lane,
             "memory": observer.memory(),
         }
 
@@ -187,7 +201,8 @@ class StreamTrigger(HomeTrigger):
         return next(iter(states.get(ti.run_id, {}).values()), None)
 
     def _request_stop(self, reason: str) -> None:
-        home, by, now = self._open(), f"Airflow task of {self.stream}", datetime.now(UTC)
+        homes, by, now = self._home(), f"Airflow task of {self.stream}", datetime.now(UTC)
+        home = homes.stream(live_lane(homes, self.stream))
         home.want(DesiredState.STOPPED, by=by, reason=reason, now=now)
         epoch = home.newest_epoch()
         if epoch is not None:

@@ -46,7 +46,7 @@ class UpgradeTrigger(HomeTrigger):
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
         situation = observer.situation()
-        seen = _what_is(situation)
+        seen = what_is(situation)
         self._seen = self._seen or seen
         is_time = time.monotonic() - self._started >= self.wake_seconds
         if seen == self._seen and not is_time:
@@ -54,11 +54,12 @@ class UpgradeTrigger(HomeTrigger):
         return {"memory": observer.memory(), "has_changed": seen != self._seen}
 
 
-def _what_is(situation: Situation) -> tuple[Any, ...]:
+def what_is(situation: Situation) -> tuple[Any, ...]:
+    """Return what tells two situations apart for one who waits."""
     seen, change = situation.seen, situation.change
     return (
         situation.desired,
         None if seen is None else seen.epoch.number,
         None if seen is None else judge(seen, situation.rules).state,
-        None if change is None else change.stage,
+        None if change is None else str(change),
     )

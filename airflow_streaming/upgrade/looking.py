@@ -100,14 +100,14 @@ def _soak(
             seen=situation.seen,
             rules=situation.rules,
             batches=batches,
-            first=_first(home, epoch, batches),
+            first=first_batches(home, epoch, batches),
         ),
         terms.soak,
         situation.now,
     )
 
 
-def _first(
+def first_batches(
     home: StreamHome, epoch: int, batches: Sequence[BatchProgress]
 ) -> dict[str, BatchProgress]:
     """Return each query's first batch of the epoch, as far as its source tells of a backlog."""

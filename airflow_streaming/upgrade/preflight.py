@@ -32,7 +32,7 @@ from airflow_streaming.upgrade.sizing import stream_advice
 from airflow_streaming.upgrade.version_gate import gate_stream_version
 from airflow_streaming.upgrade.way_back import Both, Ways, is_same_code, sinks_of, way_back_of
 
-__all__ = ["Candidate", "Ways", "ask_gates", "is_same_code", "preflight"]
+__all__ = ["Candidate", "Ways", "ask_gates", "is_same_code", "judge_plan", "preflight"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def preflight(
     """
     proposed = candidate.deployment
     new = plan_script(candidate.program, candidate.runtime, progress=progress)
-    gates = _judge(home, current, proposed, new, storage_options)
+    gates = judge_plan(home, current, proposed, new, storage_options)
     both = Both(current=current, proposed=proposed, old=home.newest_plans(current.number), new=new)
     sinks = sinks_of(both, ways.habits)
     rollback = way_back_of(home, both, sinks, ways, storage_options)
@@ -97,16 +97,17 @@ def ask_gates(
 ) -> GateReport:
     """Return what the gates say of a candidate, without the way back; raises the same."""
     new = plan_script(candidate.program, candidate.runtime)
-    return _judge(home, current, candidate.deployment, new, storage_options)
+    return judge_plan(home, current, candidate.deployment, new, storage_options)
 
 
-def _judge(
+def judge_plan(
     home: StreamHome,
     current: Deployment,
     proposed: Deployment,
     new: ScriptPlan,
     storage_options: Mapping[str, Any] | None,
 ) -> GateReport:
+    """Return what the gates say of a plan that was made already; raises as ``preflight``."""
     change = gate_stream_change(
         home,
         new,

@@ -199,6 +199,7 @@ def claim_restored(home: StreamHome, deployment: int, restored: Restored) -> Non
                 query_id=query_id,
                 checkpoint=location(join(restored.checkpoint, folder)),
                 epoch=epoch.number if epoch else 0,
+                batch_shift=home.batch_shift(query_id),
             )
             home.add_claim(deployment, claim)
 

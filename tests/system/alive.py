@@ -33,6 +33,7 @@ from typing import Any, Final
 import psutil
 
 from airflow_streaming.core.rules.rule import Severity
+from airflow_streaming.home.following import LiveLane
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.observe.stream import Observer
 from airflow_streaming.spec import HealthRules
@@ -204,10 +205,10 @@ class Driver:
         driver = self
 
         class Watching(StreamTrigger):
-            def _observer(self) -> Observer:
+            def _observer(self, live: LiveLane, lane: str) -> Observer:
                 rules, policy = self.rules()
                 return Observer(
-                    self._open(),
+                    live.home(lane),
                     LocalLauncher(),
                     rules=rules,
                     policy=policy,

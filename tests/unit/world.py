@@ -69,11 +69,13 @@ class World:
         self.script.write_text(SCRIPT)
         self.launcher = FakeLauncher()
         self.ti = TaskInstance()
+        self.lane = "orders"
+        """The lane whose records are read and whose driver is played."""
         self.run_started_at = datetime.now(UTC)
 
     @property
     def home(self) -> StreamHome:
-        return open_home(self.uri).stream("orders")
+        return open_home(self.uri).stream(self.lane)
 
     def spec(self, **changes: Any) -> StreamSpec:
         asked: dict[str, Any] = {
@@ -107,7 +109,7 @@ class World:
 
     def wake(self, trigger: Any, operator: Any = None, **event: Any) -> Any:
         """Resume the task as an event of its trigger would; return the next trigger."""
-        payload = {"watched": trigger.watched, "memory": None, **event}
+        payload = {"watched": trigger.watched, "memory": None, "lane": trigger.keeps, **event}
         return self.deferral(
             lambda: (operator or self.operator()).on_event(self.context(), payload)
         )
@@ -141,7 +143,7 @@ class World:
         """Write the newest driver's status."""
         epoch, now = self.epoch(), datetime.now(UTC)
         told: dict[str, Any] = {
-            "stream": "orders",
+            "stream": self.lane,
             "epoch": epoch.number,
             "token": epoch.token,
             "beat": beat,
@@ -155,7 +157,7 @@ class World:
             "queries": (self.query(),),
         }
         self._store().replace(
-            Layout("orders").epoch(epoch.number, "status.json"),
+            Layout(self.lane).epoch(epoch.number, "status.json"),
             Status(**{**told, **changes}).to_bytes(),
         )
 
@@ -194,7 +196,7 @@ class World:
             ended_at=datetime.now(UTC),
             retryable=retryable,
         )
-        self._store().create(Layout("orders").epoch(epoch.number, "exit.json"), record.to_bytes())
+        self._store().create(Layout(self.lane).epoch(epoch.number, "exit.json"), record.to_bytes())
         self.launcher.end(epoch.token)
 
     def _store(self) -> Any:

@@ -11,7 +11,7 @@ from airflow_streaming.cli.checkpoint.report import size
 
 EVERY_SECONDS: Final = 2.0
 
-_UNITS: Final = {Phase.DRILL: "step", Phase.REHEARSAL: "batch"}
+_UNITS: Final = {Phase.DRILL: "step", Phase.REHEARSAL: "batch", Phase.COMPARE: "output"}
 """Work whose progress is not counted in files."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
+from airflow_streaming.cli.lane import lane_named
 from airflow_streaming.core.plan.plan import QueryPlan
 from airflow_streaming.exceptions import CheckpointError, SpecError
 from airflow_streaming.home.home import StreamHome, open_home
@@ -22,7 +23,7 @@ def home_of(arguments: argparse.Namespace) -> StreamHome | None:
         return None
     if not arguments.home:
         raise SpecError("Which home? Give --home, or set AIRFLOW_STREAMING_HOME.")
-    stream = open_home(arguments.home, probe=False).stream(arguments.stream)
+    stream = lane_named(open_home(arguments.home, probe=False), arguments.stream)
     if stream.newest_deployment() is None:
         raise CheckpointError(f"There is no stream {stream.name!r} in {arguments.home}.")
     return stream

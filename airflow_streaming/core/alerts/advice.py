@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from airflow_streaming.core.lanes import base_of
 from airflow_streaming.core.rules.rule import Finding, Severity
 
 _ACTIONS: Final = {
@@ -22,8 +23,16 @@ _REMEDIES: Final = {
     "unfinished_upgrade": "Look at the run of the upgrade: clear its failed task to go on, approve or "
     "reject what waits, or give it up: airflow-streaming upgrade roll-back {stream} --reason TEXT (this "
     "closes one that has come to its end, too)",
+    "unfinished_cutover": "Look at the run of the cutover: clear its failed task to go on, approve or "
+    "reject what waits, or see how far it is and what can be done: airflow-streaming cutover status "
+    "{base}",
     "query_failed": "If the script did not mean to stop this query, correct what ended it, and "
     "deploy the stream again.",
+}
+
+_OF_A_CHANGE: Final = {
+    "unfinished_upgrade": "Nothing: while an upgrade is open only the upgrade acts.",
+    "unfinished_cutover": "Nothing: what is left to do is the cutover's.",
 }
 
 _UNREACHABLE: Final = (
@@ -39,8 +48,8 @@ _OF_A_FIGURE: Final = (
 
 def action_for(finding: Finding) -> str:
     """Return what the provider does about a finding that fires."""
-    if finding.rule == "unfinished_upgrade":
-        return "Nothing: while an upgrade is open only the upgrade acts."
+    if finding.rule in _OF_A_CHANGE:
+        return _OF_A_CHANGE[finding.rule]
     if finding.rule == "unreachable":
         return "Nothing is started: the old driver may still write, and Spark does not fence."
     return _ACTIONS[finding.severity]
@@ -50,4 +59,5 @@ def remedy_for_rule(rule: str, *, stream: str, epoch: int) -> str:
     """Return what a person should do about a rule that fires."""
     if rule == "unreachable":
         return _UNREACHABLE.format(stream=stream, epoch=epoch)
-    return _REMEDIES.get(rule, _OF_A_FIGURE).replace("{stream}", stream)
+    remedy = _REMEDIES.get(rule, _OF_A_FIGURE)
+    return remedy.replace("{stream}", stream).replace("{base}", base_of(stream))

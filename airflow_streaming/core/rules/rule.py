@@ -71,7 +71,10 @@ class Severity(StrEnum):
 
 
 BUILT_IN = frozenset(
-    {"stalled", "slow", "hung", "unreachable", "query_failed", "unfinished_upgrade"}
+    {
+        *("stalled", "slow", "hung", "unreachable", "query_failed"),
+        *("unfinished_upgrade", "unfinished_cutover"),
+    }
 )
 """Names that the judges of processes, batches and queries give to what they find."""
 

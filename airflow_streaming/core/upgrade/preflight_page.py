@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
 from airflow_streaming.core.compatibility.finding import GateDecision
 from airflow_streaming.core.compatibility.markdown import as_markdown
-from airflow_streaming.core.upgrade.preflight import Preflight
+from airflow_streaming.core.upgrade.preflight import Difference, Preflight
 from airflow_streaming.core.upgrade.terms import RollbackWay, SoakTerms
 
 _VERDICTS: Final = {
@@ -50,13 +50,18 @@ def _lines(found: Preflight, soak: SoakTerms) -> Iterator[str]:
 
 def _changes(found: Preflight) -> Iterator[str]:
     yield "\n### What changes\n"
-    if not found.differences:
-        yield "Nothing: the same deployment is started again."
+    yield from change_rows(found.differences, "Nothing: the same deployment is started again.")
+
+
+def change_rows(changed: Sequence[Difference], nothing: str) -> Iterator[str]:
+    """Yield the lines of a table of what changes; with the sentence when nothing does."""
+    if not changed:
+        yield nothing
         return
     yield "| what | now | after |"
     yield "|---|---|---|"
-    for one in found.differences:
-        yield f"| {_cell(one.what)} | {_cell(one.old)} | {_cell(one.new)} |"
+    for one in changed:
+        yield f"| {value_cell(one.what)} | {value_cell(one.old)} | {value_cell(one.new)} |"
 
 
 def _way_back(found: Preflight) -> Iterator[str]:
@@ -73,19 +78,23 @@ def _course(soak: SoakTerms) -> Iterator[str]:
     yield "\n### What happens when it is approved\n"
     yield (
         "A verified backup, a stop at a batch boundary, the new deployment on the same checkpoint. "
-        f"It is watched for at least {_time(soak.at_least)} and at most {_time(soak.at_most)}: "
+        f"It is watched for at least {duration_text(soak.at_least)} and at most {duration_text(soak.at_most)}: "
         f"every query has to commit {soak.batches} batches, its backlog may not exceed "
         f"{soak.backlog_growth:g} times what it was, and nothing new may fail. A good one is kept, "
         "and from there it only goes forward; anything else is rolled back."
     )
 
 
-def _cell(text: str) -> str:
+def value_cell(text: str) -> str:
+    """Return a value as a cell of a table."""
     # A bar or a line break in a value must not end the cell.
     shown = " ".join(text.replace("|", "\\|").split())
     return f"`{shown}`" if shown else "—"
 
 
-def _time(duration: timedelta) -> str:
+def duration_text(duration: timedelta) -> str:
+    """Return a duration as a person says it."""
     seconds = duration.total_seconds()
-    return f"{seconds:g} s" if seconds < 120 else f"{seconds / 60:g} min"
+    if seconds < 120:
+        return f"{seconds:g} s"
+    return f"{seconds / 60:g} min" if seconds < 2 * 3600 else f"{seconds / 3600:g} h"

@@ -46,6 +46,16 @@ class Standing:
         return f"{which} is in progress: stage {self.stage}."
 
     @property
+    def rule(self) -> str:
+        """Return the name under which people are told that nobody seems to be at it."""
+        return "unfinished_upgrade"
+
+    @property
+    def owns_stream(self) -> bool:
+        """Tell whether only the upgrade may start a driver now."""
+        return not self.is_over
+
+    @property
     def is_over(self) -> bool:
         """Tell whether the stream is no longer the upgrade's, though the change is open."""
         return self.stage.is_end

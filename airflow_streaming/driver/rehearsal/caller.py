@@ -34,7 +34,7 @@ def leave_with_caller(held: str, folder: str) -> None:
     def watch() -> None:
         while is_held(Path(held)):
             time.sleep(EVERY_SECONDS)
-        logger.error("Whoever ordered this rehearsal is gone; it ends and removes %s.", folder)
+        logger.error("Whoever ordered this is gone; it ends and removes %s.", folder)
         process.kill()
         process.is_gone_within(_PATIENCE)
         shutil.rmtree(folder, ignore_errors=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming.core.lanes import Colour, colour_of
 from airflow_streaming.core.names import check_stream_name
 from airflow_streaming.core.uris import check_uri
 from airflow_streaming.exceptions import (
@@ -43,7 +44,8 @@ class CheckpointTask(BaseOperator):
     task stops at once and leaves nothing that is listed: what it had written is swept later.
 
     :param stream: The stream's name, or the name under which backups are kept that are of no stream
-        of ours. (templated)
+        of ours. Of one of ours it is the lane that is live, whose backups are kept under its own
+        name. (templated)
     :param home: The home's URI, for a stream of ours. (templated)
     :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
@@ -71,6 +73,7 @@ class CheckpointTask(BaseOperator):
         self.home_conn_id = home_conn_id
         self.store_conn_id = store_conn_id
         self._is_at_work = False
+        self._live: str | None = None
         if not home and not store:
             raise SpecError(
                 f"Task {self.task_id!r} names no backup store. Give store, or the home of the "
@@ -112,10 +115,18 @@ class CheckpointTask(BaseOperator):
         return BackupStoreHook(self.store_uri(), self.store_conn()).get_conn(create=create)
 
     def stream_name(self) -> str:
-        """Return the name under which the backups are kept."""
+        """Return the name under which the backups are kept: of a stream of ours, its live lane's."""
         if not self.stream:
             raise SpecError(f"Task {self.task_id!r} names no stream. Give stream.")
-        return check_stream_name(self.stream)
+        name = check_stream_name(self.stream)
+        if not self.home or colour_of(name) is Colour.GREEN:
+            return name
+        if self._live is None:
+            # Once: what a task has begun on one lane it does not end on the other.
+            from airflow_streaming.home.lanes import live_lane  # not at dag parse
+
+            self._live = live_lane(self.open_home(), name)
+        return self._live
 
     def open_home(self) -> Home:
         """Open the records of all streams of ours."""

@@ -113,6 +113,6 @@ def wrong_by(check: Check, answer: bool | str | None) -> str:
     return f"Check {name_of(check)!r}: {answer if isinstance(answer, str) else 'it said no.'}"
 
 
-def name_of(check: Check) -> str:
+def name_of(check: Callable[..., object]) -> str:
     """Return what a check is called."""
     return getattr(check, "__name__", None) or type(check).__name__

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.failures.text import presentable
 from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts
 from airflow_streaming.core.upgrade.soak import SoakResult
 from airflow_streaming.core.upgrade.stage import Stage
@@ -17,7 +16,7 @@ from airflow_streaming.core.wire import decode
 from airflow_streaming.exceptions import SpecError, UpgradeRefused
 from airflow_streaming.operators._gate.common import REPORT_XCOM_KEY
 from airflow_streaming.operators._upgrade.edits import positive_minutes
-from airflow_streaming.operators._upgrade.run import WRONG_XCOM_KEY, found_change, pulled
+from airflow_streaming.operators._upgrade.run import found_change, pulled
 from airflow_streaming.operators._upgrade.task import UpgradeTask
 
 if TYPE_CHECKING:
@@ -65,19 +64,13 @@ class UpgradeStepOperator(UpgradeTask):
 
     def execute(self, context: Context) -> dict[str, Any]:
         self.link_to_stream(context)
-        return self._told(context, None)
+        with self.telling(context):
+            return self._go(context, None)
 
     def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again, and go on."""
-        return self._told(context, event.get("memory"))
-
-    def _told(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
-        try:
-            return self._go(context, memory)
-        except Exception as err:
-            # The task that settles the upgrade says it, to whoever reads only that.
-            context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=presentable(str(err)))
-            raise
+        with self.telling(context):
+            return self._go(context, event.get("memory"))
 
     def _go(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
         with self.working():

@@ -173,7 +173,7 @@ class World:
         self.store.create(LAYOUT.record("deployments", number), deployment.to_bytes())
         return deployment
 
-    def begin_epoch(self, number: int = 1, deployment: int = 1) -> Epoch:
+    def begin_epoch(self, number: int = 1, deployment: int = 1, *, standby: bool = False) -> Epoch:
         epoch = Epoch(
             number=number,
             stream=STREAM,
@@ -185,6 +185,7 @@ class World:
             reason="A test begins.",
             by="a test",
             created_at=NOW,
+            standby=standby,
         )
         self.store.create(LAYOUT.record("epochs", number), epoch.to_bytes())
         return epoch

@@ -21,8 +21,23 @@ from airflow_streaming.core.checkpoint.drill import DrilledQuery, DrillEvent, Dr
 from airflow_streaming.core.checkpoint.marker import RestoreMarker
 from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding
 from airflow_streaming.core.control import Desired, DesiredState, Event, EventKind
+from airflow_streaming.core.cutover.catalog import CatalogAnswer, CatalogOrder, Entry
+from airflow_streaming.core.cutover.checks import CheckResult
+from airflow_streaming.core.cutover.comparing import (
+    Asked,
+    Bound,
+    ColumnDiffers,
+    CompareOrder,
+    CompareReport,
+    CompareResult,
+    GroupDiffers,
+    RowsDiffer,
+    SideFound,
+)
+from airflow_streaming.core.cutover.judging import Result
 from airflow_streaming.core.cutover.live import LiveRecord
 from airflow_streaming.core.cutover.orders import Barrier, OrderAct, StandbyAnswer, StandbyOrder
+from airflow_streaming.core.cutover.pointing import Mark
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
 from airflow_streaming.core.cutover.terms import (
     CompareTerms,
@@ -110,6 +125,28 @@ QUERY_PLAN: Final = QueryPlan(
 )
 
 EXAMPLES: Final[tuple[Record, ...]] = (
+    CheckResult(
+        change=4,
+        step=5,
+        name="compare.orders",
+        result=Result.FAIL,
+        reason="Bucket 12:00, key east: 7 rows, not 8.",
+        at=NOW,
+        by="kim",
+        figures={"rows": "7"},
+    ),
+    Change(
+        number=2,
+        stream="orders.green",
+        what=ChangeSort.CUTOVER,
+        replaced=0,
+        deployment=0,
+        checkpoint="",
+        by="kim",
+        reason="Another aggregation.",
+        at=NOW,
+        leader="orders/4",
+    ),
     Alert(
         number=1,
         stream="orders",
@@ -328,6 +365,46 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         checks=("has_rows",),
         key="run-1",
     ),
+    CompareOrder(
+        asked=(
+            Asked(
+                terms=CompareTerms(stream="orders", time="hour", keys=("store",)),
+                blue="/data/output/blue",
+                green="/data/output/green",
+                bound=Bound(blue=NOW, green=NOW, since=NOW, late_rows=3),
+            ),
+        ),
+        reports="/scratch/reports.jsonl",
+        seconds=60.0,
+        held="/scratch/held",
+        scratch="/scratch",
+    ),
+    CompareReport(
+        stream="orders",
+        result=CompareResult.DIFFERS,
+        reason="1 of 48 buckets and keys differ.",
+        at=NOW,
+        blue=SideFound(uri="/data/output/blue", rows=48, first=NOW, last=NOW, compared=48),
+        green=SideFound(uri="/data/output/green", exists=False),
+        common_from=NOW,
+        common_until=NOW,
+        columns=(ColumnDiffers(column="amount", blue="double", green=""),),
+        groups=48,
+        differing=1,
+        differences=(
+            GroupDiffers(
+                bucket="2026-11-21T12:00:00+00:00",
+                key={"store": "s2"},
+                what="sum of amount",
+                blue="6.50",
+                green="6.00",
+            ),
+        ),
+        full=RowsDiffer(blue=1, sample=('blue: {"store":"s2"}',)),
+        notes=("3 rows were dropped as late by either driver.",),
+        seconds=2.5,
+        spark="4.3.0",
+    ),
     Transition(
         change=3,
         number=2,
@@ -352,6 +429,16 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         at=NOW,
         by="kim",
     ),
+    Mark(stream="orders", lane="orders", deployment=5, output="/data/out", number=2, undone=True),
+    CatalogOrder(
+        entry=Entry.VIEW,
+        name="`lake`.`orders`",
+        wanted=Mark(stream="orders", lane="orders", deployment=5, output="/data/out", number=2),
+        bodies={"/data/out": "SELECT 1"},
+        answer="/tmp/answer.json",
+        seconds=60.0,
+    ),
+    CatalogAnswer(refused="It is not ours.", failed="It could not be moved."),
     StandbyOrder(epoch=4, number=1, act=OrderAct.ABSORB, at=NOW, by="kim", absorb={"revenue": 8}),
     StandbyAnswer(epoch=4, number=1, at=NOW, committed={"revenue": 8}),
     Barrier(epoch=4, queries=("revenue",), at=NOW),

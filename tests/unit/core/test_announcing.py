@@ -165,3 +165,33 @@ def test_intervals_of_any_length_begin_in_1970() -> None:
     until = datetime.fromisoformat(announcement.payload["complete_until"])
     assert until.timestamp() % 420 == 0
     assert until <= at("10:20:00") < until + minutes(7)
+
+
+def test_a_lane_is_told_when_it_or_its_output_becomes_live() -> None:
+    places = [
+        ("orders", "/lake/blue"),
+        ("orders", "/lake/blue"),
+        ("orders.green", "/lake/green"),
+        ("orders.green", "/lake/other"),
+        ("orders", "/lake/other"),
+    ]
+
+    told = told_of([a_sight(lane=lane, output=output) for lane, output in places], Topic.LIVE)
+
+    assert [(p["colour"], p["output"], p["previous_lane"], p["previous_output"]) for p in told] == [
+        ("blue", "/lake/blue", None, None),
+        ("green", "/lake/green", "orders", "/lake/blue"),
+        ("green", "/lake/other", "orders.green", "/lake/green"),
+        ("blue", "/lake/other", "orders.green", "/lake/other"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "sight",
+    [
+        pytest.param(a_sight(), id="a foreign stream"),
+        pytest.param(a_sight(lane="orders"), id="a stream without a deployment"),
+    ],
+)
+def test_no_lane_is_told_of_what_has_none(sight: Sight) -> None:
+    assert told_of([sight], Topic.LIVE) == []

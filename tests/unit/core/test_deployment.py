@@ -233,6 +233,23 @@ def test_what_a_placeholder_brings_in_is_not_filled_again() -> None:
     assert deployment.arguments("/data") == ["/data/{stream}"]
 
 
+@pytest.mark.parametrize(
+    ("replay_from", "filled"),
+    [
+        pytest.param("", ["", "0"], id="the beginning"),
+        pytest.param(
+            "2026-01-05T12:00:00.250+00:00",
+            ["2026-01-05T12:00:00.250+00:00", "1767614400250"],
+            id="a time",
+        ),
+    ],
+)
+def test_a_script_is_told_from_when_to_read(replay_from: str, filled: list[str]) -> None:
+    arguments = ("{replay_from}", "{replay_from_ms}")
+    deployment = a_deployment(application_args=arguments, replay_from=replay_from)
+    assert deployment.arguments("/data") == filled
+
+
 MEANINGFUL: dict[str, Any] = {
     "stream": "orders-2",
     "application": "/elsewhere/orders.py",

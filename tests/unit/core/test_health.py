@@ -426,3 +426,9 @@ def test_a_process_can_be_named_by_its_state(state: ProcessState) -> None:
     named = {GONE: Process.gone("x"), UNSEEN: Process.unseen("x")}
 
     assert named.get(state, Process(state=state, detail="x")).state is state
+
+
+def test_a_driver_at_the_barrier_is_told_from_one_that_has_not_come_to_a_batch() -> None:
+    status = a_status(state=DriverState.STARTING, first_progress_at=None, queries=(), standby=True)
+    verdict = judge(observed(status=status), RULES)
+    assert (verdict.state, "waits at the barrier" in verdict.reason) == ("starting", True)

@@ -108,6 +108,9 @@ def test_every_record_has_its_place_under_the_stream() -> None:
     assert layout.folder("epochs") == "orders/epochs"
     assert layout.record("epochs", 17) == "orders/epochs/000017.json"
     assert layout.epoch(17, "status.json") == "orders/epochs/000017/status.json"
+    assert layout.barrier(17) == "orders/epochs/000017/barrier.json"
+    assert layout.standby_order(17, 2) == "orders/epochs/000017/orders/000002.json"
+    assert layout.standby_answer(17, 2) == "orders/epochs/000017/orders/000002.done.json"
     assert layout.progress(17) == "orders/epochs/000017/progress"
     assert layout.events() == "orders/events"
     assert (

@@ -290,6 +290,15 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
         },
         "settle",
     ),
+    "another lane is live": ({"follows": "orders.green"}, "follow"),
+    "another lane is live, and this one is down": (
+        {"seen": FAILED, "follows": "orders.green"},
+        "follow",
+    ),
+    "another lane is live, and the home shows less than was seen": (
+        {"follows": "orders.green", "watched": EPOCH + 1},
+        "watch",
+    ),
     "a trial that had earned a restart gets it": (
         {"seen": DEAD, "circuit": OPEN_BEFORE, "decision": a_restart()},
         "launch",

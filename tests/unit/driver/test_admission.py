@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.core.epoch import QueryClaim
 from airflow_streaming.core.status import CheckpointOrigin
 from airflow_streaming.driver.admission import Admission, Started, Wish
 from airflow_streaming.driver.checkpoint import Claims
@@ -13,6 +14,7 @@ from airflow_streaming.driver.ending import Ending, Stop
 from airflow_streaming.driver.queries import Queries
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
 from airflow_streaming.files.local import LocalStore
+from airflow_streaming.home.home import StreamHome
 from tests.unit.driver.fakes import LAYOUT, CheckpointFolder, FakeQuery
 
 
@@ -21,12 +23,15 @@ class Script:
 
     def __init__(self, folder: Path) -> None:
         self.ending, self.queries = Ending(), Queries()
-        self.claims = Claims(LocalStore(str(folder / "home")), LAYOUT, deployment=1, epoch=1)
+        self.home = folder / "home"
+        self.claims = Claims(LocalStore(str(self.home)), LAYOUT, deployment=1, epoch=1)
         self.folder = folder / "checkpoints"
         self.admission = Admission(
             str(self.folder), queries=self.queries, claims=self.claims, ending=self.ending
         )
         self.launched: list[tuple[str, str]] = []
+        self.absorbed: list[str] = []
+        self.absorbs = True
         self.fakes: list[FakeQuery] = []
 
     def start(self, name: str | None = "q", location: str | None = None, **changes: Any) -> None:
@@ -34,7 +39,26 @@ class Script:
             Wish(name=name, location=location, gated=False),
             open_checkpoint=lambda uri: CheckpointFolder(uri.rstrip("/")),
             launch=self._launch,
+            run_planned=self._run_planned,
         )
+
+    def _run_planned(self, name: str, location: str) -> None:
+        assert self.launched == [], "before the query is started"
+        if not self.absorbs:
+            raise ValueError("a bad row")
+        self.absorbed.append(name)
+        (self.folder / "q" / "commits" / "8").touch()
+
+    def claim(self, **more: int) -> None:
+        """Claim the checkpoint of q, which has planned batch 8 and committed 7."""
+        checkpoint = self.folder / "q"
+        for path in ("offsets/7", "offsets/8", "commits/7"):
+            (checkpoint / path).parent.mkdir(parents=True, exist_ok=True)
+            (checkpoint / path).touch()
+        (checkpoint / "metadata").write_text(json.dumps({"id": "id-q"}))
+        location = f"file:{checkpoint}"
+        claim = QueryClaim(query="q", query_id="id-q", checkpoint=location, epoch=1, **more)
+        StreamHome(LocalStore(str(self.home)), "orders").add_claim(1, claim)
 
     def _launch(self, name: str, location: str) -> Started:
         self.launched.append((name, location))
@@ -117,4 +141,44 @@ def test_a_foreign_checkpoint_is_refused(script: Script) -> None:
     (script.folder / "q" / "metadata").write_text(json.dumps({"id": "other"}))
     with pytest.raises(DriverRefusal, match="belongs to query id other"):
         script.start("q")
+    assert script.launched == []
+
+
+def test_the_claim_says_by_how_much_batch_ids_are_shifted(script: Script) -> None:
+    script.claim(batch_shift=40)
+    script.start("q")
+    tracked = script.queries.named("q")
+    assert tracked is not None
+    assert tracked.as_status().batch_shift == script.queries.batch_shift("q") == 40
+    assert script.absorbed == []
+
+
+def test_a_batch_that_is_in_the_sink_already_is_absorbed_by_whichever_driver_comes(
+    script: Script,
+) -> None:
+    script.claim(absorb=8)
+    script.start("q")
+    assert (script.absorbed, len(script.launched)) == (["q"], 1)
+
+
+def test_a_query_whose_batch_cannot_be_absorbed_is_not_started_and_ends_the_driver(
+    script: Script,
+) -> None:
+    script.claim(absorb=8)
+    script.absorbs = False
+    with pytest.raises(ValueError, match="a bad row"):
+        script.start("q")
+    failed = script.queries.first_failed
+    assert failed is not None
+    assert failed.error is not None
+    assert (failed.name, failed.error.message) == ("q", "ValueError: a bad row")
+    assert script.ending.begun.is_set()
+    assert script.launched == []
+
+
+def test_a_checkpoint_that_has_not_planned_the_batch_to_absorb_is_refused(script: Script) -> None:
+    script.claim(absorb=9)
+    with pytest.raises(DriverRefusal, match="Batch 9 of query 'q' cannot be absorbed"):
+        script.start("q")
+    assert script.ending.refusal is not None
     assert script.launched == []

@@ -32,6 +32,22 @@ def test_batches_pass_until_the_end_has_begun_and_the_fence_is_asked_each_time()
     assert len(asked) == 3, "before and after the batch that ran, before the one that did not"
 
 
+def test_a_function_is_given_shifted_ids_and_messages_tell_both() -> None:
+    seen: list[int] = []
+    ending, queries = Ending(), Queries()
+    queries.shift_batches("q", 40)
+    gate = Gate(lambda: None, ending, queries)
+    gated = gate.wrap(lambda _, number: seen.append(number), lambda: "q")
+    other = gate.wrap(lambda _, number: seen.append(number), lambda: "other")
+    gated("rows", 2)
+    other("rows", 2)
+    assert seen == [42, 2]
+
+    ending.ask_stop(STOP)
+    with pytest.raises(StopRequested, match=r"Batch 3 \(43 to its function\) of query 'q'"):
+        gated("rows", 3)
+
+
 def test_the_error_by_which_a_refused_query_ends_is_not_its_own() -> None:
     ending, queries, fake = Ending(), Queries(), FakeQuery()
     tracked = make_tracked(fake, gated=True)

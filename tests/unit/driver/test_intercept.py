@@ -170,7 +170,7 @@ class Script:
             admission=Admission("/c", queries=self.queries, claims=claims, ending=self.ending),
             gate=Gate(lambda: None, self.ending, self.queries),
             fair_pools=pools,
-            refuse=self.ending.refuse,
+            ending=self.ending,
         )
         # New classes for every test, because they get patched.
         self.writer_class = type("Writer", (), fresh(Writer))

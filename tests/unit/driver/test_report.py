@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_streaming.core.cutover.orders import OrderAct, StandbyOrder
 from airflow_streaming.core.status import DriverState, Status
 from airflow_streaming.driver.checkpoint import Claims
 from airflow_streaming.driver.ending import Ending, Stop
@@ -11,9 +12,12 @@ from airflow_streaming.driver.jvm import JvmProcess, JvmView
 from airflow_streaming.driver.order import Assignment
 from airflow_streaming.driver.queries import Queries
 from airflow_streaming.driver.report import BEAT_SECONDS, Report, rest_after
+from airflow_streaming.driver.standby.barrier import StandbyBarrier
+from airflow_streaming.driver.standby.orders import OrderBook
 from airflow_streaming.files.local import LocalStore
 from tests.unit.driver.fakes import (
     LAYOUT,
+    NOON,
     AbsentStore,
     FakeQuery,
     make_deployment,
@@ -36,7 +40,7 @@ class FakeJvm(JvmView):
 class World:
     """A report on one fake query."""
 
-    def __init__(self, store: LocalStore) -> None:
+    def __init__(self, store: LocalStore, *, barrier: StandbyBarrier | None = None) -> None:
         self.store, self.jvm, self.ending, self.queries = store, FakeJvm(), Ending(), Queries()
         self.report = Report(
             Assignment(
@@ -48,6 +52,7 @@ class World:
             ending=self.ending,
             jvm=self.jvm,
             on_failure=self.ending.fail,
+            barrier=barrier,
         )
 
     def status(self) -> Status:
@@ -139,3 +144,16 @@ def test_a_home_that_is_away_costs_beats_and_nothing_else(tmp_path: Path) -> Non
 )
 def test_a_beat_takes_a_twentieth_of_the_time_at_most(worked: float, rest: float) -> None:
     assert rest_after(worked) == pytest.approx(rest)
+
+
+def test_a_driver_at_the_barrier_says_so_until_it_is_released(tmp_path: Path) -> None:
+    store, ending = LocalStore(str(tmp_path)), Ending()
+    barrier = StandbyBarrier(OrderBook(store, LAYOUT, 1), ending=ending, check_fence=lambda: None)
+    world = World(store, barrier=barrier)
+    world.report.beat()
+    assert world.status().standby
+    order = StandbyOrder(epoch=1, number=1, act=OrderAct.RELEASE, at=NOON, by="kim")
+    store.create(LAYOUT.standby_order(1, 1), order.to_bytes())
+    barrier.look()
+    world.report.beat()
+    assert not world.status().standby

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,17 @@ def test_a_restored_checkpoint_that_vanishes_before_its_start_is_known_to_be_mis
     assert claim is not None
     assert claim.query_id == "id-counts"
     assert claim.checkpoint == f"file:{stream.checkpoint}/counts"
+
+
+def test_a_restored_checkpoint_counts_its_batches_on_as_the_old_one_did(stream: Stream) -> None:
+    claim = stream.home.claim(1, "counts")
+    assert claim is not None
+    shifted = replace(claim, batch_shift=40).to_bytes()
+    stream.home.store.replace(Layout("orders").claim(1, "counts"), shifted)
+    stream.switch()
+
+    claims = {claim.query: claim.batch_shift for claim in stream.home.claims(2)}
+    assert claims == {"counts": 40, "sums": 0}
 
 
 def test_a_dag_that_names_no_checkpoint_keeps_the_switched_one(stream: Stream) -> None:

@@ -74,7 +74,7 @@ class Run:
         self.dag = dag
         patch.setattr(UpgradeTask, "hook", lambda *_: hook_of(stream))
         patch.setattr(UpgradeTask, "engine", self._engine)
-        patch.setattr("airflow_streaming.operators._upgrade.task.POLL_SECONDS", 0.0)
+        patch.setattr("airflow_streaming.operators._change.POLL_SECONDS", 0.0)
 
     @property
     def key(self) -> str:

@@ -15,8 +15,9 @@ from airflow.serialization.serialized_objects import DagSerialization
 from jinja2 import Template
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.operators.cutover import SideBySide
 from airflow_streaming.operators.upgrade import Soaked
-from airflow_streaming.orchestration.stream_dags import stream_dags
+from airflow_streaming.orchestration.stream_dags import CUTOVER_RUNS, stream_dags
 from airflow_streaming.spec import StreamSpec
 from tests.conftest import REPOSITORY
 
@@ -27,10 +28,14 @@ SPEC = StreamSpec(
     runtime="spark-4.3",
     conf={"spark.my.password": "canary-4711"},
 )
-NAMES = ["orders", "orders_upgrade", "orders_rescale", "orders_backup"]
+NAMES = ["orders", "orders_upgrade", "orders_blue_green", "orders_rescale", "orders_backup"]
 
 
 def checks_out(_: Soaked) -> None:
+    """Find nothing wrong."""
+
+
+def is_beside(_: SideBySide) -> None:
     """Find nothing wrong."""
 
 
@@ -41,6 +46,7 @@ def dags() -> dict[str, DAG]:
         approvers=["ann"],
         tags=["shop"],
         upgrade={"checks": [checks_out], "rehearse": "never"},
+        cutover={"checks": [is_beside], "way": "handover"},
     )
 
 
@@ -57,7 +63,9 @@ def test_every_dag_has_a_page_a_start_one_run_at_a_time_and_tags(
 
     assert "`orders`" in str(dag.doc_md)
     assert dag.start_date is not None
-    assert (dag.max_active_runs, dag.catchup) == (1, False)
+    # A cutover that only keeps its blue for a while must not hold up the next one.
+    assert dag.max_active_runs == (CUTOVER_RUNS if name == "orders_blue_green" else 1)
+    assert dag.catchup is False
     assert set(dag.tags) == {"shop", "orders"}
     assert dag.description
 
@@ -76,11 +84,14 @@ def test_every_dag_that_a_page_names_exists(dags: dict[str, DAG]) -> None:
     assert named <= set(dags)
 
 
-def test_every_task_that_the_page_of_the_upgrade_names_exists(dags: dict[str, DAG]) -> None:
-    dag = dags["orders_upgrade"]
+@pytest.mark.parametrize("name", ["upgrade", "blue_green"])
+def test_every_task_that_a_page_names_exists_and_the_other_way_round(
+    name: str, dags: dict[str, DAG]
+) -> None:
+    dag = dags[f"orders_{name}"]
     rows = re.findall(r"^\| `(\w+)` \|", str(dag.doc_md), re.MULTILINE)
 
-    assert [f"upgrade.{row}" for row in rows] == list(dag.task_ids)
+    assert {f"{name}.{row}" for row in rows} == set(dag.task_ids)
 
 
 def test_scripts_are_looked_for_beside_the_authors_file(dags: dict[str, DAG]) -> None:

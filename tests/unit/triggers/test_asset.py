@@ -21,6 +21,7 @@ from airflow_streaming.triggers import asset as asset_trigger
 from airflow_streaming.triggers.asset import StreamEventTrigger
 from tests.unit.observe.checkpoints import Checkpoint
 from tests.unit.sensors.gates import BEGUN, a_batch, beating, commit
+from tests.unit.two_lanes import TwoLanes
 from tests.unit.world import World
 
 
@@ -32,7 +33,9 @@ class Store:
         self.trouble: Exception | None = None
 
     def __getitem__(self, asset: Any) -> Store:
-        assert asset.name == "orders.watermark" or asset.name.endswith((".state", ".batch"))
+        assert asset.name == "orders.watermark" or asset.name.endswith(
+            (".state", ".batch", ".live")
+        )
         return self
 
     async def aget(self, key: str) -> Any:
@@ -309,3 +312,36 @@ def test_no_secret_is_in_its_arguments() -> None:
     with pytest.raises(SpecError, match="credentials"):
         stream_asset("orders", "s3://key:secret@bucket/streams")
     assert isinstance(stream_asset("o", "/h").watchers[0].trigger, StreamEventTrigger)
+
+
+async def test_the_live_output_is_an_event_and_says_whose_it_is(world: World) -> None:
+    world.run()
+    trigger = trigger_of(of_world(world, on="live"), Store())
+    async with running(trigger) as next_event:
+        told = await next_event()
+
+    deployment = world.home.newest_deployment()
+    assert deployment is not None
+    assert (told["stream"], told["lane"], told["colour"]) == ("orders", "orders", "blue")
+    assert (told["output"], told["previous_output"]) == (deployment.output, None)
+
+
+async def test_a_cutover_is_an_event_with_both_outputs(world: World) -> None:
+    world.run()
+    blue = world.home.newest_deployment()
+    two = TwoLanes(world)
+    green = two.start_green()
+    trigger = trigger_of(of_world(world, on="live"), Store())
+    async with running(trigger) as next_event:
+        assert (await next_event())["lane"] == "orders"
+        two.whole()
+        told = await next_event()
+
+    assert blue is not None
+    assert (told["lane"], told["colour"], told["sequence"]) == ("orders.green", "green", 2)
+    assert (told["output"], told["previous_output"]) == (green.output, blue.output)
+
+
+def test_a_foreign_stream_has_no_lanes_to_tell_of() -> None:
+    with pytest.raises(SpecError, match="Only a stream of this provider has lanes"):
+        stream_asset(checkpoint="/lake/checkpoint", on="live")

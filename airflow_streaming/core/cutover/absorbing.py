@@ -1,0 +1,219 @@
+"""
+Absorbing: how green's state comes to stand exactly where blue's stands.
+
+Green has read up to Y, blue up to X. The next batch of green is planned by us: it reads Y to X, with
+the watermark of blue's last committed batch, and its output is thrown away. Afterwards green's state
+holds what blue's holds: what blue has emitted is evicted, and nothing else. Blue's own next batch, if
+it had planned one, or learnt a later watermark, is planned for green in the same way; its output
+counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from airflow_streaming.core.checkpoint.report import SourceType
+from airflow_streaming.core.cutover.file_log import since_common
+from airflow_streaming.core.cutover.position import (
+    COUNTING,
+    Position,
+    SourcePoint,
+    covers,
+    covers_sources,
+    is_level,
+    paired,
+)
+from airflow_streaming.core.cutover.query_view import PlannedBatch, QueryView, log_end
+from airflow_streaming.exceptions import CheckpointRefused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absorption:
+    """
+    One batch that is planned in green's checkpoint.
+
+    :param batch: Its number there.
+    :param written: Small files by path, in the order in which they have to be written; the plan
+        itself, ``offsets/<batch>``, is the last. Empty when the batch is planned already and only
+        has to be run.
+    :param removed: Entries of sources' logs that no plan has ever named and that are in the way;
+        they go first. Their files are listed again.
+    """
+
+    batch: int
+    written: Mapping[str, bytes] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotThere:
+    """
+    Blue has not come as far as green: looking again helps as long as blue runs.
+
+    :param reason: In words.
+    """
+
+    reason: str
+
+
+def plan_absorption(green: QueryView, blue: QueryView) -> Absorption | NotThere | None:
+    """
+    Return the batch with which green comes to where blue has committed.
+
+    :return: ``None`` when it stands there already.
+    :raises CheckpointRefused: it can never be brought there.
+    """
+    if green.committed is None or blue.committed is None:
+        return _without_a_batch(green, blue)
+    # What green has planned is its own, or one of ours that was not run yet. It is run as it is:
+    # parts of it may have been written under its number.
+    is_pending = green.planned is not None and not _is_blues_next(green, blue)
+    reason = _missing(green, blue, (green.planned if is_pending else None) or green.committed)
+    if reason:
+        return NotThere(reason=reason)
+    if is_pending:
+        return Absorption(batch=green.committed.batch + 1)
+    if stands_level(green, blue):
+        return None
+    return _planned(green, blue, green.committed, blue.committed)
+
+
+def plan_planned(green: QueryView, blue: QueryView) -> Absorption | None:
+    """
+    Return what blue would have run next, as green's next batch; green stands where blue stands.
+
+    :return: ``None`` when blue has planned nothing, and green goes on by itself.
+    """
+    following = _next_of(green, blue)
+    if following is None or green.committed is None:
+        return None
+    if green.planned is not None:
+        return Absorption(batch=green.committed.batch + 1)
+    return _planned(green, blue, green.committed, following)
+
+
+def stands_level(green: QueryView, blue: QueryView) -> bool:
+    """Tell whether both have committed the same, with the same watermark."""
+    if blue.committed is None:
+        return green.committed is None
+    return is_level(news_of(green, blue, blue.committed), green.position)
+
+
+def news_of(green: QueryView, blue: QueryView, plan: PlannedBatch) -> Position:
+    """
+    Return where blue stands after a plan, without the files that are its own past.
+
+    What blue has read before the first file that both have read is nothing that green misses: those
+    files are gone by now, or green was told not to read them.
+    """
+    position, own = blue.at(plan), green.position.sources
+    if len(own) != len(position.sources):
+        return position
+    points = {
+        theirs.name: replace(
+            theirs, files=theirs.files & mine.files | frozenset(_new_files(blue, mine, theirs))
+        )
+        for mine, theirs in paired(own, position.sources)
+    }
+    return replace(position, sources=tuple(points[one.name] for one in position.sources))
+
+
+def _new_files(blue: QueryView, mine: SourcePoint, theirs: SourcePoint) -> list[str]:
+    ordered = (path for path in blue.log(theirs.name).files if path in theirs.files)
+    return since_common(ordered, mine.files)
+
+
+def _without_a_batch(green: QueryView, blue: QueryView) -> NotThere | None:
+    if green.committed is None and blue.committed is None and green.planned is None:
+        return None
+    who = blue.uri if blue.committed is None else green.uri
+    return NotThere(reason=f"{who} has committed no batch yet, so there is no position to compare.")
+
+
+def _missing(green: QueryView, blue: QueryView, wanted: PlannedBatch) -> str:
+    """Tell what blue has not done of what green has; empty when it has done all."""
+    behind, ahead = green.at(wanted), blue.position
+    has_read = covers_sources(ahead.sources, behind.sources)
+    if has_read is None:
+        raise CheckpointRefused(_incomparable(green, blue))
+    if not has_read:
+        return (
+            f"{blue.uri} has not read all that {green.uri} has; it is at batch {ahead.batch}. "
+            "It has to run on until it has."
+        )
+    if not covers(ahead, behind):
+        return (
+            f"{blue.uri} is at watermark {ahead.watermark_ms} and {green.uri} at "
+            f"{behind.watermark_ms} (milliseconds since 1970): green has let go of results that blue "
+            "has not emitted. Blue has to run on until its watermark is as late."
+        )
+    return ""
+
+
+def _incomparable(green: QueryView, blue: QueryView) -> str:
+    theirs, ours = blue.position.sources, green.position.sources
+    if len(theirs) != len(ours):
+        return (
+            f"{blue.uri} reads {len(theirs)} sources and {green.uri} reads {len(ours)}, so the one "
+            "cannot go on from the other's position. Use parallel outputs."
+        )
+    for mine, other in paired(ours, theirs):
+        if mine.has_read and other.has_read and mine.source is not other.source:
+            return (
+                f"Source {mine.name} of {green.uri} is of the sort {mine.source.value}, and of the "
+                f"sort {other.source.value} in {blue.uri}: their positions mean different things. "
+                "Use parallel outputs."
+            )
+    odd = [one for one in ours if one.source is SourceType.CUSTOM or one.source in COUNTING]
+    named = ", ".join(f"{one.name} ({one.source.value})" for one in odd)
+    return (
+        f"How far {blue.uri} and {green.uri} are cannot be compared: the offsets of source {named} "
+        "have no meaning that the two share. Use parallel outputs."
+    )
+
+
+def _is_blues_next(green: QueryView, blue: QueryView) -> bool:
+    """Tell whether what green has planned is what blue would have run next."""
+    following = _next_of(green, blue)
+    if following is None or green.planned is None or not stands_level(green, blue):
+        return False
+    return is_level(news_of(green, blue, following), green.at(green.planned))
+
+
+def _next_of(green: QueryView, blue: QueryView) -> PlannedBatch | None:
+    if blue.planned is not None:
+        return blue.planned
+    known = max(green.next_watermark_ms, blue.position.watermark_ms)
+    if blue.committed is None or blue.next_watermark_ms <= known:
+        return None
+    # Blue's watermark rose with rows that green had read before it absorbed, and a query that goes
+    # on from a planned batch forgets what it has seen before. Without this batch of no rows green
+    # would let go of results as late as the next rows come.
+    return blue.committed.with_watermark(blue.next_watermark_ms)
+
+
+def _planned(
+    green: QueryView, blue: QueryView, start: PlannedBatch, to: PlannedBatch
+) -> Absorption:
+    """Plan green's next batch up to a position of blue's."""
+    written: dict[str, bytes] = {}
+    removed: list[str] = []
+    ends: dict[str, str] = {}
+    for mine, theirs in paired(green.at(start).sources, blue.at(to).sources):
+        ends[mine.name] = theirs.offset if theirs.has_read else mine.offset
+        if SourceType.FILE not in (mine.source, theirs.source) or not theirs.has_read:
+            continue
+        new = _new_files(blue, mine, theirs)
+        ends[mine.name] = mine.offset
+        if not new:
+            continue
+        log, entry = green.log(mine.name), log_end(mine) + 1
+        folder = f"sources/{mine.name}"
+        files = {path: blue.log(theirs.name).files[path] for path in new}
+        written[f"{folder}/{log.name(entry)}"] = log.written(entry, files)
+        removed += (f"{folder}/{log.name(late)}" for late in range(log.last, entry, -1))
+        ends[mine.name] = f'{{"logOffset":{entry}}}'
+    batch = start.batch + 1
+    written[f"offsets/{batch}"] = start.leading_to(ends, to)
+    return Absorption(batch=batch, written=written, removed=tuple(removed))

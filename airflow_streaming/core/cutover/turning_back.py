@@ -1,0 +1,65 @@
+"""
+Turning back after the switch: blue comes back, and consumers with it.
+
+With parallel outputs blue runs, or is started, and what consumers follow moves back at once. On one
+sink it is the hand-over in reverse: blue's next driver waits at the barrier before green is drained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_streaming.core.cutover.caring import bring_down, care_for
+from airflow_streaming.core.cutover.giving_up import is_stop_wanted
+from airflow_streaming.core.cutover.moves import Do, Move
+from airflow_streaming.core.cutover.view import CutoverView, PairView
+from airflow_streaming.core.epoch import LaunchCause
+
+
+def turning_back(view: CutoverView) -> Move:
+    """Return the next move towards blue."""
+    if is_stop_wanted(view):
+        # Noted where it counts from now on: in the lane that is going to be live.
+        for index, pair in enumerate(view.pairs):
+            if not pair.blue.is_wanted_stopped:
+                reason = "The stream is wanted stopped."
+                return Move(do=Do.WANT_STOPPED, reason=reason, pair=index, lane=pair.blue.lane)
+    towards = _towards_barrier if view.is_handover else _towards_running
+    for index, pair in enumerate(view.pairs):
+        if (move := towards(view, pair)) is not None:
+            return replace(move, pair=index)
+    if view.is_handover:
+        for index, pair in enumerate(view.pairs):
+            down = bring_down(pair.green, view.step, view.history[-1].reason)
+            if down is not None:
+                return replace(down, pair=index)
+    return Move(do=Do.TURN_BACK, reason=view.history[-1].reason)
+
+
+def _towards_running(view: CutoverView, pair: PairView) -> Move | None:
+    if is_stop_wanted(view):
+        return None
+    care = care_for(pair.blue, LaunchCause.ROLLBACK)
+    # Where blue cannot be started consumers are led back to it all the same: green is no better.
+    if care.move is not None and not care.move.is_passive:
+        return care.move
+    return None
+
+
+def _towards_barrier(view: CutoverView, pair: PairView) -> Move | None:
+    blue = pair.blue
+    if blue.newest < pair.back:
+        return Move(do=Do.DEPLOY_BACK, reason="Blue is to go on in its output.", lane=blue.lane)
+    care = care_for(blue, LaunchCause.ROLLBACK)
+    if care.failed:
+        return Move(
+            do=Do.ASK,
+            reason=f"Blue cannot be started, and green goes on meanwhile if it can: {care.failed}",
+        )
+    if care.move is not None and care.move.do is Do.LAUNCH:
+        return replace(care.move, do=Do.STAND_BY)
+    if care.move is not None:
+        return care.move
+    if not blue.is_standby_of(view.step) or blue.barrier is None:
+        return Move(do=Do.WAIT, reason=f"The next driver of {blue.lane} comes to the barrier.")
+    return None

@@ -1,0 +1,221 @@
+"""View: everything that the next move of a cutover depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from airflow_streaming.core.change import Change
+from airflow_streaming.core.control import DesiredState
+from airflow_streaming.core.cutover.checks import CheckResult
+from airflow_streaming.core.cutover.judging import Judgement
+from airflow_streaming.core.cutover.orders import Barrier, OrderAct, StandbyOrder
+from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
+from airflow_streaming.core.cutover.terms import CutoverTerms, Pair, SwitchWay
+from airflow_streaming.core.cutover.transition import Transition, state_of
+from airflow_streaming.core.epoch import Epoch, LaunchCause
+from airflow_streaming.core.health import judge
+from airflow_streaming.core.situation import Situation
+from airflow_streaming.core.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneView:
+    """
+    One lane as it was seen.
+
+    :param situation: Of its newest epoch.
+    :param change: Number of the cutover's change in this lane; ``None`` while it has none.
+    :param taken: The unfinished change of somebody else, in words; empty when there is none.
+    :param barrier: What waits at the barrier of the newest epoch, if that is a standby.
+    :param orders: What the newest epoch's driver was told.
+    """
+
+    lane: str
+    situation: Situation
+    change: int | None = None
+    taken: str = ""
+    barrier: Barrier | None = None
+    orders: tuple[StandbyOrder, ...] = ()
+
+    @property
+    def epoch(self) -> Epoch | None:
+        """Return the newest epoch."""
+        return None if self.situation.seen is None else self.situation.seen.epoch
+
+    @property
+    def newest(self) -> int:
+        """Return the number of the newest deployment; 0 before the first."""
+        return 0 if self.situation.deployment is None else self.situation.deployment.number
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Return what the newest epoch's driver is doing."""
+        seen = self.situation.seen
+        return None if seen is None else judge(seen, self.situation.rules)
+
+    @property
+    def is_wanted_stopped(self) -> bool:
+        """Tell whether somebody wants this lane stopped."""
+        return self.situation.desired is DesiredState.STOPPED
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether its newest epoch has a driver that has not ended and was not told to."""
+        seen, verdict, epoch = self.situation.seen, self.verdict, self.epoch
+        if seen is None or verdict is None or epoch is None or verdict.has_ended:
+            return False
+        return (
+            epoch.cause is not LaunchCause.FENCE
+            and seen.exit is None
+            and self.situation.stop is None
+        )
+
+    @property
+    def is_released(self) -> bool:
+        """Tell whether a standby driver was told to go on."""
+        return any(order.act is OrderAct.RELEASE for order in self.orders)
+
+    def is_standby_of(self, step: int) -> bool:
+        """Tell whether the newest epoch is a standby that was begun after a step."""
+        epoch = self.epoch
+        return bool(epoch and epoch.standby and self.is_ours(epoch) and (epoch.step or 0) >= step)
+
+    def is_fence_of(self, step: int) -> bool:
+        """Tell whether the newest epoch is a fence that was taken after a step, finished or not."""
+        epoch = self.epoch
+        is_fence = epoch is not None and epoch.cause is LaunchCause.FENCE
+        return bool(is_fence and epoch and self.is_ours(epoch) and (epoch.step or 0) >= step)
+
+    def is_fenced(self, step: int) -> bool:
+        """Tell whether nobody who looked before a step can start a driver now."""
+        seen = self.situation.seen
+        is_whole = seen is not None and seen.death is not None and self.situation.stop is not None
+        return is_whole and self.is_fence_of(step)
+
+    @property
+    def is_half_fenced(self) -> bool:
+        """Tell whether the newest epoch is a fence whose maker has died before it was whole."""
+        seen, epoch = self.situation.seen, self.epoch
+        if seen is None or epoch is None or epoch.cause is not LaunchCause.FENCE:
+            return False
+        return seen.death is None or self.situation.stop is None
+
+    def is_ours(self, epoch: Epoch) -> bool:
+        """Tell whether an epoch was begun on behalf of the cutover."""
+        return self.change is not None and epoch.change == self.change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairView:
+    """
+    One stream of a cutover as it was seen.
+
+    :param catching_up: What is proved in ``catching_up``; ``None`` in every other state.
+    :param ready: The same from ``shadowing`` to ``ready``.
+    :param soak: The same in ``soaking``.
+    :param has_committed: Green has committed a batch since it became live, or has nothing to read.
+    """
+
+    pair: Pair
+    blue: LaneView
+    green: LaneView
+    catching_up: Judgement | None = None
+    ready: Judgement | None = None
+    soak: Judgement | None = None
+    has_committed: bool = False
+
+    @property
+    def green_epoch(self) -> int:
+        """Return the number of green's newest epoch, 0 before the first."""
+        return self.green.epoch.number if self.green.epoch else 0
+
+    @property
+    def is_carried(self) -> bool:
+        """Tell whether a handover copies blue's checkpoint, and green absorbs nothing."""
+        return self.pair.live.checkpoint != self.pair.shadow.checkpoint
+
+    @property
+    def back(self) -> int:
+        """Return the number of the deployment with which blue comes back after a handover."""
+        return self.pair.blue_deployment + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutoverView:
+    """
+    A cutover as it was seen: its history was the same before and after the lanes were looked at.
+
+    :param checks: What was shown in this stay in ``comparing``, by name.
+    :param compares: Whoever looks can compare outputs itself.
+    :param is_closed: The change has ended.
+    """
+
+    change: Change
+    terms: CutoverTerms
+    history: Sequence[Transition]
+    pairs: Sequence[PairView]
+    now: datetime
+    checks: Mapping[str, CheckResult] = field(default_factory=dict)
+    compares: bool = False
+    is_closed: bool = False
+
+    @property
+    def state(self) -> CutoverState:
+        """Return where the cutover is."""
+        return state_of(self.history)
+
+    @property
+    def step(self) -> int:
+        """Return the number of the newest step; 0 before the first."""
+        return len(self.history)
+
+    @property
+    def since(self) -> datetime:
+        """Return when its state began; that of ``catching_up`` with the first look at green."""
+        if not self.history:
+            return self.change.at
+        if self.state is CutoverState.CATCHING_UP:
+            # A green that flaps must not put off its deadline for ever.
+            fresh = (CutoverEvent.GREEN_STARTED, CutoverEvent.LOOK_AGAIN)
+            starts = [step.at for step in self.history if step.event in fresh]
+            return starts[-1] if starts else self.history[-1].at
+        return self.history[-1].at
+
+    @property
+    def is_handover(self) -> bool:
+        """Tell whether green goes on in blue's output."""
+        return self.terms.way is SwitchWay.HANDOVER
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return the facts of all steps together; those of a later one count."""
+        return facts_of(self.history)
+
+    def was_in(self, *states: CutoverState) -> bool:
+        """Tell whether the cutover has been in one of some states."""
+        return any(step.after in states for step in self.history)
+
+    def step_into(self, state: CutoverState) -> int:
+        """Return the number of the newest step that led to a state; 0 when there is none."""
+        return max((step.number for step in self.history if step.after is state), default=0)
+
+
+def facts_of(history: Sequence[Transition]) -> dict[str, str]:
+    """Return the facts of all steps together; those of a later one count."""
+    facts: dict[str, str] = {}
+    for step in history:
+        facts.update(step.facts)
+    return facts
+
+
+def of_stream(stream: str, facts: Mapping[str, str]) -> dict[str, str]:
+    """Return facts under keys of one stream, so that those of several do not meet."""
+    return {f"{stream}.{key}": value for key, value in facts.items()}
+
+
+def for_stream(stream: str, facts: Mapping[str, str]) -> dict[str, str]:
+    """Return the facts that are kept for one stream, under their own keys."""
+    prefix = f"{stream}."
+    return {k.removeprefix(prefix): v for k, v in facts.items() if k.startswith(prefix)}

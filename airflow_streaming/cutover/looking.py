@@ -1,0 +1,229 @@
+"""
+Homes + observers → view: one look at a cutover.
+
+The steps are read before and after the lanes are looked at, until both readings agree. So no move
+is decided from a state and a sight of the lanes that never were at the same time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from airflow_streaming.core.change import Change
+from airflow_streaming.core.cutover.checks import CheckResult
+from airflow_streaming.core.cutover.figures import LaneFigures, Since, figures_of
+from airflow_streaming.core.cutover.judging import (
+    Judgement,
+    judge_after,
+    judge_catching_up,
+    judge_ready,
+)
+from airflow_streaming.core.cutover.position import covers
+from airflow_streaming.core.cutover.table import CutoverState
+from airflow_streaming.core.cutover.terms import CutoverTerms, Pair
+from airflow_streaming.core.cutover.transition import Transition, state_of
+from airflow_streaming.core.cutover.view import (
+    CutoverView,
+    LaneView,
+    PairView,
+    facts_of,
+    for_stream,
+)
+from airflow_streaming.core.situation import Situation
+from airflow_streaming.core.upgrade.soak import SoakBaseline, SoakFigures, judge_soak
+from airflow_streaming.cutover.lanes import Lanes
+from airflow_streaming.cutover.ports import Checkpoints, LaneHands
+from airflow_streaming.exceptions import CheckpointError, HomeUnavailable
+from airflow_streaming.launch.switching import words
+from airflow_streaming.upgrade.looking import first_batches
+
+log: Final = logging.getLogger(__name__)
+
+_TRIES: Final = 20
+_BATCHES: Final = 500
+"""The newest batches of a driver that are looked at."""
+
+S = CutoverState
+_JUDGED: Final = frozenset({S.SHADOWING, S.COMPARING, S.READY})
+
+
+class Looking:
+    """
+    Looks at the cutovers of one leader.
+
+    :param checkpoints: Tells positions; without it backlogs have to do.
+    :param compares: Whoever looks can compare outputs.
+    :param now: The time of day.
+    """
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        checkpoints: Checkpoints | None,
+        *,
+        compares: bool,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._lanes, self._checkpoints = lanes, checkpoints
+        self._compares, self._now = compares, now
+        self._known: dict[int, list[Transition]] = {}
+        self.errors: dict[str, int] = {}
+        """Errors of measuring in a row, by stream; handed from one task to the next."""
+
+    def look(self, change: Change, terms: CutoverTerms) -> CutoverView:
+        """
+        Look once.
+
+        :raises HomeUnavailable: a home could not be read.
+        """
+        home = self._lanes.home
+        for _ in range(_TRIES):
+            history = self._history(change)
+            is_closed = home.change_end(change.number) is not None
+            pairs = [self._pair(pair, change, terms, history) for pair in terms.pairs]
+            if self._history(change) == history:
+                return CutoverView(
+                    change=change,
+                    terms=terms,
+                    history=tuple(history),
+                    pairs=tuple(pairs),
+                    now=self._now(),
+                    checks=self._checks(change, history),
+                    compares=self._compares,
+                    is_closed=is_closed,
+                )
+        raise HomeUnavailable(
+            f"The steps of change {change.number} of stream {home.name!r} changed under {_TRIES} "
+            "looks in a row. Look again."
+        )
+
+    def _history(self, change: Change) -> list[Transition]:
+        known = self._known.get(change.number, [])
+        self._known[change.number] = self._lanes.home.steps(change.number, known)
+        return self._known[change.number]
+
+    def _checks(self, change: Change, history: Sequence[Transition]) -> Mapping[str, CheckResult]:
+        if state_of(history) is not S.COMPARING:
+            return {}
+        return self._lanes.home.check_results(change.number, history[-1].number)
+
+    def _pair(
+        self, pair: Pair, change: Change, terms: CutoverTerms, history: Sequence[Transition]
+    ) -> PairView:
+        state = state_of(history)
+        blue = self._lane(self._lanes.blue(pair), pair.stream, change, state)
+        green = self._lane(self._lanes.green(pair), pair.stream, change, state)
+        view = PairView(pair=pair, blue=blue, green=green)
+        facts = for_stream(pair.stream, facts_of(history))
+        if state is S.CATCHING_UP:
+            return replace(view, catching_up=self._catching_up(view, terms, facts))
+        if state in _JUDGED:
+            return replace(view, ready=self._ready(view, terms, facts))
+        if state is S.LIVE:
+            return replace(view, has_committed=_has_committed(view, terms, facts))
+        if state is S.SOAKING:
+            return replace(view, soak=self._soak(view, terms, history[-1], facts))
+        return view
+
+    def _lane(self, hands: LaneHands, stream: str, change: Change, state: CutoverState) -> LaneView:
+        home, situation = hands.home, hands.observer.situation(asks_change=False)
+        taken = None
+        if state is S.PLANNED:
+            taken = self._lanes.taken(home.name, stream, change)
+        epoch = None if situation.seen is None else situation.seen.epoch
+        is_standby = epoch is not None and epoch.standby
+        return LaneView(
+            lane=home.name,
+            situation=situation,
+            change=self._lanes.change_in(home.name, stream, change),
+            taken="" if taken is None else f"Lane {home.name} has a change: {words(taken)}",
+            barrier=home.barrier(epoch.number) if epoch and is_standby else None,
+            orders=tuple(home.orders(epoch.number)) if epoch and is_standby else (),
+        )
+
+    def _catching_up(
+        self, view: PairView, terms: CutoverTerms, facts: Mapping[str, str]
+    ) -> Judgement:
+        return judge_catching_up(
+            self._figures(self._lanes.green(view.pair), view.green),
+            self._figures(self._lanes.blue(view.pair), view.blue),
+            terms.ready,
+            covers=self._covers(view, facts),
+            now=self._now(),
+        )
+
+    def _covers(self, view: PairView, facts: Mapping[str, str]) -> dict[str, bool | None]:
+        blue, green = view.blue.situation.deployment, view.green.situation.deployment
+        marks = for_stream("began", facts)
+        if self._checkpoints is None or blue is None or green is None:
+            return {}
+        found: dict[str, bool | None] = {}
+        for query, batch in marks.items():
+            try:
+                began = self._checkpoints.position(blue, query, int(batch))
+                found[query] = covers(self._checkpoints.position(green, query), began)
+            except CheckpointError as err:
+                # Green may have no checkpoint yet, or blue's batch may be cleaned up: the backlog
+                # tells enough.
+                log.debug("How far query %s is cannot be told: %s", query, err)
+        return found
+
+    def _ready(self, view: PairView, terms: CutoverTerms, facts: Mapping[str, str]) -> Judgement:
+        stream = view.pair.stream
+        judged = judge_ready(
+            self._figures(self._lanes.green(view.pair), view.green),
+            self._figures(self._lanes.blue(view.pair), view.blue),
+            terms.ready,
+            Since.from_facts(facts),
+            errors=self.errors.get(stream, 0),
+            now=self._now(),
+        )
+        self.errors[stream] = judged.errors
+        return judged
+
+    def _soak(
+        self,
+        view: PairView,
+        terms: CutoverTerms,
+        entered: Transition,
+        facts: Mapping[str, str],
+    ) -> Judgement:
+        home, situation = self._lanes.green(view.pair).home, view.green.situation
+        epoch = view.green_epoch
+        batches = home.read_progress(epoch, limit=_BATCHES) if epoch else []
+        baseline = SoakBaseline(
+            launched_at=entered.at,
+            epoch=int(facts.get("live_epoch", "0")),
+        )
+        figures = SoakFigures(
+            seen=situation.seen,
+            rules=situation.rules,
+            batches=batches,
+            first=first_batches(home, epoch, batches) if epoch else {},
+        )
+        return judge_after(judge_soak(baseline, figures, terms.soak, situation.now))
+
+    def _figures(self, hands: LaneHands, lane: LaneView) -> LaneFigures | None:
+        situation: Situation = lane.situation
+        if situation.seen is None:
+            return None
+        rows = hands.home.read_progress(situation.seen.epoch.number, limit=_BATCHES)
+        return figures_of(situation.seen, situation.rules, rows)
+
+
+def _has_committed(view: PairView, terms: CutoverTerms, facts: Mapping[str, str]) -> bool:
+    seen = view.green.situation.seen
+    if seen is None or seen.status is None or str(seen.epoch.number) != facts.get("live_epoch"):
+        return False
+    if view.green.epoch is not None and view.green.epoch.standby and not view.green.is_released:
+        return False
+    status, before = seen.status, int(facts.get("live_batches", "0"))
+    is_idle = bool(status.queries) and all(
+        query.active and query.message.startswith("Waiting") and not query.data_available
+        for query in status.queries
+    )
+    return status.batches > before or is_idle

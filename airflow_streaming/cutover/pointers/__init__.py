@@ -1,0 +1,1 @@
+"""Pointers: what consumers follow beside the home's own pointer, moved at the switch."""

@@ -1,0 +1,1 @@
+"""The driver that moves a pointer in a catalog: a short Spark application of its own."""

@@ -1,0 +1,217 @@
+"""
+The barrier: where the queries of a standby driver wait, just before they would start.
+
+Each ``start()`` of the script waits in the thread that called it; a script that starts its queries
+one after the other therefore shows its first one only. A thread of our own reads the orders and
+writes the answers. A waiting query does its part of an order in its own thread, because it alone
+has the plan that Spark needs for it.
+
+The last order releases all queries, those too that come later. After it, the driver is like any
+other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from airflow_streaming.core.cutover.orders import OrderAct, StandbyOrder
+from airflow_streaming.core.epoch import Epoch
+from airflow_streaming.core.failures.text import presentable
+from airflow_streaming.core.names import Layout
+from airflow_streaming.driver.ending import Ending
+from airflow_streaming.driver.faults import Faults, logger
+from airflow_streaming.driver.fence import Fence
+from airflow_streaming.driver.script import error_of
+from airflow_streaming.driver.standby.orders import OrderBook
+from airflow_streaming.exceptions import RecordError, StopRequested
+from airflow_streaming.files.local import LocalStore
+from airflow_streaming.files.store import Store
+
+LOOK_SECONDS: Final = 0.1
+"""How often a home on this host is asked for the next order."""
+
+LOOK_SECONDS_AWAY: Final = 0.3
+"""The same for a home on an object store, where a look is a request."""
+
+Absorb = Callable[[int], int]
+"""Runs one planned batch with its output thrown away; returns the batch that is committed then."""
+
+
+@dataclass(slots=True)
+class _InWork:
+    """
+    An order, and how far it has come.
+
+    :param open: Queries that have their part still to do; ``doing`` those that are at it.
+    """
+
+    order: StandbyOrder
+    open: set[str] = field(default_factory=set)
+    doing: set[str] = field(default_factory=set)
+    committed: dict[str, int] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+
+class StandbyBarrier:
+    """
+    Holds queries back until they are released.
+
+    :param check_fence: Returns only if this epoch is the newest.
+    :param look_seconds: How often the home is asked for an order.
+    """
+
+    def __init__(
+        self,
+        orders: OrderBook,
+        *,
+        ending: Ending,
+        check_fence: Callable[[], None],
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        self._orders, self._ending, self._check_fence = orders, ending, check_fence
+        self._look_seconds = look_seconds
+        self._changed, self._wake = threading.Condition(), threading.Event()
+        self._waiting: list[str] = []
+        self._shown: list[str] = []
+        self._work: _InWork | None = None
+        self._released: StandbyOrder | None = None
+        self._over = threading.Event()
+        self._faults = Faults()
+
+    @property
+    def is_closed(self) -> bool:
+        """Tell whether queries are held back still."""
+        return self._released is None
+
+    def begin(self) -> None:
+        """Start reading orders."""
+        threading.Thread(target=self._run, name="airflow-streaming-orders", daemon=True).start()
+
+    def await_release(self) -> None:
+        """Return when the queries were released, or the end has begun."""
+        with self._changed:
+            while self._released is None and not self._ending.begun.is_set():
+                self._changed.wait(LOOK_SECONDS)
+
+    def wait(self, query: str, absorb: Absorb) -> int | None:
+        """
+        Wait until the query may start, and do meanwhile what it is told to.
+
+        :returns: What is to be added to Spark's batch ids, where the order says so.
+        :raises StopRequested: the driver is coming to its end.
+        """
+        with self._changed:
+            self._waiting.append(query)
+        self._wake.set()
+        try:
+            while isinstance(word := self._await_word(query), _InWork):
+                self._do(word, query, absorb)
+        finally:
+            with self._changed:
+                self._waiting.remove(query)
+        # It may have been suspended for as long as it waited.
+        self._check_fence()
+        batch = word.absorb.get(query)
+        if batch is not None:
+            absorb(batch)
+        return word.shift.get(query)
+
+    def look(self) -> None:
+        """Show who waits, take the next order, and answer the one that is done."""
+        with self._changed:
+            waiting = list(self._waiting)
+        if self.is_closed and waiting != self._shown:
+            self._orders.show(waiting)
+            self._shown = waiting
+        if self._work is None:
+            self._take()
+        with self._changed:
+            work = self._work
+            is_done = work is not None and not work.open | work.doing
+        if work is not None and is_done:
+            self._answer(work)
+
+    def _run(self) -> None:
+        while not self._over.is_set() and not self._ending.begun.is_set():
+            with self._faults.contained("Reading the orders of a standby driver"):
+                self.look()
+            if self._wake.wait(self._look_seconds):
+                self._wake.clear()
+
+    def _await_word(self, query: str) -> _InWork | StandbyOrder:
+        """Wait for a part in an order, or for the order that releases."""
+        with self._changed:
+            while not self._ending.begun.is_set():
+                work = self._work
+                if work is not None and query in work.open:
+                    work.open.discard(query)
+                    work.doing.add(query)
+                    return work
+                if self._released is not None:
+                    return self._released
+                self._changed.wait(LOOK_SECONDS)
+        raise StopRequested(f"Query {query!r} was not started because the stream is ending.")
+
+    def _do(self, work: _InWork, query: str, absorb: Absorb) -> None:
+        try:
+            work.committed[query] = absorb(work.order.absorb[query])
+        except StopRequested:
+            raise
+        except Exception as err:  # noqa: BLE001 - whatever Spark says of the batch is told
+            # Whoever gave the order decides what becomes of it; the query waits on.
+            told = f"Query {query!r} has not absorbed its batch: {error_of(err).message}"
+            logger.warning("%s", told)
+            work.errors.append(told)
+        finally:
+            with self._changed:
+                work.doing.discard(query)
+            self._wake.set()
+
+    def _take(self) -> None:
+        try:
+            order = self._orders.next()
+        except RecordError as err:
+            self._orders.answer(committed={}, error=presentable(str(err)))
+            return
+        if order is None:
+            return
+        logger.info("Order %d, by %s: %s.", order.number, order.by, order.act)
+        with self._changed:
+            self._work = _InWork(order)
+            if order.act is OrderAct.RELEASE:
+                self._released = order
+            else:
+                self._share_out(self._work)
+            self._changed.notify_all()
+
+    def _share_out(self, work: _InWork) -> None:
+        work.open.update(query for query in work.order.absorb if query in self._waiting)
+        work.errors += [
+            f"Query {query!r} is not at the barrier. Name it in the order that releases."
+            for query in work.order.absorb
+            if query not in self._waiting
+        ]
+
+    def _answer(self, work: _InWork) -> None:
+        self._orders.answer(committed=work.committed, error=" ".join(work.errors))
+        self._work = None
+        if not self.is_closed:
+            self._over.set()
+
+
+def barrier_of(
+    epoch: Epoch, store: Store, layout: Layout, *, ending: Ending, fence: Fence
+) -> StandbyBarrier | None:
+    """Return the barrier of an epoch's driver, ``None`` for one that need not wait."""
+    if not epoch.standby:
+        return None
+    here = isinstance(store, LocalStore)
+    return StandbyBarrier(
+        OrderBook(store, layout, epoch.number),
+        ending=ending,
+        check_fence=fence.check,
+        look_seconds=LOOK_SECONDS if here else LOOK_SECONDS_AWAY,
+    )

@@ -1,0 +1,1 @@
+"""The tasks of a cutover, one module each."""

@@ -1,0 +1,107 @@
+"""
+Wake the task that takes a cutover further.
+
+It looks and never acts. What a cutover waits for shows in the home: a step, which may be a person's
+word, and what becomes of the drivers in all of its lanes. Whatever it is, the task looks again
+itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from airflow_streaming.core.health import HealthRules
+from airflow_streaming.core.policy import RestartPolicy
+from airflow_streaming.core.verdict import VerdictState
+from airflow_streaming.home.cached import CachedStream
+from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.observe.stream import Observer
+from airflow_streaming.triggers.home import HomeTrigger
+from airflow_streaming.triggers.upgrade import what_is
+
+LANES: Final = "lanes"
+"""In the memory of a task: what its observers have learnt by listening, by lane."""
+
+ERRORS: Final = "errors"
+"""The same: errors of measuring in a row, by stream."""
+
+
+class CutoverTrigger(HomeTrigger):
+    """
+    Fires when something has happened to a cutover or in its lanes, and from time to time.
+
+    :param stream: The stream that leads.
+    :param lanes: The lanes to look at, of all streams.
+    :param change: Number of the cutover.
+    :param wake_seconds: Time after which it fires even when nothing has happened.
+    :param memory: What the task has learnt; that of its observers is carried on.
+    """
+
+    def __init__(
+        self,
+        *,
+        lanes: Sequence[str] = (),
+        change: int = 0,
+        wake_seconds: float = 30.0,
+        memory: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.lanes, self.change = tuple(lanes), change
+        self.wake_seconds, self.memory = wake_seconds, memory or {}
+        self._started = time.monotonic()
+        self._seen: tuple[Any, ...] | None = None
+        self._records: CachedStream | None = None
+        self._observers: dict[str, Observer] = {}
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        path, kwargs = super().serialize()
+        return path, {
+            **kwargs,
+            "lanes": list(self.lanes),
+            "change": self.change,
+            "wake_seconds": self.wake_seconds,
+            "memory": self.memory,
+        }
+
+    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
+        return None, None
+
+    def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
+        if self._records is None:
+            store = self._home().store
+            self._observers = {lane: self._observer_of(store, lane) for lane in self.lanes}
+            self._records = CachedStream(store, self.stream)
+        seen = (self._step(self._records), *map(_what_is, self._observers.values()))
+        self._seen = self._seen or seen
+        is_time = time.monotonic() - self._started >= self.wake_seconds
+        if seen == self._seen and not is_time:
+            return None, None
+        learnt = {lane: observer.memory() for lane, observer in self._observers.items()}
+        return {"memory": {**self.memory, LANES: learnt}, "has_changed": seen != self._seen}, None
+
+    def lose_sight(self) -> None:
+        for observer in self._observers.values():
+            observer.lose_sight()
+
+    def look(self, observer: Observer) -> dict[str, Any] | None:
+        """Return nothing: all lanes are looked at together, in ``look_once``."""
+        return None
+
+    def _step(self, records: CachedStream) -> tuple[int, bool]:
+        return len(records.steps(self.change)), records.change_end(self.change) is not None
+
+    def _observer_of(self, store: Any, lane: str) -> Observer:
+        return Observer(
+            CachedStream(store, lane),
+            LocalLauncher(),
+            rules=None,
+            policy=None,
+            memory=self.memory.get(LANES, {}).get(lane),
+        )
+
+
+def _what_is(observer: Observer) -> tuple[Any, ...]:
+    return what_is(observer.situation())

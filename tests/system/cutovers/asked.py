@@ -1,0 +1,68 @@
+"""What one run is asked to do; the worker reads it from a file, so that another can go on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from airflow_streaming.core.cutover.terms import SwitchWay
+
+
+class Course(StrEnum):
+    """Where a cutover is meant to go."""
+
+    FORWARD = "forward"
+    ABORT = "abort"
+    """A person gives it up before the switch."""
+    ROLL_BACK = "roll_back"
+    """A person wants blue back during the soak."""
+
+
+SINKS: Final = {SwitchWay.HANDOVER: "ledger", SwitchWay.PARALLEL: "parquet"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """
+    One run.
+
+    :param number: Of the run.
+    :param application: Name of the application that green runs.
+    :param every: Kill whoever carries the cutover out before every so-many-th durable step; 0 for
+        never.
+    :param first: The first step before which it is killed.
+    :param abort_at: State in which it is given up, for ``abort``.
+    :param compares: Have a Spark compare the outputs, which takes a quarter of a minute.
+    :param deadline_s: How long green may take to keep pace.
+    :param soak_s: How long green is watched after the switch.
+    """
+
+    number: int
+    way: SwitchWay
+    course: Course = Course.FORWARD
+    application: str = "new"
+    every: int = 0
+    first: int = 1
+    abort_at: str = "ready"
+    compares: bool = False
+    deadline_s: float = 120.0
+    soak_s: float = 4.0
+
+    @property
+    def key(self) -> str:
+        """Return what names the wish."""
+        return f"run-{self.number}-{self.way}-{self.course}-{self.application}"
+
+    def write(self, file: Path) -> Path:
+        """Write it for a worker."""
+        file.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        return file
+
+    @classmethod
+    def read(cls, file: Path) -> Asked:
+        """Read what a worker is asked."""
+        told = json.loads(file.read_text(encoding="utf-8"))
+        return cls(**told | {"way": SwitchWay(told["way"]), "course": Course(told["course"])})

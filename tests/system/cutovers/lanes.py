@@ -1,0 +1,60 @@
+"""What the engine is given: hands in each lane, a comparison by Spark, and the last backup."""
+
+from __future__ import annotations
+
+from airflow_streaming.checkpoint.backup import take_backup
+from airflow_streaming.checkpoint.folders import open_folders
+from airflow_streaming.checkpoint.sources import sources_of
+from airflow_streaming.checkpoint.store import open_backup_store
+from airflow_streaming.core.change import Change
+from airflow_streaming.core.checkpoint.backup import Origin
+from airflow_streaming.core.cutover.judging import Judgement, judge_reports
+from airflow_streaming.core.cutover.terms import CompareTerms, Pair
+from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.cutover.comparing import compare
+from airflow_streaming.cutover.ports import Compare, LaneHands, Retire
+from tests.system.cutovers.stage import Stage
+
+
+class StageLanes:
+    """Opens the lanes of a stage."""
+
+    def __init__(self, stage: Stage, by: str) -> None:
+        self._stage, self._by = stage, by
+
+    def open(self, stream: str, lane: str) -> LaneHands:
+        """Return the hands of one lane."""
+        del stream
+        keeper = self._stage.keeper(lane, self._by)
+        return LaneHands(
+            home=self._stage.lane(lane),
+            keeper=keeper,
+            acts=keeper,
+            observer=self._stage.observer(lane),
+        )
+
+
+def comparing(stage: Stage) -> Compare:
+    """Return who compares two outputs, with a Spark of its own."""
+
+    def judged(terms: CompareTerms, blue: Deployment, green: Deployment) -> Judgement:
+        scratch = stage.folder / "compared"
+        scratch.mkdir(exist_ok=True)
+        return judge_reports([compare(terms, blue, green, stage.runtime, scratch=scratch)])
+
+    return judged
+
+
+def retiring(stage: Stage) -> Retire:
+    """Return who takes the final backup of what blue was."""
+
+    def retired(change: Change, pair: Pair, blue: Deployment) -> str:
+        del change
+        store = open_backup_store(stage.store_uri, create=True)
+        sources = sources_of(open_folders(blue.checkpoint))
+        found = take_backup(
+            sources, store, stream=pair.stream, origin=Origin.MANUAL, by="the worker"
+        )
+        return found.id
+
+    return retired

@@ -1,0 +1,189 @@
+"""
+Carry one cutover out, as far as it is asked; started by the runs, killed, and started again.
+
+``python -m tests.system.cutovers.worker FOLDER SPARK ASKED STEPS``
+"""
+
+# ruff: noqa: T201 - a program that prints
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_streaming.core.cutover.table import CutoverState
+from airflow_streaming.core.cutover.terms import (
+    CompareTerms,
+    CutoverTerms,
+    Pair,
+    ReadyTerms,
+    StartWay,
+    SwitchWay,
+)
+from airflow_streaming.core.lanes import other_lane
+from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit
+from airflow_streaming.core.upgrade.terms import SoakTerms
+from airflow_streaming.cutover.checkpoints import StoredCheckpoints
+from airflow_streaming.cutover.cutting_over import Cutover, Progress
+from airflow_streaming.cutover.planning import Candidate, Facts, pair_of
+from airflow_streaming.exceptions import CutoverRefused
+from tests.system.cutovers.asked import SINKS, Asked, Course
+from tests.system.cutovers.dying import Steps
+from tests.system.cutovers.lanes import StageLanes, comparing, retiring
+from tests.system.cutovers.stage import QUERY, STREAM, Stage
+
+LOOK_S: Final = 0.3
+LONGEST_S: Final = 400.0
+
+
+def main() -> int:
+    """Go on until the cutover has come to its end."""
+    folder, spark, asked_file, steps_file = map(Path, sys.argv[1:5])
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stdout)
+    asked = Asked.read(asked_file)
+    stage = Stage.at(folder, spark, SINKS[asked.way])
+    Steps(steps_file, asked.every, asked.first).watch()
+    worker = Worker(stage, asked)
+    progress = worker.run()
+    print(f"{progress.state}: {progress.reason}")
+    return 0
+
+
+class Worker:
+    """One who carries a cutover out."""
+
+    def __init__(self, stage: Stage, asked: Asked) -> None:
+        self._stage, self._asked = stage, asked
+        self._engine = Cutover(
+            STREAM,
+            StageLanes(stage, f"worker of {asked.key}"),
+            by="worker",
+            checkpoints=StoredCheckpoints(),
+            compare=comparing(stage),
+            retire=retiring(stage),
+        )
+
+    def run(self) -> Progress:
+        """Go on until the end, and give the words that are asked for on the way."""
+        self._begin()
+        match self._asked.course:
+            case Course.ABORT:
+                self._word(CutoverState(self._asked.abort_at), self._engine.abort)
+                return self._until(CutoverState.ABORTED)
+            case Course.ROLL_BACK:
+                self._word(CutoverState.SOAKING, self._engine.roll_back)
+                return self._until(CutoverState.ROLLED_BACK)
+        ended = self._until(CutoverState.FINALISED)
+        if ended.state is CutoverState.FINALISED:
+            ended = self._engine.retire("The test has no more use for it.")
+        return ended
+
+    def _begin(self) -> None:
+        if self._is_begun():
+            return
+        pair, source = self._pair()
+        self._engine.begin(self._terms(pair), {STREAM: source})
+
+    def _is_begun(self) -> bool:
+        home = self._stage.lane(STREAM)
+        known = [change for change in home.changes() if home.leads(change)]
+        return any(home.cutover_terms(change).key == self._asked.key for change in known)
+
+    def _pair(self) -> tuple[Pair, bytes]:
+        stage, lane = self._stage, self._stage.live_lane()
+        application = stage.folder / "jobs" / f"{self._asked.application}.py"
+        blue, green = stage.lane(lane), other_lane(lane)
+        candidate = Candidate(
+            stream=STREAM,
+            home=stage.home_uri,
+            blue=blue,
+            green=green,
+            propose=lambda _: stage.proposal(green, application, fresh=True),
+            program=_no_program,
+            runtime=stage.runtime,
+        )
+        facts = Facts(
+            start=StartWay.FRESH, queries=(QUERY,), stateful=(QUERY,), sinks=(self._sink(),)
+        )
+        return pair_of(candidate, self._asked.way, facts)
+
+    def _sink(self) -> SinkFacts:
+        blue = self._stage.lane(self._stage.live_lane()).newest_deployment()
+        assert blue is not None
+        is_ledger = self._stage.sink == "ledger"
+        return SinkFacts(
+            query=QUERY,
+            sink="foreachbatch" if is_ledger else "file",
+            habit=SinkHabit.REMEMBERS if is_ledger else SinkHabit.FILE_LOG,
+            target="" if is_ledger else blue.output,
+            is_stateful=True,
+        )
+
+    def _terms(self, pair: Pair) -> CutoverTerms:
+        asked = self._asked
+        compare = CompareTerms(
+            stream=STREAM,
+            format="json" if asked.way is SwitchWay.HANDOVER else "parquet",
+            time="at",
+            bucket=timedelta(minutes=1),
+            keys=("shop",),
+            sums=("n", "total"),
+            ignore=("most",),
+        )
+        return CutoverTerms(
+            change=1,
+            way=asked.way,
+            pairs=(pair,),
+            ready=ReadyTerms(well_for=timedelta(seconds=4), batches=3),
+            compare=(compare,) if asked.compares else (),
+            soak=SoakTerms(
+                batches=3,
+                at_least=timedelta(seconds=asked.soak_s),
+                at_most=timedelta(seconds=60 + asked.soak_s),
+            ),
+            promotes_by_itself=True,
+            finalises_by_itself=asked.course is Course.FORWARD,
+            retain_blue=timedelta(0),
+            deadlines={
+                "catching_up": timedelta(seconds=asked.deadline_s),
+                "shadowing": timedelta(seconds=asked.deadline_s),
+            },
+            stop_grace=timedelta(seconds=30),
+            key=asked.key,
+        )
+
+    def _word(self, at: CutoverState, say: Callable[[str], Progress]) -> None:
+        """Come to a state, and give the word unless it is too late or somebody has before."""
+        reached = self._until(at)
+        if reached.state.can_abort or reached.state.can_roll_back:
+            with contextlib.suppress(CutoverRefused):
+                say("The test says so.")
+
+    def _until(self, state: CutoverState) -> Progress:
+        began, said = time.monotonic(), ""
+        while True:
+            progress = self._engine.advance(state)
+            if progress.is_there:
+                return progress
+            if progress.waiting != said:
+                said = progress.waiting
+                logging.getLogger("waiting").info("%s: %s", progress.state, said)
+            if progress.needs_person:
+                raise RuntimeError(f"A person is asked in {progress.state}: {progress.waiting}")
+            if time.monotonic() - began > LONGEST_S:
+                raise TimeoutError(f"Still {progress.state}: {progress.waiting}")
+            time.sleep(LOOK_S)
+
+
+def _no_program(*_: object) -> Any:
+    raise AssertionError("Nothing is planned here.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""Green's first checkpoint is made once, whoever asks, and however often somebody dies at it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_streaming.checkpoint.reader import inspect
+from airflow_streaming.checkpoint.starting import make_start, own_query_id
+from airflow_streaming.core.cutover.terms import StartWay
+from airflow_streaming.exceptions import CheckpointRefused, RestoreRefused, RestoreTaken
+from tests.unit.checkpoint.restoring import Killed, Life, Memory, bytes_of, run_batches
+
+ID = own_query_id("orders.green", 3, "q")
+TAKEN = [StartWay.CLONED, StartWay.CARRIED]
+MANY = 60
+
+
+def test_an_id_is_of_one_query_of_one_deployment() -> None:
+    others = [("orders", 3, "q"), ("orders.green", 4, "q"), ("orders.green", 3, "r")]
+
+    assert own_query_id("orders.green", 3, "q") == ID
+    assert len({ID, *(own_query_id(*other) for other in others)}) == 4
+
+
+@pytest.mark.parametrize("start", TAKEN)
+def test_asking_again_leaves_what_was_made(start: StartWay, tmp_path: Path) -> None:
+    blue = run_batches(tmp_path / "blue", 4)
+    green = tmp_path / "green"
+    asked: dict[str, Any] = {"query_id": ID, "stateless": True}
+
+    made = make_start(start, str(blue), str(green), **asked)
+    before = bytes_of(green)
+    run_batches(blue, 6)
+
+    assert make_start(start, str(blue), str(green), **asked) == made
+    assert (made.batch, made.query_id) == (4, ID)
+    assert bytes_of(green) == before
+    assert inspect(str(green)).query_id == ID
+
+
+@pytest.mark.parametrize("start", TAKEN)
+def test_whoever_dies_is_followed_by_anybody(start: StartWay, tmp_path: Path) -> None:
+    blue = run_batches(tmp_path / "blue", 3)
+    asked: dict[str, Any] = {"query_id": ID, "stateless": True}
+    for last in range(1, MANY):
+        memory = Memory()
+        for path, data in bytes_of(blue).items():
+            memory.pipe_file(f"/b/{path}", data)
+        memory.life = Life(last)
+        try:
+            make_start(start, "memory://b", "memory://g", filesystem=memory, **asked)
+            break
+        except (Killed, RestoreTaken):
+            # One that dies before its claim is there finds it taken, and dies of that.
+            memory.life = Life()
+        made = make_start(start, "memory://b", "memory://g", filesystem=memory, **asked)
+        assert made.batch == 3
+        names = {path.removeprefix("/g/") for path in memory.find("/g")}
+        assert "_airflow_streaming_restore.json" not in names
+        assert {"metadata", "offsets/3", "commits/3"} <= names
+    assert last > 5
+
+
+def test_a_fresh_start_is_an_empty_place(tmp_path: Path) -> None:
+    blue = run_batches(tmp_path / "blue", 1)
+
+    made = make_start(StartWay.FRESH, str(blue), str(tmp_path / "green"), query_id=ID)
+
+    assert (made.query_id, made.batch) == ("", None)
+    assert not (tmp_path / "green").exists()
+
+
+@pytest.mark.parametrize("start", StartWay)
+def test_a_place_that_has_something_else_is_refused(start: StartWay, tmp_path: Path) -> None:
+    blue = run_batches(tmp_path / "blue", 1)
+    other = run_batches(tmp_path / "green", 2, query_id="other")
+    before = bytes_of(other)
+
+    with pytest.raises((CheckpointRefused, RestoreRefused)):
+        make_start(start, str(blue), str(other), query_id=ID, stateless=True)
+    assert bytes_of(other) == before

@@ -1,0 +1,88 @@
+"""The command tells scripts and people which output is live."""
+
+from __future__ import annotations
+
+import json
+
+from airflow_streaming.core.cutover.live import LiveRecord
+from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
+from airflow_streaming.core.cutover.transition import Transition
+from airflow_streaming.core.names import Layout, numbered
+from airflow_streaming.home.home import Home, StreamHome
+from tests.unit.cli.host import Run
+from tests.unit.home.make import NOON, SCRIPT, make_deployment
+
+
+def cut_over(home: Home) -> None:
+    green = make_deployment(stream="orders.green", output="/lake/green")
+    home.stream("orders.green").create_deployment(green, SCRIPT)
+    home.stream("orders").point(
+        LiveRecord(
+            number=1,
+            stream="orders",
+            lane="orders.green",
+            deployment=1,
+            output="/lake/green",
+            leader="orders",
+            change=1,
+            step=2,
+            event=CutoverEvent.SWITCHED,
+            at=NOON,
+            by="kim",
+        )
+    )
+    switched = Transition(
+        change=1,
+        number=2,
+        before=CutoverState.SWITCHING,
+        event=CutoverEvent.SWITCHED,
+        after=CutoverState.LIVE,
+        reason="Green is live.",
+        at=NOON,
+        by="kim",
+    )
+    path = Layout("orders").change_file(1, f"steps/{numbered(2)}.json")
+    home.store.create(path, switched.to_bytes())
+
+
+def test_a_script_gets_the_output_and_no_more(run: Run, home: Home, stream: StreamHome) -> None:
+    assert run("live", "orders", "--output") == (0, "/home/orders/output/000001\n", "")
+    cut_over(home)
+    assert run("live", "orders", "--output") == (0, "/lake/green\n", "")
+
+
+def test_a_person_sees_the_colour_since_when_and_what_was_before(
+    run: Run, home: Home, stream: StreamHome
+) -> None:
+    assert run("live", "orders")[1].startswith("orders: BLUE is live, never cut over\n")
+    cut_over(home)
+    code, out, _ = run("live", "orders")
+    assert code == 0
+    assert out.startswith("orders: GREEN is live, since 2026-03-01 12:00:00 UTC\n")
+    assert "output       /lake/green\n" in out
+    assert "2026-03-01 12:00:00 UTC  orders  1           /home/orders/output/000001" in out
+
+
+def test_a_program_gets_json(run: Run, home: Home, stream: StreamHome) -> None:
+    cut_over(home)
+    code, out, _ = run("live", "orders", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert (told["lane"], told["colour"], told["number"]) == ("orders.green", "green", 1)
+    assert told["since"] == "2026-03-01T12:00:00.000000+00:00"
+    assert told["history"] == [
+        {
+            "lane": "orders",
+            "colour": "blue",
+            "deployment": 1,
+            "output": "/home/orders/output/000001",
+            "since": None,
+            "until": "2026-03-01T12:00:00.000000+00:00",
+        }
+    ]
+
+
+def test_a_stream_that_is_not_there_is_wrong_use(run: Run, stream: StreamHome) -> None:
+    code, _, error = run("live", "order")
+    assert code == 2
+    assert "There is no stream 'order'" in error

@@ -1,0 +1,43 @@
+"""A worker may be killed before any durable step of a cutover: the end is the same.
+
+Here some steps are tried; ``python -m tests.system.cutover_kills`` tries them all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.core.cutover.table import CutoverState
+from tests.unit.cutover.cut_short import (
+    WAYS,
+    Story,
+    killed_and_retried,
+    never_backwards,
+    rolled_back_at,
+    to_the_end,
+)
+
+S = CutoverState
+
+
+@pytest.mark.parametrize(
+    ("way", "story", "steps"),
+    [
+        pytest.param("parallel", to_the_end, (1, 17, 36), id="parallel"),
+        pytest.param("handover", to_the_end, (28, 44, 55, 63), id="handover"),
+        pytest.param("handover", rolled_back_at(S.SOAKING), (76, 84, 92), id="handed back"),
+    ],
+)
+def test_a_cutover_ends_the_same_wherever_its_worker_was_killed(
+    way: str, story: Story, steps: tuple[int, ...], tmp_path: Path
+) -> None:
+    _, wanted, _ = killed_and_retried(tmp_path / "none", story, 10**6, **WAYS[way])
+    for step in steps:
+        folder = tmp_path / str(step)
+        has_died, found, world = killed_and_retried(folder, story, step, **WAYS[way])
+
+        assert has_died
+        assert found == wanted, f"Killed before step {step}."
+        assert never_backwards(world.read), f"Killed before step {step}."

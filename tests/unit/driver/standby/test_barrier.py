@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.core.cutover.orders import OrderAct, StandbyAnswer, StandbyOrder
+from airflow_streaming.driver.ending import Ending, Stop
+from airflow_streaming.driver.fence import Fence
+from airflow_streaming.driver.jvm import JvmProcess
+from airflow_streaming.driver.standby.barrier import Absorb, StandbyBarrier, barrier_of
+from airflow_streaming.driver.standby.orders import OrderBook
+from airflow_streaming.driver.standby.patience import make_patient
+from airflow_streaming.exceptions import HomeUnavailable, StopRequested
+from airflow_streaming.home.home import StreamHome
+from tests.unit.driver.fakes import LAYOUT, NOON, AbsentStore, make_epoch
+
+SOON = 10.0
+
+
+class Starting(threading.Thread):
+    """A thread of the script that starts one query."""
+
+    def __init__(self, barrier: StandbyBarrier, query: str, absorb: Absorb) -> None:
+        super().__init__(daemon=True)
+        self._barrier, self._query, self._absorb = barrier, query, absorb
+        self.shift: int | None = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.shift = self._barrier.wait(self._query, self._absorb)
+        except BaseException as err:  # noqa: BLE001 - the test looks at it
+            self.error = err
+
+    def started(self) -> Starting:
+        self.join(SOON)
+        assert not self.is_alive(), "the query should have started"
+        return self
+
+
+class World:
+    """A standby driver and whoever gives it orders."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = AbsentStore(str(folder))
+        self.store.present = True
+        self.home = StreamHome(self.store, "orders")
+        self.ending = Ending()
+        self.checked: list[str] = []
+        self.absorbed: list[tuple[str, int]] = []
+        self.barrier = StandbyBarrier(
+            OrderBook(self.store, LAYOUT, 1),
+            ending=self.ending,
+            check_fence=lambda: self.checked.append("fence"),
+            look_seconds=0.01,
+        )
+
+    def absorb(self, query: str) -> Absorb:
+        def run(batch: int) -> int:
+            self.absorbed.append((query, batch))
+            return batch
+
+        return run
+
+    def start(self, query: str, absorb: Absorb | None = None) -> Starting:
+        starting = Starting(self.barrier, query, absorb or self.absorb(query))
+        starting.start()
+        return starting
+
+    def arrived(self, *queries: str) -> None:
+        self.until(lambda: (b := self.home.barrier(1)) is not None and set(b.queries) == {*queries})
+
+    def order(self, number: int, act: OrderAct, **more: dict[str, int]) -> None:
+        self.home.give_order(
+            StandbyOrder(epoch=1, number=number, act=act, at=NOON, by="kim", **more)
+        )
+
+    def answer(self, number: int) -> StandbyAnswer:
+        self.until(lambda: self.home.answer(1, number) is not None)
+        answer = self.home.answer(1, number)
+        assert answer is not None
+        return answer
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        waiting = threading.Event()
+        for _ in range(int(SOON / 0.01)):
+            if condition():
+                return
+            waiting.wait(0.01)
+        raise AssertionError("It did not happen.")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    made.barrier.begin()
+    yield made
+    made.ending.fail()
+
+
+def test_queries_wait_absorb_and_wait_again_until_they_are_released(world: World) -> None:
+    first, second = world.start("q1"), world.start("q2")
+    world.arrived("q1", "q2")
+    world.order(1, OrderAct.ABSORB, absorb={"q1": 7, "q2": 3})
+    assert world.answer(1).committed == {"q1": 7, "q2": 3}
+    world.order(2, OrderAct.ABSORB, absorb={"q1": 8})
+    assert world.answer(2).committed == {"q1": 8}
+    assert first.is_alive()
+    assert second.is_alive()
+    assert world.barrier.is_closed
+
+    world.order(3, OrderAct.RELEASE, shift={"q2": 40})
+    assert world.answer(3).error == ""
+    assert (first.started().shift, second.started().shift) == (None, 40)
+    assert world.checked == ["fence", "fence"], "a suspended driver may have lost its epoch"
+    assert not world.barrier.is_closed
+
+
+def test_a_query_that_comes_after_the_release_absorbs_before_it_starts(world: World) -> None:
+    world.start("q1")
+    world.arrived("q1")
+    world.order(1, OrderAct.RELEASE, absorb={"q2": 5}, shift={"q2": 2})
+    world.answer(1)
+    late = world.start("q2").started()
+    assert (late.shift, world.absorbed) == (2, [("q2", 5)])
+
+
+def test_an_order_to_a_query_that_is_not_there_yet_is_answered_so(world: World) -> None:
+    world.start("q1")
+    world.arrived("q1")
+    world.order(1, OrderAct.ABSORB, absorb={"q1": 7, "q2": 3})
+    answer = world.answer(1)
+    assert answer.committed == {"q1": 7}
+    assert "Query 'q2' is not at the barrier" in answer.error
+
+
+def test_a_batch_that_fails_is_told_and_may_be_ordered_again(world: World) -> None:
+    tries: list[int] = []
+
+    def absorb(batch: int) -> int:
+        tries.append(batch)
+        if len(tries) == 1:
+            raise ValueError("a bad row")
+        return batch
+
+    waiting = world.start("q1", absorb)
+    world.arrived("q1")
+    world.order(1, OrderAct.ABSORB, absorb={"q1": 7})
+    assert "has not absorbed its batch: ValueError: a bad row" in world.answer(1).error
+    world.order(2, OrderAct.ABSORB, absorb={"q1": 7})
+    assert (world.answer(2).error, world.answer(2).committed) == ("", {"q1": 7})
+    assert waiting.is_alive()
+
+
+def test_an_order_that_cannot_be_read_is_answered_and_the_next_one_is_taken(world: World) -> None:
+    waiting = world.start("q1")
+    world.store.create(LAYOUT.standby_order(1, 1), b"{")
+    assert world.answer(1).error
+    foreign = StandbyOrder(epoch=9, number=2, act=OrderAct.RELEASE, at=NOON, by="kim")
+    world.store.create(LAYOUT.standby_order(1, 2), foreign.to_bytes())
+    assert "order 2 to epoch 9" in world.answer(2).error
+    assert waiting.is_alive()
+    world.order(3, OrderAct.RELEASE)
+    waiting.started()
+
+
+def test_a_home_that_is_away_releases_nobody_and_is_asked_again(world: World) -> None:
+    waiting = world.start("q1")
+    world.arrived("q1")
+    world.order(1, OrderAct.RELEASE)
+    world.store.present = False
+    calls = world.store.calls
+    world.until(lambda: world.store.calls > calls + 2 or not world.barrier.is_closed)
+    world.store.present = True
+    assert waiting.started().error is None
+
+
+def test_what_is_released_asks_the_home_no_more(world: World) -> None:
+    world.order(1, OrderAct.RELEASE)
+    world.answer(1)
+    world.store.present = False
+    assert world.start("q1").started().error is None
+
+
+def test_an_answer_that_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    def is_away() -> bool:
+        try:
+            world.barrier.look()
+        except HomeUnavailable:
+            return True
+        return False
+
+    waiting = world.start("q1")
+    world.until(lambda: not is_away() and world.home.barrier(1) is not None)
+    world.order(1, OrderAct.ABSORB, absorb={"q1": 7})
+    world.barrier.look()
+    world.store.present = False
+    world.until(is_away)
+    world.store.present = True
+    world.barrier.look()
+    assert world.answer(1).committed == {"q1": 7}
+    assert world.absorbed == [("q1", 7)]
+    world.ending.fail()
+    assert isinstance(waiting.started().error, StopRequested)
+
+
+def test_a_stop_ends_the_waiting(world: World) -> None:
+    waiting = world.start("q1")
+    world.arrived("q1")
+    world.ending.ask_stop(Stop(by="ann", reason="Enough.", grace=1))
+    assert isinstance(waiting.started().error, StopRequested)
+    world.barrier.await_release()
+
+
+def test_who_waits_for_any_query_to_end_waits_for_the_release_first(world: World) -> None:
+    class Manager:
+        def awaitAnyTermination(self, timeout: float | None = None) -> float | None:
+            assert not world.barrier.is_closed
+            return timeout
+
+    make_patient(Manager, world.barrier)
+    found: list[float | None] = []
+    waiting = threading.Thread(target=lambda: found.append(Manager().awaitAnyTermination(3)))
+    waiting.start()
+    world.order(1, OrderAct.RELEASE)
+    waiting.join(SOON)
+    assert found == [3]
+
+
+@pytest.mark.parametrize("standby", [True, False])
+def test_only_the_driver_of_a_standby_epoch_has_a_barrier(tmp_path: Path, standby: bool) -> None:
+    store = AbsentStore(str(tmp_path))
+    fence = Fence(store, LAYOUT, 1, jvm=JvmProcess(), last_word=lambda: None, store_needs_jvm=False)
+    epoch = make_epoch(standby=standby)
+    made = barrier_of(epoch, store, LAYOUT, ending=Ending(), fence=fence)
+    assert (made is not None) is standby

@@ -1,0 +1,258 @@
+"""The preflight of a cutover, on a real home; only Spark and the gates are played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_streaming.core.compatibility.finding import (
+    GateDecision,
+    GateFinding,
+    GateReport,
+    Pattern,
+    report_of,
+)
+from airflow_streaming.core.cutover.replay import ReplayStart
+from airflow_streaming.core.cutover.ways import WaysReport
+from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan, SinkPlan
+from airflow_streaming.exceptions import SpecError, StreamingError
+from airflow_streaming.operators.cutover import CutoverPlanOperator
+from airflow_streaming.spec import CompareTerms, StreamSpec
+from tests.unit.cutover.cutting import Cutting
+from tests.unit.operators.cutovers import REPORT, Run, another_script
+
+PLANNING = "airflow_streaming.cutover.planning"
+PLAN = QueryPlan(query="counts", spark="4.3.0", output_mode="append", sink=SinkPlan(sink="noop"))
+FORM = {
+    "way": "parallel",
+    "start": "by_gate",
+    "replay_from": "",
+    "soak_minutes": "",
+    "promote": "ask",
+    "retain_hours": "",
+    "is_dry_run": "False",
+}
+
+
+def finding(severity: GateDecision, rule: str = "aggregation.keys") -> GateFinding:
+    return GateFinding(rule=rule, severity=severity, message="Another key.", query="counts")
+
+
+REFUSED = report_of([finding(GateDecision.NOT_ALLOWED)], Pattern.BLUE_GREEN)
+FINE = GateReport(pattern=Pattern.RESTART_IN_PLACE)
+
+
+@pytest.fixture
+def gates(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Play Spark and the gates; hold what they answer."""
+    told = SimpleNamespace(
+        plan=ScriptPlan(application="orders.py", spark="4.3.0", queries=(PLAN,)),
+        change=FINE,
+        ways=WaysReport(),
+        replay=ReplayStart(at=None, reason="There is no watermark."),
+    )
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr(f"{PLANNING}.plan_script", lambda *_, **__: told.plan)
+    monkeypatch.setattr(f"{PLANNING}.judge_plan", lambda *_: told.change)
+    monkeypatch.setattr(f"{PLANNING}.switch_ways", lambda *_, **__: told.ways)
+    monkeypatch.setattr(f"{PLANNING}.replay_start", lambda *_: told.replay)
+    places = SimpleNamespace(checkpoints={})
+    monkeypatch.setattr(f"{PLANNING}.checkpoints_of", lambda *_: places)
+    return told
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gates: SimpleNamespace) -> Run:
+    return Run(Cutting(tmp_path), monkeypatch)
+
+
+def look(run: Run, **form: str) -> tuple[dict[str, Any], str]:
+    task = run.task("preflight")
+    for name, value in {**FORM, **form}.items():
+        setattr(task, name, value)
+    task.execute(run.context("preflight"))
+    return run.xcoms[REPORT, "report"], run.xcoms[REPORT, "markdown"]
+
+
+@pytest.mark.parametrize(
+    ("change", "start", "said"),
+    [
+        pytest.param(FINE, "cloned", "a copy of blue's checkpoint", id="it could go on"),
+        pytest.param(REFUSED, "fresh", "an empty checkpoint", id="its state is lost"),
+        pytest.param(
+            report_of([finding(GateDecision.NOT_ALLOWED)], Pattern.CARRIED_OVER),
+            *("carried", "blue's position in the sources"),
+            id="there is no state",
+        ),
+        pytest.param(
+            report_of([finding(GateDecision.UNKNOWN)], Pattern.RESTART_IN_PLACE),
+            *("cloned", "a copy of blue's checkpoint"),
+            id="nobody knows, and green will show it",
+        ),
+    ],
+)
+def test_the_gates_say_what_green_begins_with(
+    change: GateReport, start: str, said: str, run: Run, gates: SimpleNamespace
+) -> None:
+    gates.change = change
+
+    report, page = look(run)
+
+    assert report["pairs"][0]["start"] == start
+    assert said in page
+    assert report["decision"] in ("allowed", "allowed_with_consequence")
+    assert run.stream.home("orders").changes() == []
+
+
+def test_what_the_gates_refuse_counts_where_green_begins_with_blues_state(
+    run: Run, gates: SimpleNamespace
+) -> None:
+    gates.change = REFUSED
+
+    report, page = look(run, start="fresh")
+    assert "does not count against it" in page
+    assert report["gates"]["findings"] == []
+    with pytest.raises(AirflowFailException, match="The cutover of 'orders' is not allowed"):
+        look(run, start="cloned")
+
+
+def test_a_script_that_fails_is_refused_whatever_green_begins_with(
+    run: Run, gates: SimpleNamespace
+) -> None:
+    gates.change = report_of([finding(GateDecision.NOT_ALLOWED, "plan.script")])
+
+    with pytest.raises(AirflowFailException, match=r"plan\.script"):
+        look(run, start="fresh")
+
+
+def test_both_ways_stand_there_and_only_the_one_asked_for_decides(
+    run: Run, gates: SimpleNamespace
+) -> None:
+    gates.ways = WaysReport(
+        handover=report_of([finding(GateDecision.NOT_ALLOWED, "handover.file_sink")])
+    )
+
+    report, page = look(run)
+    assert "| parallel outputs | allowed | **asked for** |" in page
+    assert "| handover on one sink | not allowed |  |" in page
+    assert report["pairs"][0]["sound"] == ["parallel"]
+    with pytest.raises(AirflowFailException, match=r"handover\.file_sink"):
+        look(run, way="handover")
+
+
+def test_from_when_a_fresh_green_reads_is_computed_or_asked_for_and_shown(
+    run: Run, gates: SimpleNamespace
+) -> None:
+    report, page = look(run, start="fresh", replay_from="2026-03-01T00:00:00Z")
+
+    assert report["pairs"][0]["replay_from"] == "2026-03-01T00:00:00+00:00"
+    assert "`2026-03-01T00:00:00+00:00`" in page
+    assert "There is no watermark." in page
+    assert "computed was the beginning" in page
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param({"way": "sideways"}, id="way"),
+        pytest.param({"start": "anyhow"}, id="start"),
+        pytest.param({"promote": "perhaps"}, id="promote"),
+        pytest.param({"soak_minutes": "soon"}, id="soak"),
+        pytest.param({"retain_hours": "-1"}, id="retain"),
+        pytest.param({"start": "fresh", "replay_from": "yesterday"}, id="replay"),
+    ],
+)
+def test_what_a_form_cannot_mean_is_said(form: dict[str, str], run: Run) -> None:
+    with pytest.raises(
+        AirflowFailException, match=f"{list(form)[-1]} is '{list(form.values())[-1]}'"
+    ):
+        look(run, **form)
+
+
+def test_the_page_says_what_can_be_undone_and_until_when(run: Run) -> None:
+    _, page = look(run, way="handover", retain_hours="12")
+
+    assert "**What green has written into the output by then stays there.**" in page
+    assert "kept restartable for 12 h" in page
+    assert "is the point of no return" in page
+    assert "**not compared**" in page
+
+
+def test_what_is_approved_is_what_is_begun(run: Run) -> None:
+    report, _ = look(run, soak_minutes="30", retain_hours="6", promote="auto")
+
+    run.go("start_green")
+
+    home = run.stream.home("orders")
+    terms = home.cutover_terms(home.changes()[0])
+    assert terms.key == report["key"] == run.key
+    assert terms.promotes_by_itself
+    assert terms.soak.at_most.total_seconds() == 1800
+    assert terms.retain_blue.total_seconds() == 6 * 3600
+    assert terms.leader.shadow.fingerprint == report["pairs"][0]["fingerprint"]
+
+
+def test_a_later_run_goes_on_with_the_same_and_with_nothing_else(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(run)
+    run.go("start_green")
+    later = Run(run.stream, monkeypatch, run_id="run-2")
+
+    report, page = look(later)
+    assert report == {"resumes": 1}
+    assert "This run goes on with it." in page
+    with pytest.raises(AirflowSkipException, match="this was a dry run and left it alone"):
+        look(later, is_dry_run="True")
+    another_script(run.stream)
+    with pytest.raises(AirflowFailException, match="is another cutover, and it is open"):
+        look(later)
+
+
+def test_a_run_that_is_cleared_after_its_end_says_so(run: Run) -> None:
+    look(run, promote="auto")
+    run.go("start_green")
+    run.stream.engine().abort("Enough.")
+    run.stream.drive()
+
+    with pytest.raises(AirflowFailException, match="has cut stream 'orders' over already"):
+        look(run)
+
+
+def test_what_was_decided_and_left_is_carried_out_first(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(run)
+    run.go("start_green")
+    run.stream.engine().abort("Enough.")
+    later = Run(run.stream, monkeypatch, run_id="run-2")
+    run.stream.tick()
+
+    with pytest.raises(StreamingError, match=r"has to come to its end first\. Waiting for"):
+        look(later)
+    run.stream.tick()
+    report, _ = look(later)
+
+    assert run.stream.history()[-1] == "aborted"
+    assert "resumes" not in report
+
+
+def test_streams_that_cannot_switch_together_are_refused_when_the_dag_is_parsed() -> None:
+    one = StreamSpec(name="orders", application="o.py", home="/a", runtime="spark-4.3")
+    other = StreamSpec(name="returns", application="o.py", home="/b", runtime="spark-4.3")
+    told: dict[str, Any] = {"task_id": "preflight", "stream": one}
+
+    with pytest.raises(SpecError, match="one home"):
+        CutoverPlanOperator(task_id="preflight", stream=[one, other])
+    with pytest.raises(SpecError, match="different names"):
+        CutoverPlanOperator(task_id="preflight", stream=[one, one])
+    with pytest.raises(SpecError, match="'napping' has no deadline"):
+        CutoverPlanOperator(**told, deadlines={"napping": None})  # type: ignore[dict-item]
+    with pytest.raises(SpecError, match="not among those that switch"):
+        CutoverPlanOperator(**told, compare=[CompareTerms(stream="returns")])
+    with pytest.raises(SpecError, match="name of its own"):
+        CutoverPlanOperator(**told, checks=[lambda _: None])
