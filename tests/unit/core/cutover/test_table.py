@@ -1,0 +1,94 @@
+"""The table of a cutover: what can follow on what, and what can never."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.core.cutover.table import TABLE, CutoverEvent, CutoverState, after, diagram
+from airflow_streaming.exceptions import CutoverRefused
+
+S, E = CutoverState, CutoverEvent
+
+GUIDE = Path(__file__).parents[4] / "docs" / "blue-green.md"
+UNTOUCHED = [S.PLANNED, S.STARTING, S.CATCHING_UP, S.SHADOWING, S.COMPARING, S.READY, S.HELD]
+BEFORE = [*UNTOUCHED, S.WARMING, S.DRAINING, S.SWITCHING]
+WITH_A_WAY_BACK = [S.LIVE, S.SOAKING]
+FORWARD_ONLY = [S.FINALISING, S.FINALISED, S.RETIRED]
+
+
+def reachable(start: CutoverState) -> set[CutoverState]:
+    """Return every state that some course leads to."""
+    found, open_ = {start}, [start]
+    while open_:
+        at = open_.pop()
+        new = {to for (before, _), to in TABLE.items() if before is at} - found
+        found |= new
+        open_ += new
+    return found
+
+
+@pytest.mark.parametrize(("state", "event"), list(product(S, E)), ids=str)
+def test_every_event_in_every_state_is_in_the_table_or_refused_with_what_is_allowed(
+    state: CutoverState, event: CutoverEvent
+) -> None:
+    if (state, event) in TABLE:
+        assert after(state, event) is TABLE[state, event]
+        return
+    with pytest.raises(
+        CutoverRefused, match=f"'{state}' cannot take '{event}'. Allowed here: "
+    ) as e:
+        after(state, event)
+    allowed = {named for at, named in TABLE if at is state}
+    assert all(named in str(e.value) for named in allowed or {"nothing"})
+
+
+def test_every_state_can_be_come_to() -> None:
+    assert reachable(S.PLANNED) == set(S)
+
+
+@pytest.mark.parametrize("state", [s for s in S if not s.is_end])
+def test_no_state_is_a_trap(state: CutoverState) -> None:
+    assert any(found.is_end for found in reachable(state))
+
+
+@pytest.mark.parametrize("state", BEFORE)
+@pytest.mark.parametrize("event", [E.ABORT, E.STOP_WANTED, E.SPEC_CHANGED, E.DEADLINE])
+def test_before_the_switch_giving_up_leads_to_blue_and_nowhere_else(
+    state: CutoverState, event: CutoverEvent
+) -> None:
+    assert state.can_abort
+    assert reachable(after(state, event)) == {S.ABORTING, S.ABORTED}
+
+
+@pytest.mark.parametrize("state", WITH_A_WAY_BACK)
+@pytest.mark.parametrize("event", [E.ROLL_BACK, E.GREEN_FAILED, E.SOAK_FAILED, E.STOP_WANTED])
+def test_between_switch_and_end_of_the_soak_giving_up_leads_back(
+    state: CutoverState, event: CutoverEvent
+) -> None:
+    assert state.can_roll_back
+    assert reachable(after(state, event)) == {S.ROLLING_BACK, S.ROLLED_BACK}
+
+
+@pytest.mark.parametrize("state", FORWARD_ONLY)
+def test_after_the_point_of_no_return_there_is_only_forward(state: CutoverState) -> None:
+    assert not state.can_abort
+    assert not state.can_roll_back
+    assert reachable(state) <= set(FORWARD_ONLY)
+
+
+@pytest.mark.parametrize("state", BEFORE)
+def test_nothing_but_the_step_of_the_switch_makes_green_live(state: CutoverState) -> None:
+    live = {event for (at, event), to in TABLE.items() if at is state and to.is_live}
+    assert live == ({E.SWITCHED} if state is S.SWITCHING else set())
+
+
+@pytest.mark.parametrize("state", [S.SHADOWING, S.COMPARING, S.READY, S.HELD])
+def test_what_was_shown_does_not_count_for_another_driver(state: CutoverState) -> None:
+    assert after(state, E.GREEN_CHANGED) is S.CATCHING_UP
+
+
+def test_the_guide_shows_the_table_as_it_is() -> None:
+    assert diagram() in GUIDE.read_text(), "Print it with core.cutover.table.diagram()."
