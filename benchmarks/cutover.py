@@ -28,7 +28,7 @@ from airflow_streaming.core.cutover.terms import SwitchWay
 from benchmarks.figures import machine, table
 from tests.conftest import find_runtimes
 from tests.system.cutovers import applications
-from tests.system.cutovers.asked import Asked
+from tests.system.cutovers.asked import SINKS, Asked
 from tests.system.cutovers.baselines import hand_written, stop_and_start
 from tests.system.cutovers.consumer import Consumer
 from tests.system.cutovers.runs import Runs
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _cutover(folder: Path, spark: Path, way: SwitchWay) -> Gap:
-    with Runs(folder / way.value, spark, way) as runs:
+    with Runs(folder / way.value, spark, SINKS[way]) as runs:
         told = runs.play(Asked(number=1, way=way))
     return Gap(
         name=way.value,

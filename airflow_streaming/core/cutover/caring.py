@@ -58,16 +58,18 @@ def care_for(lane: LaneView, cause: LaunchCause = LaunchCause.CUTOVER) -> Care:
     return Care(move=replace(move, verdict=step.verdict))
 
 
-def bring_down(lane: LaneView, step: int, reason: str) -> Move | None:
+def bring_down(lane: LaneView, step: int, reason: str, *, in_haste: bool = False) -> Move | None:
     """
     Return the next move towards a lane without a driver, ``None`` when nobody can start one.
 
     :param step: Fences taken before this step do not count: somebody may have looked since.
+    :param in_haste: A driver's word that its queries have ended is enough; its process may still
+        be going down. For whoever launches none in this lane, while consumers wait.
     """
     if lane.is_fenced(step):
         return None
     seen = lane.situation.seen
-    if seen is None or seen.epoch.cause is LaunchCause.FENCE or _has_drained(lane):
+    if seen is None or seen.epoch.cause is LaunchCause.FENCE or (in_haste and _has_drained(lane)):
         return _move(lane, Do.FENCE, reason)
     found = decide(_wanted(lane.situation, DesiredState.STOPPED))
     match found.action:

@@ -51,7 +51,7 @@ def draining(view: CutoverView) -> Move:
     if (move := given_up(view) or _standing(view)) is not None:
         return move
     for index, pair in enumerate(view.pairs):
-        down = bring_down(pair.blue, view.step, _handing(view))
+        down = bring_down(pair.blue, view.step, _handing(view), in_haste=True)
         if down is not None:
             return replace(down, pair=index)
     return take(E.BLUE_DRAINED, "Blue has ended at a batch boundary, and nobody can start it.")

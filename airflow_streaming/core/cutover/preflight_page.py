@@ -11,7 +11,8 @@ from airflow_streaming.core.cutover.course import Course
 from airflow_streaming.core.cutover.preflight import CutoverPreflight, PairPreflight
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.core.cutover.terms import ReadyTerms, StartWay, SwitchWay
-from airflow_streaming.core.lanes import colour_of
+from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.core.lanes import Colour, colour_of
 from airflow_streaming.core.upgrade.preflight_page import change_rows, duration_text
 
 _VERDICTS: Final = {
@@ -67,11 +68,13 @@ def _pair(one: PairPreflight, way: SwitchWay) -> Iterator[str]:
     yield f"\n### Stream `{pair.stream}`\n"
     yield "| | live now (blue) | beside it (green) |"
     yield "|---|---|---|"
-    yield f"| lane | `{pair.blue}` ({colour_of(pair.blue)}) | `{pair.green}` ({colour_of(pair.green)}) |"
+    yield f"| lane | `{pair.blue}` | `{pair.green}` |"
     yield f"| deployment | {pair.blue_deployment} | {pair.shadow.number} |"
     yield f"| output beside blue | | `{pair.shadow.output}` |"
     if pair.live.output != pair.shadow.output:
         yield f"| output once live | | `{pair.live.output}` |"
+    if colour_of(pair.blue) is not Colour.BLUE:
+        yield "\nBlue is the lane that is live when a cutover begins, whatever it is called."
     yield from _start(one)
     yield "\n#### What changes\n"
     yield from change_rows(one.differences, "Nothing: the same deployment runs in the other lane.")
@@ -83,10 +86,9 @@ def _start(one: PairPreflight) -> Iterator[str]:
     yield f"\n**Green begins with {_STARTS[one.pair.start]}.** {one.why}"
     if one.replay is None:
         return
+    yield f"\n{_reads_from(one.pair.shadow)} {one.replay.reason}"
     asked = one.pair.shadow.replay_from
     at = one.replay.at.isoformat() if one.replay.at else ""
-    said = f"`{asked}`" if asked else "the beginning of its sources"
-    yield f"\n**It reads from {said}** (`{{replay_from}}` in its arguments). {one.replay.reason}"
     if asked != at:
         yield f"\nThat was asked for; computed was {f'`{at}`' if at else 'the beginning'}."
     if one.replay.complete_from is not None:
@@ -94,6 +96,17 @@ def _start(one: PairPreflight) -> Iterator[str]:
             f"\nResults are complete for event times from `{one.replay.complete_from.isoformat()}` "
             "on; only those are compared."
         )
+
+
+def _reads_from(shadow: Deployment) -> str:
+    if not any("{replay_from" in one for one in shadow.arguments):
+        # Only the script knows, and nobody has told it from when it has to read.
+        return (
+            "**It reads from wherever the script itself begins**, because its arguments have no "
+            "`{replay_from}`; it has to begin no later than this."
+        )
+    said = f"`{shadow.replay_from}`" if shadow.replay_from else "the beginning of its sources"
+    return f"**It reads from {said}** (`{{replay_from}}` in its arguments)."
 
 
 def _both_ways(one: PairPreflight, wished: SwitchWay) -> Iterator[str]:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from airflow_streaming.core.plan.plan import OperatorPlan, OperatorSort, QueryPlan
+from airflow_streaming.core.upgrade.preflight_page import duration_text
 
 _INTERVAL: Final = re.compile(
     r"(\d+(?:\.\d+)?)\s*(day|hour|minute|second|millisecond|microsecond)s?\b", re.IGNORECASE
@@ -88,7 +89,7 @@ def _of(plan: QueryPlan, watermark_ms: int) -> ReplayStart:
     at = watermark - reach
     reason = (
         f"Query {plan.query!r} has emitted all that closed before its watermark, {_shown(watermark)}, "
-        f"and what is open then reaches {reach} further back: rows from {_shown(at)} on are needed. "
+        f"and what is open then reaches {duration_text(reach)} further back: rows from {_shown(at)} on are needed. "
         "Results that close before the watermark may lack rows."
     )
     return ReplayStart(at=at, reason=reason, complete_from=watermark, reach=reach)

@@ -30,7 +30,8 @@ def turning_back(view: CutoverView) -> Move:
             return replace(move, pair=index)
     if view.is_handover:
         for index, pair in enumerate(view.pairs):
-            down = bring_down(pair.green, view.step, view.history[-1].reason)
+            reason = view.history[-1].reason
+            down = bring_down(pair.green, view.step, reason, in_haste=True)
             if down is not None:
                 return replace(down, pair=index)
     return Move(do=Do.TURN_BACK, reason=view.history[-1].reason)

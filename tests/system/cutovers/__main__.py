@@ -26,14 +26,18 @@ from typing import Any, Final
 from airflow_streaming.core.cutover.terms import SwitchWay
 from tests.conftest import find_runtimes
 from tests.system.cutovers import applications
-from tests.system.cutovers.asked import Asked, Course
+from tests.system.cutovers.asked import SINKS, Asked, Course
 from tests.system.cutovers.results import table
 from tests.system.cutovers.runs import Runs
 
 RESIDUES: Final = 9
 """Every so-many-th step is killed, another one in each run, so that so many runs kill at all."""
 
-ABORTED_AT: Final = ("ready", "draining", "shadowing", "warming", "switching")
+ABORTED_AT: Final = {
+    SwitchWay.HANDOVER: ("ready", "warming", "shadowing"),
+    SwitchWay.PARALLEL: ("ready", "shadowing", "catching_up"),
+}
+"""While blue is drained nobody is asked; the simulation gives up there too."""
 
 
 def plan(runs: int, ways: Sequence[SwitchWay], *, kills: bool = True) -> Iterator[Asked]:
@@ -53,7 +57,7 @@ def plan(runs: int, ways: Sequence[SwitchWay], *, kills: bool = True) -> Iterato
             application="new",
             every=RESIDUES if kills else 0,
             first=first % RESIDUES,
-            abort_at=ABORTED_AT[passed % len(ABORTED_AT)],
+            abort_at=ABORTED_AT[way][passed % 3],
             compares=kills and place % 5 == 0,
         )
 
@@ -95,7 +99,7 @@ def _played(given: Any, way: SwitchWay, asked: list[Asked], results: Path) -> No
     while asked:
         folder = given.folder / f"{way}-{time.time():.0f}"
         try:
-            with Runs(folder, given.spark, way) as runs:
+            with Runs(folder, given.spark, SINKS[way]) as runs:
                 while asked:
                     _note(results, runs.play(_turned(asked[0], runs)))
                     asked.pop(0)

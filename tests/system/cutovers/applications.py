@@ -58,7 +58,7 @@ BAD: Final[Mapping[str, Bad]] = {
     "fails_later": Bad(edits=((_AWAIT, _FAIL_LATER + _AWAIT),), says="The poison was one too many"),
     "slow": Bad(
         edits=(("FILES = 200", "FILES = 1"), ('TRIGGER = "1 second"', 'TRIGGER = "5 seconds"')),
-        says="behind",
+        says="has lasted",
     ),
     "wrong_rows": Bad(
         edits=(
@@ -97,7 +97,7 @@ BAD: Final[Mapping[str, Bad]] = {
                 'lines.dropDuplicates(["id"]).withWatermark("at", DELAY)',
             ),
         ),
-        says="state",
+        says="has lasted",
     ),
 }
 

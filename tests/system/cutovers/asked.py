@@ -35,6 +35,7 @@ class Asked:
         never.
     :param first: The first step before which it is killed.
     :param abort_at: State in which it is given up, for ``abort``.
+    :param sink: What the stream writes: ``ledger`` or ``parquet``; by default what suits the way.
     :param compares: Have a Spark compare the outputs, which takes a quarter of a minute.
     :param deadline_s: How long green may take to keep pace.
     :param soak_s: How long green is watched after the switch.
@@ -47,9 +48,15 @@ class Asked:
     every: int = 0
     first: int = 1
     abort_at: str = "ready"
+    sink: str = ""
     compares: bool = False
-    deadline_s: float = 120.0
+    deadline_s: float = 240.0
     soak_s: float = 4.0
+
+    @property
+    def writes(self) -> str:
+        """Return the sort of sink."""
+        return self.sink or SINKS[self.way]
 
     @property
     def key(self) -> str:

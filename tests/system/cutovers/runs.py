@@ -9,16 +9,16 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Self
 
 from airflow_streaming.core.change import Change
 from airflow_streaming.core.cutover.table import CutoverState
-from airflow_streaming.core.cutover.terms import SwitchWay
 from airflow_streaming.core.cutover.transition import Transition
 from airflow_streaming.live import live
 from tests.system.cutovers import applications
-from tests.system.cutovers.asked import SINKS, Asked, Course
+from tests.system.cutovers.asked import Asked, Course
 from tests.system.cutovers.baselines import run_steadily
 from tests.system.cutovers.consumer import Consumer, new_rows
 from tests.system.cutovers.dying import KILLED, Step, read_steps
@@ -33,7 +33,7 @@ PATIENCE_S: Final = 400.0
 S: Final = CutoverState
 ENDS: Final = {
     Course.FORWARD: (S.FINALISED, S.RETIRED),
-    Course.ABORT: (S.ABORTED, S.FINALISED, S.RETIRED),
+    Course.ABORT: (S.ABORTED,),
     Course.ROLL_BACK: (S.ROLLED_BACK,),
 }
 
@@ -44,11 +44,12 @@ class Runs:
 
     :param folder: A new one; everything lies here.
     :param spark: Folder of the runtime.
+    :param sink: ``ledger`` or ``parquet``.
     """
 
-    def __init__(self, folder: Path, spark: Path, way: SwitchWay) -> None:
-        self.spark, self.way = spark, way
-        self.stage = Stage.at(folder, spark, SINKS[way])
+    def __init__(self, folder: Path, spark: Path, sink: str) -> None:
+        self.spark = spark
+        self.stage = Stage.at(folder, spark, sink)
         self.applications = applications.write(folder / "jobs")
         self._shop = Shop(self.stage.input)
         self._keep_alive = KeepAlive(self.stage)
@@ -162,8 +163,10 @@ class Runs:
             "failures": self.consumer.failures[-3:],
             **pauses(self.consumer, began, history, steps),
         }
+        told |= back(history)
         is_right = seen.is_whole and output.is_whole and not self.consumer.failures
         is_there = history[-1].after in _wanted(asked) and self.crowd.is_lawful
+        is_there = is_there and _is_said(asked, history)
         return told | {"holds": is_right and is_there}
 
 
@@ -173,17 +176,32 @@ def _wanted(asked: Asked) -> tuple[CutoverState, ...]:
     return ENDS[asked.course]
 
 
+def _is_said(asked: Asked, history: Sequence[Transition]) -> bool:
+    """Tell whether a bad application was given up for what is bad about it."""
+    bad = applications.BAD.get(asked.application)
+    return bad is None or any(bad.says in one.reason for one in history)
+
+
+def back(history: Sequence[Transition]) -> dict[str, float]:
+    """Return the seconds from the step that gives green up to the one with which blue is back."""
+    begun = [_at(one) for one in history if one.after in (S.ABORTING, S.ROLLING_BACK)]
+    return {"back_s": round(_at(history[-1]) - begun[0], 2)} if begun else {}
+
+
 def pauses(
     consumer: Consumer, began: float, history: Sequence[Transition], steps: Sequence[Step]
 ) -> dict[str, Any]:
     """
     Return the longest times without a fresher row.
 
-    ``usual`` is the longest in the steady time before the run: one batch. ``switch`` is the longest
-    that touches a hand-over of the output, there or back; ``anywhere`` the longest of the whole run,
-    in which two drivers also start on this machine.
+    ``usual`` is the longest in the steady time before the run, and while both drivers run steadily:
+    one batch. ``switch`` is the longest that touches a hand-over of the output, there or back;
+    ``anywhere`` the longest of the whole run, in which drivers also start on this machine.
     """
-    usual = max(consumer.pauses(began - STEADY_S, began - 1), default=0.0)
+    steady = consumer.pauses(began - STEADY_S, began - 1)
+    for first, last in _beside(history):
+        steady += consumer.pauses(first, last)
+    usual = max(steady, default=0.0)
     anywhere = max(consumer.pauses(began, time.time()), default=0.0)
     told: dict[str, Any] = {"usual_s": round(usual, 2), "anywhere_s": round(anywhere, 2)}
     windows = list(_switches(history))
@@ -196,6 +214,12 @@ def pauses(
             "killed_in_switch": len(hit),
         }
     return told
+
+
+def _beside(history: Sequence[Transition]) -> list[tuple[float, float]]:
+    """Return the times during which green kept pace beside blue, and nothing else was done."""
+    steps = pairwise(history)
+    return [(_at(one), _at(later)) for one, later in steps if one.after is S.SHADOWING]
 
 
 def _switches(history: Sequence[Transition]) -> list[tuple[float, float]]:

@@ -20,6 +20,7 @@ from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Exit
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import RestartPolicy
+from airflow_streaming.core.rules.rule import HealthRule, Metric
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.steering import Action, decide
 from airflow_streaming.exceptions import StreamingError
@@ -46,6 +47,20 @@ CONF: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
+STATE_RULES: Final = HealthRules(
+    rules=(
+        HealthRule(
+            name="state_rows",
+            metric=Metric.STATE_ROWS,
+            bound=300.0,
+            # A new driver has all windows in its state until its first watermark.
+            sustained_for=timedelta(seconds=10),
+            clear_for=timedelta(seconds=1),
+        ),
+    )
+)
+"""What the state may hold: the good applications keep some twenty rows."""
+
 LOOK_SECONDS: Final = 0.5
 """Between two looks of whoever keeps the stream alive."""
 
@@ -58,11 +73,13 @@ class Stage:
     :param folder: Everything lies here.
     :param runtime: The Spark installation.
     :param sink: ``ledger`` or ``parquet``, as the application is told.
+    :param watches_state: Whoever observes minds how much the state holds.
     """
 
     folder: Path
     runtime: Runtime
     sink: str
+    watches_state: bool = False
 
     @classmethod
     def at(cls, folder: Path, spark: Path, sink: str) -> Stage:
@@ -127,7 +144,7 @@ class Stage:
         return Observer(
             self.lane(lane),
             LocalLauncher(),
-            rules=HealthRules(),
+            rules=STATE_RULES if self.watches_state else HealthRules(),
             policy=RestartPolicy(),
             memory=memory,
         )

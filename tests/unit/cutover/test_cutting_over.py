@@ -404,7 +404,7 @@ def test_what_consumers_follow_moves_with_the_switch_and_back(tmp_path: Path) ->
     world, sign = begun(tmp_path, pointers=("sign",), finalises_by_itself=False), Sign()
 
     while not (progress := world.engine(pointers={"sign": sign}).advance(S.SOAKING)).is_there:
-        assert sign.shows == "orders"
+        assert sign.shows == world.live_lane()
         world.tick()
     assert (progress.state, sign.shows) == (S.SOAKING, "orders.green")
 

@@ -28,7 +28,7 @@ def a_course(way: SwitchWay, *legs: Leg) -> Course:
     return Course(seed=7, shape=shape, way=way, start=StartWay.FRESH, legs=legs)
 
 
-@pytest.mark.parametrize("seed", [2, 5, 6])
+@pytest.mark.parametrize("seed", [2, 5])
 def test_every_row_is_there_and_seen_once_whoever_is_killed(seed: int, tmp_path: Path) -> None:
     found = Play(tmp_path, drawn(seed)).run()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import Counter
 from dataclasses import dataclass
@@ -50,6 +51,10 @@ class Worker:
         if not self._terms.is_begun():
             self._engine.begin(terms, {STREAM: source})
         began = self._world.t
+        # Who finds it where its worker died may give it up at once, also where nobody is asked.
+        view, _ = self._engine.look()
+        if self._leg.word and view.state.value == self._leg.word_at:
+            self._word()
         while True:
             progress = self._engine.advance(S.FINALISED)
             if progress.is_there:
@@ -62,14 +67,15 @@ class Worker:
             self._world.sleep(LOOK_S)
 
     def _say(self, progress: Progress) -> None:
-        leg = self._leg
-        try:
-            if progress.needs_person:
+        if progress.needs_person:
+            with contextlib.suppress(CutoverRefused):
                 self._engine.abort("Nobody knows what to do.")
-            elif leg.word and progress.state.value == leg.word_at:
-                getattr(self._engine, leg.word)("A person says so.")
-        except CutoverRefused:
-            return
+        elif self._leg.word and progress.state.value == self._leg.word_at:
+            self._word()
+
+    def _word(self) -> None:
+        with contextlib.suppress(CutoverRefused):
+            getattr(self._engine, self._leg.word)("A person says so.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
