@@ -43,10 +43,14 @@ MOST_MOVES: Final = 200
 """Moves in one go; the whole way there and back of one stream needs about forty."""
 _HASTE_S: Final = 0.1
 """Seconds between two looks while consumers wait for rows."""
+_PATIENT_S: Final = 1.0
+"""The same when nothing has come of ``_HASTE_FOR_S`` of them."""
+_HASTE_FOR_S: Final = 10.0
 _MARGIN: Final = timedelta(seconds=60)
 
 S = CutoverState
-_IN_HASTE: Final = frozenset({S.DRAINING, S.SWITCHING})
+_IN_HASTE: Final = frozenset({S.DRAINING, S.SWITCHING, S.ROLLING_BACK, S.ROLLED_BACK})
+"""Of a handover: the output has, or is about to have, nobody who writes it."""
 
 
 class Cutover:
@@ -159,6 +163,7 @@ class Cutover:
         found = self._find(change)
         terms = self._lanes.home.cutover_terms(found)
         hurry, moves = self._clock() + (terms.stop_grace + _MARGIN).total_seconds(), 0
+        done = self._clock()
         while True:
             view = self._looking.look(found, terms)
             move = next_move(view)
@@ -169,12 +174,14 @@ class Cutover:
             if moves > MOST_MOVES:
                 waiting = f"{MOST_MOVES} moves came to nothing; the last: {move.reason}"
             if waiting is None:
+                done = self._clock()
                 continue
             needs_person = move.do in (Do.ASK, Do.KILL)
-            is_in_haste = view.state in _IN_HASTE and not needs_person and moves <= MOST_MOVES
-            if not is_in_haste or self._clock() >= hurry:
+            is_in_haste = view.is_handover and view.state in _IN_HASTE
+            is_over = needs_person or moves > MOST_MOVES or self._clock() >= hurry
+            if is_over or not is_in_haste:
                 return progress_of(view, waiting=waiting, needs_person=needs_person)
-            self._sleep(_HASTE_S)
+            self._sleep(_HASTE_S if self._clock() - done < _HASTE_FOR_S else _PATIENT_S)
 
     def promote(self, reason: str, change: int | None = None) -> Progress:
         """

@@ -99,11 +99,11 @@ def _start(one: PairPreflight) -> Iterator[str]:
 
 
 def _reads_from(shadow: Deployment) -> str:
-    if not any("{replay_from" in one for one in shadow.arguments):
-        # Only the script knows, and nobody has told it from when it has to read.
+    if not any("{replay_from" in one for one in shadow.application_args):
+        told = f" that would say `{shadow.replay_from}`" if shadow.replay_from else ""
         return (
-            "**It reads from wherever the script itself begins**, because its arguments have no "
-            "`{replay_from}`; it has to begin no later than this."
+            "**It reads from wherever the script itself begins**: its arguments have no "
+            f"`{{replay_from}}`{told}."
         )
     said = f"`{shadow.replay_from}`" if shadow.replay_from else "the beginning of its sources"
     return f"**It reads from {said}** (`{{replay_from}}` in its arguments)."

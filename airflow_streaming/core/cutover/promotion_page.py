@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from airflow_streaming.core.cutover.checks import CheckResult
+from airflow_streaming.core.cutover.checks import CheckResult, comparison_of
 from airflow_streaming.core.cutover.judging import Result
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.core.cutover.terms import CutoverTerms, SwitchWay
@@ -13,6 +13,7 @@ from airflow_streaming.core.cutover.transition import Transition, state_of
 from airflow_streaming.core.upgrade.preflight_page import duration_text, value_cell
 
 _MOST_FACTS: Final = 40
+_COMPARISON: Final = comparison_of("")
 
 _STANDS: Final = {
     CutoverState.READY: "Green is **ready**: it has shown what was asked of it.",
@@ -49,12 +50,12 @@ def _lines(
 ) -> Iterator[str]:
     state = state_of(history)
     names = ", ".join(f"`{pair.stream}`" for pair in terms.pairs)
-    yield f"## Green of {names}\n"
+    yield f"## Green of stream{'s' if len(terms.pairs) > 1 else ''} {names}\n"
     yield _STANDS.get(state, f"It stands at **{state.value.replace('_', ' ')}**.")
     if history:
         yield f"\n{history[-1].reason}"
     yield from _answers(terms, state)
-    yield from _checks(checks)
+    yield from _checks(checks, are_below=bool(comparisons))
     yield from (f"\n{page}" for page in comparisons)
     yield from _facts(history)
     yield from _course(history)
@@ -83,14 +84,15 @@ def _answers(terms: CutoverTerms, state: CutoverState) -> Iterator[str]:
     yield "- **No**: green is taken down, and blue is as it was."
 
 
-def _checks(checks: Mapping[str, CheckResult]) -> Iterator[str]:
+def _checks(checks: Mapping[str, CheckResult], *, are_below: bool) -> Iterator[str]:
     if not checks:
         return
     yield "\n### Checks and comparisons\n"
     yield "| what | result | |"
     yield "|---|---|---|"
     for name, found in checks.items():
-        reason = " ".join(found.reason.replace("|", "\\|").split())
+        is_below = are_below and name.startswith(_COMPARISON)
+        reason = "see below" if is_below else " ".join(found.reason.replace("|", "\\|").split())
         yield f"| {value_cell(name)} | {_RESULTS[found.result]} | {reason} |"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -153,6 +154,26 @@ def test_from_when_a_fresh_green_reads_is_computed_or_asked_for_and_shown(
     assert "`2026-03-01T00:00:00+00:00`" in page
     assert "There is no watermark." in page
     assert "computed was the beginning" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(("--since", "{replay_from}"), "It reads from `2026-03-01T", id="told"),
+        pytest.param(("--ms", "{replay_from_ms}"), "It reads from `2026-03-01T", id="told in ms"),
+        pytest.param((), "It reads from wherever the script itself begins", id="not told"),
+    ],
+)
+def test_a_script_that_is_not_told_where_to_begin_is_not_said_to_begin_there(
+    arguments: tuple[str, ...], said: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = run.stream.pair("orders")
+    told = replace(pair, shadow=replace(pair.shadow, application_args=arguments))
+    monkeypatch.setattr(run.stream, "pair", lambda _: told)
+
+    _, page = look(run, start="fresh", replay_from="2026-03-01T00:00:00Z")
+
+    assert said in page
 
 
 @pytest.mark.parametrize(
