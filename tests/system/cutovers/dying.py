@@ -25,18 +25,24 @@ class Steps:
     Counts durable steps and kills this process before some of them.
 
     :param file: One line a step: its number, the time, whether it was killed there, and what it was.
-    :param every: Kill before every so-many-th step; 0 for never.
+    :param every: Kill before every so-many-th step; 0 for never. One step kills two workers in a row
+        at no time: a loop of just this length would never end.
     :param first: The first step before which to kill.
     """
 
     def __init__(self, file: Path, every: int, first: int) -> None:
         self._file, self._every, self._first = file, every, first
-        self._count = len(file.read_text().splitlines()) if file.exists() else 0
+        lines = file.read_text().splitlines() if file.exists() else []
+        self._count = len(lines)
+        self._spared = next(
+            (line.split(" ", 3)[3] for line in reversed(lines) if " killed " in line), ""
+        )
 
     def step(self, what: str) -> None:
         """Count a step that is about to be done, and perhaps never do it."""
         self._count += 1
-        is_last = self._every > 0 and self._count % self._every == self._first % self._every
+        is_due = self._every > 0 and self._count % self._every == self._first % self._every
+        is_last = is_due and what != self._spared
         with self._file.open("a", encoding="utf-8") as file:
             fate = "killed" if is_last else "done"
             file.write(f"{self._count} {time.time():.3f} {fate} {what}\n")
