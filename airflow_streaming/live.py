@@ -8,21 +8,26 @@ A consumer that runs for long asks again before each of its reads.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from airflow_streaming.home.home import open_home
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.home.lanes import Live, Reign
 from airflow_streaming.home.lanes import live as _live
 from airflow_streaming.home.lanes import live_together as _live_together
 
 __all__ = ["Live", "Reign", "live", "live_together"]
 
+HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"
+"""Where the home is read from when none is named, here as on the command line."""
+
 
 def live(
     stream: str,
     *,
-    home: str,
+    home: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     history: bool = False,
 ) -> Live:
@@ -30,18 +35,22 @@ def live(
     Return which lane of a stream is live, and what it writes.
 
     :param stream: Name of the stream.
-    :param home: URI of the home.
+    :param home: URI of the home; by default that in ``AIRFLOW_STREAMING_HOME``.
     :param storage_options: Passed to fsspec for a home that is not a local folder.
     :param history: Also what was live before. A cutover whose green began with a copy of blue's
         checkpoint leaves blue's output where it is: those who want all rows read both.
-    :raises SpecError: there is no such stream in the home.
+    :raises SpecError: there is no such stream in the home, or no home was named.
+    :raises RecordError: it was moved, and the records of that are lost or damaged.
     :raises HomeUnavailable: the home cannot be read.
     """
-    return _live(open_home(home, storage_options, probe=False), stream, history=history)
+    return _live(_open(home, storage_options), stream, history=history)
 
 
 def live_together(
-    streams: Sequence[str], *, home: str, storage_options: Mapping[str, Any] | None = None
+    streams: Sequence[str],
+    *,
+    home: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Mapping[str, Live]:
     """
     Return what is live of several streams at one and the same moment.
@@ -49,7 +58,18 @@ def live_together(
     Streams that are cut over together are switched by one record; two calls of ``live`` could fall
     before and after it, this one does not.
 
-    :raises SpecError: one of them is not in the home.
+    :param streams: Their names.
+    :param home: URI of the home; by default that in ``AIRFLOW_STREAMING_HOME``.
+    :param storage_options: Passed to fsspec for a home that is not a local folder.
+    :raises SpecError: one of them is not in the home, or no home was named.
+    :raises RecordError: one was moved, and the records of that are lost or damaged.
     :raises HomeUnavailable: the home cannot be read.
     """
-    return _live_together(open_home(home, storage_options, probe=False), streams)
+    return _live_together(_open(home, storage_options), streams)
+
+
+def _open(home: str | None, storage_options: Mapping[str, Any] | None) -> Home:
+    where = os.environ.get(HOME_VARIABLE) if home is None else home
+    if not where:
+        raise SpecError(f"Which home? Give home=, or set {HOME_VARIABLE}.")
+    return open_home(where, storage_options, probe=False)

@@ -25,6 +25,15 @@ def id_in(folders: Folders) -> str:
     """
     if folders.read(RESTORE_MARKER, MAX_LOG_BYTES) is not None:
         return ""
+    return metadata_id(folders)
+
+
+def metadata_id(folders: Folders) -> str:
+    """
+    Return the id in ``metadata``, whether a copy is under way or not; empty where there is none.
+
+    :raises RecordError: ``metadata`` is none.
+    """
     data = folders.read(METADATA, MAX_LOG_BYTES)
     if data is None:
         return ""

@@ -18,6 +18,7 @@ from airflow_streaming.checkpoint.clone import carried_files
 from airflow_streaming.checkpoint.folders import Folders, open_folders
 from airflow_streaming.checkpoint.query_view import read_view
 from airflow_streaming.checkpoint.writing import LATE, read_back
+from airflow_streaming.core.checkpoint.sources import MAX_SOURCE_LOG_BYTES
 from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
 from airflow_streaming.core.cutover.absorbing import (
     Absorption,
@@ -25,10 +26,9 @@ from airflow_streaming.core.cutover.absorbing import (
     plan_absorption,
     plan_planned,
 )
-from airflow_streaming.core.cutover.distance import distance
 from airflow_streaming.core.cutover.file_log import DEFAULT_INTERVAL
 from airflow_streaming.core.cutover.position import Position
-from airflow_streaming.exceptions import AlreadyExists, CheckpointRefused
+from airflow_streaming.exceptions import AlreadyExists, CheckpointBusy, CheckpointRefused
 from airflow_streaming.files.store import Store
 from airflow_streaming.home.opening import open_store
 
@@ -49,7 +49,6 @@ class HandOver:
         has learnt a later watermark with its last batch.
     :param planned_in_blue: Blue's own number of it; ``None`` when it has planned nothing.
     :param waiting: Why blue has to come further first; empty when it has.
-    :param files: Files between green and blue; ``records`` Kafka's; what a person is told.
     """
 
     blue: Position
@@ -58,13 +57,6 @@ class HandOver:
     planned: Absorption | None = None
     planned_in_blue: int | None = None
     waiting: str = ""
-    files: int = 0
-    records: int = 0
-
-    @property
-    def is_level(self) -> bool:
-        """Tell whether green's state stands exactly where blue's stands."""
-        return not self.waiting and self.absorb is None
 
 
 def absorb_plan(
@@ -91,7 +83,6 @@ def absorb_plan(
     )
     blue = read_view(open_folders(blue_uri, storage_options, filesystem))
     found = plan_absorption(green, blue)
-    apart = distance(green, blue)
     return HandOver(
         blue=blue.position,
         green=green.position,
@@ -99,8 +90,6 @@ def absorb_plan(
         planned=plan_planned(green, blue) if found is None else None,
         planned_in_blue=blue.planned.batch if blue.planned else None,
         waiting=found.reason if isinstance(found, NotThere) else "",
-        files=apart.files,
-        records=apart.records,
     )
 
 
@@ -114,47 +103,76 @@ def write_plan(
     """
     Write a planned batch into green's checkpoint; again does the same.
 
+    Somebody else may be at the same with an older or newer look at blue. So nothing is written over
+    what is there, and nothing is taken away once a plan is made.
+
     :raises CheckpointRefused: another plan of that number is there.
+    :raises CheckpointBusy: somebody else plans it at the same time; look again.
     :raises HomeUnavailable: the store cannot be reached.
     """
-    if not plan.written:
-        return
-    folders = open_folders(green_uri, storage_options, filesystem)
-    *logs, last = plan.written
-    there = folders.read(last, MAX_LOG_BYTES)
-    if there is None:
-        store = open_store(green_uri, storage_options, filesystem)
-        for path in plan.removed:
-            _remove(store, path)
-        for path in logs:
+    if plan.written:
+        folders = open_folders(green_uri, storage_options, filesystem)
+        _Writing(plan, folders, open_store(green_uri, storage_options, filesystem)).run()
+
+
+class _Writing:
+    def __init__(self, plan: Absorption, folders: Folders, store: Store) -> None:
+        self._plan, self._folders, self._store = plan, folders, store
+        *self._logs, self._last = plan.written
+
+    def run(self) -> None:
+        self._clear()
+        for path in self._plan.written:
+            if self._is_made():
+                break
             # Hadoop would compare what is new with its checksum of what was there.
-            _remove(store, path)
-            store.replace(path, plan.written[path])
-        store.delete(_checksum(last))
-        there = _create(store, folders, last, plan.written[last])
-    if there != plan.written[last]:
+            self._store.delete(_checksum(path))
+            self._create(path)
+        self._is_made()
+        for path in self._logs:
+            self._check(path)
+
+    def _clear(self) -> None:
+        for path in self._plan.removed:
+            is_wanted = self._read(path) == self._plan.written.get(path, b"")
+            if self._is_made():
+                return
+            if not is_wanted:
+                self._store.delete(_checksum(path))
+                self._store.delete(path)
+
+    def _is_made(self) -> bool:
+        there = self._folders.read(self._last, MAX_LOG_BYTES)
+        if there is None:
+            return False
+        if there == self._plan.written[self._last]:
+            return True
         raise CheckpointRefused(
-            f"{last} of {green_uri} was planned otherwise meanwhile. Look again, and go on from "
-            "what is there."
+            f"{self._last} of {self._folders.uri} was planned otherwise meanwhile. Look again, and "
+            "go on from what is there."
         )
 
+    def _create(self, path: str) -> None:
+        try:
+            self._store.create(path, self._plan.written[path])
+        except AlreadyExists:
+            if path != self._last:
+                self._check(path)
 
-def _remove(store: Store, path: str) -> None:
-    store.delete(_checksum(path))
-    store.delete(path)
+    def _check(self, path: str) -> None:
+        if self._read(path) != self._plan.written[path]:
+            raise CheckpointBusy(
+                f"{path} of {self._folders.uri} was written otherwise by somebody else meanwhile. "
+                "Look again, and go on from what is there."
+            )
+
+    def _read(self, path: str) -> bytes | None:
+        return self._folders.read(path, MAX_SOURCE_LOG_BYTES)
 
 
 def _checksum(path: str) -> str:
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}.crc"
-
-
-def _create(store: Store, folders: Folders, path: str, data: bytes) -> bytes | None:
-    try:
-        store.create(path, data)
-    except AlreadyExists:
-        return folders.read(path, MAX_LOG_BYTES)
-    return data
 
 
 def carry(

@@ -35,6 +35,7 @@ class ProgressNow:
     :param subject: The query or stream it is about; empty for the whole.
     :param files: Files done; ``size`` is their bytes.
     :param of: Files in all; ``None`` when unknown, as ``of_size``.
+    :param unit: What is counted, where it is no files.
     """
 
     phase: Phase
@@ -43,6 +44,7 @@ class ProgressNow:
     of: int | None = None
     size: int = 0
     of_size: int | None = None
+    unit: str = "files"
 
 
 Progress = Callable[[ProgressNow], None]

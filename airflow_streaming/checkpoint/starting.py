@@ -2,29 +2,38 @@
 Starting: green's first checkpoint, empty, cloned from the running blue, or with its position.
 
 Whoever was killed is followed by anybody: what is whole is found by the query's id, which is always
-the same for one deployment, and what a dead copy has left on an object store is cleared first.
+the same for one deployment, and what a dead copy has left on an object store is cleared first. Two
+may be at it at once, and one of them may be hours late: nothing is cleared that a query was given.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from airflow_streaming.checkpoint.begun import (
     check_empty_but_for,
     id_in,
     is_dead_copy,
+    metadata_id,
     paths_in,
 )
 from airflow_streaming.checkpoint.clone import carry_over, clone
 from airflow_streaming.checkpoint.folders import Folders, open_folders
 from airflow_streaming.checkpoint.query_view import read_view
+from airflow_streaming.checkpoint.writing import read_back
 from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER
+from airflow_streaming.core.checkpoint.marker import RestoreMarker
+from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
 from airflow_streaming.core.cutover.terms import StartWay
 from airflow_streaming.exceptions import CheckpointBusy, RestoreRefused
 from airflow_streaming.home.opening import open_store
+
+YOUNG: Final = timedelta(minutes=5)
+"""A copy that began less than this ago may be under way still; nobody clears it."""
 
 _ATTEMPTS: Final = 2
 _IDS: Final = uuid.UUID("6b0a1c52-5c0e-4b0e-9b56-6f2d6a1f3c11")
@@ -45,6 +54,11 @@ class Started:
     batch: int | None = None
 
 
+def now_in_utc() -> datetime:
+    """Return the time of day."""
+    return datetime.now(UTC)
+
+
 def make_start(
     start: StartWay,
     blue_uri: str,
@@ -54,6 +68,7 @@ def make_start(
     stateless: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: Any = None,
+    now: Callable[[], datetime] = now_in_utc,
 ) -> Started:
     """
     Make what one query of green begins with; asking again gives the same.
@@ -82,8 +97,8 @@ def make_start(
             return Started(
                 uri=green_uri, query_id=query_id, batch=committed.batch if committed else None
             )
-        if is_dead_copy(folders):
-            _clear(folders, access)
+        if is_dead_copy(folders) and _clear(folders, query_id, access, now):
+            continue
         try:
             if start is StartWay.CLONED:
                 made = clone(blue_uri, green_uri, query_id=query_id, **access)
@@ -105,8 +120,34 @@ def own_query_id(lane: str, deployment: int, query: str) -> str:
     return str(uuid.uuid5(_IDS, f"{lane}/{deployment}/{query}"))
 
 
-def _clear(folders: Folders, access: Mapping[str, Any]) -> None:
+def _clear(
+    folders: Folders, query_id: str, access: Mapping[str, Any], now: Callable[[], datetime]
+) -> bool:
+    """Clear what a dead copy has left; return whether it was whole, and was kept."""
+    marker = folders.read(RESTORE_MARKER, MAX_LOG_BYTES)
+    if marker is None:
+        return True
+    if now() - RestoreMarker.from_bytes(marker).begun_at < YOUNG:
+        raise CheckpointBusy(
+            f"A copy to {folders.uri} was begun less than {YOUNG.seconds // 60} minutes ago. If it "
+            "is dead it is cleared after that time."
+        )
+    paths = paths_in(folders)
     store = open_store(folders.uri, **access)
+    # The id is written last: what has it is whole, and may be green's own by now.
+    if is_whole := metadata_id(folders) == query_id:
+        _check_whole(folders, query_id)
+        paths = []
     # The marker goes last: until then nobody takes what is left for a checkpoint.
-    for path in (*(path for path in paths_in(folders) if path != RESTORE_MARKER), RESTORE_MARKER):
+    for path in (*(path for path in paths if path != RESTORE_MARKER), RESTORE_MARKER):
+        # What was listed beside this marker may be another one's since.
+        if folders.read(RESTORE_MARKER, MAX_LOG_BYTES) != marker:
+            raise CheckpointBusy(f"{folders.uri} is being made by somebody else. Try again.")
         store.delete(path)
+    return is_whole
+
+
+def _check_whole(folders: Folders, query_id: str) -> None:
+    committed = read_view(folders).committed
+    batch = -1 if committed is None else committed.batch
+    read_back(folders, folders.uri, batch=batch, query_id=query_id)

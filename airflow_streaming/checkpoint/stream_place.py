@@ -82,7 +82,18 @@ def with_claims(known: Circumstances, home: StreamHome, current: Deployment) -> 
             elsewhere.pop(claim.query, None)
         else:
             elsewhere[claim.query] = claim.checkpoint
-    return replace(known, claims=claims, own_locations=elsewhere, runtime=current.spark_version)
+    newest = (home.claim_of(query_id) for query_id in claims.values())
+    return replace(
+        known,
+        claims=claims,
+        own_locations=elsewhere,
+        runtime=current.spark_version,
+        counts_from={
+            claim.query_id: claim.counts_from
+            for claim in newest
+            if claim is not None and claim.counts_from is not None
+        },
+    )
 
 
 def checkpoints_at(

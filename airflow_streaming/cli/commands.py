@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from airflow_streaming.cli.cutover_found import what_a_stop_does
 from airflow_streaming.cli.look import POLL_SECONDS, Probe, observe, report
 from airflow_streaming.cli.table import clock, show, show_all
 from airflow_streaming.core.control import CircuitState, DesiredState, Event, EventKind
@@ -81,6 +82,8 @@ def stop(
     """Record that the stream should be down, then ask its driver to stop."""
     # The wish comes first: a driver that ends while the stream is wanted running is restarted.
     print(_want(stream, DesiredState.STOPPED, person))
+    if told := what_a_stop_does(stream):
+        print(told)
     epoch = stream.newest_epoch()
     if epoch is None:
         print("It has never run, so there is no driver to stop.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from airflow_streaming.core.lanes import Colour, base_of, colour_of, other_lane
+from airflow_streaming.core.lanes import Colour, colour_of, other_lane
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.home.lanes import live_lane
+from airflow_streaming.home.lanes import live_lane, stream_of
 
 
 def add_colour(parser: argparse.ArgumentParser) -> None:
@@ -25,12 +25,14 @@ def lane_named(home: Home, name: str, colour: str | None = None) -> StreamHome:
 
     :param name: Of the stream, or of its green lane.
     :param colour: Of the lane; ``None`` for the live one.
-    :raises SpecError: the name and the colour do not go together, or the name cannot be a folder.
+    :raises SpecError: the name and the colour do not go together, or the name cannot be a folder, or is
+        that of a lane of a lane.
     """
+    base = stream_of(name)
     if colour is None:
         is_green = colour_of(name) is Colour.GREEN
         return home.stream(name if is_green else live_lane(home, name))
-    lanes = {colour_of(lane): lane for lane in (base_of(name), other_lane(base_of(name)))}
-    if name != base_of(name) and name != lanes[Colour(colour)]:
-        raise SpecError(f"{name!r} is not the {colour} lane of {base_of(name)!r}.")
+    lanes = {colour_of(lane): lane for lane in (base, other_lane(base))}
+    if name != base and name != lanes[Colour(colour)]:
+        raise SpecError(f"{name!r} is not the {colour} lane of {base!r}.")
     return home.stream(lanes[Colour(colour)])

@@ -2,8 +2,9 @@
 The command ``airflow-streaming``: streams for a person on call without the UI.
 
 Exit codes: 0 all right, 1 a problem (the stream is not well, is unknown, could not be read or
-stopped, the doctor found a risk, or a checkpoint or a backup is not sound), 2 wrong use. ``status`` counts a stream as well when it works
-or waits for data, and when it is down because it is wanted stopped.
+stopped, the doctor found a risk, or a checkpoint or a backup is not sound), 2 wrong use, 3 nothing
+is proved either way (``compare``). ``status`` counts a stream as well when it works or waits for
+data, and when it is down because it is wanted stopped.
 
 Credentials of a home on an object store come from where its client takes them (such as
 ``AWS_ACCESS_KEY_ID``); other settings of the client from ``FSSPEC_`` variables (such as
@@ -23,6 +24,7 @@ from typing import Final
 from airflow_streaming import __version__
 from airflow_streaming.cli import commands, compare, conf, cutover, doctor, live, rehearse, upgrade
 from airflow_streaming.cli.checkpoint import arguments as checkpoint_arguments
+from airflow_streaming.cli.cutover_found import why_there_is_none
 from airflow_streaming.cli.gate import arguments as gate_arguments
 from airflow_streaming.cli.lane import add_colour, lane_named
 from airflow_streaming.cli.look import Probe, local_probe
@@ -118,13 +120,13 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     if arguments.command == "list":
         return commands.list_streams(home, probe)
     if arguments.command == "live":
+        _check_is_there(home, cutover.home_of(home, arguments.stream))
         return live.show_live(home, arguments)
-    stream = lane_named(home, arguments.stream, getattr(arguments, "colour", None))
-    if stream.newest_deployment() is None:
-        raise StreamingError(
-            f"There is no stream {stream.name!r} in {home.store.uri}. Its streams are: "
-            f"{', '.join(home.streams()) or 'none'}."
-        )
+    if arguments.command == "cutover":
+        stream = cutover.home_of(home, arguments.stream)
+    else:
+        stream = lane_named(home, arguments.stream, getattr(arguments, "colour", None))
+    _check_is_there(home, stream)
     if arguments.command not in READING:
         ensure_exclusive(home.store)
     if arguments.command == "checkpoint":
@@ -134,6 +136,15 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     if arguments.command == "doctor":
         return doctor.show_advice(home, stream, cores=arguments.cores, as_json=arguments.json)
     return _COMMANDS[arguments.command](stream, arguments, probe)
+
+
+def _check_is_there(home: Home, stream: StreamHome) -> None:
+    if stream.newest_deployment() is None:
+        raise StreamingError(
+            why_there_is_none(stream)
+            or f"There is no stream {stream.name!r} in {home.store.uri}. Its streams are: "
+            f"{', '.join(home.streams()) or 'none'}."
+        )
 
 
 _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int]]] = {
@@ -168,7 +179,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="airflow-streaming",
         description="Look at streams and steer them through the records in their home.",
-        epilog="Exit codes: 0 all right, 1 a problem, 2 wrong use.",
+        epilog="Exit codes: 0 all right, 1 a problem (an unknown stream is one), 2 wrong use, 3 nothing "
+        "is proved either way (compare).",
     )
     parser.add_argument("--version", action="version", version=__version__)
     _add_home(parser, os.environ.get(HOME_VARIABLE))

@@ -24,7 +24,12 @@ class DesiredState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired(Record):
-    """One change of the desired state; the newest number counts."""
+    """
+    One change of the desired state; the newest number counts.
+
+    :param change: The lane's change that recorded it for its own ends; ``None`` for a wish of a
+        person or a rule.
+    """
 
     KIND: ClassVar[str] = "desired"
 
@@ -33,6 +38,7 @@ class Desired(Record):
     by: str
     reason: str
     at: datetime
+    change: int | None = None
 
 
 class CircuitState(StrEnum):

@@ -173,6 +173,8 @@ class Exit(Record):
         message holds.
     :param offsets: Source offsets at which the failed batch ends, one text a source, each at most
         500 characters.
+    :param cut_off: The driver said so just before it ended itself, without a batch boundary: a
+        batch may go on writing until its process is gone.
     """
 
     KIND: ClassVar[str] = "exit"
@@ -190,6 +192,7 @@ class Exit(Record):
     failure_kind: FailureKind | None = None
     signature: str | None = None
     offsets: tuple[str, ...] = ()
+    cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +223,9 @@ class QueryClaim(Record):
     :param absorb: A batch that is in the sink already, written by the other lane. While it is
         planned and not committed, whichever driver comes runs it with its output thrown away before
         it starts the query.
+    :param counts_from: The first batch of this checkpoint that is written to the common output
+        after a handover. What was committed before went elsewhere, or was thrown away, so nobody
+        may go back to before it. ``None`` for a query that was never handed over.
     """
 
     KIND: ClassVar[str] = "query_claim"
@@ -230,3 +236,4 @@ class QueryClaim(Record):
     epoch: int
     batch_shift: int = 0
     absorb: int | None = None
+    counts_from: int | None = None

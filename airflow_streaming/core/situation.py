@@ -30,6 +30,7 @@ class Situation:
     :param run_age: Age of the dag run, for rollover.
     :param tells: This task tells people what ``alerts`` does not hold yet.
     :param change: The upgrade or cutover in progress: while it owns the stream, only it acts.
+    :param may_stand_by: Whoever asks has a driver wait at the barrier, and knows until when.
     :param follows: The lane of the stream that is live, when it is not the one that was looked at.
     :param successor_waits: Another run of the dag is queued, and this one is in its way.
     """
@@ -52,3 +53,4 @@ class Situation:
     tells: bool = False
     change: ChangeInProgress | None = None
     follows: str | None = None
+    may_stand_by: bool = False

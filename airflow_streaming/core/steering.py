@@ -204,7 +204,16 @@ def _with_driver(s: Situation, seen: Observation, verdict: Verdict) -> Step:
         return Step(action=Action.STOP, reason="The stream is wanted stopped.")
     if s.deployment is not None and seen.epoch.deployment != s.deployment.number:
         return Step(action=Action.STOP, reason=_replaced(s.deployment, seen))
+    if _is_forgotten(s, seen):
+        return Step(action=Action.STOP, reason="It waits at the barrier, and nobody lets it go on.")
     return _on_verdict(s, verdict)
+
+
+def _is_forgotten(s: Situation, seen: Observation) -> bool:
+    # Whoever had it wait at the barrier is gone, and it would wait for ever. A usual start goes on
+    # from the same place: what has still to be absorbed, and the numbers, are in its claims.
+    is_waiting = seen.status is not None and seen.status.standby and not s.may_stand_by
+    return is_waiting and (s.change is None or s.change.is_overdue(s.now))
 
 
 def _on_verdict(s: Situation, verdict: Verdict) -> Step:

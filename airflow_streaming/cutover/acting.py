@@ -25,8 +25,6 @@ from airflow_streaming.exceptions import HomeError, LaunchError, SpecError, Stre
 
 log: Final = logging.getLogger(__name__)
 
-_UNDER_WAY: Final = frozenset({Do.LAUNCH, Do.STAND_BY})
-
 
 class Acts:
     """
@@ -66,7 +64,8 @@ class Acts:
             Do.RELEASE: switching.release,
             Do.TURN_BACK: switching.turn_back,
             Do.UNDO: switching.undo,
-            Do.WANT_STOPPED: deploying.want_stopped,
+            Do.WANT_STOPPED: deploying.want,
+            Do.WANT_RUNNING: deploying.want,
             Do.CLOSE: self._close,
         }
 

@@ -15,9 +15,9 @@ from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.cutover.terms import CutoverTerms, Pair, SwitchWay
 from airflow_streaming.core.lanes import base_of, other_lane
 from airflow_streaming.cutover.lanes import Lanes
-from airflow_streaming.cutover.recording import Recorder
+from airflow_streaming.cutover.recording import Recorder, close_orphan
 from airflow_streaming.exceptions import AlreadyExists, CutoverRefused, RecordError
-from airflow_streaming.home.home import Home
+from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.lanes import live_lane
 from airflow_streaming.launch.switching import words
 
@@ -79,13 +79,18 @@ class Beginning:
         if base_of(pair.blue) != pair.stream or pair.green != other_lane(pair.blue):
             raise self._refused(f"{pair.blue} and {pair.green} are not the two lanes of a stream.")
         for lane in (pair.stream, other_lane(pair.stream)):
-            unfinished = self._lanes.of(pair.stream, lane).home.unfinished_change()
-            if unfinished is not None:
+            home = self._lanes.of(pair.stream, lane).home
+            unfinished = home.unfinished_change()
+            if unfinished is not None and not self._was_orphan(home, unfinished):
                 raise self._refused(
                     f"lane {lane} has an unfinished change: {words(unfinished)} Finish it first."
                 )
         self._check_blue(pair)
         self._check_green(pair, way)
+
+    def _was_orphan(self, home: StreamHome, change: Change) -> bool:
+        by, now = self._recorder.by, self._recorder.now
+        return close_orphan(home, change, by=by, now=now)
 
     def _check_blue(self, pair: Pair) -> None:
         home = self._lanes.blue(pair).home

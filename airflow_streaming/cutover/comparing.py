@@ -124,7 +124,7 @@ def _run(
 
     def look() -> None:
         done = len(_reports(order))
-        tell(ProgressNow(phase=Phase.COMPARE, files=done, of=len(order.asked)))
+        tell(ProgressNow(phase=Phase.COMPARE, files=done, of=len(order.asked), unit="streams"))
 
     try:
         with started(task, runtime, program, scratch) as process:

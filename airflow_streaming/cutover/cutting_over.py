@@ -92,7 +92,9 @@ class Cutover:
     ) -> None:
         self._lanes = Lanes(leader, lanes)
         self._recorder = Recorder(self._lanes, by=by, now=now)
-        self._looking = Looking(self._lanes, checkpoints, compares=compare is not None, now=now)
+        self._looking = Looking(
+            self._lanes, checkpoints, compares=compare is not None, now=now, clock=clock
+        )
         self._looking.errors.update(errors or {})
         self._comparing = Comparing(self._lanes, self._recorder, compare)
         handing = None

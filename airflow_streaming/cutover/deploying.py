@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from airflow_streaming.core.control import DesiredState, EventKind
-from airflow_streaming.core.cutover.moves import Move
+from airflow_streaming.core.control import Desired, DesiredState, EventKind
+from airflow_streaming.core.cutover.moves import Do, Move
 from airflow_streaming.core.cutover.table import CutoverEvent
 from airflow_streaming.core.cutover.terms import Pair
-from airflow_streaming.core.cutover.view import CutoverView, PairView
+from airflow_streaming.core.cutover.transition import Transition
+from airflow_streaming.core.cutover.view import CutoverView, LaneView, PairView
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import QueryClaim
-from airflow_streaming.core.names import numbered
+from airflow_streaming.core.names import Layout
+from airflow_streaming.core.uris import join
 from airflow_streaming.cutover.lanes import Lanes
 from airflow_streaming.cutover.ports import Checkpoints
 from airflow_streaming.cutover.recording import Recorder
@@ -54,7 +56,7 @@ class Deploying:
         if circuit is not None and circuit.holds(epoch.number if epoch else None):
             # What failed there once was another deployment.
             hands.acts.forgive(f"Change {view.change.number} begins anew in this lane.")
-        self._want(hands.home, DesiredState.RUNNING, move.reason)
+        self._want(view, hands.home, one.green, DesiredState.RUNNING, move.reason)
         self._deploy(hands.home, pair.shadow, move.reason)
         return None
 
@@ -70,22 +72,38 @@ class Deploying:
 
     def deploy_back(self, view: CutoverView, move: Move) -> None:
         """Make the deployment with which blue goes on in its output; it equals the old one."""
-        one, begun = view.pairs[move.pair], view.history[-1]
+        one = view.pairs[move.pair]
         home = self._lanes.blue(one.pair).home
         old = home.deployment(one.pair.blue_deployment)
-        checkpoint = _next_to(old.checkpoint, one.back) if one.is_carried else old.checkpoint
-        back = replace(
-            old, number=one.back, checkpoint=checkpoint, created_at=begun.at, created_by=begun.by
-        )
+        back = going_back(home, one, old, view.history[-1], number=one.blue.newest + 1)
         self._create(home, back, home.application(old.number), move.reason)
 
-    def want_stopped(self, view: CutoverView, move: Move) -> None:
-        """Record that a lane is to stay down."""
-        pair = view.pairs[move.pair].pair
-        self._want(self._lanes.of(pair.stream, move.lane).home, DesiredState.STOPPED, move.reason)
+    def want(self, view: CutoverView, move: Move) -> None:
+        """Record that a lane is to stay down, or that it is not."""
+        one = view.pairs[move.pair]
+        lane = one.blue if move.lane == one.blue.lane else one.green
+        state = DesiredState.STOPPED if move.do is Do.WANT_STOPPED else DesiredState.RUNNING
+        home = self._lanes.of(one.pair.stream, lane.lane).home
+        self._want(view, home, lane, state, move.reason)
 
-    def _want(self, home: StreamHome, state: DesiredState, reason: str) -> None:
-        home.want(state, by=self._recorder.by, reason=reason, now=self._recorder.now)
+    def _want(
+        self, view: CutoverView, home: StreamHome, lane: LaneView, state: DesiredState, reason: str
+    ) -> None:
+        # Whoever has slept since he looked must not stop a stream that has gone on without him: the
+        # wish is the one after that which he saw, or none.
+        is_late = len(self._lanes.home.steps(view.change.number, view.history)) != view.step
+        if is_late or lane.situation.desired is state:
+            return
+        wish = Desired(
+            number=lane.wish.number + 1 if lane.wish is not None else 1,
+            state=state,
+            by=self._recorder.by,
+            reason=reason,
+            at=self._recorder.now,
+            change=lane.change,
+        )
+        if not home.want_next(wish):
+            log.info("Somebody else said first what is wanted of lane %s.", home.name)
 
     def _deploy(self, home: StreamHome, deployment: Deployment, reason: str) -> None:
         self._create(home, deployment, home.kept_application(deployment), reason)
@@ -113,11 +131,26 @@ class Deploying:
             home.add_claim(pair.shadow.number, claim)
 
 
+def going_back(
+    home: StreamHome, one: PairView, old: Deployment, begun: Transition, *, number: int
+) -> Deployment:
+    """
+    Return the deployment with which blue goes on in its output after a hand-over.
+
+    :param home: Of blue's lane.
+    :param old: What blue ran when the cutover began.
+    :param begun: The step that led to ``rolling_back``.
+    """
+    checkpoint = _own_place(home, number) if one.is_carried else old.checkpoint
+    return replace(
+        old, number=number, checkpoint=checkpoint, created_at=begun.at, created_by=begun.by
+    )
+
+
 def _blue(one: PairView, home: StreamHome) -> Deployment:
     return one.blue.situation.deployment or home.deployment(one.pair.blue_deployment)
 
 
-def _next_to(checkpoint: str, number: int) -> str:
-    """Return the folder of another deployment beside that of one."""
-    parent, _, _ = checkpoint.rstrip("/").rpartition("/")
-    return f"{parent}/{numbered(number)}"
+def _own_place(home: StreamHome, deployment: int) -> str:
+    """Return the folder of a deployment's checkpoints that no other lane or stream can have."""
+    return join(home.store.uri, Layout(home.name).checkpoint(deployment))

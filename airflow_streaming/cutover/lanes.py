@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from airflow_streaming.core.change import Change, ChangeSort
+from airflow_streaming.core.change import Change
 from airflow_streaming.core.cutover.terms import CutoverTerms, Pair
 from airflow_streaming.cutover.ports import LaneHands, LaneSource
 from airflow_streaming.home.home import StreamHome
@@ -86,6 +86,7 @@ def guest_of(leader: str, change: int) -> str:
     return f"{leader}/{change}"
 
 
-def is_guest(change: Change) -> bool:
-    """Tell whether a change is the guest of a cutover that is led elsewhere."""
-    return change.what is ChangeSort.CUTOVER and bool(change.leader)
+def leader_of(guest: Change) -> tuple[str, int]:
+    """Return stream and number of the change that leads a guest; an empty name without one."""
+    stream, _, number = guest.leader.rpartition("/")
+    return (stream, int(number)) if number.isdecimal() else ("", 0)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from airflow_streaming.core.change import Change
+from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.cutover.checks import CheckResult
 from airflow_streaming.core.cutover.figures import LaneFigures, Since, figures_of
 from airflow_streaming.core.cutover.judging import (
@@ -24,7 +25,7 @@ from airflow_streaming.core.cutover.judging import (
 )
 from airflow_streaming.core.cutover.position import covers
 from airflow_streaming.core.cutover.table import CutoverState
-from airflow_streaming.core.cutover.terms import CutoverTerms, Pair
+from airflow_streaming.core.cutover.terms import CutoverTerms, Pair, SwitchWay
 from airflow_streaming.core.cutover.transition import Transition, state_of
 from airflow_streaming.core.cutover.view import (
     CutoverView,
@@ -33,8 +34,10 @@ from airflow_streaming.core.cutover.view import (
     facts_of,
     for_stream,
 )
+from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.upgrade.soak import SoakBaseline, SoakFigures, judge_soak
+from airflow_streaming.cutover.deploying import going_back
 from airflow_streaming.cutover.lanes import Lanes
 from airflow_streaming.cutover.ports import Checkpoints, LaneHands
 from airflow_streaming.exceptions import CheckpointError, HomeUnavailable
@@ -58,6 +61,7 @@ class Looking:
     :param checkpoints: Tells positions; without it backlogs have to do.
     :param compares: Whoever looks can compare outputs.
     :param now: The time of day.
+    :param clock: Monotonic seconds: states are timed by whoever looks, as far as can be.
     """
 
     def __init__(
@@ -67,10 +71,13 @@ class Looking:
         *,
         compares: bool,
         now: Callable[[], datetime],
+        clock: Callable[[], float],
     ) -> None:
         self._lanes, self._checkpoints = lanes, checkpoints
         self._compares, self._now = compares, now
         self._known: dict[int, list[Transition]] = {}
+        self._clock = clock
+        self._entered: dict[tuple[int, int], float] = {}
         self.errors: dict[str, int] = {}
         """Errors of measuring in a row, by stream; handed from one task to the next."""
 
@@ -95,11 +102,16 @@ class Looking:
                     checks=self._checks(change, history),
                     compares=self._compares,
                     is_closed=is_closed,
+                    seen_for=self._seen_for(change.number, len(history)),
                 )
         raise HomeUnavailable(
             f"The steps of change {change.number} of stream {home.name!r} changed under {_TRIES} "
             "looks in a row. Look again."
         )
+
+    def _seen_for(self, change: int, step: int) -> timedelta:
+        clock = self._clock()
+        return timedelta(seconds=clock - self._entered.setdefault((change, step), clock))
 
     def _history(self, change: Change) -> list[Transition]:
         known = self._known.get(change.number, [])
@@ -123,14 +135,22 @@ class Looking:
             return replace(view, catching_up=self._catching_up(view, terms, facts))
         if state in _JUDGED:
             return replace(view, ready=self._ready(view, terms, facts))
+        if state is S.ROLLING_BACK and terms.way is SwitchWay.HANDOVER:
+            return replace(view, comes_back=self._comes_back(view, history[-1]))
         if state is S.LIVE:
             return replace(view, has_committed=_has_committed(view, terms, facts))
         if state is S.SOAKING:
             return replace(view, soak=self._soak(view, terms, history[-1], facts))
         return view
 
+    def _comes_back(self, view: PairView, begun: Transition) -> Deployment:
+        home = self._lanes.blue(view.pair).home
+        old = home.deployment(view.pair.blue_deployment)
+        return going_back(home, view, old, begun, number=max(view.blue.newest, old.number + 1))
+
     def _lane(self, hands: LaneHands, stream: str, change: Change, state: CutoverState) -> LaneView:
         home, situation = hands.home, hands.observer.situation(asks_change=False)
+        wish = home.desired()
         taken = None
         if state is S.PLANNED:
             taken = self._lanes.taken(home.name, stream, change)
@@ -138,7 +158,8 @@ class Looking:
         is_standby = epoch is not None and epoch.standby
         return LaneView(
             lane=home.name,
-            situation=situation,
+            situation=replace(situation, desired=wish.state if wish else DesiredState.RUNNING),
+            wish=wish,
             change=self._lanes.change_in(home.name, stream, change),
             taken="" if taken is None else f"Lane {home.name} has a change: {words(taken)}",
             barrier=home.barrier(epoch.number) if epoch and is_standby else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -13,7 +14,7 @@ from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState, aft
 from airflow_streaming.core.cutover.terms import CutoverTerms
 from airflow_streaming.core.cutover.transition import Transition
 from airflow_streaming.core.cutover.view import CutoverView
-from airflow_streaming.cutover.lanes import Lanes, guest_of
+from airflow_streaming.cutover.lanes import Lanes, guest_of, leader_of
 from airflow_streaming.exceptions import AlreadyExists
 from airflow_streaming.home.home import StreamHome
 
@@ -105,6 +106,9 @@ class Recorder:
             home.begin_change(guest)
         except AlreadyExists:
             log.info("Somebody else began change %d of lane %s.", guest.number, home.name)
+            return
+        # Whoever was late finds its leader closed, and nobody else would ever close the guest.
+        close_orphan(home, guest, by=self._by, now=self._now())
 
     def close(self, view: CutoverView) -> None:
         """Close the change, that of the guests first: without their leader they would stay open."""
@@ -147,3 +151,13 @@ class Recorder:
         for pair in terms.pairs:
             for lane in (pair.blue, pair.green):
                 self._lanes.of(pair.stream, lane).home.add_event(event)
+
+
+def close_orphan(home: StreamHome, guest: Change, *, by: str, now: datetime) -> bool:
+    """Close a guest whose leader has ended; tell whether it has."""
+    leader, number = leader_of(guest)
+    end = home.beside(leader).change_end(number) if leader else None
+    if end is None:
+        return False
+    home.end_change(replace(end, number=guest.number, by=by, at=now))
+    return True

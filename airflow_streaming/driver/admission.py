@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -111,6 +111,11 @@ class Admission:
         """Tell whether a query would have to wait now."""
         return self._barrier is not None and self._barrier.is_closed
 
+    def started(self) -> Sequence[TrackedQuery]:
+        """Return the queries that were started; one that is just starting is waited for."""
+        with self._lock:
+            return self._queries.all()
+
     def start(
         self,
         wish: Wish,
@@ -131,15 +136,13 @@ class Admission:
         self._check_not_ending(wish)
         with self._telling(wish):
             place = self._place(wish, open_checkpoint, run_planned)
-            ordered = (
-                None if self._barrier is None else self._barrier.wait(place.name, place.absorb)
-            )
+            if self._barrier is not None:
+                self._barrier.wait(place.name, place.absorb)
         with self._lock:
             self._check_not_ending(wish)
             with self._telling(wish):
                 files = place.open()
                 shift = self._check(place, files, wish)
-            shift = shift if ordered is None else ordered
             # Before the start: the first batch may run before this thread goes on.
             self._queries.shift_batches(place.name, shift)
             started = launch(place.name, place.location)

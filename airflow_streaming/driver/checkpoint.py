@@ -75,6 +75,12 @@ def batch_in_work(checkpoint: Store) -> int | None:
     return reached.planned + 1 if reached.planned == reached.committed else reached.planned
 
 
+def has_batch_in_work(checkpoint: Store) -> bool:
+    """Tell whether a checkpoint has planned a batch and not committed it."""
+    reached = batches_reached(checkpoint)
+    return reached.planned is not None and reached.planned != reached.committed
+
+
 def _newest(checkpoint: Store, log: str) -> int | None:
     return max((int(name) for name in checkpoint.names(log) if name.isdigit()), default=None)
 
@@ -106,7 +112,8 @@ class Claims:
         Check that a query may start on a checkpoint, and return the claim on it, if there is one.
 
         :param location: The checkpoint's qualified location.
-        :param must_know: What the claim says of batch ids matters to the query.
+        :param must_know: What the claim says of batch ids matters to the query. What it says of a
+            batch that is in the sink already matters to every query that has planned one.
         :raises DriverRefusal: the checkpoint is another query's, or its content is gone.
         :raises HomeUnavailable: neither the checkpoint nor the claim could tell.
         """
@@ -114,7 +121,7 @@ class Claims:
         try:
             found = self.find(query, location)
         except HomeUnavailable:
-            if found_id is None or must_know:
+            if found_id is None or must_know or has_batch_in_work(checkpoint):
                 raise
             logger.warning(
                 "The claim of query %r could not be read; its checkpoint is there.", query

@@ -21,11 +21,12 @@ from airflow_streaming.driver.admission import Admission
 from airflow_streaming.driver.checkpoint import Claims
 from airflow_streaming.driver.ending import Ending, Stop
 from airflow_streaming.driver.faults import logger
-from airflow_streaming.driver.fence import Fence, bounded
+from airflow_streaming.driver.fence import Fence
 from airflow_streaming.driver.gate import Gate
 from airflow_streaming.driver.intercept import Interception
 from airflow_streaming.driver.jvm import JvmProcess, JvmView, stop_spark
 from airflow_streaming.driver.last_word import LastWord
+from airflow_streaming.driver.leaving import Leaving, bounded
 from airflow_streaming.driver.order import Assignment
 from airflow_streaming.driver.outcome import (
     RUNNING,
@@ -68,13 +69,13 @@ class Driver:
         self._jvm = JvmProcess()
         self._last_word = LastWord(store, layout.epoch(epoch.number, "exit.json"))
         claims = Claims(store, layout, deployment=deployment.number, epoch=epoch.number)
+        self._leaving = Leaving(self._jvm, store_needs_jvm=not isinstance(store, LocalStore))
         fence = Fence(
             store,
             layout,
             epoch.number,
-            jvm=self._jvm,
+            leaving=self._leaving,
             last_word=lambda: self._last_word.say(fenced(epoch.number, datetime.now(UTC))),
-            store_needs_jvm=not isinstance(store, LocalStore),
         )
         self._barrier = barrier_of(epoch, store, layout, ending=self._ending, fence=fence)
         self._report = Report(
@@ -97,14 +98,15 @@ class Driver:
             on_jvm_gone=self._end_without_jvm,
         )
         self._plans = PlanKeeper(store, layout, epoch.number)
+        self._admission = Admission(
+            deployment.checkpoint,
+            queries=self._queries,
+            claims=claims,
+            ending=self._ending,
+            barrier=self._barrier,
+        )
         self._interception = Interception(
-            admission=Admission(
-                deployment.checkpoint,
-                queries=self._queries,
-                claims=claims,
-                ending=self._ending,
-                barrier=self._barrier,
-            ),
+            admission=self._admission,
             gate=Gate(fence.check, self._ending, self._queries),
             fair_pools=deployment.fair_pools,
             ending=self._ending,
@@ -152,7 +154,7 @@ class Driver:
     def _bring_down(self) -> None:
         self._ending.begun.wait()
         left = stop_queries(
-            self._queries.all,
+            self._admission.started,
             until=time.monotonic() + self._ending.grace,
             clock=time.monotonic,
             pause=time.sleep,
@@ -173,15 +175,15 @@ class Driver:
     def _cut_off(self) -> NoReturn:
         self._still_active = tuple(q.name for q in self._queries.all() if q.active)
         logger.error("Not stopped in time: %s. Ending at once.", ", ".join(self._still_active))
-        self._end_at_once(self._conclude())
+        self._end_at_once(self._conclude(cut_off=True))
 
     def _end_without_jvm(self) -> NoReturn:
-        self._end_at_once(self._conclude(jvm_gone=True))
+        self._end_at_once(self._conclude(jvm_gone=True, cut_off=True))
 
     def _end_at_once(self, exit: Exit) -> NoReturn:
-        bounded(lambda: self._last_word.say(exit), seconds=_MARGIN)
-        self._jvm.kill()
-        os._exit(code_of(self._last_word.said or exit))
+        self._leaving.at_once(
+            lambda: self._last_word.say(exit), lambda: code_of(self._last_word.said or exit)
+        )
 
     def _finish(self) -> int:
         self._finishing.set()
@@ -197,7 +199,7 @@ class Driver:
         leaving.start()
         return code
 
-    def _conclude(self, *, jvm_gone: bool = False) -> Exit:
+    def _conclude(self, *, jvm_gone: bool = False, cut_off: bool = False) -> Exit:
         failed = self._queries.first_failed
         return conclude(
             End(
@@ -211,6 +213,7 @@ class Driver:
                 query_error=None if failed is None else failed.error,
                 still_active=self._still_active,
                 jvm_gone=jvm_gone,
+                cut_off=cut_off,
             )
         )
 

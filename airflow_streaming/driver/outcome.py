@@ -64,6 +64,7 @@ class End:
 
     :param started: At least one query was started.
     :param still_active: Queries that had to be cut off.
+    :param cut_off: The process ends itself at once, and no batch boundary was waited for.
     """
 
     epoch: int
@@ -76,10 +77,15 @@ class End:
     query_error: QueryError | None = None
     still_active: tuple[str, ...] = ()
     jvm_gone: bool = False
+    cut_off: bool = False
 
 
 def conclude(end: End) -> Exit:
     """Say why the driver ended."""
+    return replace(_concluded(end), cut_off=end.cut_off)
+
+
+def _concluded(end: End) -> Exit:
     if end.stop is not None:
         return _stopped(end, end.stop)
     if end.refusal is not None:
@@ -117,6 +123,7 @@ def fenced(epoch: int, at: datetime) -> Exit:
         outcome=Outcome.FENCED,
         reason=f"An epoch newer than {epoch} owns the stream; this driver ended itself.",
         ended_at=at,
+        cut_off=True,
     )
 
 

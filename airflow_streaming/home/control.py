@@ -33,6 +33,19 @@ class Control(StreamFolder):
             raise HomeUnavailable(f"The wish for stream {self.name!r} was not recorded. Try again.")
         return newest
 
+    def want_next(self, wish: Desired) -> bool:
+        """
+        Record a wish under the very number that it has; tell whether it was recorded.
+
+        For whoever may have been asleep since he looked: when anybody has wished anything since,
+        the number is taken, and nothing is done.
+        """
+        try:
+            self.store.create(self._layout.record("desired", wish.number), wish.to_bytes())
+        except AlreadyExists:
+            return False
+        return True
+
     def circuit(self) -> Circuit | None:
         """Return the newest change of the circuit, ``None`` when it was never opened."""
         return self._newest(Circuit, "circuit")

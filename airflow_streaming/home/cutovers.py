@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from airflow_streaming.core.change import Change, ChangeSort
 from airflow_streaming.core.cutover.checks import CheckResult
 from airflow_streaming.core.cutover.terms import CutoverTerms
-from airflow_streaming.core.cutover.transition import Transition
+from airflow_streaming.core.cutover.transition import Transition, state_of
 from airflow_streaming.core.names import is_path_part, is_sha256, number_of, numbered
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.folder import StreamFolder
@@ -49,12 +49,20 @@ class Cutovers(StreamFolder):
         Return the history of a cutover, oldest step first; without gaps.
 
         :param known: What was read of it before: a step never changes.
+        :raises RecordError: a step is missing though a later one is there, or a step does not begin
+            where the one before it ended. A hole taken for the end would be filled with a new step,
+            and all the later ones would tell of another course.
         """
-        names = self.store.names(self._layout.change_file(number, "steps"))
-        taken = {found for name in names if (found := number_of(name)) is not None}
-        history = list(known)
-        while (step := len(history) + 1) in taken:
-            history.append(self._step(number, step))
+        history, newest = self._history(number, known)
+        if newest > len(history):
+            # A store may list a newer file before an older one; what is missing twice is missing.
+            history, newest = self._history(number, history)
+        if newest > len(history):
+            raise RecordError(
+                f"Step {len(history) + 1} of cutover {number} of {self.name!r} is missing though "
+                f"step {newest} is there: {self._shown(self._step_path(number, len(history) + 1))}. "
+                "Put back what was there; until then nothing is done."
+            )
         return history
 
     def take_step(self, step: Transition) -> Transition:
@@ -97,6 +105,26 @@ class Cutovers(StreamFolder):
     def leads(self, change: Change) -> bool:
         """Tell whether a change of this home is a cutover that this home leads."""
         return change.what is ChangeSort.CUTOVER and not change.leader
+
+    def _history(self, number: int, known: Sequence[Transition]) -> tuple[list[Transition], int]:
+        """Return the steps up to the first that is not listed, and the highest number listed."""
+        names = self.store.names(self._layout.change_file(number, "steps"))
+        taken = {found for name in names if (found := number_of(name)) is not None}
+        history = list(known)
+        while (step := len(history) + 1) in taken:
+            history.append(self._following(history, self._step(number, step)))
+        return history, max(taken, default=0)
+
+    def _following(self, history: Sequence[Transition], step: Transition) -> Transition:
+        before = state_of(history)
+        if step.before is not before:
+            path = self._shown(self._step_path(step.change, step.number))
+            raise RecordError(
+                f"{path} is no step of this cutover of {self.name!r}: it begins in "
+                f"{step.before.value!r}, and the step before it ended in {before.value!r}. Put back "
+                "what was there."
+            )
+        return step
 
     def _step(self, change: int, number: int) -> Transition:
         path = self._step_path(change, number)

@@ -18,6 +18,9 @@ from airflow_streaming.files.store import Store
 
 R = TypeVar("R", bound=Record)
 
+_KEPT: Final = frozenset({"cutover_terms", "cutover_transition", "live"})
+"""Records that nobody writes a second time: what follows on them is right only with what was there."""
+
 APPEND_TRIES: Final = 100
 """Every lost try means that another writer got one record in; a hundred in a row is a fault."""
 
@@ -51,7 +54,9 @@ class StreamFolder:
         try:
             record = cls.from_bytes(data)
         except RecordError as err:
-            raise RecordError(f"{self._shown(path)} cannot be read: {err}") from err
+            raise RecordError(
+                f"{self._shown(path)} cannot be read: {err}{self._what_to_do(cls)}"
+            ) from err
         for field, value in expected.items():
             if getattr(record, field) != value:
                 raise RecordError(
@@ -120,3 +125,8 @@ class StreamFolder:
 
     def _shown(self, path: str) -> str:
         return join(self.store.uri, path)
+
+    def _what_to_do(self, cls: type[Record]) -> str:
+        if cls.KIND not in _KEPT:
+            return ""
+        return f" Stream {self.name!r} cannot go on without it: put back what was there."

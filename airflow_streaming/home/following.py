@@ -14,6 +14,7 @@ from typing import Final
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.files.store import Store
 from airflow_streaming.home.cached import TRY_RARE_AFTER, CachedStream
+from airflow_streaming.home.lanes import counting_record
 
 SELDOM: Final = TRY_RARE_AFTER
 """Seconds between two tries of those whom nothing depends on: a cutover tends its drivers itself
@@ -48,6 +49,7 @@ class LiveLane:
         """
         Return the name of the lane.
 
+        :raises RecordError: the records that say so are lost or damaged.
         :raises HomeUnavailable: the home cannot be read, or lacks what was there before.
         """
         now = self._clock()
@@ -56,7 +58,9 @@ class LiveLane:
         return self._answer[0]
 
     def _look(self) -> str:
-        found = self.base.live_record()
+        # Once is enough: what was there is missed below.
+        is_first = self._answer is None
+        found = counting_record(self.base) if is_first else self.base.live_record()
         if found is not None:
             self._was_moved = True
             return found[0].lane

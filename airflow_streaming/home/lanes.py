@@ -1,7 +1,8 @@
 """
 Which lane of a stream is live, from the records of a home.
 
-The lane alone costs one listing, and two reads once there was a cutover; all that is live costs
+The lane alone costs one listing, and two reads, once there was a cutover, and one listing more
+before: a pointer that was lost must not be taken for one that never moved. All that is live costs
 two listings and one read more. Readers need no lock. A look during which the pointer moved is taken
 again, so what comes back was true as a whole at one moment: never the lane of before with the
 output of after, and for several streams never one of before beside one of after.
@@ -15,10 +16,12 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final, Self
 
+from airflow_streaming.core.change import ChangeSort
 from airflow_streaming.core.cutover.live import LiveRecord
+from airflow_streaming.core.cutover.table import CutoverEvent
 from airflow_streaming.core.cutover.transition import Transition
-from airflow_streaming.core.lanes import Colour, base_of, colour_of
-from airflow_streaming.exceptions import HomeUnavailable, SpecError
+from airflow_streaming.core.lanes import Colour, base_of, colour_of, other_lane
+from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.home.home import Home, StreamHome
 
 LOOKS: Final = 20
@@ -94,10 +97,67 @@ def live_lane(home: Home, stream: str) -> str:
     Return the name of the lane that is live; the stream's own before its first cutover.
 
     :param stream: Name of the stream, or of either lane.
+    :raises RecordError: it was moved, and the records of that are lost or damaged.
     :raises HomeUnavailable: the home cannot be read.
     """
-    found = home.stream(base_of(stream)).live_record()
-    return base_of(stream) if found is None else found[0].lane
+    base = stream_of(stream)
+    found = counting_record(home.stream(base))
+    return base if found is None else found[0].lane
+
+
+def stream_of(lane: str) -> str:
+    """
+    Return the stream that a name means, whether it is its own or that of a lane.
+
+    :raises SpecError: it is a lane of a lane, which there is not.
+    """
+    base = base_of(lane)
+    if base != base_of(base):
+        raise SpecError(
+            f"There is no lane {lane!r}: {base!r} is a lane already. Name the stream itself, "
+            f"{base_of(base)!r}."
+        )
+    return base
+
+
+def counting_record(folder: StreamHome) -> tuple[LiveRecord, Transition] | None:
+    """
+    Return the record of the live pointer that counts, and the step that made it count.
+
+    :param folder: Records of the base lane.
+    :returns: ``None`` while the stream was never moved: its base lane is live.
+    :raises RecordError: no record counts though a cutover has moved the stream.
+    """
+    found = folder.live_record()
+    if found is not None or not (leader := _who_moved(folder)):
+        return found
+    # It may have moved between the two looks.
+    found = folder.live_record()
+    if found is None:
+        raise RecordError(
+            f"Which lane of stream {folder.name!r} is live cannot be told: cutover {leader} has "
+            f"switched it, and no record of that is in {folder.store.uri}/{folder.name}/live. Put "
+            "back what was there; do not start the stream before."
+        )
+    return found
+
+
+def _who_moved(folder: StreamHome) -> str:
+    """Return the cutover that has moved a stream and was not undone; empty when there is none."""
+    # One listing is all that this costs a stream without a second lane.
+    if folder.beside(other_lane(folder.name)).newest_deployment() is None:
+        return ""
+    for change in reversed(folder.changes()):
+        if change.what is not ChangeSort.CUTOVER:
+            continue
+        leader, number = folder.name, change.number
+        if change.leader:
+            leader, _, told = change.leader.rpartition("/")
+            number = int(told)
+        events = {step.event for step in folder.beside(leader).steps(number)}
+        if CutoverEvent.SWITCHED in events and CutoverEvent.UNDONE not in events:
+            return f"{number} of {leader!r}"
+    return ""
 
 
 def live(home: Home, stream: str, *, history: bool = False) -> Live:
@@ -107,9 +167,10 @@ def live(home: Home, stream: str, *, history: bool = False) -> Live:
     :param stream: Name of the stream, or of either lane.
     :param history: Also what was live before, which reads every record of the pointer.
     :raises SpecError: there is no such stream in the home.
+    :raises RecordError: it was moved, and the records of that are lost or damaged.
     :raises HomeUnavailable: the home cannot be read, or moves faster than it can be looked at.
     """
-    base = base_of(stream)
+    base = stream_of(stream)
     found = live_together(home, [base])[base]
     return replace(found, history=_history(home, base)) if history else found
 
@@ -123,7 +184,7 @@ def live_together(home: Home, streams: Sequence[str]) -> Mapping[str, Live]:
     :raises HomeUnavailable: the home cannot be read, or moves faster than it can be looked at.
     """
     for _ in range(LOOKS):
-        found = {stream: _look(home, base_of(stream)) for stream in streams}
+        found = {stream: _look(home, stream_of(stream)) for stream in streams}
         # All looks lie between the first and this second pass. A pointer only ever moves to higher
         # numbers, so what has not moved now had not moved at any moment in between.
         if not any(_has_moved(home, one) for one in found.values()):
@@ -136,7 +197,7 @@ def live_together(home: Home, streams: Sequence[str]) -> Mapping[str, Live]:
 
 def _look(home: Home, base: str) -> Live:
     folder = home.stream(base)
-    found = folder.live_record()
+    found = counting_record(folder)
     if found is None:
         return _never_moved(home, folder)
     record, step = found

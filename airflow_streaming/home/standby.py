@@ -55,6 +55,11 @@ class Standby(StreamFolder):
         It belongs to the query's id, which is in the checkpoint: a copy restored elsewhere counts
         on from the same numbers.
         """
+        claim = self.claim_of(query_id)
+        return claim.batch_shift if claim else 0
+
+    def claim_of(self, query_id: str) -> QueryClaim | None:
+        """Return the newest claim of a query of this stream, whatever checkpoint it is on."""
         folder = self._layout.folder("queries")
         claims = [
             claim
@@ -62,7 +67,7 @@ class Standby(StreamFolder):
             for claim in self._claims_in(f"{folder}/{deployment}")
             if claim.query_id == query_id
         ]
-        return claims[-1].batch_shift if claims else 0
+        return claims[-1] if claims else None
 
     def _claims_in(self, folder: str) -> Iterator[QueryClaim]:
         for name in self.store.names(folder):

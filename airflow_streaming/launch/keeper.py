@@ -154,8 +154,9 @@ class Keeper(StreamActs):
 
         :returns: Whether it was made.
         """
-        # Looked at after the deployment was numbered: a change begun since then takes the same
-        # number, and only one of the two is made.
+        # Looked at after the deployment was numbered: an upgrade begun since then takes the same
+        # number, and only one of the two is made. A cutover finds one made in the live lane when
+        # it looks next, and is given up.
         change = self._home.change_in_hand()
         if change is not None:
             self.tell(

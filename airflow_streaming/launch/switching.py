@@ -205,12 +205,14 @@ class Switching:
         epoch = self._home.newest_epoch()
         for folder, query_id in ids.items():
             if folder and query_id:
+                before = self._home.claim_of(query_id)
                 claim = QueryClaim(
                     query=folder,
                     query_id=query_id,
                     checkpoint=location(join(change.checkpoint, folder)),
                     epoch=epoch.number if epoch else 0,
-                    batch_shift=self._home.batch_shift(query_id),
+                    batch_shift=before.batch_shift if before else 0,
+                    counts_from=before.counts_from if before else None,
                 )
                 self._home.add_claim(change.deployment, claim)
 

@@ -206,9 +206,13 @@ class ChangeTask(SpecTask):
                 self.log.info("Waiting: %s", waiting)
             said = waiting
             is_over = progress is not None and (progress.is_there or progress.needs_person)
-            if is_over or time.monotonic() >= until:
+            if is_over or time.monotonic() >= until + self.more_patience(progress).total_seconds():
                 return progress
             time.sleep(POLL_SECONDS)
+
+    def more_patience(self, progress: Any) -> timedelta:
+        """Return for how much longer the worker is kept because of where the change stands."""
+        return timedelta(0)
 
     def woken_by(self, *, needs_person: bool = False) -> dict[str, Any]:
         """Return what every trigger that wakes this task is given."""

@@ -38,9 +38,8 @@ class Narrator:
         if self._is_time():
             about = f" of {now.subject}" if now.subject else ""
             of = "" if now.of is None else f" of {now.of}"
-            self._log.info(
-                "%s%s: %d%s files, %.1f MB", now.phase, about, now.files, of, now.size / _MEGABYTE
-            )
+            size = f", {now.size / _MEGABYTE:.1f} MB" if now.unit == "files" else ""
+            self._log.info("%s%s: %d%s %s%s", now.phase, about, now.files, of, now.unit, size)
 
     def read(self, done: int, total: int) -> None:
         """Hear how many bytes of a store have been read."""

@@ -19,9 +19,16 @@ from airflow_streaming.core.cutover.terms import CompareTerms, ReadyTerms
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.upgrade.terms import SoakTerms
 from airflow_streaming.cutover.pointers.port import Pointer
-from airflow_streaming.operators._cutover.asked import WHO, chosen
 from airflow_streaming.operators.cutover import CutoverCheck
 from airflow_streaming.orchestration import cutover_form, form
+from airflow_streaming.orchestration._cutover_asked import (
+    check_choices,
+    check_moment,
+    checks_of,
+    pointers_of,
+    some,
+    streams_of,
+)
 from airflow_streaming.orchestration._cutover_path import CutoverPath, CutoverWishes
 from airflow_streaming.orchestration.upgrade import KILLED_WORKERS
 
@@ -32,11 +39,11 @@ def blue_green(
     way: str = cutover_form.WAY_FROM_FORM,
     start: str = cutover_form.START_FROM_FORM,
     replay_from: str = cutover_form.REPLAY_FROM_FORM,
-    compare: Sequence[CompareTerms] = (),
+    compare: CompareTerms | Sequence[CompareTerms] = (),
     ready: ReadyTerms | None = None,
     soak: SoakTerms | None = None,
-    pointers: Sequence[Pointer] | Mapping[str, Sequence[Pointer]] = (),
-    checks: Sequence[CutoverCheck] = (),
+    pointers: Pointer | Sequence[Pointer] | Mapping[str, Pointer | Sequence[Pointer]] = (),
+    checks: CutoverCheck | Sequence[CutoverCheck] = (),
     approvers: Sequence[str] = (),
     need_approval: bool | str = form.APPROVAL_FROM_FORM,
     promote: str = cutover_form.PROMOTE_FROM_FORM,
@@ -84,7 +91,8 @@ def blue_green(
     :param approval_timeout: Silence for so long is a no.
     :param approval_notifiers: Notifiers that tell people they are asked.
     :param dry_run: Look and report, and do nothing; templated.
-    :param retain_blue: How long blue is kept restartable afterwards; a form may say another time.
+    :param retain_blue: How long blue's checkpoint and output are kept afterwards; a form may say
+        another time.
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that going
         back takes no time.
     :param deadlines: How long a state may last before it is given up, by its name, e.g.
@@ -95,9 +103,12 @@ def blue_green(
     :param backup_store: URI of the backups; ``<home>/_backups`` when not given.
     :param edits: ``runtime``, ``application`` and ``conf`` to go to; templated.
     :param group_id: Prefix of the tasks.
-    :raises SpecError: streams, comparisons, checks, pointers or deadlines that cannot be.
+    :raises SpecError: streams, choices, times, comparisons, checks, pointers or deadlines that cannot
+        be, as far as they are no templates.
     """
-    streams = (stream,) if isinstance(stream, StreamSpec) else tuple(stream)
+    streams = streams_of(stream)
+    check_choices(way=way, start=start, promote=promote, finalise=finalise)
+    check_moment("replay_from", replay_from)
     wishes = CutoverWishes(
         streams=streams,
         conn_id=conn_id,
@@ -106,17 +117,17 @@ def blue_green(
         approvers=tuple(approvers),
         need_approval=need_approval,
         dry_run=dry_run,
-        finalise=chosen(finalise, "finalise", WHO),
+        finalise=finalise,
         approval_timeout=approval_timeout,
         approval_notifiers=tuple(approval_notifiers),
-        pointers=pointers,
-        checks=tuple(checks),
+        pointers=pointers_of(pointers),
+        checks=checks_of(checks),
         plan={
             "way": way,
             "start": start,
             "replay_from": replay_from,
             "ready": ready,
-            "compare": tuple(compare),
+            "compare": some(compare),
             "soak": soak,
             "soak_minutes": form.SOAK_FROM_FORM,
             "promote": promote,

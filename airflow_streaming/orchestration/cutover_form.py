@@ -12,6 +12,7 @@ from airflow_streaming.core.cutover.terms import StartWay, SwitchWay
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.upgrade.terms import SoakTerms
 from airflow_streaming.operators._cutover.asked import ASK, AUTO, BY_GATE, STARTS, WAYS, WHO
+from airflow_streaming.orchestration._cutover_asked import check_choices, streams_of
 from airflow_streaming.orchestration.form import (
     application_param,
     approvers_param,
@@ -62,8 +63,10 @@ def cutover_params(
 
     :param stream: The stream, or several that switch together: then the form cannot name another
         script, because it would be that of all of them.
+    :raises SpecError: streams or choices that cannot be.
     """
-    streams = [stream] if isinstance(stream, StreamSpec) else list(stream)
+    streams = streams_of(stream)
+    check_choices(way=way, start=start, promote=promote)
     script = {"application": application_param()} if len(streams) == 1 else {}
     return {
         "dry_run": dry_run_param(),
@@ -125,7 +128,7 @@ def _times(soak: SoakTerms, retain_blue: timedelta) -> dict[str, Param]:
             type="number",
             exclusiveMinimum=0,
             title="Keep blue, hours",
-            description="How long the version before stays restartable after the soak; then its "
-            "final backup is taken.",
+            description="How long checkpoint and output of the version before are kept after the soak; "
+            "then its final backup is taken. To go back by then, cut over again.",
         ),
     }

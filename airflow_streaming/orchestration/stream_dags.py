@@ -7,6 +7,7 @@ another order composes his own dags of the same parts.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from airflow.sdk import DAG, Param
 
 from airflow_streaming.core.checkpoint.backup import Origin
 from airflow_streaming.core.checkpoint.retention import RetentionPolicy
+from airflow_streaming.core.lanes import check_is_stream
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.upgrade.terms import SoakTerms
 from airflow_streaming.exceptions import SpecError
@@ -24,6 +26,7 @@ from airflow_streaming.operators.checkpoint import (
     CheckpointRetentionOperator,
 )
 from airflow_streaming.operators.stream import SparkStreamOperator
+from airflow_streaming.orchestration._cutover_asked import check_keys
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.orchestration.cutover_form import cutover_params
 from airflow_streaming.orchestration.form import rescale_params, upgrade_params
@@ -101,13 +104,17 @@ def stream_dags(
         there as it is given here.
     :param tags: Tags of every dag; the stream's name is added.
     :param start_date: Of every dag.
-    :raises SpecError: the stream's name is a template.
+    :raises SpecError: the stream's name is a template, or that of a lane; or what is asked of a
+        cutover cannot be.
     """
     if "{" in stream.name:
         raise SpecError(
             f"The name of stream {stream.name!r} is a template, and dags need their names when "
             "they are parsed. Give the name itself."
         )
+    check_is_stream(stream.name)
+    known = inspect.signature(blue_green).parameters.keys() - {"stream"}
+    asked = check_keys("cutover", cutover, known | _IN_FORM)
     shared = {"conn_id": conn_id, "home_conn_id": home_conn_id, "backup_store": backup_store}
     every = {
         "start_date": start_date,
@@ -119,7 +126,7 @@ def stream_dags(
     dags = [
         _keep_alive(stream, every, {**shared, **(keep_alive or {})}),
         _upgrade(stream, every, {**shared, **(upgrade or {})}, ask),
-        _blue_green(stream, every, {**shared, **(cutover or {})}, ask),
+        _blue_green(stream, every, {**shared, **asked}, ask),
         _rescale(stream, every, shared, {**ask, "need_approval": bool(approvers)}),
         _backup(
             stream, every, home_conn_id, backup_store, backup_schedule, backup_max_age, retention

@@ -84,8 +84,9 @@ what can be undone until when.
 | `retire` | waits until blue need not be kept, takes its final backup | blue, stopped |
 
 Before the switch everything that goes wrong is given up by itself, and after it rolled back by
-itself. **The end of a good soak is the point of no return.** From then on blue is only kept, stopped
-and restartable, for some time. The next cutover does not wait for that; it retires blue itself.
+itself. **The end of a good soak is the point of no return.** From then on blue is stopped, and its
+checkpoint and output are kept for some time; to go back, cut over again. The next cutover does not
+wait for that; it retires blue itself.
 
 Consumers ask `airflow-streaming live {stream.name}`, or `live("{stream.name}")` in Python. On call
 without Airflow: `airflow-streaming cutover status`, `promote`, `abort`, `roll-back`, `keep`. When

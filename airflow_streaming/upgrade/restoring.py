@@ -194,12 +194,14 @@ def claim_restored(home: StreamHome, deployment: int, restored: Restored) -> Non
     epoch = home.newest_epoch()
     for folder, query_id in restored.ids.items():
         if folder and query_id:
+            before = home.claim_of(query_id)
             claim = QueryClaim(
                 query=folder,
                 query_id=query_id,
                 checkpoint=location(join(restored.checkpoint, folder)),
                 epoch=epoch.number if epoch else 0,
-                batch_shift=home.batch_shift(query_id),
+                batch_shift=before.batch_shift if before else 0,
+                counts_from=before.counts_from if before else None,
             )
             home.add_claim(deployment, claim)
 

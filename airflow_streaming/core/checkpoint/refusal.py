@@ -43,6 +43,8 @@ class Circumstances:
     :param wanted_running: The stream's desired state is running.
     :param driver: What is known of its driver; ``driver_detail`` says it in words.
     :param own_locations: Checkpoints that the script chose itself, by the query's name.
+    :param counts_from: By query id, the first batch that was written to the output that the query
+        was handed; see ``QueryClaim.counts_from``.
     :param pending: What another change of the stream's checkpoint was about to do.
     """
 
@@ -53,6 +55,7 @@ class Circumstances:
     driver: DriverFate = DriverFate.NONE
     driver_detail: str = ""
     own_locations: Mapping[str, str] = field(default_factory=dict)
+    counts_from: Mapping[str, int] = field(default_factory=dict)
     pending: str = ""
 
 
@@ -182,6 +185,16 @@ def of_checkpoint(
             code=RefusalCode.UNSOUND,
             message=f"{who} in the backup is whole but not sound: {_unsound(report, pinned)} "
             "Choose another backup.",
+            query=replay.folder,
+        )
+    first = circumstances.counts_from.get(report.query_id or "", 0)
+    if pinned + 1 < first:
+        yield Refusal(
+            code=RefusalCode.BEFORE_HANDOVER,
+            message=f"{who} goes back to batch {pinned}, and was handed its output with batch "
+            f"{first}: what it committed before went elsewhere, and would be written now under "
+            "numbers that the output has from the other lane. Choose a backup of batch "
+            f"{first - 1} or later, or restore to a place of your own.",
             query=replay.folder,
         )
     newer = too_new(report, circumstances.runtime)

@@ -39,6 +39,8 @@ class RefusalCode(StrEnum):
     """The backup holds what was written, but a checkpoint that Spark could not go on from."""
     ABSOLUTE_PATHS = "absolute_paths"
     """It names its own files by paths that cannot be rewritten."""
+    BEFORE_HANDOVER = "before_handover"
+    """The query wrote to another output then, before a cutover handed it the present one."""
     SINK_GAP = "sink_gap"
     """The file sink would silently drop rows."""
     CHANGE_PENDING = "change_pending"

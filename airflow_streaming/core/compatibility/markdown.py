@@ -73,8 +73,14 @@ def _finding(finding: GateFinding) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    # What comes from a script or a checkpoint must not become markup or a link.
-    return " ".join(visible(text).split()).translate(_SPECIAL)
+    # What comes from a script or a checkpoint must not become markup or a link; within a pair of
+    # backticks nothing can.
+    parts = " ".join(visible(text).split()).split("`")
+    if len(parts) % 2 == 0 or not all(parts[1:-1]):
+        return "`".join(parts).translate(_SPECIAL)
+    return "`".join(
+        part if number % 2 else part.translate(_SPECIAL) for number, part in enumerate(parts)
+    )
 
 
 def _code(text: str) -> str:

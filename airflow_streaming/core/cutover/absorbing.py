@@ -37,8 +37,8 @@ class Absorption:
     :param written: Small files by path, in the order in which they have to be written; the plan
         itself, ``offsets/<batch>``, is the last. Empty when the batch is planned already and only
         has to be run.
-    :param removed: Entries of sources' logs that no plan has ever named and that are in the way;
-        they go first. Their files are listed again.
+    :param removed: Entries of sources' logs that were there already, that no plan has ever named
+        and that are in the way; they go first. Their files are listed again.
     """
 
     batch: int
@@ -95,33 +95,39 @@ def plan_planned(green: QueryView, blue: QueryView) -> Absorption | None:
 
 def stands_level(green: QueryView, blue: QueryView) -> bool:
     """Tell whether both have committed the same, with the same watermark."""
-    if blue.committed is None:
-        return green.committed is None
-    return is_level(news_of(green, blue, blue.committed), green.position)
+    if blue.committed is None or green.committed is None:
+        return green.committed is blue.committed
+    return _is_level(green, green.committed, blue, blue.committed)
 
 
-def news_of(green: QueryView, blue: QueryView, plan: PlannedBatch) -> Position:
+def _is_level(one: QueryView, at: PlannedBatch, other: QueryView, to: PlannedBatch) -> bool:
+    return is_level(_without_past(one, at, other, to), _without_past(other, to, one, at))
+
+
+def _without_past(one: QueryView, at: PlannedBatch, other: QueryView, to: PlannedBatch) -> Position:
     """
-    Return where blue stands after a plan, without the files that are its own past.
+    Return where one stands after a plan, without the files that are its own past.
 
-    What blue has read before the first file that both have read is nothing that green misses: those
-    files are gone by now, or green was told not to read them.
+    What it has read before the first file that both have read is nothing that the other misses:
+    those files are gone by now, or the other was told not to read them. That holds whichever of
+    the two is ahead: what was no part of a handover is no part of the way back.
     """
-    position, own = blue.at(plan), green.position.sources
-    if len(own) != len(position.sources):
+    position, theirs = one.at(at), other.at(to).sources
+    if len(theirs) != len(position.sources):
         return position
     points = {
-        theirs.name: replace(
-            theirs, files=theirs.files & mine.files | frozenset(_new_files(blue, mine, theirs))
+        mine.name: replace(
+            mine, files=mine.files & known.files | frozenset(_new_files(one, mine, known))
         )
-        for mine, theirs in paired(own, position.sources)
+        for mine, known in paired(position.sources, theirs)
+        if not mine.files <= known.files
     }
-    return replace(position, sources=tuple(points[one.name] for one in position.sources))
+    return replace(position, sources=tuple(points.get(own.name, own) for own in position.sources))
 
 
-def _new_files(blue: QueryView, mine: SourcePoint, theirs: SourcePoint) -> list[str]:
-    ordered = (path for path in blue.log(theirs.name).files if path in theirs.files)
-    return since_common(ordered, mine.files)
+def _new_files(reader: QueryView, read: SourcePoint, known: SourcePoint) -> list[str]:
+    ordered = (path for path in reader.log(read.name).files if path in read.files)
+    return since_common(ordered, known.files)
 
 
 def _without_a_batch(green: QueryView, blue: QueryView) -> NotThere | None:
@@ -133,7 +139,10 @@ def _without_a_batch(green: QueryView, blue: QueryView) -> NotThere | None:
 
 def _missing(green: QueryView, blue: QueryView, wanted: PlannedBatch) -> str:
     """Tell what blue has not done of what green has; empty when it has done all."""
-    behind, ahead = green.at(wanted), blue.position
+    if blue.committed is None:
+        return f"{blue.uri} has committed no batch yet."
+    behind = _without_past(green, wanted, blue, blue.committed)
+    ahead = blue.position
     has_read = covers_sources(ahead.sources, behind.sources)
     if has_read is None:
         raise CheckpointRefused(_incomparable(green, blue))
@@ -178,7 +187,7 @@ def _is_blues_next(green: QueryView, blue: QueryView) -> bool:
     following = _next_of(green, blue)
     if following is None or green.planned is None or not stands_level(green, blue):
         return False
-    return is_level(news_of(green, blue, following), green.at(green.planned))
+    return _is_level(green, green.planned, blue, following)
 
 
 def _next_of(green: QueryView, blue: QueryView) -> PlannedBatch | None:
@@ -204,7 +213,7 @@ def _planned(
         ends[mine.name] = theirs.offset if theirs.has_read else mine.offset
         if SourceType.FILE not in (mine.source, theirs.source) or not theirs.has_read:
             continue
-        new = _new_files(blue, mine, theirs)
+        new = _new_files(blue, theirs, mine)
         ends[mine.name] = mine.offset
         if not new:
             continue
@@ -212,7 +221,7 @@ def _planned(
         folder = f"sources/{mine.name}"
         files = {path: blue.log(theirs.name).files[path] for path in new}
         written[f"{folder}/{log.name(entry)}"] = log.written(entry, files)
-        removed += (f"{folder}/{log.name(late)}" for late in range(log.last, entry, -1))
+        removed += (f"{folder}/{log.name(late)}" for late in range(log.last, entry - 1, -1))
         ends[mine.name] = f'{{"logOffset":{entry}}}'
     batch = start.batch + 1
     written[f"offsets/{batch}"] = start.leading_to(ends, to)

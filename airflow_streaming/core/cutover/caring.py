@@ -63,8 +63,9 @@ def bring_down(lane: LaneView, step: int, reason: str, *, in_haste: bool = False
     Return the next move towards a lane without a driver, ``None`` when nobody can start one.
 
     :param step: Fences taken before this step do not count: somebody may have looked since.
-    :param in_haste: A driver's word that its queries have ended is enough; its process may still
-        be going down. For whoever launches none in this lane, while consumers wait.
+    :param in_haste: A driver's word that its queries have ended is enough, while consumers wait;
+        its process may still be going down. The fence then says nothing of that: whoever launches
+        the next driver in this lane proves the one before it gone first, as ever.
     """
     if lane.is_fenced(step):
         return None
@@ -88,7 +89,9 @@ def _has_drained(lane: LaneView) -> bool:
     # Its queries have ended, by its own word; that its Spark still shuts down is waited for by
     # whoever starts the next driver in the same lane.
     seen = lane.situation.seen
-    return seen is not None and seen.exit is not None and seen.exit.outcome is Outcome.STOPPED
+    exit = None if seen is None else seen.exit
+    # One that was cut off may be writing its last batch still, until its process is gone.
+    return exit is not None and exit.outcome is Outcome.STOPPED and not exit.cut_off
 
 
 def _wanted(situation: Situation, state: DesiredState) -> Situation:
@@ -101,6 +104,7 @@ def _wanted(situation: Situation, state: DesiredState) -> Situation:
         successor_waits=False,
         watched=None,
         follows=None,
+        may_stand_by=True,
     )
 
 

@@ -32,11 +32,6 @@ class CommonTime:
     begin: datetime | None = None
     end: datetime | None = None
 
-    @property
-    def is_empty(self) -> bool:
-        """Tell whether no row can be in it."""
-        return self.begin is not None and self.end is not None and self.begin >= self.end
-
 
 def common_time(terms: CompareTerms, bound: Bound, blue: SideFound, green: SideFound) -> CommonTime:
     """Return the time in which two outputs are compared; without a time column all of it."""

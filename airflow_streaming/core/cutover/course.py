@@ -14,6 +14,7 @@ from airflow_streaming.core.cutover.terms import (
     Pair,
     ReadyTerms,
     SwitchWay,
+    check_time,
 )
 from airflow_streaming.core.upgrade.terms import SoakTerms
 from airflow_streaming.exceptions import SpecError
@@ -43,12 +44,14 @@ class Course:
         """
         Do nothing for a course that streams can take.
 
-        :raises SpecError: a deadline or a comparison is of something that there is not.
+        :raises SpecError: a deadline or a comparison is of something that there is not, or a value
+            is none that there can be.
         """
         states = {state.value for state in DEADLINES}
         odd = sorted(set(self.deadlines) - states)
         if odd:
             raise SpecError(f"{odd[0]!r} has no deadline; give {', '.join(sorted(states))}.")
+        self._check_values()
         lost = [name for name in self.pointers if "/" in name and name.split("/")[0] not in streams]
         if lost:
             raise SpecError(
@@ -60,6 +63,18 @@ class Course:
                 f"A comparison is given for stream {strangers[0]!r}, which is not among those that "
                 f"switch: {', '.join(streams)}."
             )
+
+    def _check_values(self) -> None:
+        check_time("retain_blue", self.retain_blue)
+        for state, deadline in self.deadlines.items():
+            check_time(f"The deadline of {state!r}", deadline, is_positive=True)
+        if not isinstance(self.ready, ReadyTerms):
+            raise SpecError(f"ready is {self.ready!r}; give ReadyTerms.")
+        if not isinstance(self.soak, SoakTerms):
+            raise SpecError(f"soak is {self.soak!r}; give SoakTerms.")
+        for one in self.compare:
+            if not isinstance(one, CompareTerms):
+                raise SpecError(f"compare has {one!r} in it; give CompareTerms.")
 
     def deadline(self, state: CutoverState) -> timedelta | None:
         """Return how long a state may last; ``None`` for one that may last for ever."""

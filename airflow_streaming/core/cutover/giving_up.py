@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from airflow_streaming.core.cutover.moves import Move, take
+from airflow_streaming.core.cutover.moves import Do, Move, take
 from airflow_streaming.core.cutover.table import TABLE, CutoverEvent, CutoverState
 from airflow_streaming.core.cutover.view import CutoverView, PairView
+from airflow_streaming.core.upgrade.preflight_page import duration_text
 
 S, E = CutoverState, CutoverEvent
 
@@ -20,11 +21,24 @@ def given_up(view: CutoverView) -> Move | None:
 def is_stop_wanted(view: CutoverView) -> bool:
     """Tell whether somebody wants one of the streams stopped, by whichever lane he did so."""
     return any(
-        pair.blue.is_wanted_stopped
-        # From the cutover before the lane may be wanted stopped still.
-        or (pair.green.newest >= pair.pair.shadow.number and pair.green.is_wanted_stopped)
+        pair.blue.is_stopped_by_person
+        # The lane may be wanted stopped still from before it had a part in this.
+        or (pair.green.newest >= pair.pair.shadow.number and pair.green.is_stopped_by_person)
         for pair in view.pairs
     )
+
+
+def changed_mind(view: CutoverView, pair: PairView) -> Move | None:
+    """
+    Return the word that blue is to run after all.
+
+    In a rollback the wish to stop is taken to blue, which is going to be live. Whoever takes it
+    back in green, while that one is live, must not find the stream stopped in the end.
+    """
+    if is_stop_wanted(view) or not pair.blue.is_stopped_by_us:
+        return None
+    reason = "The stream is not wanted stopped any more."
+    return Move(do=Do.WANT_RUNNING, reason=reason, lane=pair.blue.lane)
 
 
 def _asked(view: CutoverView) -> tuple[CutoverEvent | None, str]:
@@ -33,11 +47,11 @@ def _asked(view: CutoverView) -> tuple[CutoverEvent | None, str]:
     changed = next((why for pair in view.pairs if (why := _other_spec(view, pair))), "")
     if changed:
         return E.SPEC_CHANGED, changed
-    deadline, lasted = view.terms.deadline(view.state), view.now - view.since
+    deadline, lasted = view.terms.deadline(view.state), view.lasted
     if deadline is not None and lasted > deadline and not _waits_for_word(view):
         return E.DEADLINE, (
-            f"State {view.state} has lasted {lasted.total_seconds():.0f} s, and "
-            f"{deadline.total_seconds():.0f} s were allowed."
+            f"State {view.state} has lasted longer than the {duration_text(deadline)} that are "
+            "allowed."
         )
     return None, ""
 

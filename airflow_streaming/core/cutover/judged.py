@@ -15,7 +15,7 @@ _BACK = (E.GREEN_CHANGED, E.GREEN_FELL_BEHIND)
 def judged_green(view: CutoverView) -> Move | None:
     """Return the step that makes nothing of what was shown so far; ``None`` while it counts."""
     for pair in view.pairs:
-        why = _changed(view, pair)
+        why = changed_driver(view, pair)
         if why:
             return take(E.GREEN_CHANGED, f"{pair.pair.green}: {why}")
         told = pair.ready
@@ -47,7 +47,8 @@ def next_comparison(view: CutoverView) -> Move:
     return take(E.OUTPUT_SAME, " ".join(one.reason for one in shown) or "Nothing is compared.")
 
 
-def _changed(view: CutoverView, pair: PairView) -> str:
+def changed_driver(view: CutoverView, pair: PairView) -> str:
+    """Say that green's driver is not the one that was judged; empty when it is."""
     bound = for_stream(pair.pair.stream, view.facts).get("green_epoch", "")
     if bound == str(pair.green_epoch):
         return ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -49,6 +49,8 @@ class Do(StrEnum):
     """Lead consumers that were led already back to blue, and take the step."""
     WANT_STOPPED = "want_stopped"
     """Record that a lane is to stay down."""
+    WANT_RUNNING = "want_running"
+    """Record that it is not: the person who wanted it has changed his mind."""
     CLOSE = "close"
     WAIT = "wait"
     """Look again later."""
@@ -93,3 +95,20 @@ class Move:
 def take(event: CutoverEvent, reason: str, facts: Mapping[str, str] | None = None) -> Move:
     """Return the move that takes a step."""
     return Move(do=Do.TAKE, reason=reason, event=event, facts=dict(facts or {}))
+
+
+def first_of(moves: Iterable[Move | None]) -> Move | None:
+    """
+    Return the first move that is one to make; else what to ask, else what to wait for.
+
+    So several lanes come on side by side, and none has to wait for what another waits for.
+    """
+    found = [move for move in moves if move is not None]
+    active = (move for move in found if not move.is_passive)
+    asked = (move for move in found if move.do is Do.ASK)
+    return next(active, None) or next(asked, None) or next(iter(found), None)
+
+
+def of_pair(move: Move | None, index: int) -> Move | None:
+    """Return a move with the number of the pair that it is about."""
+    return None if move is None else replace(move, pair=index)

@@ -3,7 +3,8 @@ Orders: what a driver at the barrier is told, and what it answers.
 
 A standby driver has started Spark and run the script up to its first ``start()``. It writes nothing
 until it is told to. Orders are ``epochs/000017/orders/000001.json`` and so on, created once; the
-answer lies beside each as ``000001.done.json``.
+answer lies beside each as ``000001.done.json``. What counts longer than the driver that is told is
+in the claims of its queries: a batch to absorb before the start, and the shift of batch ids.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class OrderAct(StrEnum):
     ABSORB = "absorb"
     """Run the one planned batch of each query with its output thrown away, and wait again."""
     RELEASE = "release"
-    """Go on: the queries start as the script says."""
+    """Go on: the queries start as the script says, after what their claims say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +34,10 @@ class StandbyOrder(Record):
 
     :param number: From 1.
     :param absorb: For ``ABSORB``: by query, the batch that its checkpoint has planned and not
-        committed. A query that is not named waits on.
-    :param shift: For ``RELEASE``: by query, what is added to Spark's batch id before a
-        ``foreachBatch`` function sees it. The same is in the query's claim, which counts for later
-        drivers.
+        committed. A query that is not named waits on; one that is not at the barrier is an error in
+        the answer, and absorbs by its claim when it comes to its start.
+    :param shift: For ``RELEASE``, for readers of the record: by query, what is added to Spark's batch
+        id before a ``foreachBatch`` function sees it. The driver takes it from the query's claim.
     """
 
     KIND: ClassVar[str] = "standby_order"

@@ -8,7 +8,7 @@ findings are the reason for the cutover, and not one against it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -139,11 +139,6 @@ def _counts(finding: GateFinding, start: StartWay) -> bool:
     if start is StartWay.CLONED or finding.rule.startswith(_OF_SCRIPT):
         return True
     return start is StartWay.CARRIED and finding.rule.startswith(_OF_POSITION)
-
-
-def fingerprints(pairs: Sequence[Pair]) -> tuple[str, ...]:
-    """Return by what the deployments that were approved are known again."""
-    return tuple(pair.shadow.fingerprint for pair in pairs)
 
 
 def _told(one: PairPreflight) -> dict[str, Any]:

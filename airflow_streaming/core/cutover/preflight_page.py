@@ -137,7 +137,11 @@ def _gates(one: PairPreflight) -> Iterator[str]:
 def _course(found: CutoverPreflight, course: Course) -> Iterator[str]:
     ready, time = course.ready, duration_text
     yield "\n### What happens when it is approved\n"
-    yield f"1. Green starts beside blue, with an output of its own, and catches up{_at_most(course)}."
+    laid = "Pointers that are new are led to blue. "
+    yield (
+        f"1. {laid if course.pointers else ''}Green starts beside blue, with an output of its own, "
+        f"and catches up{_at_most(course)}."
+    )
     yield (
         f"2. It has to be well for {time(ready.well_for)} without a break, commit {ready.batches} "
         f"batches of every query, and leave no more unread than blue{_bound(ready)}."
@@ -170,7 +174,10 @@ def _no_return(way: SwitchWay, course: Course) -> Iterator[str]:
     who = (
         "The end of a good soak" if course.finalises_by_itself else "A person's word after the soak"
     )
-    yield f"| afterwards | **only forward.** Blue is stopped, and kept restartable for {kept}. |"
+    yield (
+        f"| afterwards | **only forward.** Blue is stopped; its checkpoint and output are kept for "
+        f"{kept}. To go back then, cut over again. |"
+    )
     yield (
         f"\n**{who} is the point of no return.** After the {kept} blue's final backup is taken, and "
         "its lane is free."

@@ -67,8 +67,8 @@ def _answers(terms: CutoverTerms, state: CutoverState) -> Iterator[str]:
     kept = duration_text(terms.retain_blue)
     if state is CutoverState.SOAKING:
         yield (
-            f"\n- **Yes**: green stays. This is the point of no return; blue is stopped, and kept "
-            f"restartable for {kept}."
+            f"\n- **Yes**: green stays. This is the point of no return; blue is stopped, and its "
+            f"checkpoint and output are kept for {kept}. To go back then, cut over again."
         )
         yield "- **No**: consumers are led back to blue."
         return

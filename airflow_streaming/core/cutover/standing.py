@@ -66,7 +66,9 @@ class CutoverStanding:
     @property
     def patience(self) -> timedelta:
         """Return how long it may be where it is before people are told."""
-        return self.deadline + (_WHILE_NOBODY_ELSE_ACTS if self.owns_stream else _USUAL)
+        # What has ended has one thing left, to let a driver at the barrier go on; see ``decide``.
+        is_urgent = self.owns_stream or self.state.is_end
+        return self.deadline + (_WHILE_NOBODY_ELSE_ACTS if is_urgent else _USUAL)
 
     def is_overdue(self, now: datetime) -> bool:
         """Tell whether nothing has come of it for so long that nobody seems to be at it."""

@@ -49,7 +49,7 @@ class CutoverState(StrEnum):
     FINALISING = "finalising"
     """Point of no return. Blue is stopped, where it still runs."""
     FINALISED = "finalised"
-    """Green stays. Blue is kept, stopped and restartable, for some time."""
+    """Green stays. Blue is stopped; its checkpoint and output are kept for some time."""
     RETIRED = "retired"
     """Blue's final backup is taken, and its lane is free for the next cutover."""
     ABORTING = "aborting"
@@ -63,11 +63,6 @@ class CutoverState(StrEnum):
     def is_end(self) -> bool:
         """Tell whether the change is closed: the stream is nobody's but keep-alive's again."""
         return self in _ENDS
-
-    @property
-    def is_live(self) -> bool:
-        """Tell whether consumers are led to green."""
-        return self in _GREEN_IS_LIVE
 
     @property
     def can_abort(self) -> bool:
@@ -132,7 +127,6 @@ class CutoverEvent(StrEnum):
 S, E = CutoverState, CutoverEvent
 
 _ENDS: Final = frozenset({S.FINALISED, S.RETIRED, S.ABORTED, S.ROLLED_BACK})
-_GREEN_IS_LIVE: Final = frozenset({S.LIVE, S.SOAKING, S.FINALISING, S.FINALISED, S.RETIRED})
 _BEFORE_SWITCH: Final = (
     *(S.PLANNED, S.STARTING, S.CATCHING_UP, S.SHADOWING, S.COMPARING, S.READY, S.HELD),
     *(S.WARMING, S.DRAINING, S.SWITCHING),
@@ -156,8 +150,9 @@ TABLE: Final[Mapping[tuple[CutoverState, CutoverEvent], CutoverState]] = Mapping
         (S.COMPARING, E.OUTPUT_SAME): S.READY,
         (S.COMPARING, E.OUTPUT_DIFFERS): S.ABORTING,
         (S.COMPARING, E.INCONCLUSIVE): S.HELD,
-        (S.HELD, E.LOOK_AGAIN): S.SHADOWING,
-        (S.READY, E.LOOK_AGAIN): S.SHADOWING,
+        # What is measured once more is measured from now on, not from when it had caught up first.
+        (S.HELD, E.LOOK_AGAIN): S.CATCHING_UP,
+        (S.READY, E.LOOK_AGAIN): S.CATCHING_UP,
         **{(state, E.PROMOTE): S.SWITCHING for state in (S.READY, S.HELD)},
         **{(state, E.HAND_OVER): S.WARMING for state in (S.READY, S.HELD)},
         (S.WARMING, E.STANDBY_READY): S.DRAINING,

@@ -15,6 +15,7 @@ from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts
 from airflow_streaming.core.upgrade.terms import SoakTerms
 from airflow_streaming.core.wire import Record
+from airflow_streaming.exceptions import SpecError
 
 
 class SwitchWay(StrEnum):
@@ -35,6 +36,31 @@ class StartWay(StrEnum):
     """A copy of blue's checkpoint at a committed batch."""
     CARRIED = "carried"
     """Blue's position in the sources, and no state."""
+
+
+def check_time(name: str, value: object, *, is_positive: bool = False) -> None:
+    """
+    Do nothing for a duration that is not below zero.
+
+    :param is_positive: It may not be zero either.
+    :raises SpecError: it is one, or no duration at all.
+    """
+    if not isinstance(value, timedelta):
+        raise SpecError(f"{name} is {value!r}; give a timedelta, such as timedelta(minutes=10).")
+    if value < timedelta(0) or (is_positive and not value):
+        raise SpecError(
+            f"{name} is {value}; give a time {'above' if is_positive else 'of at least'} zero."
+        )
+
+
+def check_least(name: str, value: object, least: float) -> None:
+    """
+    Do nothing for a number that is at least so much.
+
+    :raises SpecError: it is smaller, or no number.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
+        raise SpecError(f"{name} is {value!r}; give a number of at least {least:g}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +111,19 @@ class ReadyTerms:
     backlog_factor: float = 1.0
     measuring_errors: int = 4
 
+    def __post_init__(self) -> None:
+        """
+        Refuse what could never be shown.
+
+        :raises SpecError: a number or a time below what makes sense, or of the wrong type.
+        """
+        check_time("ready.well_for", self.well_for)
+        check_least("ready.batches", self.batches, 0)
+        check_least("ready.backlog_factor", self.backlog_factor, 0)
+        check_least("ready.measuring_errors", self.measuring_errors, 1)
+        if self.backlog_records is not None:
+            check_least("ready.backlog_records", self.backlog_records, 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareTerms:
@@ -119,6 +158,22 @@ class CompareTerms:
     least_rows: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """
+        Refuse what could never be compared.
+
+        :raises SpecError: a number or a time below what makes sense, or of the wrong type; one text
+            where several names are asked for.
+        """
+        check_time("compare.bucket", self.bucket, is_positive=True)
+        check_time("compare.settled", self.settled)
+        check_least("compare.tolerance", self.tolerance, 0)
+        check_least("compare.least_rows", self.least_rows, 0)
+        for what in ("keys", "sums", "ignore"):
+            if isinstance(getattr(self, what), str):
+                name = getattr(self, what)
+                raise SpecError(f"compare.{what} is one text, {name!r}; give ({name!r},).")
+
 
 DEADLINES: Final[Mapping[CutoverState, timedelta]] = MappingProxyType(
     {
@@ -149,7 +204,7 @@ class CutoverTerms(Record):
     :param soak: What green has to show after the switch.
     :param promotes_by_itself: A ready green becomes live without a person's word.
     :param finalises_by_itself: A good soak is the point of no return without a person's word.
-    :param retain_blue: How long blue is kept restartable after that.
+    :param retain_blue: How long blue's checkpoint and output are kept after that.
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that going
         back takes no time.
     :param deadlines: Of states by their name, instead of ``DEADLINES``.

@@ -10,31 +10,35 @@ from __future__ import annotations
 from dataclasses import replace
 
 from airflow_streaming.core.cutover.caring import bring_down, care_for
-from airflow_streaming.core.cutover.giving_up import is_stop_wanted
-from airflow_streaming.core.cutover.moves import Do, Move
+from airflow_streaming.core.cutover.giving_up import changed_mind, is_stop_wanted
+from airflow_streaming.core.cutover.moves import Do, Move, first_of, of_pair
 from airflow_streaming.core.cutover.view import CutoverView, PairView
 from airflow_streaming.core.epoch import LaunchCause
 
 
 def turning_back(view: CutoverView) -> Move:
     """Return the next move towards blue."""
-    if is_stop_wanted(view):
-        # Noted where it counts from now on: in the lane that is going to be live.
-        for index, pair in enumerate(view.pairs):
-            if not pair.blue.is_wanted_stopped:
-                reason = "The stream is wanted stopped."
-                return Move(do=Do.WANT_STOPPED, reason=reason, pair=index, lane=pair.blue.lane)
+    pairs = list(enumerate(view.pairs))
+    # First where the wish counts from now on: in the lane that is going to be live.
+    if (word := first_of(of_pair(_word(view, pair), index) for index, pair in pairs)) is not None:
+        return word
     towards = _towards_barrier if view.is_handover else _towards_running
-    for index, pair in enumerate(view.pairs):
-        if (move := towards(view, pair)) is not None:
-            return replace(move, pair=index)
+    if (move := first_of(of_pair(towards(view, pair), index) for index, pair in pairs)) is not None:
+        return move
+    reason = view.history[-1].reason
     if view.is_handover:
-        for index, pair in enumerate(view.pairs):
-            reason = view.history[-1].reason
-            down = bring_down(pair.green, view.step, reason, in_haste=True)
-            if down is not None:
-                return replace(down, pair=index)
-    return Move(do=Do.TURN_BACK, reason=view.history[-1].reason)
+        downs = (bring_down(pair.green, view.step, reason, in_haste=True) for _, pair in pairs)
+        down = first_of(of_pair(move, index) for index, move in enumerate(downs))
+        if down is not None:
+            return down
+    return Move(do=Do.TURN_BACK, reason=reason)
+
+
+def _word(view: CutoverView, pair: PairView) -> Move | None:
+    if is_stop_wanted(view) and not pair.blue.is_wanted_stopped:
+        reason = "The stream is wanted stopped."
+        return Move(do=Do.WANT_STOPPED, reason=reason, lane=pair.blue.lane)
+    return changed_mind(view, pair)
 
 
 def _towards_running(view: CutoverView, pair: PairView) -> Move | None:
@@ -49,7 +53,8 @@ def _towards_running(view: CutoverView, pair: PairView) -> Move | None:
 
 def _towards_barrier(view: CutoverView, pair: PairView) -> Move | None:
     blue = pair.blue
-    if blue.newest < pair.back:
+    if pair.comes_back is None or blue.situation.deployment != pair.comes_back:
+        # Somebody else's deployment has its own checkpoint, which was not brought to this place.
         return Move(do=Do.DEPLOY_BACK, reason="Blue is to go on in its output.", lane=blue.lane)
     care = care_for(blue, LaunchCause.ROLLBACK)
     if care.failed:

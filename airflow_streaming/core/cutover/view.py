@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Final
 
 from airflow_streaming.core.change import Change
-from airflow_streaming.core.control import DesiredState
+from airflow_streaming.core.control import Desired, DesiredState
 from airflow_streaming.core.cutover.checks import CheckResult
 from airflow_streaming.core.cutover.judging import Judgement
 from airflow_streaming.core.cutover.orders import Barrier, OrderAct, StandbyOrder
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
 from airflow_streaming.core.cutover.terms import CutoverTerms, Pair, SwitchWay
 from airflow_streaming.core.cutover.transition import Transition, state_of
+from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, LaunchCause
 from airflow_streaming.core.health import judge
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.verdict import Verdict
+
+CLOCKS_DIFFER: Final = timedelta(minutes=5)
+"""By how much the clock of the host on which a step was taken may differ from that of who looks."""
+_NONE: Final = timedelta(0)
+_LONG: Final = (CutoverState.CATCHING_UP, CutoverState.SHADOWING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +38,7 @@ class LaneView:
     :param taken: The unfinished change of somebody else, in words; empty when there is none.
     :param barrier: What waits at the barrier of the newest epoch, if that is a standby.
     :param orders: What the newest epoch's driver was told.
+    :param wish: The newest wish for the lane, of which ``situation`` has the state.
     """
 
     lane: str
@@ -38,6 +47,7 @@ class LaneView:
     taken: str = ""
     barrier: Barrier | None = None
     orders: tuple[StandbyOrder, ...] = ()
+    wish: Desired | None = None
 
     @property
     def epoch(self) -> Epoch | None:
@@ -57,8 +67,20 @@ class LaneView:
 
     @property
     def is_wanted_stopped(self) -> bool:
-        """Tell whether somebody wants this lane stopped."""
+        """Tell whether this lane is to be down, whoever wants it so."""
         return self.situation.desired is DesiredState.STOPPED
+
+    @property
+    def is_stopped_by_person(self) -> bool:
+        """Tell whether somebody wants this lane stopped, and no cutover for its own ends."""
+        is_own = self.wish is not None and self.wish.change is not None
+        return self.is_wanted_stopped and not is_own
+
+    @property
+    def is_stopped_by_us(self) -> bool:
+        """Tell whether this very cutover has recorded that the lane is to be down."""
+        is_own = self.wish is not None and self.wish.change == self.change is not None
+        return self.is_wanted_stopped and is_own
 
     @property
     def is_running(self) -> bool:
@@ -116,6 +138,8 @@ class PairView:
     :param ready: The same from ``shadowing`` to ``ready``.
     :param soak: The same in ``soaking``.
     :param has_committed: Green has committed a batch since it became live, or has nothing to read.
+    :param comes_back: What blue's newest deployment has to be to go on in its output after a
+        hand-over; ``None`` in every state but ``rolling_back``.
     """
 
     pair: Pair
@@ -125,6 +149,7 @@ class PairView:
     ready: Judgement | None = None
     soak: Judgement | None = None
     has_committed: bool = False
+    comes_back: Deployment | None = None
 
     @property
     def green_epoch(self) -> int:
@@ -136,11 +161,6 @@ class PairView:
         """Tell whether a handover copies blue's checkpoint, and green absorbs nothing."""
         return self.pair.live.checkpoint != self.pair.shadow.checkpoint
 
-    @property
-    def back(self) -> int:
-        """Return the number of the deployment with which blue comes back after a handover."""
-        return self.pair.blue_deployment + 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverView:
@@ -150,6 +170,7 @@ class CutoverView:
     :param checks: What was shown in this stay in ``comparing``, by name.
     :param compares: Whoever looks can compare outputs itself.
     :param is_closed: The change has ended.
+    :param seen_for: For how long whoever looks has seen the newest step, by its own clock.
     """
 
     change: Change
@@ -160,6 +181,7 @@ class CutoverView:
     checks: Mapping[str, CheckResult] = field(default_factory=dict)
     compares: bool = False
     is_closed: bool = False
+    seen_for: timedelta = _NONE
 
     @property
     def state(self) -> CutoverState:
@@ -172,16 +194,27 @@ class CutoverView:
         return len(self.history)
 
     @property
-    def since(self) -> datetime:
-        """Return when its state began; that of ``catching_up`` with the first look at green."""
+    def lasted(self) -> timedelta:
+        """
+        Return for how long it has been in its state, rather too short than too long.
+
+        A green that flaps must not put off its deadline for ever, so all stays count together in
+        which it catches up, or is watched, since a word was given. The hosts on which steps are
+        taken may have other clocks: what an observer has seen itself counts, or what is beyond
+        any difference of clocks.
+        """
         if not self.history:
-            return self.change.at
-        if self.state is CutoverState.CATCHING_UP:
-            # A green that flaps must not put off its deadline for ever.
-            fresh = (CutoverEvent.GREEN_STARTED, CutoverEvent.LOOK_AGAIN)
-            starts = [step.at for step in self.history if step.event in fresh]
-            return starts[-1] if starts else self.history[-1].at
-        return self.history[-1].at
+            return max(self.seen_for, self.now - self.change.at - CLOCKS_DIFFER)
+        newest = max(step.at for step in self.history)
+        return self._stayed + max(self.seen_for, self.now - newest - CLOCKS_DIFFER)
+
+    @property
+    def _stayed(self) -> timedelta:
+        fresh = (CutoverEvent.GREEN_STARTED, CutoverEvent.LOOK_AGAIN)
+        first = max((step.number for step in self.history if step.event in fresh), default=1)
+        known = pairwise(self.history[first - 1 :])
+        stays = (max(to.at - at.at, _NONE) for at, to in known if at.after is self.state)
+        return sum(stays, _NONE) if self.state in _LONG else _NONE
 
     @property
     def is_handover(self) -> bool:

@@ -7,7 +7,8 @@ writes the answers. A waiting query does its part of an order in its own thread,
 has the plan that Spark needs for it.
 
 The last order releases all queries, those too that come later. After it, the driver is like any
-other.
+other: what a query has to absorb at its start, and by how much its batch ids are shifted, is in its
+claim, which outlives this driver.
 """
 
 from __future__ import annotations
@@ -77,14 +78,14 @@ class StandbyBarrier:
         self._waiting: list[str] = []
         self._shown: list[str] = []
         self._work: _InWork | None = None
-        self._released: StandbyOrder | None = None
+        self._is_released = False
         self._over = threading.Event()
         self._faults = Faults()
 
     @property
     def is_closed(self) -> bool:
         """Tell whether queries are held back still."""
-        return self._released is None
+        return not self._is_released
 
     def begin(self) -> None:
         """Start reading orders."""
@@ -93,31 +94,26 @@ class StandbyBarrier:
     def await_release(self) -> None:
         """Return when the queries were released, or the end has begun."""
         with self._changed:
-            while self._released is None and not self._ending.begun.is_set():
+            while self.is_closed and not self._ending.begun.is_set():
                 self._changed.wait(LOOK_SECONDS)
 
-    def wait(self, query: str, absorb: Absorb) -> int | None:
+    def wait(self, query: str, absorb: Absorb) -> None:
         """
         Wait until the query may start, and do meanwhile what it is told to.
 
-        :returns: What is to be added to Spark's batch ids, where the order says so.
         :raises StopRequested: the driver is coming to its end.
         """
         with self._changed:
             self._waiting.append(query)
         self._wake.set()
         try:
-            while isinstance(word := self._await_word(query), _InWork):
-                self._do(word, query, absorb)
+            while (work := self._await_work(query)) is not None:
+                self._do(work, query, absorb)
         finally:
             with self._changed:
                 self._waiting.remove(query)
         # It may have been suspended for as long as it waited.
         self._check_fence()
-        batch = word.absorb.get(query)
-        if batch is not None:
-            absorb(batch)
-        return word.shift.get(query)
 
     def look(self) -> None:
         """Show who waits, take the next order, and answer the one that is done."""
@@ -141,8 +137,8 @@ class StandbyBarrier:
             if self._wake.wait(self._look_seconds):
                 self._wake.clear()
 
-    def _await_word(self, query: str) -> _InWork | StandbyOrder:
-        """Wait for a part in an order, or for the order that releases."""
+    def _await_work(self, query: str) -> _InWork | None:
+        """Wait for a part in an order; return ``None`` once the queries are released."""
         with self._changed:
             while not self._ending.begun.is_set():
                 work = self._work
@@ -150,8 +146,8 @@ class StandbyBarrier:
                     work.open.discard(query)
                     work.doing.add(query)
                     return work
-                if self._released is not None:
-                    return self._released
+                if not self.is_closed:
+                    return None
                 self._changed.wait(LOOK_SECONDS)
         raise StopRequested(f"Query {query!r} was not started because the stream is ending.")
 
@@ -182,7 +178,7 @@ class StandbyBarrier:
         with self._changed:
             self._work = _InWork(order)
             if order.act is OrderAct.RELEASE:
-                self._released = order
+                self._is_released = True
             else:
                 self._share_out(self._work)
             self._changed.notify_all()
@@ -190,7 +186,7 @@ class StandbyBarrier:
     def _share_out(self, work: _InWork) -> None:
         work.open.update(query for query in work.order.absorb if query in self._waiting)
         work.errors += [
-            f"Query {query!r} is not at the barrier. Name it in the order that releases."
+            f"Query {query!r} is not at the barrier. Leave its batch to its claim."
             for query in work.order.absorb
             if query not in self._waiting
         ]

@@ -49,7 +49,7 @@ def open_engine(
         lanes,
         by=lanes.by,
         checkpoints=StoredCheckpoints(**access(task.stream.home, task.home_conn_id)),
-        pointers=_pointers(task.pointers),
+        pointers=usable(task.pointers),
         compare=Comparing(
             lanes,
             complete_from=complete_from,
@@ -61,7 +61,7 @@ def open_engine(
     )
 
 
-def _pointers(pointers: Mapping[str, Pointer]) -> dict[str, Pointer]:
+def usable(pointers: Mapping[str, Pointer]) -> dict[str, Pointer]:
     """Return pointers by name, those that need a Spark with the runtimes of this deployment."""
     runtimes = read_settings().runtimes
     return {

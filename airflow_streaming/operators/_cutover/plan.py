@@ -72,7 +72,7 @@ class CutoverPlanOperator(CutoverTask):
     :param promote: ``ask`` a person before the switch, or ``auto``. (templated)
     :param finalise: ``auto``: a good soak is the point of no return; ``ask`` for a person's word.
         (templated)
-    :param retain_blue: How long blue is kept restartable after that.
+    :param retain_blue: How long blue's checkpoint and output are kept after that.
     :param retain_hours: The same in hours, from a form; ``retain_blue`` when empty. (templated)
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak.
     :param deadlines: How long a state may last, by its name.

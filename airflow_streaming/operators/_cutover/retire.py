@@ -33,7 +33,9 @@ class CutoverRetireOperator(CutoverTask):
     def execute(self, context: Context) -> dict[str, Any]:
         change, left = self._look(context)
         if left is not None:
-            self.log.info("Blue is kept for another %s.", str(left).partition(".")[0])
+            self.log.info(
+                "Blue is kept until %s UTC.", f"{datetime.now(UTC) + left:%Y-%m-%d %H:%M}"
+            )
             woken = {**self.woken_by(), "wake_seconds": left.total_seconds()}
             self.defer(trigger=CutoverTrigger(change=change, **woken), method_name="on_event")
         return {"change": change}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.cutover.cutting_over import Progress
+    from airflow_streaming.home.home import StreamHome
 
 S = CutoverState
 
@@ -89,10 +90,18 @@ class CutoverStepOperator(CutoverTask):
         lanes = self.lanes(context)
         found = found_cutover(lanes.home, report)
         if found is None:
+            self._lay_pointers(lanes.home)
             found = begin(self.engine(lanes, context), lanes, report)
             self.log.info("Change %d is open: %s", found.number, found.reason)
         self.link_to_lanes(lanes.home, found.number, context)
         return found.number
+
+    def _lay_pointers(self, home: StreamHome) -> None:
+        from airflow_streaming.operators._cutover.engine import usable  # not at dag parse
+        from airflow_streaming.operators._cutover.laying import lay  # not at dag parse
+
+        for name in lay(usable(self.pointers), home):
+            self.log.info("Pointer %s leads to what is live now.", name)
 
 
 def state_named(name: str) -> CutoverState:

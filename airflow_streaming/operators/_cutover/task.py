@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from airflow_streaming.core.cutover.compare_page import as_markdown
@@ -43,6 +43,13 @@ if TYPE_CHECKING:
 
 COMPARISONS_XCOM_KEY: Final = "comparisons"
 """XCom with the page of the newest comparison of every stream."""
+
+S = CutoverState
+_BETWEEN: Final = {S.DRAINING, S.SWITCHING, S.LIVE, S.ABORTING, S.ROLLING_BACK, S.ROLLED_BACK}
+"""States in which one lane may have ended and the other not begun: no time for Airflow's queues."""
+
+_STARTING: Final = timedelta(minutes=3)
+"""Added to the grace of a stop: the driver that goes on has to start first."""
 
 HISTORY_XCOM_KEY: Final = "steps"
 """XCom with the steps of the cutover so far, a line each."""
@@ -143,6 +150,11 @@ class CutoverTask(ChangeTask):
     def is_enough(self, progress: Progress) -> bool:
         """Tell whether this task has nothing more to do."""
         return progress.is_there
+
+    def more_patience(self, progress: Any) -> timedelta:
+        """Keep the worker while an output may have nobody who writes it, in either direction."""
+        is_between = progress is not None and progress.state in _BETWEEN
+        return self.stream.stop_grace + _STARTING if is_between else timedelta(0)
 
     def heard(self, report: CompareReport, context: Context) -> None:
         """Keep the page of a comparison; those that wait deferred are another process later."""

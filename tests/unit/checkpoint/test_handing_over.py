@@ -17,7 +17,9 @@ from airflow_streaming.checkpoint.handing_over import (
 )
 from airflow_streaming.checkpoint.reader import inspect
 from airflow_streaming.core.checkpoint.sources import parse_source_log
-from airflow_streaming.exceptions import CheckpointRefused
+from airflow_streaming.core.cutover.absorbing import Absorption
+from airflow_streaming.exceptions import CheckpointBusy, CheckpointRefused
+from airflow_streaming.files.local import LocalStore
 from tests.unit.checkpoint.restoring import PLAN, Killed, Life, Memory, bytes_of, run_batches
 
 ID = "0e6d8f1c-1111-4222-8333-444455556666"
@@ -77,13 +79,13 @@ def test_green_comes_to_blue_and_takes_its_planned_batch_over(tmp_path: Path) ->
 
     run(green, 1)
     level = absorb_plan(str(blue), str(green))
-    assert level.is_level
+    assert (level.absorb, level.waiting) == (None, "")
     assert level.planned is not None
-    assert (level.planned_in_blue, level.files) == (3, 0)
+    assert level.planned_in_blue == 3
     write_plan(str(green), level.planned)
     assert files_of(green, "2") == ["d"]
     done = absorb_plan(str(blue), str(green))
-    assert done.is_level
+    assert (done.absorb, done.waiting) == (None, "")
     assert done.planned is not None
     assert not done.planned.written
     assert bytes_of(blue) == before
@@ -117,6 +119,59 @@ def test_an_entry_that_is_written_anew_loses_hadoops_checksum(tmp_path: Path) ->
 
     assert files_of(green, "1") == ["b", "c"]
     assert not (green / "sources/0/.1.crc").exists()
+
+
+def _outrun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at: str) -> tuple[Path, Absorption]:
+    """Have somebody else plan and run a later batch in the midst of one's own planning."""
+    blue = run_files(tmp_path / "blue", [["a"], ["b"], ["c"]], watermark=9)
+    green = run_files(tmp_path / "green", [["a"]])
+    mine = absorb_plan(str(blue), str(green)).absorb
+    assert mine is not None
+    original, met = getattr(LocalStore, at), []
+
+    def late(self: LocalStore, *given: Any) -> None:
+        if not met:
+            met.append(at)
+            run_files(tmp_path / "blue", [["a"], ["b"], ["c"], ["d"], ["e"]], watermark=9)
+            other = absorb_plan(str(blue), str(green)).absorb
+            assert other is not None
+            write_plan(str(green), other)
+            run(green, 1)
+        original(self, *given)
+
+    monkeypatch.setattr(LocalStore, at, late)
+    return green, mine
+
+
+@pytest.mark.parametrize("at", ["delete", "create"])
+def test_who_comes_late_writes_nothing_under_a_plan_that_was_made(
+    at: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    green, mine = _outrun(monkeypatch, tmp_path, at)
+
+    with pytest.raises(CheckpointBusy, match="sources/0/1"):
+        write_plan(str(green), mine)
+
+    assert files_of(green, "1") == ["b", "c", "d", "e"]
+    assert absorb_plan(str(tmp_path / "blue"), str(green)).absorb is None
+
+
+def test_an_entry_is_not_cleared_once_a_plan_names_it(tmp_path: Path) -> None:
+    blue = run_files(tmp_path / "blue", [["a"], ["b"], ["c"]])
+    green = run_files(tmp_path / "green", [["a"]])
+    (green / "sources/0/1").write_text('v1\n{"path":"file:///in/x","timestamp":5,"batchId":1}')
+    late = absorb_plan(str(blue), str(green)).absorb
+    assert late is not None
+    assert late.removed == ("sources/0/1",)
+    run_files(tmp_path / "blue", [["a"], ["b"], ["c"], ["d"]])
+    other = absorb_plan(str(blue), str(green)).absorb
+    assert other is not None
+    write_plan(str(green), other)
+
+    with pytest.raises(CheckpointBusy, match="sources/0/1"):
+        write_plan(str(green), late)
+
+    assert files_of(green, "1") == ["b", "c", "d"]
 
 
 def test_compacted_logs_are_read_on_both_sides(tmp_path: Path) -> None:

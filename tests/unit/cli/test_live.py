@@ -82,7 +82,18 @@ def test_a_program_gets_json(run: Run, home: Home, stream: StreamHome) -> None:
     ]
 
 
-def test_a_stream_that_is_not_there_is_wrong_use(run: Run, stream: StreamHome) -> None:
-    code, _, error = run("live", "order")
-    assert code == 2
-    assert "There is no stream 'order'" in error
+def test_a_stream_that_is_not_there_is_a_problem_as_for_every_command(
+    run: Run, stream: StreamHome
+) -> None:
+    for command in ("live", "status"):
+        code, _, error = run(command, "order")
+        assert code == 1
+        assert "There is no stream 'order'" in error
+
+
+def test_a_lane_of_a_lane_is_wrong_use(run: Run, home: Home, stream: StreamHome) -> None:
+    cut_over(home)
+    for command in ("live", "status"):
+        code, _, error = run(command, "orders.green.green")
+        assert code == 2
+        assert "There is no lane 'orders.green.green'" in error

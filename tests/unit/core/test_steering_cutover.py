@@ -17,6 +17,7 @@ from tests.unit.core.builders import (
     NOW,
     a_restart,
     a_situation,
+    a_status,
     a_stop,
     an_exit,
     minutes,
@@ -77,7 +78,7 @@ def test_a_person_who_wants_it_stopped_gets_it_in_every_state(state: CutoverStat
         (S.COMPARING, minutes(0), minutes(30)),
         (S.DRAINING, minutes(5), minutes(10)),
         (S.ABORTING, minutes(0), minutes(5)),
-        (S.FINALISED, minutes(0), minutes(30)),
+        (S.FINALISED, minutes(0), minutes(5)),
     ],
 )
 def test_a_cutover_that_nobody_finishes_is_told(
@@ -91,6 +92,27 @@ def test_a_cutover_that_nobody_finishes_is_told(
     (alert,) = told(patience + seconds(1)).alerts
     assert (alert.alert, alert.rule) == (AlertKind.UNHEALTHY, "unfinished_cutover")
     assert "airflow-streaming cutover status orders" in alert.remedy
+
+
+WAITS: Final[dict[str, Any]] = {"seen": observed(status=a_status(standby=True))}
+
+
+@pytest.mark.parametrize(
+    ("change", "action"),
+    [
+        pytest.param(None, Action.STOP, id="nobody is at it"),
+        pytest.param(a_cutover(S.ROLLED_BACK), Action.WATCH, id="it ended just now"),
+        pytest.param(
+            a_cutover(S.ROLLED_BACK, since=NOW - minutes(6)), Action.STOP, id="it ended long ago"
+        ),
+        pytest.param(a_cutover(S.LIVE, since=NOW - minutes(60)), Action.WATCH, id="it is at it"),
+    ],
+)
+def test_a_driver_that_waits_at_the_barrier_for_nobody_is_replaced(
+    change: CutoverStanding | None, action: Action
+) -> None:
+    assert decide(a_situation(**WAITS, change=change)).action is action
+    assert decide(a_situation(**WAITS, may_stand_by=True)).action is Action.WATCH
 
 
 def test_of_a_lane_that_is_left_nothing_more_is_told() -> None:

@@ -58,6 +58,8 @@ class Lane:
         self.launcher = OneDriver()
         self.history: dict[int, list[str]] = {}
         self.memories: dict[str, Any] = {}
+        self.observer: Observer | None = None
+        """Of whoever cuts over. Between two looks of a task its trigger goes on looking."""
 
 
 class OneDriver(FakeLauncher):
@@ -162,9 +164,10 @@ class Cutting:
     def open(self, stream: str, lane: str, store: Any = None, who: str = "cutover") -> LaneHands:
         home = StreamHome(store or LocalStore(self.uri), lane)
         keeper = self.keeper(home, who)
-        return LaneHands(
-            home=home, keeper=keeper, acts=keeper, observer=self.observer(home, lane, who)
-        )
+        kept = self.lane(lane)
+        if kept.observer is None:
+            kept.observer = self.observer(self.home(lane), lane, who)
+        return LaneHands(home=home, keeper=keeper, acts=keeper, observer=kept.observer)
 
     def keeper(self, home: StreamHome, by: str, launcher: Any = None) -> Keeper:
         spec = StreamSpec(
@@ -249,12 +252,8 @@ class Cutting:
         return self.engine(lanes).begin(self.terms(**changes), sources).number
 
     def advance(self, until: CutoverState = CutoverState.FINALISED, lanes: Any = None) -> Progress:
-        """Let a task of its own take the cutover on; what it has heard is handed over."""
-        engine = self.engine(lanes)
-        progress = engine.advance(until)
-        for lane, memory in engine.memory().items():
-            self.lane(lane).memories["cutover"] = memory
-        return progress
+        """Let a task of its own take the cutover on."""
+        return self.engine(lanes).advance(until)
 
     def drive(self, until: CutoverState = CutoverState.FINALISED, *, ticks: int = 80) -> Progress:
         """Take the cutover on while time passes and keep-alive tasks do their part."""
@@ -294,6 +293,9 @@ class Cutting:
         self.pass_time(TICK)
         self.produced += ROWS
         self.play()
+        for lane in self.lanes.values():
+            if lane.observer is not None:
+                lane.observer.situation(asks_change=False)
         for stream in self.streams:
             if self.has_keep_alive:
                 self.keep_alive(stream)

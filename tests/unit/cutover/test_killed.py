@@ -25,9 +25,9 @@ S = CutoverState
 @pytest.mark.parametrize(
     ("way", "story", "steps"),
     [
-        pytest.param("parallel", to_the_end, (1, 17, 36), id="parallel"),
-        pytest.param("handover", to_the_end, (28, 44, 55, 63), id="handover"),
-        pytest.param("handover", rolled_back_at(S.SOAKING), (76, 84, 92), id="handed back"),
+        pytest.param("parallel", to_the_end, (17,), id="parallel"),
+        pytest.param("handover", to_the_end, (44, 63), id="handover"),
+        pytest.param("handover", rolled_back_at(S.SOAKING), (84,), id="handed back"),
     ],
 )
 def test_a_cutover_ends_the_same_wherever_its_worker_was_killed(

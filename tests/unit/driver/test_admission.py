@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as StillWaits
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,10 +14,10 @@ from airflow_streaming.driver.admission import Admission, Started, Wish
 from airflow_streaming.driver.checkpoint import Claims
 from airflow_streaming.driver.ending import Ending, Stop
 from airflow_streaming.driver.queries import Queries
-from airflow_streaming.exceptions import DriverRefusal, StopRequested
+from airflow_streaming.exceptions import DriverRefusal, HomeUnavailable, StopRequested
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
-from tests.unit.driver.fakes import LAYOUT, CheckpointFolder, FakeQuery
+from tests.unit.driver.fakes import LAYOUT, AbsentStore, CheckpointFolder, FakeQuery
 
 
 class Script:
@@ -24,7 +26,9 @@ class Script:
     def __init__(self, folder: Path) -> None:
         self.ending, self.queries = Ending(), Queries()
         self.home = folder / "home"
-        self.claims = Claims(LocalStore(str(self.home)), LAYOUT, deployment=1, epoch=1)
+        self.store = AbsentStore(str(self.home))
+        self.store.present = True
+        self.claims = Claims(self.store, LAYOUT, deployment=1, epoch=1)
         self.folder = folder / "checkpoints"
         self.admission = Admission(
             str(self.folder), queries=self.queries, claims=self.claims, ending=self.ending
@@ -33,8 +37,10 @@ class Script:
         self.absorbed: list[str] = []
         self.absorbs = True
         self.fakes: list[FakeQuery] = []
+        self.launching, self.may_launch = threading.Event(), threading.Event()
+        self.may_launch.set()
 
-    def start(self, name: str | None = "q", location: str | None = None, **changes: Any) -> None:
+    def start(self, name: str | None = "q", location: str | None = None) -> None:
         self.admission.start(
             Wish(name=name, location=location, gated=False),
             open_checkpoint=lambda uri: CheckpointFolder(uri.rstrip("/")),
@@ -61,6 +67,8 @@ class Script:
         StreamHome(LocalStore(str(self.home)), "orders").add_claim(1, claim)
 
     def _launch(self, name: str, location: str) -> Started:
+        self.launching.set()
+        assert self.may_launch.wait(10)
         self.launched.append((name, location))
         self.fakes.append(FakeQuery())
         return Started(query=self.fakes[-1], id=f"id-{name}", run_id=f"run-{len(self.fakes)}")
@@ -159,6 +167,31 @@ def test_a_batch_that_is_in_the_sink_already_is_absorbed_by_whichever_driver_com
     script.claim(absorb=8)
     script.start("q")
     assert (script.absorbed, len(script.launched)) == (["q"], 1)
+
+
+def test_a_batch_to_absorb_is_not_forgotten_because_the_home_is_away(script: Script) -> None:
+    script.claim(absorb=8)
+    script.store.present = False
+    with pytest.raises(HomeUnavailable):
+        script.start("q")
+    assert (script.absorbed, script.launched) == ([], [])
+    script.store.present = True
+    script.start("q")
+    assert (script.absorbed, len(script.launched)) == (["q"], 1)
+
+
+def test_whoever_stops_the_queries_waits_for_one_that_is_just_starting(script: Script) -> None:
+    script.may_launch.clear()
+    with ThreadPoolExecutor() as threads:
+        starting = threads.submit(script.start, "q")
+        assert script.launching.wait(10)
+        script.ending.ask_stop(Stop(by="ann", reason="Enough.", grace=60))
+        asked = threads.submit(script.admission.started)
+        with pytest.raises(StillWaits):
+            asked.result(0.05)
+        script.may_launch.set()
+        starting.result(10)
+        assert [query.name for query in asked.result(10)] == ["q"]
 
 
 def test_a_query_whose_batch_cannot_be_absorbed_is_not_started_and_ends_the_driver(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -61,10 +63,7 @@ def test_metadata_that_is_not_sparks_is_refused(tmp_path: Path, content: str) ->
 def test_the_batch_in_work_is_read_from_the_logs(
     tmp_path: Path, offsets: list[int], commits: list[int], expected: int | None
 ) -> None:
-    for log, numbers in (("offsets", offsets), ("commits", commits)):
-        (tmp_path / log).mkdir()
-        for number in numbers:
-            (tmp_path / log / str(number)).touch()
+    make_logs(tmp_path, offsets, commits)
     assert batch_in_work(LocalStore(str(tmp_path))) == expected
 
 
@@ -143,13 +142,37 @@ def test_a_location_that_changes_with_every_restart_is_refused(
     assert first.find("q", checkpoint.location) is not None
 
 
-def test_a_claim_that_cannot_be_read_holds_back_only_an_empty_checkpoint(tmp_path: Path) -> None:
+def make_logs(folder: Path, offsets: Sequence[int], commits: Sequence[int]) -> None:
+    for log, numbers in (("offsets", offsets), ("commits", commits)):
+        (folder / log).mkdir(parents=True)
+        for number in numbers:
+            (folder / log / str(number)).touch()
+
+
+@pytest.mark.parametrize(
+    ("found", "offsets", "commits", "must_know", "starts"),
+    [
+        pytest.param("id-1", [], [], False, True, id="nothing is planned"),
+        pytest.param("id-1", [7, 8], [7, 8], False, True, id="all batches are committed"),
+        pytest.param("id-1", [7, 8], [7], False, False, id="a batch may have to be absorbed"),
+        pytest.param("id-1", [0], [], False, False, id="the very first one may have to be"),
+        pytest.param("id-1", [7, 8], [7, 8], True, False, id="batch ids matter"),
+        pytest.param(None, [], [], False, False, id="an empty checkpoint"),
+    ],
+)
+def test_a_claim_that_cannot_be_read_holds_back_every_query_to_which_it_may_matter(
+    tmp_path: Path,
+    found: str | None,
+    offsets: list[int],
+    commits: list[int],
+    must_know: bool,
+    starts: bool,
+) -> None:
     claims = make_claims(AbsentStore(str(tmp_path / "home")))
-    full = make_checkpoint(tmp_path / "full", "id-1")
-    claims.check("q", full, full.location)
-    empty = make_checkpoint(tmp_path / "empty")
-    with pytest.raises(HomeUnavailable):
-        claims.check("q", empty, empty.location)
+    checkpoint = make_checkpoint(tmp_path / "q", found)
+    make_logs(tmp_path / "q", offsets, commits)
+    with contextlib.nullcontext() if starts else pytest.raises(HomeUnavailable):
+        claims.check("q", checkpoint, checkpoint.location, must_know=must_know)
 
 
 def test_a_claim_is_written_as_soon_as_the_home_is_back(tmp_path: Path) -> None:

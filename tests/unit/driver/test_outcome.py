@@ -107,6 +107,18 @@ def test_the_exit_record_says_why(
     assert reason in exit.reason
 
 
+@pytest.mark.parametrize("cut_off", [True, False])
+@pytest.mark.parametrize(
+    "facts", [{"stop": STOP}, FAILED_QUERY, {"jvm_gone": True}], ids=["stopped", "failed", "lost"]
+)
+def test_an_end_without_a_batch_boundary_is_told_apart(
+    facts: dict[str, Any], cut_off: bool
+) -> None:
+    assert conclude(replace(WELL, **facts, cut_off=cut_off)).cut_off is cut_off
+    assert fenced(3, NOON).cut_off
+    assert not refused(3, NOON, "No.").cut_off
+
+
 def test_a_failed_query_is_told_with_all_that_is_known() -> None:
     exit = conclude(replace(WELL, failed_query="q", query_error=ERROR))
     told = (exit.query, exit.batch_id, exit.exception_class, exit.condition, exit.conditions)

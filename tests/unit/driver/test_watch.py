@@ -12,6 +12,7 @@ from airflow_streaming.core.epoch import StopRequest
 from airflow_streaming.driver.ending import Ending
 from airflow_streaming.driver.fence import Fence
 from airflow_streaming.driver.jvm import JvmProcess
+from airflow_streaming.driver.leaving import Leaving
 from airflow_streaming.driver.watch import GRACE_VARIABLE, Watch, read_stop, signal_grace
 from airflow_streaming.files.local import LocalStore
 from tests.unit.driver.fakes import LAYOUT, NOON, AbsentStore, make_epoch
@@ -34,10 +35,8 @@ class World:
             store,
             LAYOUT,
             1,
-            jvm=self.jvm,
+            leaving=Leaving(self.jvm, store_needs_jvm=False, leave=self._leave),
             last_word=lambda: self.said.append("fenced"),
-            store_needs_jvm=False,
-            leave=self._leave,
         )
         self.watch = Watch(
             store,

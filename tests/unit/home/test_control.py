@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -41,6 +42,16 @@ def test_a_wish_that_stands_already_is_not_recorded_again(stream: StreamHome) ->
 
     assert (again.number, again.by, again.at) == (1, "ada", NOON)
     assert stream.store.names("orders/desired") == ["000001.json"]
+
+
+def test_a_wish_for_one_number_is_not_recorded_under_another(stream: StreamHome) -> None:
+    seen = Desired(number=1, state=STOPPED, by="ada", reason="for a test", at=NOON, change=4)
+    want(stream, RUNNING, by="bob")
+
+    assert not stream.want_next(seen)
+    assert stream.store.names("orders/desired") == ["000001.json"]
+    assert stream.want_next(replace(seen, number=2))
+    assert stream.desired() == replace(seen, number=2)
 
 
 def test_a_wish_that_loses_its_number_takes_the_next(tmp_path: Path) -> None:

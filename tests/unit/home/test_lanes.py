@@ -8,13 +8,15 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from airflow_streaming.core.change import Change, ChangeSort
 from airflow_streaming.core.cutover.live import LiveRecord
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState, after
 from airflow_streaming.core.cutover.transition import Transition
 from airflow_streaming.core.lanes import Colour, base_of
 from airflow_streaming.core.names import Layout, numbered
-from airflow_streaming.exceptions import HomeUnavailable, SpecError
+from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.files.local import LocalStore
+from airflow_streaming.home.following import LiveLane
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.lanes import Live, live, live_lane, live_together
 from airflow_streaming.live import live as public_live
@@ -196,6 +198,116 @@ def test_the_public_function_needs_only_the_home(home: Home) -> None:
     assert public_live_together(["orders"], home=home.store.uri)["orders"].lane == "orders"
 
 
+def lead(home: Home, *events: CutoverEvent, leader: str = "orders") -> None:
+    """Record a cutover of ``orders`` that has come as far as these steps."""
+    for name, led_by in ((leader, ""), ("orders", f"{leader}/1")):
+        if led_by and leader == "orders":
+            continue
+        told = {"replaced": 1, "deployment": 1, "checkpoint": "", "by": "kim", "at": NOON}
+        change = Change(
+            number=1,
+            stream=name,
+            what=ChangeSort.CUTOVER,
+            reason="A new version.",
+            leader=led_by,
+            **told,  # type: ignore[arg-type]
+        )
+        home.stream(name).begin_change(change)
+    state = CutoverState.PLANNED
+    for number, event in enumerate(events, 1):
+        step = Transition(
+            change=1,
+            number=number,
+            before=state,
+            event=event,
+            after=(state := after(state, event)),
+            reason="So it is.",
+            at=NOON,
+            by="kim",
+        )
+        home.stream(leader).take_step(step)
+
+
+E = CutoverEvent
+TO_SWITCH = (E.BEGIN, E.GREEN_STARTED, E.GREEN_CAUGHT_UP, E.GREEN_WELL, E.OUTPUT_SAME, E.PROMOTE)
+
+
+@pytest.mark.parametrize("leader", ["orders", "shop"])
+def test_a_lost_pointer_is_not_taken_for_one_that_never_moved(home: Home, leader: str) -> None:
+    deploy(home, "orders.green", 1)
+    lead(home, *TO_SWITCH, E.SWITCHED, leader=leader)
+
+    for ask in (live_lane, live):
+        with pytest.raises(RecordError, match=f"cutover 1 of '{leader}' has switched it"):
+            ask(home, "orders")
+    with pytest.raises(RecordError, match="Put back what was there"):
+        LiveLane(home.store, "orders")()
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param(TO_SWITCH, id="not switched yet"),
+        pytest.param((*TO_SWITCH, E.ABORT, E.UNDONE), id="given up before"),
+        pytest.param((*TO_SWITCH, E.SWITCHED, E.ROLL_BACK, E.UNDONE), id="undone"),
+    ],
+)
+def test_a_stream_that_no_cutover_moves_any_more_is_live_in_its_own_lane(
+    home: Home, events: tuple[CutoverEvent, ...]
+) -> None:
+    deploy(home, "orders.green", 1)
+    lead(home, *events)
+    assert live_lane(home, "orders") == "orders"
+
+
+def test_steps_without_gaps_are_all_that_is_taken_for_a_history(home: Home) -> None:
+    lead(home, *TO_SWITCH)
+    folder = home.stream("orders")
+    assert len(folder.steps(1)) == 6
+    path = Layout("orders").change_file(1, f"steps/{numbered(3)}.json")
+    data = home.store.read(path)
+    home.store.delete(path)
+
+    with pytest.raises(RecordError, match=r"Step 3 of cutover 1 of 'orders' is missing though"):
+        folder.steps(1)
+
+    assert data is not None
+    home.store.create(path, data.replace(b'"catching_up"', b'"starting"'))
+    with pytest.raises(RecordError, match="begins in 'starting', and the step before it ended in"):
+        folder.steps(1)
+
+
+def test_a_listing_that_shows_a_newer_step_first_is_taken_again(tmp_path: object) -> None:
+    class Late(LocalStore):
+        hidden = 1
+
+        def names(self, folder: str) -> list[str]:
+            found = super().names(folder)
+            if folder.endswith("/steps") and self.hidden:
+                self.hidden -= 1
+                found = [name for name in found if numbered(2) not in name]
+            return found
+
+    home = Home(Late(str(tmp_path)))
+    deploy(home, "orders", 1)
+    lead(home, *TO_SWITCH)
+    assert len(home.stream("orders").steps(1)) == 6
+
+
+def test_a_home_may_come_from_the_environment(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIRFLOW_STREAMING_HOME", raising=False)
+    with pytest.raises(SpecError, match="Which home"):
+        public_live("orders")
+    monkeypatch.setenv("AIRFLOW_STREAMING_HOME", home.store.uri)
+    assert public_live("orders").lane == "orders"
+
+
+def test_a_lane_of_a_lane_is_no_stream(home: Home) -> None:
+    deploy(home, "orders.green", 1)
+    with pytest.raises(SpecError, match="is a lane already"):
+        live(home, "orders.green.green")
+
+
 class Meddling(LocalStore):
     """A store in which something happens right after a folder was listed."""
 
@@ -306,7 +418,8 @@ def test_it_is_cheap_to_ask(tmp_path: object) -> None:
         return store.asked.count("list"), store.asked.count("read")
 
     deploy(home, "orders", 1)
-    assert (cost(live_lane), cost(live)) == ((1, 0), (3, 1))
+    # One listing tells that there is no second lane, so that nothing can have been lost.
+    assert (cost(live_lane), cost(live)) == ((2, 0), (4, 1))
     deploy(home, "orders.green", 1)
     for change in range(1, 6):
         cut_over(home, ("orders", "orders.green")[change % 2], change)

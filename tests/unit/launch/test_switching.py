@@ -13,7 +13,7 @@ from airflow_streaming.checkpoint.switch import unfinished
 from airflow_streaming.core.change import ChangeOutcome, ChangeSort
 from airflow_streaming.core.deployment import ProposalAction
 from airflow_streaming.core.names import Layout
-from airflow_streaming.exceptions import CheckpointRefused
+from airflow_streaming.exceptions import CheckpointRefused, RestoreRefused
 from tests.unit.checkpoint.restoring import back_up, is_sound_at
 from tests.unit.home.make import SCRIPT
 from tests.unit.launch.restored_stream import QUERIES, Stream
@@ -123,3 +123,21 @@ def test_a_checkpoint_that_cannot_be_backed_up_is_given_up_all_the_same(stream: 
         raise CheckpointRefused("It is damaged.")
 
     assert stream.switch(backup_before=damaged).deployment.number == 2
+
+
+@pytest.mark.parametrize(("first", "is_allowed"), [(2, True), (3, False)])
+def test_nobody_goes_back_to_before_an_output_was_handed_over(
+    first: int, *, is_allowed: bool, stream: Stream
+) -> None:
+    claim = next(claim for claim in stream.home.claims(1) if claim.query == "counts")
+    handed = replace(claim, counts_from=first).to_bytes()
+    stream.home.store.replace(Layout("orders").claim(1, "counts"), handed)
+
+    if is_allowed:
+        stream.switch()
+        claims = {claim.query: claim.counts_from for claim in stream.home.claims(2)}
+        assert claims == {"counts": first, "sums": None}
+        return
+    with pytest.raises(RestoreRefused, match=f"output with batch {first}"):
+        stream.switch()
+    assert stream.checkpoint == stream.old

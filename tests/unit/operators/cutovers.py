@@ -93,6 +93,8 @@ class Run:
         patch.setattr(CutoverTask, "lanes", lambda *_: Lanes(stream))
         patch.setattr(CutoverTask, "engine", self._engine)
         patch.setattr(CutoverQuestionOperator, "_lanes", lambda *_: Lanes(stream))
+        # Time passes only when a task waits deferred.
+        patch.setattr(CutoverTask, "more_patience", lambda *_: timedelta(0))
         patch.setattr("airflow_streaming.operators._change.POLL_SECONDS", 0.0)
 
     @property

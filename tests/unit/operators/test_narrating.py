@@ -41,3 +41,13 @@ def test_it_says_how_much_was_read() -> None:
     narrator(ProgressNow(phase=Phase.WRITE, files=3))
 
     assert told.lines == ["read: 5.0 of 10.0 MB"]
+
+
+def test_what_is_not_counted_in_files_has_no_size() -> None:
+    told = Told()
+    narrator = Narrator(told, lambda: told.seconds)
+    told.seconds += 11
+
+    narrator(ProgressNow(phase=Phase.COMPARE, files=0, of=2, unit="streams"))
+
+    assert told.lines == ["compare: 0 of 2 streams"]

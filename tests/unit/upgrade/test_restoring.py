@@ -64,6 +64,7 @@ class Upgraded:
                 checkpoint=f"file:{self.checkpoint / name}",
                 epoch=1,
                 batch_shift=40,
+                counts_from=2,
             )
             self.home.store.create(Layout("orders").claim(1, name), claim.to_bytes())
         self.run(BOUNDARY, "old")
@@ -173,6 +174,7 @@ def test_the_owners_of_the_restored_checkpoints_are_recorded(upgraded: Upgraded)
     assert found["counts"].checkpoint == f"file:{restored.checkpoint}/counts"
     assert found.keys() == {"counts", "sums"}
     assert found["counts"].batch_shift == 40, "its batches are counted on as before"
+    assert found["counts"].counts_from == 2
 
 
 def test_nothing_is_restored_while_a_driver_may_live(upgraded: Upgraded) -> None:

@@ -1,0 +1,34 @@
+"""
+What consumers follow beside the home's own pointer: adapters for ``blue_green(pointers=...)``.
+
+All but ``SqlPointer`` do without Airflow, which is imported only when that one is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_streaming.cutover.pointers.called import CallablePointer
+from airflow_streaming.cutover.pointers.file import PointerFile
+from airflow_streaming.cutover.pointers.port import Pointer
+from airflow_streaming.cutover.pointers.spark import SparkTable, SparkView
+
+if TYPE_CHECKING:
+    from airflow_streaming.operators._cutover.sql import SqlPointer
+
+__all__ = [
+    "CallablePointer",
+    "Pointer",
+    "PointerFile",
+    "SparkTable",
+    "SparkView",
+    "SqlPointer",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SqlPointer":
+        from airflow_streaming.operators._cutover.sql import SqlPointer
+
+        return SqlPointer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

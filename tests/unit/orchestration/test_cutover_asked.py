@@ -1,0 +1,85 @@
+"""What cannot be is refused when the dag is parsed, with a sentence that says what can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.orchestration.blue_green import blue_green
+from airflow_streaming.orchestration.stream_dags import stream_dags
+from airflow_streaming.pointers import PointerFile
+from airflow_streaming.spec import CompareTerms, ReadyTerms, StreamSpec
+
+SPEC = StreamSpec(name="orders", application="orders.py", home="/home", runtime="spark-4.3")
+GREEN = replace(SPEC, name="orders.green")
+
+
+def group(*args: Any, **asked: Any) -> DAG:
+    with DAG("cutover") as dag:
+        blue_green(*(args or (SPEC,)), **asked)
+    return dag
+
+
+def is_right(_: object) -> None:
+    """Find nothing wrong."""
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        pytest.param(lambda: group([]), "needs a stream", id="no stream"),
+        pytest.param(lambda: group("orders"), "'orders' is none. Give the spec", id="a name"),
+        pytest.param(lambda: group(GREEN), "kept for the other lane", id="a lane"),
+        pytest.param(lambda: stream_dags(GREEN), "kept for the other lane", id="dags of a lane"),
+        pytest.param(lambda: group(way="paralel"), "way is 'paralel'; give para", id="way"),
+        pytest.param(lambda: group(start="frsh"), "start is 'frsh'; give by_gate", id="start"),
+        pytest.param(lambda: group(promote="x"), "promote is 'x'; give ask, auto", id="promote"),
+        pytest.param(lambda: group(replay_from="yesterday"), "give a time such as", id="moment"),
+        pytest.param(lambda: group(deadlines={"ready": 5}), "'ready' is 5; give a", id="deadline"),
+        pytest.param(
+            lambda: group(deadlines={"ready": timedelta(-1)}), "above zero", id="past deadline"
+        ),
+        pytest.param(lambda: group(retain_blue=timedelta(-1)), "retain_blue is", id="retain"),
+        pytest.param(lambda: group(checks=["x"]), "checks has 'x' in it", id="check"),
+        pytest.param(lambda: group(pointers="x"), "pointers has 'x' in it", id="pointer"),
+        pytest.param(lambda: group(ready={"batches": 1}), "give ReadyTerms", id="ready"),
+        pytest.param(lambda: group(compare=["orders"]), "give CompareTerms", id="compare"),
+        pytest.param(lambda: CompareTerms(stream="o", tolerance=-1), "tolerance is -1", id="tol"),
+        pytest.param(
+            lambda: CompareTerms(stream="o", bucket=timedelta(0)), "above zero", id="bucket"
+        ),
+        pytest.param(lambda: CompareTerms(stream="o", keys="k"), r"give \('k',\)", id="keys"),  # type: ignore[arg-type]
+        pytest.param(lambda: ReadyTerms(well_for=5), "well_for is 5; give a timed", id="well_for"),  # type: ignore[arg-type]
+        pytest.param(
+            lambda: stream_dags(SPEC, cutover={"comprae": []}), "no argument 'comprae'", id="key"
+        ),
+        pytest.param(lambda: stream_dags(SPEC, cutover=True), "give a dict", id="no dict"),  # type: ignore[arg-type]
+        pytest.param(lambda: stream_dags(SPEC, cutover={"way": "x"}), "way is 'x'", id="in form"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_run(ask: Callable[[], object], told: str) -> None:
+    with pytest.raises(SpecError, match=told):
+        ask()
+
+
+def test_one_may_stand_for_itself_where_several_can_be_given(tmp_path: Path) -> None:
+    pointer = PointerFile(uri=f"{tmp_path}/live.json")
+    dag = group(compare=CompareTerms(stream="orders"), pointers=pointer, checks=is_right)
+
+    preflight: Any = dag.get_task("blue_green.preflight")
+    assert [one.stream for one in preflight.course.compare] == ["orders"]
+    assert list(preflight.course.pointers) == [pointer.name]
+    assert preflight.course.checks == ("is_right",)
+
+
+def test_templates_are_left_to_the_run() -> None:
+    asked = dict.fromkeys(("way", "start", "promote", "replay_from"), "{{ params.x }}")
+    preflight: Any = group(**asked).get_task("blue_green.preflight")
+    assert preflight.way == "{{ params.x }}"
