@@ -14,6 +14,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import settings
+
+# No test is a stopwatch: on a crowded machine the first example of any takes a third of a second.
+settings.register_profile("patient", deadline=None, max_examples=60)
+settings.load_profile("patient")
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 

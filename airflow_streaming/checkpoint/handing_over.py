@@ -20,14 +20,14 @@ from airflow_streaming.checkpoint.query_view import read_view
 from airflow_streaming.checkpoint.writing import LATE, read_back
 from airflow_streaming.core.checkpoint.sources import MAX_SOURCE_LOG_BYTES
 from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
-from airflow_streaming.core.cutover.absorbing import (
+from airflow_streaming.core.cutover.handover.absorbing import (
     Absorption,
     NotThere,
     plan_absorption,
     plan_planned,
 )
-from airflow_streaming.core.cutover.file_log import DEFAULT_INTERVAL
-from airflow_streaming.core.cutover.position import Position
+from airflow_streaming.core.cutover.handover.file_log import DEFAULT_INTERVAL
+from airflow_streaming.core.cutover.handover.position import Position
 from airflow_streaming.exceptions import AlreadyExists, CheckpointBusy, CheckpointRefused
 from airflow_streaming.files.store import Store
 from airflow_streaming.home.opening import open_store

@@ -13,15 +13,15 @@ from airflow_streaming.core.checkpoint.report import SourceType
 from airflow_streaming.core.checkpoint.sources import MAX_SOURCE_LOG_BYTES, source_of
 from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
 from airflow_streaming.core.checkpoint.unready import Unready
-from airflow_streaming.core.cutover.file_log import (
+from airflow_streaming.core.cutover.handover.file_log import (
     DEFAULT_INTERVAL,
     FileLog,
     Seen,
     compact_interval,
     entries_of,
 )
-from airflow_streaming.core.cutover.position import COUNTING
-from airflow_streaming.core.cutover.query_view import PlannedBatch, QueryView
+from airflow_streaming.core.cutover.handover.position import COUNTING
+from airflow_streaming.core.cutover.handover.query_view import PlannedBatch, QueryView
 from airflow_streaming.exceptions import CheckpointBusy, CheckpointRefused, RecordError
 
 ATTEMPTS: Final = 5

@@ -14,9 +14,14 @@ from airflow_streaming.checkpoint.drill_runtime import runtimes_from
 from airflow_streaming.cli.checkpoint.told import Told
 from airflow_streaming.cli.page import NOT_WRITTEN, write_page
 from airflow_streaming.cli.table import printable
-from airflow_streaming.core.cutover.compare_judge import shown
-from airflow_streaming.core.cutover.compare_page import as_markdown
-from airflow_streaming.core.cutover.comparing import Bound, CompareReport, CompareResult, SideFound
+from airflow_streaming.core.cutover.comparing.judge import shown
+from airflow_streaming.core.cutover.comparing.page import as_markdown
+from airflow_streaming.core.cutover.comparing.report import (
+    Bound,
+    CompareReport,
+    CompareResult,
+    SideFound,
+)
 from airflow_streaming.core.cutover.terms import CompareTerms
 from airflow_streaming.core.uris import check_uri
 from airflow_streaming.cutover.comparing import compare

@@ -1,5 +1,5 @@
 """
-The moves of a cutover: what is decided in ``core.cutover.deciding`` is done here.
+The moves of a cutover: what is decided in ``core.cutover.moving.deciding`` is done here.
 
 Every move may be made twice and by two tasks at once. What must happen once is an exclusive create,
 and whoever loses it looks again. No step is taken before all of its work is done.
@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from airflow_streaming.core.cutover.moves import Do, Move
+from airflow_streaming.core.cutover.moving.moves import Do, Move
+from airflow_streaming.core.cutover.moving.view import CutoverView, LaneView
 from airflow_streaming.core.cutover.table import CutoverEvent
-from airflow_streaming.core.cutover.view import CutoverView, LaneView
 from airflow_streaming.core.steering import Action, Step
 from airflow_streaming.cutover.comparing_now import Comparing
 from airflow_streaming.cutover.deploying import Deploying

@@ -11,9 +11,9 @@ from airflow_streaming.checkpoint.handing_over import HandOver, absorb_plan, car
 from airflow_streaming.checkpoint.query_view import read_view
 from airflow_streaming.checkpoint.starting import make_start, own_query_id
 from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
-from airflow_streaming.core.cutover.absorbing import Absorption
-from airflow_streaming.core.cutover.position import Position
-from airflow_streaming.core.cutover.query_view import PlannedBatch
+from airflow_streaming.core.cutover.handover.absorbing import Absorption
+from airflow_streaming.core.cutover.handover.position import Position
+from airflow_streaming.core.cutover.handover.query_view import PlannedBatch
 from airflow_streaming.core.cutover.terms import Pair
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.uris import join

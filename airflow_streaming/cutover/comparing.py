@@ -17,7 +17,7 @@ from airflow_streaming.checkpoint.drill_program import Program
 from airflow_streaming.checkpoint.progress import Phase, Progress, ProgressNow, no_progress
 from airflow_streaming.checkpoint.scratch_spark import Task, await_end, last_words, started
 from airflow_streaming.core.conf import REDACTED
-from airflow_streaming.core.cutover.comparing import (
+from airflow_streaming.core.cutover.comparing.report import (
     Asked,
     Bound,
     CompareOrder,

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from airflow_streaming.core.cutover.checks import CheckResult, comparison_of
-from airflow_streaming.core.cutover.judging import Judgement, Result, fold_errors
-from airflow_streaming.core.cutover.moves import Move
+from airflow_streaming.core.cutover.judging.checks import CheckResult, comparison_of
+from airflow_streaming.core.cutover.judging.judge import Judgement, Result, fold_errors
+from airflow_streaming.core.cutover.moving.moves import Move
+from airflow_streaming.core.cutover.moving.view import CutoverView
 from airflow_streaming.core.cutover.terms import CompareTerms
-from airflow_streaming.core.cutover.view import CutoverView
 from airflow_streaming.cutover.lanes import Lanes
 from airflow_streaming.cutover.ports import Compare
 from airflow_streaming.cutover.recording import Recorder

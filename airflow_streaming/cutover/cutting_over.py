@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from airflow_streaming.core.change import Change, ChangeSort
-from airflow_streaming.core.cutover.checks import CheckResult
-from airflow_streaming.core.cutover.deciding import next_move
-from airflow_streaming.core.cutover.judging import Result
-from airflow_streaming.core.cutover.moves import Do, Move
+from airflow_streaming.core.cutover.judging.checks import CheckResult
+from airflow_streaming.core.cutover.judging.judge import Result
+from airflow_streaming.core.cutover.moving.deciding import next_move
+from airflow_streaming.core.cutover.moving.moves import Do, Move
+from airflow_streaming.core.cutover.moving.view import CutoverView
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState, after
 from airflow_streaming.core.cutover.terms import CutoverTerms
-from airflow_streaming.core.cutover.view import CutoverView
 from airflow_streaming.cutover.acting import Acts
 from airflow_streaming.cutover.beginning import Beginning
 from airflow_streaming.cutover.comparing_now import Comparing

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Final
 
 from airflow_streaming.core.control import Desired, DesiredState, EventKind
-from airflow_streaming.core.cutover.moves import Do, Move
+from airflow_streaming.core.cutover.moving.moves import Do, Move
+from airflow_streaming.core.cutover.moving.view import CutoverView, LaneView, PairView
 from airflow_streaming.core.cutover.table import CutoverEvent
 from airflow_streaming.core.cutover.terms import Pair
 from airflow_streaming.core.cutover.transition import Transition
-from airflow_streaming.core.cutover.view import CutoverView, LaneView, PairView
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import QueryClaim
 from airflow_streaming.core.names import Layout

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from airflow_streaming.core.cutover.live import LiveRecord
+from airflow_streaming.core.cutover.moving.view import CutoverView, PairView
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
 from airflow_streaming.core.cutover.terms import CutoverTerms, Pair
-from airflow_streaming.core.cutover.view import CutoverView, PairView
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.cutover.lanes import Lanes
 from airflow_streaming.cutover.pointers.port import Pointer

@@ -15,25 +15,25 @@ from typing import Final
 
 from airflow_streaming.core.change import Change
 from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.cutover.checks import CheckResult
-from airflow_streaming.core.cutover.figures import LaneFigures, Since, figures_of
-from airflow_streaming.core.cutover.judging import (
+from airflow_streaming.core.cutover.handover.position import covers
+from airflow_streaming.core.cutover.judging.checks import CheckResult
+from airflow_streaming.core.cutover.judging.figures import LaneFigures, Since, figures_of
+from airflow_streaming.core.cutover.judging.judge import (
     Judgement,
     judge_after,
     judge_catching_up,
     judge_ready,
 )
-from airflow_streaming.core.cutover.position import covers
-from airflow_streaming.core.cutover.table import CutoverState
-from airflow_streaming.core.cutover.terms import CutoverTerms, Pair, SwitchWay
-from airflow_streaming.core.cutover.transition import Transition, state_of
-from airflow_streaming.core.cutover.view import (
+from airflow_streaming.core.cutover.moving.view import (
     CutoverView,
     LaneView,
     PairView,
     facts_of,
     for_stream,
 )
+from airflow_streaming.core.cutover.table import CutoverState
+from airflow_streaming.core.cutover.terms import CutoverTerms, Pair, SwitchWay
+from airflow_streaming.core.cutover.transition import Transition, state_of
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.upgrade.soak import SoakBaseline, SoakFigures, judge_soak

@@ -15,10 +15,10 @@ from typing import Any, Final
 from airflow_streaming.checkpoint.drill_program import Program
 from airflow_streaming.checkpoint.progress import Progress, no_progress
 from airflow_streaming.core.compatibility.finding import GateReport
-from airflow_streaming.core.cutover.preflight import PairPreflight, start_by_gate
-from airflow_streaming.core.cutover.replay import ReplayStart, replay_start
+from airflow_streaming.core.cutover.planning.preflight import PairPreflight, start_by_gate
 from airflow_streaming.core.cutover.terms import Pair, StartWay, SwitchWay
-from airflow_streaming.core.cutover.ways import switch_ways
+from airflow_streaming.core.cutover.ways.judge import switch_ways
+from airflow_streaming.core.cutover.ways.replay import ReplayStart, replay_start
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan

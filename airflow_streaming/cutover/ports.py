@@ -8,9 +8,9 @@ from typing import Protocol
 
 from airflow_streaming.checkpoint.handing_over import HandOver
 from airflow_streaming.core.change import Change
-from airflow_streaming.core.cutover.absorbing import Absorption
-from airflow_streaming.core.cutover.judging import Judgement
-from airflow_streaming.core.cutover.position import Position
+from airflow_streaming.core.cutover.handover.absorbing import Absorption
+from airflow_streaming.core.cutover.handover.position import Position
+from airflow_streaming.core.cutover.judging.judge import Judgement
 from airflow_streaming.core.cutover.terms import CompareTerms, Pair
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.home.home import StreamHome

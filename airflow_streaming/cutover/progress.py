@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_streaming.core.cutover.moves import Do, Move
+from airflow_streaming.core.cutover.moving.moves import Do, Move
+from airflow_streaming.core.cutover.moving.view import CutoverView
 from airflow_streaming.core.cutover.table import CutoverState, after
-from airflow_streaming.core.cutover.view import CutoverView
 
 S = CutoverState
 _ORDER: Final = (

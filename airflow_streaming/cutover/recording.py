@@ -10,10 +10,10 @@ from typing import Final
 
 from airflow_streaming.core.change import Change, ChangeEnd, ChangeOutcome, ChangeSort
 from airflow_streaming.core.control import Event, EventKind
+from airflow_streaming.core.cutover.moving.view import CutoverView
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState, after
 from airflow_streaming.core.cutover.terms import CutoverTerms
 from airflow_streaming.core.cutover.transition import Transition
-from airflow_streaming.core.cutover.view import CutoverView
 from airflow_streaming.cutover.lanes import Lanes, guest_of, leader_of
 from airflow_streaming.exceptions import AlreadyExists
 from airflow_streaming.home.home import StreamHome

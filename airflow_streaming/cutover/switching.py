@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from airflow_streaming.core.cutover.moves import Move
+from airflow_streaming.core.cutover.moving.moves import Move
+from airflow_streaming.core.cutover.moving.view import CutoverView, LaneView, PairView, of_stream
 from airflow_streaming.core.cutover.table import TABLE, CutoverEvent
-from airflow_streaming.core.cutover.view import CutoverView, LaneView, PairView, of_stream
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.cutover.handing import Crossing, Handing, StandbyFailed
 from airflow_streaming.cutover.lanes import Lanes

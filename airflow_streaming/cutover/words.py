@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from airflow_streaming.core.cutover.moving.view import CutoverView
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState, after
-from airflow_streaming.core.cutover.view import CutoverView
 from airflow_streaming.cutover.lanes import Lanes
 from airflow_streaming.cutover.ports import Retire
 from airflow_streaming.cutover.recording import Recorder

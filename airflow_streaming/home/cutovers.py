@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow_streaming.core.change import Change, ChangeSort
-from airflow_streaming.core.cutover.checks import CheckResult
+from airflow_streaming.core.cutover.judging.checks import CheckResult
 from airflow_streaming.core.cutover.terms import CutoverTerms
 from airflow_streaming.core.cutover.transition import Transition, state_of
 from airflow_streaming.core.names import is_path_part, is_sha256, number_of, numbered

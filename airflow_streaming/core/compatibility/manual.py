@@ -9,7 +9,7 @@ from typing import Final
 from airflow_streaming.core.compatibility.change.catalogue import CHANGE_RULES
 from airflow_streaming.core.compatibility.rules import Rule
 from airflow_streaming.core.compatibility.version.rules import RULES as VERSION_RULES
-from airflow_streaming.core.cutover.way_rules import WAY_RULES
+from airflow_streaming.core.cutover.ways.rules import WAY_RULES
 
 ALL_RULES: Final = (*CHANGE_RULES, *VERSION_RULES, *WAY_RULES)
 """Every rule of the change gate, of the version gate, and of the ways of a cutover."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airflow_streaming.core.cutover.pointing import Mark, refuse_foreign, should_write
+from airflow_streaming.core.cutover.pointing.mark import Mark, refuse_foreign, should_write
 from airflow_streaming.core.uris import is_local
 from airflow_streaming.cutover.pointers.port import back_to, mark_of
 from airflow_streaming.exceptions import HomeUnavailable, PointerFailed, RecordError, SpecError

@@ -19,7 +19,7 @@ import re
 from dataclasses import replace
 from typing import Final, Protocol
 
-from airflow_streaming.core.cutover.pointing import Mark
+from airflow_streaming.core.cutover.pointing.mark import Mark
 from airflow_streaming.exceptions import PointerRefused
 from airflow_streaming.home.lanes import Live
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from airflow_streaming.checkpoint.drill_program import Program
 from airflow_streaming.checkpoint.scratch_spark import Task, await_end, last_words, started
-from airflow_streaming.core.cutover.catalog import CatalogAnswer, CatalogOrder, Entry
-from airflow_streaming.core.cutover.pointing import Mark
+from airflow_streaming.core.cutover.pointing.catalog import CatalogAnswer, CatalogOrder, Entry
+from airflow_streaming.core.cutover.pointing.mark import Mark
 from airflow_streaming.core.uris import to_hadoop
 from airflow_streaming.cutover.pointers.port import Pointer, back_to, fill, mark_of
 from airflow_streaming.exceptions import (

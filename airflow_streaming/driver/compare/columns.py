@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from airflow_streaming.core.cutover.comparing import ColumnDiffers
+from airflow_streaming.core.cutover.comparing.report import ColumnDiffers
 from airflow_streaming.core.cutover.terms import CompareTerms
 
 _TIMES: Final = frozenset({"timestamp", "timestamp_ntz", "date", "string"})

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from airflow_streaming.core.cutover.comparing import MOST_NAMED, GroupDiffers
+from airflow_streaming.core.cutover.comparing.report import MOST_NAMED, GroupDiffers
 from airflow_streaming.core.cutover.terms import CompareTerms
 from airflow_streaming.core.wire import format_time
 from airflow_streaming.driver.compare.columns import Measured, type_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from airflow_streaming.core.cutover.comparing import RowsDiffer
+from airflow_streaming.core.cutover.comparing.report import RowsDiffer
 from airflow_streaming.core.cutover.terms import CompareTerms
 
 _SAMPLE: Final = 10

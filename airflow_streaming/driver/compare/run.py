@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.core.cutover.common_time import CommonTime, common_time
-from airflow_streaming.core.cutover.compare_judge import judge_comparison
-from airflow_streaming.core.cutover.comparing import (
+from airflow_streaming.core.cutover.comparing.common_time import CommonTime, common_time
+from airflow_streaming.core.cutover.comparing.judge import judge_comparison
+from airflow_streaming.core.cutover.comparing.report import (
     Asked,
     CompareOrder,
     CompareReport,

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from airflow_streaming.core.cutover.common_time import CommonTime
-from airflow_streaming.core.cutover.comparing import SideFound
+from airflow_streaming.core.cutover.comparing.common_time import CommonTime
+from airflow_streaming.core.cutover.comparing.report import SideFound
 
 MOMENT: Final = "__moment"
 """Name of the column with a row's time in microseconds since 1970."""

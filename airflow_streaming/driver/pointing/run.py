@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.core.cutover.catalog import CatalogAnswer, CatalogOrder, Entry
-from airflow_streaming.core.cutover.pointing import Mark, refuse_foreign, should_write
+from airflow_streaming.core.cutover.pointing.catalog import CatalogAnswer, CatalogOrder, Entry
+from airflow_streaming.core.cutover.pointing.mark import Mark, refuse_foreign, should_write
 from airflow_streaming.driver.drill.clock import leave_after
 from airflow_streaming.driver.faults import log_to_stderr, logger
 from airflow_streaming.exceptions import PointerRefused, RecordError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_streaming.core.cutover.course import Course
+from airflow_streaming.core.cutover.planning.course import Course
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.core.cutover.terms import Pair, StartWay, SwitchWay
 from airflow_streaming.core.cutover.transition import state_of

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from airflow_streaming.checkpoint.progress import Progress
 from airflow_streaming.core.conf import REDACTED
-from airflow_streaming.core.cutover.bounding import bound_of
-from airflow_streaming.core.cutover.comparing import Bound, CompareReport
-from airflow_streaming.core.cutover.judging import Judgement, judge_reports
+from airflow_streaming.core.cutover.comparing.bounding import bound_of
+from airflow_streaming.core.cutover.comparing.report import Bound, CompareReport
+from airflow_streaming.core.cutover.judging.judge import Judgement, judge_reports
 from airflow_streaming.core.cutover.terms import CompareTerms, StartWay
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.lanes import base_of

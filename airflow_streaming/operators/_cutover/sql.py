@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_streaming.core.cutover.pointing import Mark, should_write
+from airflow_streaming.core.cutover.pointing.mark import Mark, should_write
 from airflow_streaming.cutover.pointers.port import back_to, fill, mark_of
 from airflow_streaming.exceptions import PointerFailed, SpecError, StreamingError
 from airflow_streaming.home.lanes import Live

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from airflow_streaming.core.cutover.compare_page import as_markdown
-from airflow_streaming.core.cutover.promotion_page import promotion_page
+from airflow_streaming.core.cutover.comparing.page import as_markdown
+from airflow_streaming.core.cutover.planning.promotion_page import promotion_page
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.operators._change import ChangeTask
@@ -36,7 +36,7 @@ from airflow_streaming.triggers.cutover import ERRORS, LANES, CutoverTrigger
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_streaming.core.cutover.comparing import CompareReport
+    from airflow_streaming.core.cutover.comparing.report import CompareReport
     from airflow_streaming.cutover.cutting_over import Cutover, Progress
     from airflow_streaming.cutover.pointers.port import Pointer
     from airflow_streaming.home.home import StreamHome

@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.core.cutover.comparing import Bound
+from airflow_streaming.core.cutover.comparing.report import Bound
 from airflow_streaming.core.cutover.terms import CompareTerms
 
 BEGIN: Final = datetime(2026, 11, 21, 4, tzinfo=UTC)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_streaming.core.cutover.catalog import CatalogOrder, Entry
-from airflow_streaming.core.cutover.pointing import Mark
+from airflow_streaming.core.cutover.pointing.catalog import CatalogOrder, Entry
+from airflow_streaming.core.cutover.pointing.mark import Mark
 from airflow_streaming.driver.pointing.run import answer_to
 
 ROWS = 20

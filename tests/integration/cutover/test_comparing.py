@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from airflow_streaming.core.cutover.comparing import Bound, CompareReport, CompareResult
+from airflow_streaming.core.cutover.comparing.report import Bound, CompareReport, CompareResult
 from airflow_streaming.core.cutover.terms import CompareTerms
 from airflow_streaming.cutover.comparing import PREFIX, Outputs, compare_all
 from airflow_streaming.launch.runtime import resolve_runtime

@@ -8,7 +8,7 @@ from airflow_streaming.checkpoint.sources import sources_of
 from airflow_streaming.checkpoint.store import open_backup_store
 from airflow_streaming.core.change import Change
 from airflow_streaming.core.checkpoint.backup import Origin
-from airflow_streaming.core.cutover.judging import Judgement, judge_reports
+from airflow_streaming.core.cutover.judging.judge import Judgement, judge_reports
 from airflow_streaming.core.cutover.terms import CompareTerms, Pair
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.cutover.comparing import compare

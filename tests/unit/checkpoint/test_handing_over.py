@@ -17,7 +17,7 @@ from airflow_streaming.checkpoint.handing_over import (
 )
 from airflow_streaming.checkpoint.reader import inspect
 from airflow_streaming.core.checkpoint.sources import parse_source_log
-from airflow_streaming.core.cutover.absorbing import Absorption
+from airflow_streaming.core.cutover.handover.absorbing import Absorption
 from airflow_streaming.exceptions import CheckpointBusy, CheckpointRefused
 from airflow_streaming.files.local import LocalStore
 from tests.unit.checkpoint.restoring import PLAN, Killed, Life, Memory, bytes_of, run_batches

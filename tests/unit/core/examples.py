@@ -21,9 +21,7 @@ from airflow_streaming.core.checkpoint.drill import DrilledQuery, DrillEvent, Dr
 from airflow_streaming.core.checkpoint.marker import RestoreMarker
 from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding
 from airflow_streaming.core.control import Desired, DesiredState, Event, EventKind
-from airflow_streaming.core.cutover.catalog import CatalogAnswer, CatalogOrder, Entry
-from airflow_streaming.core.cutover.checks import CheckResult
-from airflow_streaming.core.cutover.comparing import (
+from airflow_streaming.core.cutover.comparing.report import (
     Asked,
     Bound,
     ColumnDiffers,
@@ -34,10 +32,12 @@ from airflow_streaming.core.cutover.comparing import (
     RowsDiffer,
     SideFound,
 )
-from airflow_streaming.core.cutover.judging import Result
+from airflow_streaming.core.cutover.judging.checks import CheckResult
+from airflow_streaming.core.cutover.judging.judge import Result
 from airflow_streaming.core.cutover.live import LiveRecord
 from airflow_streaming.core.cutover.orders import Barrier, OrderAct, StandbyAnswer, StandbyOrder
-from airflow_streaming.core.cutover.pointing import Mark
+from airflow_streaming.core.cutover.pointing.catalog import CatalogAnswer, CatalogOrder, Entry
+from airflow_streaming.core.cutover.pointing.mark import Mark
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
 from airflow_streaming.core.cutover.terms import (
     CompareTerms,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_streaming.core.cutover.pointing import Mark, should_write
+from airflow_streaming.core.cutover.pointing.mark import Mark, should_write
 from airflow_streaming.exceptions import PointerRefused, RecordError
 
 GREEN = Mark(stream="orders", lane="orders.green", deployment=3, output="/lake/g", number=4)

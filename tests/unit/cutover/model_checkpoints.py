@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from airflow_streaming.checkpoint.handing_over import HandOver
 from airflow_streaming.core.checkpoint.report import SourceType
-from airflow_streaming.core.cutover.absorbing import Absorption
-from airflow_streaming.core.cutover.position import Position, SourcePoint
+from airflow_streaming.core.cutover.handover.absorbing import Absorption
+from airflow_streaming.core.cutover.handover.position import Position, SourcePoint
 from airflow_streaming.core.cutover.terms import Pair, StartWay
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_streaming.checkpoint.progress import Phase, ProgressNow
 from airflow_streaming.cli.main import main
-from airflow_streaming.core.cutover.comparing import (
+from airflow_streaming.core.cutover.comparing.report import (
     CompareReport,
     CompareResult,
     GroupDiffers,

@@ -10,10 +10,10 @@ import pytest
 
 from airflow_streaming.core.change import ChangeOutcome
 from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.cutover.judging import Judgement, Result
+from airflow_streaming.core.cutover.judging.judge import Judgement, Result
+from airflow_streaming.core.cutover.moving.view import CLOCKS_DIFFER
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.core.cutover.terms import CompareTerms, SwitchWay
-from airflow_streaming.core.cutover.view import CLOCKS_DIFFER
 from airflow_streaming.exceptions import CutoverRefused, PointerFailed
 from airflow_streaming.home.lanes import Live
 from tests.unit.cutover.cut_short import WAYS

@@ -9,9 +9,9 @@ import pytest
 
 from airflow_streaming.core.change import Change
 from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.cutover.moves import Do, Move
+from airflow_streaming.core.cutover.moving.moves import Do, Move
+from airflow_streaming.core.cutover.moving.view import CutoverView
 from airflow_streaming.core.cutover.table import CutoverState
-from airflow_streaming.core.cutover.view import CutoverView
 from airflow_streaming.cutover.cutting_over import Cutover
 from airflow_streaming.cutover.recording import Recorder
 from airflow_streaming.home.home import StreamHome

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.cutover.comparing import (
+from airflow_streaming.core.cutover.comparing.report import (
     Asked,
     Bound,
     CompareReport,

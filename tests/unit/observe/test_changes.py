@@ -129,13 +129,15 @@ class Clock:
         return self.now
 
 
-def test_a_stream_that_was_never_moved_costs_one_listing_and_then_one_try(
+def test_a_stream_that_was_never_moved_costs_two_listings_and_then_one_try(
     cutover: TwoLanes,
 ) -> None:
     store = CountingStore(cutover.world.uri)
     live = LiveLane(store, BLUE)
 
-    assert (live(), store.asked) == (BLUE, {"list orders/live": 1})
+    # The second one tells a stream that was never moved from one whose live record is lost.
+    looks = {"list orders/live": 1, "list orders.green/deployments": 1}
+    assert (live(), store.asked) == (BLUE, looks)
     store.asked.clear()
     assert (live(), store.asked) == (BLUE, {"read orders/live/000001.json": 1})
 

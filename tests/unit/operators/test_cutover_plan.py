@@ -17,8 +17,8 @@ from airflow_streaming.core.compatibility.finding import (
     Pattern,
     report_of,
 )
-from airflow_streaming.core.cutover.replay import ReplayStart
-from airflow_streaming.core.cutover.ways import WaysReport
+from airflow_streaming.core.cutover.ways.judge import WaysReport
+from airflow_streaming.core.cutover.ways.replay import ReplayStart
 from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan, SinkPlan
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.operators.cutover import CutoverPlanOperator

@@ -14,8 +14,8 @@ from datetime import timedelta
 from random import Random
 from typing import Final
 
-from airflow_streaming.core.cutover.figures import LaneFigures, QueryFigures, Since
-from airflow_streaming.core.cutover.judging import judge_catching_up, judge_ready
+from airflow_streaming.core.cutover.judging.figures import LaneFigures, QueryFigures, Since
+from airflow_streaming.core.cutover.judging.judge import judge_catching_up, judge_ready
 from airflow_streaming.core.cutover.table import CutoverEvent as E
 from airflow_streaming.core.cutover.terms import ReadyTerms
 from airflow_streaming.core.upgrade.soak import Backlog

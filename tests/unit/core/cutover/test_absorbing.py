@@ -8,13 +8,13 @@ import pytest
 
 from airflow_streaming.core.checkpoint.logs import parse_offset_log
 from airflow_streaming.core.checkpoint.sources import parse_source_log
-from airflow_streaming.core.cutover.absorbing import (
+from airflow_streaming.core.cutover.handover.absorbing import (
     Absorption,
     NotThere,
     plan_absorption,
     plan_planned,
 )
-from airflow_streaming.core.cutover.query_view import QueryView
+from airflow_streaming.core.cutover.handover.query_view import QueryView
 from airflow_streaming.exceptions import CheckpointRefused
 from tests.unit.core.cutover.views import of_files, of_kafka, of_texts
 

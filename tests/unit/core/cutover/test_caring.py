@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_streaming.core.cutover.caring import bring_down
-from airflow_streaming.core.cutover.moves import Do
-from airflow_streaming.core.cutover.view import LaneView
+from airflow_streaming.core.cutover.moving.caring import bring_down
+from airflow_streaming.core.cutover.moving.moves import Do
+from airflow_streaming.core.cutover.moving.view import LaneView
 from airflow_streaming.core.epoch import Exit, Outcome
 from airflow_streaming.core.observation import Process
 from tests.unit.core.cutover.test_deciding import GONE, RUNNING, lane

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_streaming.core.cutover.bounding import bound_of
-from airflow_streaming.core.cutover.common_time import CommonTime, bucket_of, common_time
-from airflow_streaming.core.cutover.compare_judge import judge_comparison
-from airflow_streaming.core.cutover.compare_page import as_markdown
-from airflow_streaming.core.cutover.comparing import (
+from airflow_streaming.core.cutover.comparing.bounding import bound_of
+from airflow_streaming.core.cutover.comparing.common_time import CommonTime, bucket_of, common_time
+from airflow_streaming.core.cutover.comparing.judge import judge_comparison
+from airflow_streaming.core.cutover.comparing.page import as_markdown
+from airflow_streaming.core.cutover.comparing.report import (
     Bound,
     ColumnDiffers,
     CompareReport,

@@ -12,9 +12,10 @@ import pytest
 
 from airflow_streaming.core.change import Change, ChangeSort
 from airflow_streaming.core.control import Circuit, CircuitState, Desired, DesiredState
-from airflow_streaming.core.cutover.deciding import next_move
-from airflow_streaming.core.cutover.judging import Judgement, Result
-from airflow_streaming.core.cutover.moves import Do, Move
+from airflow_streaming.core.cutover.judging.judge import Judgement, Result
+from airflow_streaming.core.cutover.moving.deciding import next_move
+from airflow_streaming.core.cutover.moving.moves import Do, Move
+from airflow_streaming.core.cutover.moving.view import CutoverView, LaneView, PairView
 from airflow_streaming.core.cutover.orders import Barrier, OrderAct, StandbyOrder
 from airflow_streaming.core.cutover.table import (
     TABLE,
@@ -24,7 +25,6 @@ from airflow_streaming.core.cutover.table import (
 )
 from airflow_streaming.core.cutover.terms import CutoverTerms, Pair, StartWay, SwitchWay
 from airflow_streaming.core.cutover.transition import Transition
-from airflow_streaming.core.cutover.view import CutoverView, LaneView, PairView
 from airflow_streaming.core.epoch import LaunchCause, Outcome
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.observation import Observation, Process, ProcessState

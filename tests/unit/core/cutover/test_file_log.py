@@ -7,7 +7,7 @@ import json
 import pytest
 
 from airflow_streaming.core.checkpoint.sources import parse_source_log
-from airflow_streaming.core.cutover.file_log import (
+from airflow_streaming.core.cutover.handover.file_log import (
     FileLog,
     Seen,
     compact_interval,

@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_streaming.core.cutover.comparing import CompareReport, CompareResult, SideFound
-from airflow_streaming.core.cutover.figures import LaneFigures, QueryFigures, Since, figures_of
-from airflow_streaming.core.cutover.judging import (
+from airflow_streaming.core.cutover.comparing.report import CompareReport, CompareResult, SideFound
+from airflow_streaming.core.cutover.judging.figures import (
+    LaneFigures,
+    QueryFigures,
+    Since,
+    figures_of,
+)
+from airflow_streaming.core.cutover.judging.judge import (
     Result,
     fold_errors,
     judge_after,

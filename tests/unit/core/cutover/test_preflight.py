@@ -10,7 +10,7 @@ from airflow_streaming.core.compatibility.finding import (
     GateReport,
     Pattern,
 )
-from airflow_streaming.core.cutover.preflight import counted, start_by_gate
+from airflow_streaming.core.cutover.planning.preflight import counted, start_by_gate
 from airflow_streaming.core.cutover.terms import StartWay
 
 RULES = ("aggregation.keys", "source.paths", "plan.script")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_streaming.core.cutover.replay import replay_start
+from airflow_streaming.core.cutover.ways.replay import replay_start
 from airflow_streaming.core.plan.plan import OperatorPlan, OperatorSort, QueryPlan
 from tests.unit.core.compatibility.change import builders as b
 

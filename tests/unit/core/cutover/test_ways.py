@@ -10,8 +10,8 @@ import pytest
 from airflow_streaming.core.compatibility.finding import GateDecision
 from airflow_streaming.core.compatibility.rules import by_name
 from airflow_streaming.core.cutover.terms import StartWay, SwitchWay
-from airflow_streaming.core.cutover.way_rules import WAY_RULES
-from airflow_streaming.core.cutover.ways import WaysReport, switch_ways
+from airflow_streaming.core.cutover.ways.judge import WaysReport, switch_ways
+from airflow_streaming.core.cutover.ways.rules import WAY_RULES
 from airflow_streaming.core.plan.plan import OperatorPlan, QueryPlan
 from airflow_streaming.core.upgrade.rollback_sinks import SinkHabit, sink_facts_of
 from tests.unit.core.compatibility.change import builders as b

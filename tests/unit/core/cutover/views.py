@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from airflow_streaming.core.cutover.file_log import FileLog, Seen
-from airflow_streaming.core.cutover.query_view import PlannedBatch, QueryView
+from airflow_streaming.core.cutover.handover.file_log import FileLog, Seen
+from airflow_streaming.core.cutover.handover.query_view import PlannedBatch, QueryView
 
 START: Final = "-"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.checkpoint.scratch_spark import LOG, Task
-from airflow_streaming.core.cutover.catalog import CatalogAnswer, CatalogOrder
+from airflow_streaming.core.cutover.pointing.catalog import CatalogAnswer, CatalogOrder
 from airflow_streaming.cutover.pointers import spark
 from airflow_streaming.cutover.pointers.called import CallablePointer
 from airflow_streaming.cutover.pointers.file import PointerFile

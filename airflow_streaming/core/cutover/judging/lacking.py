@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from airflow_streaming.core.cutover.figures import LaneFigures, QueryFigures
+from airflow_streaming.core.cutover.judging.figures import LaneFigures, QueryFigures
 from airflow_streaming.core.cutover.terms import ReadyTerms
 
 _LEAST: Final = {"files": 10.0, "bytes": 64.0 * 1024 * 1024}

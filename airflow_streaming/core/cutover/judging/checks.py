@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
-from airflow_streaming.core.cutover.judging import Result
+from airflow_streaming.core.cutover.judging.judge import Result
 from airflow_streaming.core.wire import Record
 
 

@@ -13,16 +13,16 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from airflow_streaming.core.cutover.caring import care_for
-from airflow_streaming.core.cutover.giving_up import given_up
-from airflow_streaming.core.cutover.handing import draining, switching, warming
-from airflow_streaming.core.cutover.judged import judged_green, next_comparison
-from airflow_streaming.core.cutover.moves import Do, Move, take
+from airflow_streaming.core.cutover.moving.caring import care_for
+from airflow_streaming.core.cutover.moving.closing import aborting, closing, finalising, rolled_back
+from airflow_streaming.core.cutover.moving.giving_up import given_up
+from airflow_streaming.core.cutover.moving.handover import draining, switching, warming
+from airflow_streaming.core.cutover.moving.judged import judged_green, next_comparison
+from airflow_streaming.core.cutover.moving.moves import Do, Move, take
+from airflow_streaming.core.cutover.moving.turning_back import turning_back
+from airflow_streaming.core.cutover.moving.view import CutoverView, PairView, of_stream
+from airflow_streaming.core.cutover.moving.watching import live, soaking
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
-from airflow_streaming.core.cutover.turning_back import turning_back
-from airflow_streaming.core.cutover.view import CutoverView, PairView, of_stream
-from airflow_streaming.core.cutover.watching import live, soaking
-from airflow_streaming.core.cutover.ways_down import aborting, closing, finalising, rolled_back
 
 S, E = CutoverState, CutoverEvent
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from airflow_streaming.core.cutover.checks import comparison_of
-from airflow_streaming.core.cutover.judging import Result
-from airflow_streaming.core.cutover.moves import Do, Move, take
+from airflow_streaming.core.cutover.judging.checks import comparison_of
+from airflow_streaming.core.cutover.judging.judge import Result
+from airflow_streaming.core.cutover.moving.moves import Do, Move, take
+from airflow_streaming.core.cutover.moving.view import CutoverView, PairView, for_stream, of_stream
 from airflow_streaming.core.cutover.table import TABLE, CutoverEvent
-from airflow_streaming.core.cutover.view import CutoverView, PairView, for_stream, of_stream
 
 E = CutoverEvent
 _BACK = (E.GREEN_CHANGED, E.GREEN_FELL_BEHIND)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from airflow_streaming.core.cutover.caring import bring_down, care_for
-from airflow_streaming.core.cutover.giving_up import changed_mind, is_stop_wanted
-from airflow_streaming.core.cutover.moves import Do, Move, first_of, of_pair, take
+from airflow_streaming.core.cutover.moving.caring import bring_down, care_for
+from airflow_streaming.core.cutover.moving.giving_up import changed_mind, is_stop_wanted
+from airflow_streaming.core.cutover.moving.moves import Do, Move, first_of, of_pair, take
+from airflow_streaming.core.cutover.moving.view import CutoverView, LaneView, PairView
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
-from airflow_streaming.core.cutover.view import CutoverView, LaneView, PairView
 from airflow_streaming.core.epoch import LaunchCause
 
 S, E = CutoverState, CutoverEvent

@@ -20,9 +20,9 @@ from airflow_streaming.core.compatibility.finding import (
     report_of,
     worst,
 )
-from airflow_streaming.core.cutover.replay import ReplayStart
 from airflow_streaming.core.cutover.terms import Pair, StartWay, SwitchWay
-from airflow_streaming.core.cutover.ways import WaysReport
+from airflow_streaming.core.cutover.ways.judge import WaysReport
+from airflow_streaming.core.cutover.ways.replay import ReplayStart
 from airflow_streaming.core.upgrade.preflight import Difference
 from airflow_streaming.core.wire import encode
 

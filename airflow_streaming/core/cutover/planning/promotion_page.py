@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from airflow_streaming.core.cutover.checks import CheckResult, comparison_of
-from airflow_streaming.core.cutover.judging import Result
+from airflow_streaming.core.cutover.judging.checks import CheckResult, comparison_of
+from airflow_streaming.core.cutover.judging.judge import Result
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.core.cutover.terms import CutoverTerms, SwitchWay
 from airflow_streaming.core.cutover.transition import Transition, state_of

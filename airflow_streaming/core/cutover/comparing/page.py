@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from airflow_streaming.core.compatibility.markdown import shortened, visible
-from airflow_streaming.core.cutover.comparing import (
+from airflow_streaming.core.cutover.comparing.report import (
     CompareReport,
     CompareResult,
     GroupDiffers,

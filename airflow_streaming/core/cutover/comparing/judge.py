@@ -13,8 +13,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from airflow_streaming.core.cutover.common_time import bucket_of
-from airflow_streaming.core.cutover.comparing import (
+from airflow_streaming.core.cutover.comparing.common_time import bucket_of
+from airflow_streaming.core.cutover.comparing.report import (
     Bound,
     CompareReport,
     CompareResult,

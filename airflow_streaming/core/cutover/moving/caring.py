@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.cutover.moves import Do, Move
-from airflow_streaming.core.cutover.view import LaneView
+from airflow_streaming.core.cutover.moving.moves import Do, Move
+from airflow_streaming.core.cutover.moving.view import LaneView
 from airflow_streaming.core.epoch import LaunchCause, Outcome
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.steering import Action, Step, decide

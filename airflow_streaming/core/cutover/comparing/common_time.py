@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from airflow_streaming.core.cutover.comparing import Bound, SideFound
+from airflow_streaming.core.cutover.comparing.report import Bound, SideFound
 from airflow_streaming.core.cutover.terms import CompareTerms
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

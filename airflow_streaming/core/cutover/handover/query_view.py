@@ -10,8 +10,8 @@ from airflow_streaming.core.checkpoint.logs import OffsetLog, parse_offset_log
 from airflow_streaming.core.checkpoint.report import SourceType
 from airflow_streaming.core.checkpoint.sources import source_of
 from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES, json_object
-from airflow_streaming.core.cutover.file_log import FileLog
-from airflow_streaming.core.cutover.position import COUNTING, Position, SourcePoint
+from airflow_streaming.core.cutover.handover.file_log import FileLog
+from airflow_streaming.core.cutover.handover.position import COUNTING, Position, SourcePoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from airflow_streaming.core.cutover.moves import Do, Move, take
+from airflow_streaming.core.cutover.moving.moves import Do, Move, take
+from airflow_streaming.core.cutover.moving.view import CutoverView, PairView
 from airflow_streaming.core.cutover.table import TABLE, CutoverEvent, CutoverState
-from airflow_streaming.core.cutover.view import CutoverView, PairView
 from airflow_streaming.core.upgrade.preflight_page import duration_text
 
 S, E = CutoverState, CutoverEvent

@@ -11,13 +11,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from airflow_streaming.core.cutover.caring import bring_down, care_for
-from airflow_streaming.core.cutover.giving_up import given_up
-from airflow_streaming.core.cutover.judged import changed_driver
-from airflow_streaming.core.cutover.moves import Do, Move, first_of, of_pair, take
+from airflow_streaming.core.cutover.moving.caring import bring_down, care_for
+from airflow_streaming.core.cutover.moving.giving_up import given_up
+from airflow_streaming.core.cutover.moving.judged import changed_driver
+from airflow_streaming.core.cutover.moving.moves import Do, Move, first_of, of_pair, take
+from airflow_streaming.core.cutover.moving.view import CutoverView, LaneView, PairView
+from airflow_streaming.core.cutover.moving.watching import is_up
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
-from airflow_streaming.core.cutover.view import CutoverView, LaneView, PairView
-from airflow_streaming.core.cutover.watching import is_up
 
 S, E = CutoverState, CutoverEvent
 MUTE: Final = timedelta(seconds=30)

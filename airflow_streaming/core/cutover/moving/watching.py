@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_streaming.core.cutover.caring import bring_down, care_for
-from airflow_streaming.core.cutover.giving_up import given_up
-from airflow_streaming.core.cutover.moves import Do, Move, take
+from airflow_streaming.core.cutover.moving.caring import bring_down, care_for
+from airflow_streaming.core.cutover.moving.giving_up import given_up
+from airflow_streaming.core.cutover.moving.moves import Do, Move, take
+from airflow_streaming.core.cutover.moving.view import CutoverView
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
-from airflow_streaming.core.cutover.view import CutoverView
 
 S, E = CutoverState, CutoverEvent
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from airflow_streaming.core.cutover.comparing import Bound
+from airflow_streaming.core.cutover.comparing.report import Bound
 from airflow_streaming.core.progress import BatchProgress
 
 

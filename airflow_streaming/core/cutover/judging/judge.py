@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from airflow_streaming.core.cutover.comparing import CompareReport, CompareResult
-from airflow_streaming.core.cutover.figures import LaneFigures, Since
-from airflow_streaming.core.cutover.lacking import (
+from airflow_streaming.core.cutover.comparing.report import CompareReport, CompareResult
+from airflow_streaming.core.cutover.judging.figures import LaneFigures, Since
+from airflow_streaming.core.cutover.judging.lacking import (
     behind,
     figures_told,
     missing,

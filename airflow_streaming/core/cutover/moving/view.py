@@ -10,8 +10,8 @@ from typing import Final
 
 from airflow_streaming.core.change import Change
 from airflow_streaming.core.control import Desired, DesiredState
-from airflow_streaming.core.cutover.checks import CheckResult
-from airflow_streaming.core.cutover.judging import Judgement
+from airflow_streaming.core.cutover.judging.checks import CheckResult
+from airflow_streaming.core.cutover.judging.judge import Judgement
 from airflow_streaming.core.cutover.orders import Barrier, OrderAct, StandbyOrder
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
 from airflow_streaming.core.cutover.terms import CutoverTerms, Pair, SwitchWay

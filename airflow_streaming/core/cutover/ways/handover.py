@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from airflow_streaming.core.compatibility.finding import GateFinding
-from airflow_streaming.core.cutover import way_rules as rules
 from airflow_streaming.core.cutover.terms import StartWay
+from airflow_streaming.core.cutover.ways import rules
 from airflow_streaming.core.plan.plan import (
     OperatorPlan,
     OperatorSort,

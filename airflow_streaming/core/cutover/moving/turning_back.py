@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_streaming.core.cutover.caring import bring_down, care_for
-from airflow_streaming.core.cutover.giving_up import changed_mind, is_stop_wanted
-from airflow_streaming.core.cutover.moves import Do, Move, first_of, of_pair
-from airflow_streaming.core.cutover.view import CutoverView, PairView
+from airflow_streaming.core.cutover.moving.caring import bring_down, care_for
+from airflow_streaming.core.cutover.moving.giving_up import changed_mind, is_stop_wanted
+from airflow_streaming.core.cutover.moving.moves import Do, Move, first_of, of_pair
+from airflow_streaming.core.cutover.moving.view import CutoverView, PairView
 from airflow_streaming.core.epoch import LaunchCause
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from airflow_streaming.core.compatibility.finding import GateDecision
 from airflow_streaming.core.compatibility.markdown import DECISION_WORDS, as_markdown
-from airflow_streaming.core.cutover.course import Course
-from airflow_streaming.core.cutover.preflight import CutoverPreflight, PairPreflight
+from airflow_streaming.core.cutover.planning.course import Course
+from airflow_streaming.core.cutover.planning.preflight import CutoverPreflight, PairPreflight
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.core.cutover.terms import ReadyTerms, StartWay, SwitchWay
 from airflow_streaming.core.deployment import Deployment

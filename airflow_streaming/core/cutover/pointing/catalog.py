@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from airflow_streaming.core.cutover.pointing import Mark
+from airflow_streaming.core.cutover.pointing.mark import Mark
 from airflow_streaming.core.wire import Record
 
 

@@ -18,9 +18,9 @@ from airflow_streaming.core.compatibility.finding import (
     GateReport,
     report_of,
 )
-from airflow_streaming.core.cutover import way_rules as rules
 from airflow_streaming.core.cutover.terms import StartWay, SwitchWay
-from airflow_streaming.core.cutover.way_handover import FOREACH_BATCH, judge_handover
+from airflow_streaming.core.cutover.ways import rules
+from airflow_streaming.core.cutover.ways.handover import FOREACH_BATCH, judge_handover
 from airflow_streaming.core.plan.plan import QueryPlan, SinkPlan
 from airflow_streaming.core.upgrade.rollback_sinks import KAFKA, SinkFacts, full_uri
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from airflow_streaming.core.checkpoint.report import SourceType
-from airflow_streaming.core.cutover.file_log import since_common
-from airflow_streaming.core.cutover.position import (
+from airflow_streaming.core.cutover.handover.file_log import since_common
+from airflow_streaming.core.cutover.handover.position import (
     COUNTING,
     Position,
     SourcePoint,
@@ -24,7 +24,7 @@ from airflow_streaming.core.cutover.position import (
     is_level,
     paired,
 )
-from airflow_streaming.core.cutover.query_view import PlannedBatch, QueryView, log_end
+from airflow_streaming.core.cutover.handover.query_view import PlannedBatch, QueryView, log_end
 from airflow_streaming.exceptions import CheckpointRefused
 
 

@@ -1,0 +1,1 @@
+"""What two outputs have in common, and where they differ."""

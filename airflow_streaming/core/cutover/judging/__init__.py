@@ -1,0 +1,1 @@
+"""What green has shown, and what it lacks: three-valued."""

@@ -1,0 +1,1 @@
+"""What consumers follow: the word a pointer holds, and who may write it."""

@@ -1,0 +1,1 @@
+"""Which way to switch is sound for which sinks, sources and states."""
