@@ -106,7 +106,7 @@ def foreign(tmp_path: Path, spark_4_3: Path) -> Iterator[Foreign]:
     stream.process.wait(30)
 
 
-def see(observer: ForeignObserver, state: str, seconds: float = 90.0) -> tuple[Sight, float]:
+def see(observer: ForeignObserver, state: str, seconds: float = 200.0) -> tuple[Sight, float]:
     """Look until the stream is seen so; return the look and the seconds it took."""
     seen, begun = list[Sight](), time.monotonic()
 
