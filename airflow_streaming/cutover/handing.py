@@ -109,11 +109,7 @@ class Handing:
 
     def release(self, way: Crossing) -> None:
         """Let the driver at the barrier go on."""
-        shifts = {
-            query: self._claiming.shift_of(way.behind, way.behind_deployment, query)
-            for query in way.queries
-        }
-        self._order(way, OrderAct.RELEASE, shift={q: n for q, n in shifts.items() if n})
+        self._order(way, OrderAct.RELEASE)
 
     def _look(self, way: Crossing, query: str) -> HandOver:
         return self._checkpoints.look(way.ahead_deployment, way.behind_deployment, query)
@@ -139,7 +135,6 @@ class Handing:
         act: OrderAct,
         *,
         absorb: Mapping[str, int] | None = None,
-        shift: Mapping[str, int] | None = None,
     ) -> None:
         order = StandbyOrder(
             epoch=way.epoch,
@@ -148,7 +143,6 @@ class Handing:
             at=self._now(),
             by=self._by,
             absorb=dict(absorb or {}),
-            shift=dict(shift or {}),
         )
         way.behind.give_order(order)
 

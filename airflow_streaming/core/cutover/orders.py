@@ -36,8 +36,6 @@ class StandbyOrder(Record):
     :param absorb: For ``ABSORB``: by query, the batch that its checkpoint has planned and not
         committed. A query that is not named waits on; one that is not at the barrier is an error in
         the answer, and absorbs by its claim when it comes to its start.
-    :param shift: For ``RELEASE``, for readers of the record: by query, what is added to Spark's batch
-        id before a ``foreachBatch`` function sees it. The driver takes it from the query's claim.
     """
 
     KIND: ClassVar[str] = "standby_order"
@@ -48,7 +46,6 @@ class StandbyOrder(Record):
     at: datetime
     by: str
     absorb: Mapping[str, int] = field(default_factory=dict)
-    shift: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
