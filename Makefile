@@ -4,6 +4,10 @@ PYTHON ?= python3
 export PYTHON
 ARGS ?=
 
+# Without compiled modules every process compiles Airflow and all tests anew, which takes longer than
+# most of them run.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK_4 := .runtimes/spark-4.3/.installed
@@ -34,7 +38,7 @@ lint: $(INSTALLED) ## Format, lint, types, rooms.
 	$(BIN)/lint-imports
 
 check: lint ## The same, and the unit tests.
-	$(BIN)/pytest tests/unit -q -n 2 --dist loadfile $(ARGS)
+	$(BIN)/pytest tests/unit -q -n 2 --dist worksteal $(ARGS)
 
 test: setup lint ## Everything, with real Spark, real stores and a real Airflow.
 	@$(BIN)/pytest tests/unit $(SERVERS) $(STREAMS) -q > .beside.log 2>&1 & beside=$$!; \

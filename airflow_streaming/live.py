@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.home.consumers import Live, Reign
+from airflow_streaming.home.consumers import live as _live
+from airflow_streaming.home.consumers import live_together as _live_together
 from airflow_streaming.home.home import Home, open_home
-from airflow_streaming.home.lanes import Live, Reign
-from airflow_streaming.home.lanes import live as _live
-from airflow_streaming.home.lanes import live_together as _live_together
 
 __all__ = ["Live", "Reign", "live", "live_together"]
 

@@ -205,8 +205,12 @@ def carry(
         return plan.batch
     check_empty_but_for(target, files)
     late = [path for stage in LATE for path in sorted(files) if path.startswith(stage)]
+    there = target.tree()
     for path in (*(path for path in files if not path.startswith(LATE)), *late):
-        store.replace(path, files[path])
+        data, stat = files[path], there.stat(path) if there else None
+        # Whoever follows one that was killed goes on where that one was.
+        if stat is None or stat.size != len(data) or target.read(path, stat.size) != data:
+            store.replace(path, data)
     read_back(target, green_uri, batch=plan.batch, query_id=query_id)
     return plan.batch
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.cli.checkpoint.arguments import pair, place
+from airflow_streaming.cli.argument_types import pair, place
 from airflow_streaming.core.wire import parse_time
 from airflow_streaming.exceptions import RecordError
 

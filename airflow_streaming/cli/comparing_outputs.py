@@ -24,7 +24,7 @@ from airflow_streaming.core.cutover.comparing.report import (
 )
 from airflow_streaming.core.cutover.terms import CompareTerms
 from airflow_streaming.core.uris import check_uri
-from airflow_streaming.cutover.comparing import compare
+from airflow_streaming.cutover.outputs import compare
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from airflow_streaming.cli.checkpoint.arguments import place
+from airflow_streaming.cli.argument_types import place
 from airflow_streaming.cli.commands import OK, PROBLEM, Person
 from airflow_streaming.cli.cutover_found import led_by
 from airflow_streaming.cli.cutover_page import CutoverPage, page_of

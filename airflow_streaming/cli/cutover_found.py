@@ -35,11 +35,8 @@ def is_open_in(lane: StreamHome) -> tuple[int, str, CutoverState] | None:
     change = lane.unfinished_change()
     if change is None or change.what is not ChangeSort.CUTOVER:
         return None
-    leader, number = lane.name, change.number
-    if change.leader:
-        leader, _, told = change.leader.rpartition("/")
-        number = int(told)
-    return number, leader, state_of(lane.beside(leader).steps(number))
+    leader, number = lane.leader_of(change)
+    return number, leader.name, state_of(leader.steps(number))
 
 
 def what_a_stop_does(lane: StreamHome) -> str:

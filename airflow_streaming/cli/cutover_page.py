@@ -86,11 +86,12 @@ class CutoverPage:
         """Yield the lines for a terminal: where it stands, what is wrong, and every step."""
         yield printable(self._first())
         yield from (printable(f"  PROBLEM: {problem}") for problem in self.problems)
-        yield printable(
-            f"  {clock(self.change.at)}  planned       {self.change.reason} ({self.change.by})"
-        )
+        begun, by = self.change, self.change.by
+        yield printable(f"  {clock(begun.at)}  planned       {begun.reason} ({by})")
         for step in self.history:
-            told = f"{step.after.value:13} {step.event.value}: {step.reason} ({step.by})"
+            # The same task takes many steps in a row, and its name is long.
+            who, by = "" if step.by == by else f" ({step.by})", step.by
+            told = f"{step.after.value:13} {step.event.value}: {step.reason}{who}"
             yield printable(f"  {clock(step.at)}  {told}")
 
     def _first(self) -> str:

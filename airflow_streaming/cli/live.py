@@ -10,8 +10,8 @@ from typing import Any, Final
 from airflow_streaming.cli.commands import OK
 from airflow_streaming.cli.table import clock, columns, printable
 from airflow_streaming.core.wire import encode
+from airflow_streaming.home.consumers import Live, live
 from airflow_streaming.home.home import Home
-from airflow_streaming.home.lanes import Live, live
 
 ABOUT: Final = "show which lane of a stream is live, and what it writes"
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from airflow_streaming.checkpoint.drill_program import Program, read_program
 from airflow_streaming.checkpoint.drill_runtime import runtimes_from
 from airflow_streaming.checkpoint.store import open_backup_store
-from airflow_streaming.cli.checkpoint.arguments import place
+from airflow_streaming.cli.argument_types import place
 from airflow_streaming.cli.checkpoint.told import Told
 from airflow_streaming.cli.lane import lane_named
 from airflow_streaming.cli.page import NOT_WRITTEN, write_page

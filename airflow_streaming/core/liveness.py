@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.core.epoch import LaunchCause, Outcome
 from airflow_streaming.core.observation import Observation, ProcessState
 from airflow_streaming.core.rules.rule import Finding, RuleState, Severity
 from airflow_streaming.core.stillness import BUSY_SHARE
@@ -97,6 +97,9 @@ def _judge_dead(seen: Observation) -> Verdict:
         return Verdict(
             state=state, reason=closed(f"Driver of epoch {number} ended: {seen.exit.reason}")
         )
+    if seen.epoch.cause is LaunchCause.FENCE:
+        reason = f"Epoch {number} is a fence, for which no driver is started: {seen.epoch.reason}"
+        return Verdict(state=VerdictState.STOPPED, reason=closed(reason))
     proof = seen.death.evidence if seen.death is not None else seen.process.detail
     return Verdict(
         state=VerdictState.DEAD,

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from airflow_streaming.core.alerts.alert import Alert
-from airflow_streaming.core.alerts.alerting import decided, due, is_told
+from airflow_streaming.core.alerts.untold import untold
 from airflow_streaming.core.change_in_progress import ChangeInProgress
 from airflow_streaming.core.control import Circuit, DesiredState
 from airflow_streaming.core.deployment import Deployment
@@ -23,7 +23,7 @@ from airflow_streaming.core.epoch import LaunchCause, StopRequest
 from airflow_streaming.core.health import judge
 from airflow_streaming.core.observation import Observation, ProcessState
 from airflow_streaming.core.restart import RestartAction
-from airflow_streaming.core.rules.rule import Finding, RuleState, Severity
+from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.verdict import Verdict, VerdictState
 
@@ -108,57 +108,10 @@ def decide(situation: Situation) -> Step:
 
 
 def _untold(s: Situation, step: Step, verdict: Verdict | None) -> tuple[Alert, ...]:
-    seen = s.seen
-    if not s.tells or seen is None or verdict is None or _has_vanished(s):
+    if step.action is Action.FOLLOW or _has_vanished(s):
+        # Nobody asks any more how it goes there, or there is nothing to be seen.
         return ()
-    if step.action is Action.FOLLOW:
-        # Nobody asks any more how it goes there.
-        return ()
-    if step.action is Action.BLOCKED and not verdict.findings:
-        # It beats, or has just fallen silent, but does not heed a stop: a person has to look.
-        verdict = replace(verdict, findings=(_out_of_reach(step),))
-    if s.change is not None and s.change.is_overdue(s.now):
-        verdict = replace(verdict, findings=(*verdict.findings, _left_alone(s.change, s.now)))
-    found = due(
-        stream=seen.epoch.stream,
-        epoch=seen.epoch.number,
-        verdict=verdict,
-        findings=seen.findings,
-        log=s.alerts,
-        now=s.now,
-    )
-    return (*_untold_decision(s, seen), *found)
-
-
-def _untold_decision(s: Situation, seen: Observation) -> tuple[Alert, ...]:
-    # Whoever decided tells it at once, unless he dies in between.
-    if s.decision is None:
-        return ()
-    alert = decided(stream=seen.epoch.stream, decision=s.decision, now=s.now)
-    return () if is_told(alert, s.alerts) else (alert,)
-
-
-def _out_of_reach(step: Step) -> Finding:
-    return Finding(
-        rule=VerdictState.UNREACHABLE.value,
-        state=RuleState.FIRING,
-        severity=Severity.ALERT,
-        query="",
-        reason=step.reason,
-    )
-
-
-def _left_alone(change: ChangeInProgress, now: datetime) -> Finding:
-    return Finding(
-        rule=change.rule,
-        state=RuleState.FIRING,
-        severity=Severity.ALERT,
-        query="",
-        reason=f"{change} Nothing has come of it since {change.since:%Y-%m-%d %H:%M %Z}.",
-        figure=(now - change.since).total_seconds(),
-        bound=change.patience.total_seconds(),
-        since=change.since,
-    )
+    return untold(s, verdict, blocked=step.reason if step.action is Action.BLOCKED else None)
 
 
 def _decide(s: Situation, verdict: Verdict | None) -> Step:

@@ -15,7 +15,7 @@ from airflow_streaming.core.cutover.moving.moves import Do, Move
 from airflow_streaming.core.cutover.moving.view import CutoverView, LaneView
 from airflow_streaming.core.cutover.table import CutoverEvent
 from airflow_streaming.core.steering import Action, Step
-from airflow_streaming.cutover.comparing_now import Comparing
+from airflow_streaming.cutover.checks import Checks
 from airflow_streaming.cutover.deploying import Deploying
 from airflow_streaming.cutover.lanes import Lanes
 from airflow_streaming.cutover.ports import LaneHands
@@ -33,7 +33,7 @@ class Acts:
     :param recorder: Writes down what was reached.
     :param deploying: Makes checkpoints and deployments.
     :param switching: Brings one lane to the other's place, and consumers with it.
-    :param comparing: Compares outputs.
+    :param checks: Compares outputs.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Acts:
         recorder: Recorder,
         deploying: Deploying,
         switching: Switching,
-        comparing: Comparing,
+        checks: Checks,
     ) -> None:
         self._lanes, self._recorder, self._switching = lanes, recorder, switching
         self._moves: Final[dict[Do, Callable[[CutoverView, Move], str | None]]] = {
@@ -58,7 +58,7 @@ class Acts:
             Do.KILL: self._kill,
             Do.SETTLE: self._settle,
             Do.FENCE: self._fence,
-            Do.COMPARE: comparing.compare,
+            Do.COMPARE: checks.compare,
             Do.WARM: switching.warm,
             Do.SWITCH: switching.switch,
             Do.RELEASE: switching.release,

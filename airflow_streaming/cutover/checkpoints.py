@@ -9,6 +9,7 @@ from typing import Any, Final
 from airflow_streaming.checkpoint.folders import Folders, open_folders
 from airflow_streaming.checkpoint.handing_over import HandOver, absorb_plan, carry, write_plan
 from airflow_streaming.checkpoint.query_view import read_view
+from airflow_streaming.checkpoint.sink_begin import begin_sink_log
 from airflow_streaming.checkpoint.starting import make_start, own_query_id
 from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
 from airflow_streaming.core.cutover.handover.absorbing import Absorption
@@ -16,11 +17,13 @@ from airflow_streaming.core.cutover.handover.position import Position
 from airflow_streaming.core.cutover.handover.query_view import PlannedBatch
 from airflow_streaming.core.cutover.terms import Pair
 from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.core.upgrade.rollback_sinks import SinkHabit
 from airflow_streaming.core.uris import join
 from airflow_streaming.exceptions import CheckpointRefused, RecordError
 from airflow_streaming.launch.switching import location
 
 COMPACT_INTERVAL: Final = "spark.sql.streaming.fileSource.log.compactInterval"
+SINK_INTERVAL: Final = "spark.sql.streaming.fileSink.log.compactInterval"
 _USUAL_INTERVAL: Final = 10
 
 
@@ -54,6 +57,8 @@ class StoredCheckpoints:
             )
             if started.query_id:
                 found[query] = started.query_id
+            if started.batch is not None:
+                self._begin_sinks(pair, blue, query, started.batch)
         return found
 
     def position(self, deployment: Deployment, query: str, batch: int | None = None) -> Position:
@@ -101,6 +106,14 @@ class StoredCheckpoints:
     def location(self, deployment: Deployment, query: str) -> str:
         """Return the qualified location of a query's checkpoint."""
         return location(_uri(deployment, query))
+
+    def _begin_sinks(self, pair: Pair, blue: Deployment, query: str, batch: int) -> None:
+        interval = int(pair.shadow.conf.get(SINK_INTERVAL, _USUAL_INTERVAL))
+        for sink in pair.sinks:
+            is_log = sink.query == query and sink.habit is SinkHabit.FILE_LOG
+            if is_log and blue.output in sink.target:
+                output = sink.target.replace(blue.output, pair.shadow.output, 1)
+                begin_sink_log(output, batch, interval, **self._options)
 
     def _folders(self, deployment: Deployment, query: str) -> Folders:
         return open_folders(_uri(deployment, query), **self._options)

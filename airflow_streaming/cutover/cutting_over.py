@@ -9,28 +9,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from typing import Any
 
 from airflow_streaming.core.change import Change, ChangeSort
 from airflow_streaming.core.cutover.judging.checks import CheckResult
 from airflow_streaming.core.cutover.judging.judge import Result
 from airflow_streaming.core.cutover.moving.deciding import next_move
-from airflow_streaming.core.cutover.moving.moves import Do, Move
+from airflow_streaming.core.cutover.moving.moves import Move
 from airflow_streaming.core.cutover.moving.view import CutoverView
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState, after
 from airflow_streaming.core.cutover.terms import CutoverTerms
 from airflow_streaming.cutover.acting import Acts
+from airflow_streaming.cutover.advancing import Advancing
 from airflow_streaming.cutover.beginning import Beginning
-from airflow_streaming.cutover.comparing_now import Comparing
+from airflow_streaming.cutover.checks import Checks
 from airflow_streaming.cutover.deploying import Deploying
 from airflow_streaming.cutover.handing import Handing
 from airflow_streaming.cutover.lanes import Lanes
 from airflow_streaming.cutover.leading import Leading
 from airflow_streaming.cutover.looking import Looking
+from airflow_streaming.cutover.memory import ERRORS, LANES, STEP, StepSeen
 from airflow_streaming.cutover.pointers.port import Pointer
 from airflow_streaming.cutover.ports import Checkpoints, Compare, LaneSource, Retire
-from airflow_streaming.cutover.progress import Progress, is_there, progress_of
+from airflow_streaming.cutover.progress import Progress, progress_of
 from airflow_streaming.cutover.recording import Recorder
 from airflow_streaming.cutover.switching import Switching
 from airflow_streaming.cutover.words import Words
@@ -39,18 +41,7 @@ from airflow_streaming.launch.switching import now_in_utc
 
 __all__ = ["Cutover", "Progress"]
 
-MOST_MOVES: Final = 200
-"""Moves in one go; the whole way there and back of one stream needs about forty."""
-_HASTE_S: Final = 0.1
-"""Seconds between two looks while consumers wait for rows."""
-_PATIENT_S: Final = 1.0
-"""The same when nothing has come of ``_HASTE_FOR_S`` of them."""
-_HASTE_FOR_S: Final = 10.0
-_MARGIN: Final = timedelta(seconds=60)
-
 S = CutoverState
-_IN_HASTE: Final = frozenset({S.DRAINING, S.SWITCHING, S.ROLLING_BACK, S.ROLLED_BACK})
-"""Of a handover: the output has, or is about to have, nobody who writes it."""
 
 
 class Cutover:
@@ -69,7 +60,8 @@ class Cutover:
         stream that does not lead as ``STREAM/NAME``.
     :param compare: Compares outputs; without it the engine waits to be told (``checked``).
     :param retire: Takes the final backup of blue.
-    :param errors: Errors of measuring in a row, by stream, as ``errors`` of an engine before.
+    :param memory: What an engine before, or a trigger, has left (``memory``); that of observers is
+        the business of whoever opens ``lanes``.
     :param now: The time of day.
     :param clock: Monotonic seconds.
     :param sleep: Waits some seconds; only while blue is drained and green takes over.
@@ -85,18 +77,23 @@ class Cutover:
         pointers: Mapping[str, Pointer] | None = None,
         compare: Compare | None = None,
         retire: Retire | None = None,
-        errors: Mapping[str, int] | None = None,
+        memory: Mapping[str, Any] | None = None,
         now: Callable[[], datetime] = now_in_utc,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._lanes = Lanes(leader, lanes)
         self._recorder = Recorder(self._lanes, by=by, now=now)
+        known = memory or {}
         self._looking = Looking(
-            self._lanes, checkpoints, compares=compare is not None, now=now, clock=clock
+            self._lanes,
+            checkpoints,
+            compares=compare is not None,
+            now=now,
+            newest=StepSeen(known.get(STEP), clock=clock),
         )
-        self._looking.errors.update(errors or {})
-        self._comparing = Comparing(self._lanes, self._recorder, compare)
+        self._looking.errors.update(known.get(ERRORS, {}))
+        self._checks = Checks(self._lanes, self._recorder, compare)
         handing = None
         if checkpoints is not None:
             handing = Handing(checkpoints, by=by, now=now, clock=clock, sleep=sleep)
@@ -111,19 +108,18 @@ class Cutover:
                 handing,
                 Leading(self._lanes, self._recorder, pointers or {}),
             ),
-            self._comparing,
+            self._checks,
         )
+        self._advancing = Advancing(self._looking, self._acts, clock=clock, sleep=sleep)
         self._words = Words(self._lanes, self._recorder, retire)
-        self._clock, self._sleep = clock, sleep
 
-    @property
-    def errors(self) -> Mapping[str, int]:
-        """Errors of measuring in a row, by stream; hand them to the next engine."""
-        return dict(self._looking.errors)
-
-    def memory(self) -> Mapping[str, Any]:
-        """Return what the observers of all lanes remember, by lane; hand it to the next ones."""
-        return self._lanes.memory()
+    def memory(self) -> dict[str, Any]:
+        """Return what was learnt beside the records; hand it to the next engine, and its lanes."""
+        return {
+            LANES: self._lanes.memory(),
+            ERRORS: dict(self._looking.errors),
+            STEP: self._looking.newest.memory(),
+        }
 
     def begin(self, terms: CutoverTerms, sources: Mapping[str, bytes], reason: str = "") -> Change:
         """
@@ -153,9 +149,6 @@ class Cutover:
         """
         Do what is next until a state or an end is reached, or something has to be waited for.
 
-        While blue is drained and green takes over nothing is left to a later call: it is looked
-        again ten times a second, so that consumers wait as short as can be.
-
         :param until: A state on the way forward; any end counts as well.
         :param change: Which cutover; the newest one when not given.
         :raises CutoverRefused: the stream leads no such cutover.
@@ -163,27 +156,7 @@ class Cutover:
         :raises HomeUnavailable: a store could not be reached; call again.
         """
         found = self._find(change)
-        terms = self._lanes.home.cutover_terms(found)
-        hurry, moves = self._clock() + (terms.stop_grace + _MARGIN).total_seconds(), 0
-        done = self._clock()
-        while True:
-            view = self._looking.look(found, terms)
-            move = next_move(view)
-            if is_there(view, move, until):
-                return progress_of(view, is_there=True)
-            waiting = move.reason if move.is_passive else self._acts.do(view, move)
-            moves += waiting is None
-            if moves > MOST_MOVES:
-                waiting = f"{MOST_MOVES} moves came to nothing; the last: {move.reason}"
-            if waiting is None:
-                done = self._clock()
-                continue
-            needs_person = move.do in (Do.ASK, Do.KILL)
-            is_in_haste = view.is_handover and view.state in _IN_HASTE
-            is_over = needs_person or moves > MOST_MOVES or self._clock() >= hurry
-            if is_over or not is_in_haste:
-                return progress_of(view, waiting=waiting, needs_person=needs_person)
-            self._sleep(_HASTE_S if self._clock() - done < _HASTE_FOR_S else _PATIENT_S)
+        return self._advancing.advance(found, self._lanes.home.cutover_terms(found), until)
 
     def promote(self, reason: str, change: int | None = None) -> Progress:
         """
@@ -252,7 +225,7 @@ class Cutover:
                 f"is in {view.state.value!r}; it counts in 'comparing' only."
             )
         results = {True: Result.PASS, False: Result.FAIL, None: Result.INCONCLUSIVE}
-        return self._comparing.keep(view, name, results[passed], reason, figures)
+        return self._checks.keep(view, name, results[passed], reason, figures)
 
     def _say(self, event: CutoverEvent, reason: str, change: int | None) -> Progress:
         view, _ = self.look(change)

@@ -84,9 +84,3 @@ class Lanes:
 def guest_of(leader: str, change: int) -> str:
     """Return what a guest's ``leader`` says."""
     return f"{leader}/{change}"
-
-
-def leader_of(guest: Change) -> tuple[str, int]:
-    """Return stream and number of the change that leads a guest; an empty name without one."""
-    stream, _, number = guest.leader.rpartition("/")
-    return (stream, int(number)) if number.isdecimal() else ("", 0)

@@ -19,8 +19,8 @@ from airflow_streaming.cutover.lanes import Lanes
 from airflow_streaming.cutover.pointers.port import Pointer
 from airflow_streaming.cutover.recording import Recorder
 from airflow_streaming.exceptions import PointerFailed
+from airflow_streaming.home.consumers import Live, live
 from airflow_streaming.home.home import Home
-from airflow_streaming.home.lanes import Live, live
 
 
 class Leading:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from airflow_streaming.core.change import Change
@@ -39,6 +39,7 @@ from airflow_streaming.core.situation import Situation
 from airflow_streaming.core.upgrade.soak import SoakBaseline, SoakFigures, judge_soak
 from airflow_streaming.cutover.deploying import going_back
 from airflow_streaming.cutover.lanes import Lanes
+from airflow_streaming.cutover.memory import StepSeen
 from airflow_streaming.cutover.ports import Checkpoints, LaneHands
 from airflow_streaming.exceptions import CheckpointError, HomeUnavailable
 from airflow_streaming.launch.switching import words
@@ -61,7 +62,8 @@ class Looking:
     :param checkpoints: Tells positions; without it backlogs have to do.
     :param compares: Whoever looks can compare outputs.
     :param now: The time of day.
-    :param clock: Monotonic seconds: states are timed by whoever looks, as far as can be.
+    :param newest: For how long the newest step is seen: states are timed by whoever looks, as far as
+        can be.
     """
 
     def __init__(
@@ -71,13 +73,12 @@ class Looking:
         *,
         compares: bool,
         now: Callable[[], datetime],
-        clock: Callable[[], float],
+        newest: StepSeen,
     ) -> None:
         self._lanes, self._checkpoints = lanes, checkpoints
         self._compares, self._now = compares, now
         self._known: dict[int, list[Transition]] = {}
-        self._clock = clock
-        self._entered: dict[tuple[int, int], float] = {}
+        self.newest = newest
         self.errors: dict[str, int] = {}
         """Errors of measuring in a row, by stream; handed from one task to the next."""
 
@@ -102,16 +103,12 @@ class Looking:
                     checks=self._checks(change, history),
                     compares=self._compares,
                     is_closed=is_closed,
-                    seen_for=self._seen_for(change.number, len(history)),
+                    seen_for=self.newest.seen_for(change.number, len(history)),
                 )
         raise HomeUnavailable(
             f"The steps of change {change.number} of stream {home.name!r} changed under {_TRIES} "
             "looks in a row. Look again."
         )
-
-    def _seen_for(self, change: int, step: int) -> timedelta:
-        clock = self._clock()
-        return timedelta(seconds=clock - self._entered.setdefault((change, step), clock))
 
     def _history(self, change: Change) -> list[Transition]:
         known = self._known.get(change.number, [])

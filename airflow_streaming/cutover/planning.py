@@ -7,12 +7,11 @@ seen whether the script writes where it is told to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from airflow_streaming.checkpoint.drill_program import Program
 from airflow_streaming.checkpoint.progress import Progress, no_progress
 from airflow_streaming.core.compatibility.finding import GateReport
 from airflow_streaming.core.cutover.planning.preflight import PairPreflight, start_by_gate
@@ -20,22 +19,16 @@ from airflow_streaming.core.cutover.terms import Pair, StartWay, SwitchWay
 from airflow_streaming.core.cutover.ways.judge import switch_ways
 from airflow_streaming.core.cutover.ways.replay import ReplayStart, replay_start
 from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.names import Layout
 from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan
 from airflow_streaming.core.upgrade.preflight import differences
 from airflow_streaming.core.upgrade.rollback_sinks import SinkHabit
-from airflow_streaming.core.uris import join
-from airflow_streaming.exceptions import CutoverRefused, SpecError
-from airflow_streaming.home.home import StreamHome
-from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.cutover.pairs import BY_PLACE, Candidate, Facts, pair_of
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.upgrade.change_gate import look_at
 from airflow_streaming.upgrade.plan_mode import plan_script
 from airflow_streaming.upgrade.preflight import judge_plan
 from airflow_streaming.upgrade.rehearsal_place import checkpoints_of
 from airflow_streaming.upgrade.way_back import Both, sinks_of
-
-_BY_PLACE: Final = frozenset({"stream", "checkpoint", "output"})
-"""What differs between two lanes by itself."""
 
 _CHOSEN: Final = "It was asked for."
 _BY_GATE: Final = {
@@ -46,44 +39,6 @@ _BY_GATE: Final = {
     StartWay.FRESH: "The gates do not let the new version go on from blue's checkpoint, so green "
     "makes its state anew.",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """
-    One stream that is to be moved.
-
-    :param stream: Its name.
-    :param home: URI of the home.
-    :param blue: Records of the lane that is live.
-    :param green: Name of the other lane.
-    :param propose: Makes green's deployment, with a checkpoint and an output of its own, and reads
-        the script; it is given the configuration that belongs to a copied checkpoint, or ``None``.
-    :param program: Joins a deployment, its script and the dag's secrets, for plan mode.
-    :param runtime: The Spark that is to run it.
-    """
-
-    stream: str
-    home: str
-    blue: StreamHome
-    green: str
-    propose: Callable[[Mapping[str, str] | None], tuple[Deployment, bytes]]
-    program: Callable[[Deployment, bytes], Program]
-    runtime: Runtime
-
-    def current(self) -> Deployment:
-        """
-        Return the deployment that is live.
-
-        :raises CutoverRefused: there is none.
-        """
-        found = self.blue.newest_deployment()
-        if found is None:
-            raise CutoverRefused(
-                f"Stream {self.stream!r} has never run, so there is nothing to cut over from. Its "
-                "keep-alive dag starts it."
-            )
-        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,59 +91,6 @@ def plan_pair(
     return _found(pair, current, gates, old, new, wish, replay)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What planning has found of a stream, and a pair is made with; the fields are the pair's."""
-
-    start: StartWay
-    replay_from: str = ""
-    queries: tuple[str, ...] = ()
-    stateful: tuple[str, ...] = ()
-    sinks: tuple[Any, ...] = ()
-
-
-def pair_of(candidate: Candidate, way: SwitchWay, facts: Facts) -> tuple[Pair, bytes]:
-    """
-    Return what is to be moved of one stream, and green's script.
-
-    Made twice of the same facts it is the same, as long as nobody else deploys in either lane.
-
-    :raises CutoverRefused: the stream has never run.
-    :raises SpecError: the script or the runtime is not there.
-    """
-    current = candidate.current()
-    is_copied = facts.start is StartWay.CLONED
-    proposed, source = candidate.propose(current.conf if is_copied else None)
-    shadow = replace(proposed, replay_from=facts.replay_from)
-    return (
-        Pair(
-            stream=candidate.stream,
-            blue=candidate.blue.name,
-            green=candidate.green,
-            blue_deployment=current.number,
-            shadow=shadow,
-            live=shadow if way is SwitchWay.PARALLEL else _on_one_sink(candidate, shadow, facts),
-            start=facts.start,
-            queries=facts.queries,
-            stateful=facts.stateful,
-            sinks=facts.sinks,
-        ),
-        source,
-    )
-
-
-def _on_one_sink(candidate: Candidate, shadow: Deployment, facts: Facts) -> Deployment:
-    """Return what green runs after a handover: in blue's output, with the state it has warmed."""
-    number = shadow.number + 1
-    fresh = join(candidate.home, Layout(candidate.green).checkpoint(number))
-    return replace(
-        shadow,
-        number=number,
-        output=candidate.current().output,
-        checkpoint=shadow.checkpoint if facts.stateful else fresh,
-    )
-
-
 def _found(
     pair: Pair,
     current: Deployment,
@@ -201,7 +103,7 @@ def _found(
     changed = differences(current, pair.shadow)
     return PairPreflight(
         pair=pair,
-        differences=tuple(one for one in changed if one.what not in _BY_PLACE),
+        differences=tuple(one for one in changed if one.what not in BY_PLACE),
         gates=gates,
         ways=switch_ways(
             *(old, new.queries, pair.sinks, pair.start),
@@ -258,18 +160,3 @@ def iso_time(text: str) -> str:
 
 def _stateful(plans: Sequence[QueryPlan]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(plan.query for plan in plans if plan.is_stateful))
-
-
-def is_proposed(pairs: Sequence[Pair], candidates: Sequence[Candidate]) -> bool:
-    """Tell whether what a cutover moves is what is proposed now, but for where it lies."""
-    if [pair.stream for pair in pairs] != [one.stream for one in candidates]:
-        return False
-    return all(map(_is_same, pairs, candidates))
-
-
-def _is_same(pair: Pair, candidate: Candidate) -> bool:
-    is_copied = pair.start is StartWay.CLONED
-    carried_on = pair.shadow.conf if is_copied else None
-    proposed, _ = candidate.propose(carried_on)
-    apart = {name: getattr(pair.shadow, name) for name in _BY_PLACE}
-    return replace(proposed, **apart).fingerprint == pair.shadow.fingerprint

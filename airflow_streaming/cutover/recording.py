@@ -14,7 +14,7 @@ from airflow_streaming.core.cutover.moving.view import CutoverView
 from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState, after
 from airflow_streaming.core.cutover.terms import CutoverTerms
 from airflow_streaming.core.cutover.transition import Transition
-from airflow_streaming.cutover.lanes import Lanes, guest_of, leader_of
+from airflow_streaming.cutover.lanes import Lanes, guest_of
 from airflow_streaming.exceptions import AlreadyExists
 from airflow_streaming.home.home import StreamHome
 
@@ -155,8 +155,8 @@ class Recorder:
 
 def close_orphan(home: StreamHome, guest: Change, *, by: str, now: datetime) -> bool:
     """Close a guest whose leader has ended; tell whether it has."""
-    leader, number = leader_of(guest)
-    end = home.beside(leader).change_end(number) if leader else None
+    leader, number = home.leader_of(guest)
+    end = leader.change_end(number)
     if end is None:
         return False
     home.end_change(replace(end, number=guest.number, by=by, at=now))

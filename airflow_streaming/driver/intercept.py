@@ -3,26 +3,26 @@ The one place where the user's script meets ours: the methods of pyspark that st
 
 Patched are public methods only, on the class, and each calls the original with what it was given:
 ``start`` and ``toTable`` (the moment a query begins), ``foreachBatch`` (to put the gate before the
-function), and ``queryName``, ``option`` and ``options`` (to know what the script chose). Names and
-signatures of these are the same from 3.5 to 4.3, whereas the fields of the JVM's writer, the other
-place to learn them from, are private and moved between 3.5 and 4.0. What the script does not use is
-not touched.
+function), and ``queryName``, ``option`` and ``options`` (to know what the script chose; see
+``notes``). Names and signatures of these are the same from 3.5 to 4.3. What the script does not use
+is not touched.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from airflow_streaming.driver.admission import Admission, Started, Wish
+from airflow_streaming.driver.connect import CONNECT_REFUSAL, is_connect
 from airflow_streaming.driver.ending import Ending
 from airflow_streaming.driver.gate import Gate
 from airflow_streaming.driver.hadoop import HadoopStore
+from airflow_streaming.driver.notes import location_of, notes_of, take_notes
+from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.said import listen
 from airflow_streaming.driver.query import SparkQuery
@@ -30,39 +30,7 @@ from airflow_streaming.driver.standby.absorbing import PlannedBatch
 from airflow_streaming.driver.standby.warming import WarmUp
 from airflow_streaming.exceptions import DriverRefusal
 
-_NOTES: Final = "_airflow_streaming_notes"
-_OPTION: Final = "checkpointlocation"
-_SESSION_OPTION: Final = "spark.sql.streaming.checkpointLocation"
 _POOL: Final = "spark.scheduler.pool"
-
-CONNECT_REFUSAL: Final = (
-    "This script uses Spark Connect, whose queries run in another process that cannot be watched, "
-    "stopped or fenced from here. Use a classic session: remove SPARK_REMOTE, builder.remote(...) "
-    "and spark.api.mode=connect."
-)
-
-
-@dataclass(slots=True)
-class Notes:
-    """What the script has said on one ``DataStreamWriter`` so far."""
-
-    name: str | None = None
-    location: str | None = None
-    gated: bool = False
-
-
-def location_in(options: Mapping[str, Any]) -> str | None:
-    """Return the checkpoint location among writer options, whose names know no case."""
-    chosen = [value for key, value in options.items() if key.lower() == _OPTION and value]
-    return str(chosen[-1]) if chosen else None
-
-
-def is_connect(environment: Mapping[str, str], options: Mapping[str, Any]) -> bool:
-    """Tell whether a session built here and now would be one of Spark Connect."""
-    if environment.get("SPARK_REMOTE") or environment.get("SPARK_CONNECT_MODE_ENABLED"):
-        return True
-    mode = options.get("spark.api.mode") or environment.get("SPARK_API_MODE") or "classic"
-    return "spark.remote" in options or str(mode).lower() == "connect"
 
 
 class Interception:
@@ -111,9 +79,7 @@ class Interception:
         # Under spark-submit pyspark refuses remote() itself, but not with a word on what to do.
         for name in ("remote", "getOrCreate", "create"):
             self._patch_builder(builder, name)
-        patch_method(writer, "queryName", note_name)
-        patch_method(writer, "option", note_option)
-        patch_method(writer, "options", note_options)
+        take_notes(writer)
         self._plain_start = writer.__dict__["start"]
         self._warm_up = WarmUp(self._plain_start, writer.__dict__["foreachBatch"])
         patch_method(writer, "foreachBatch", self._put_gate)
@@ -150,11 +116,10 @@ class Interception:
         notes = notes_of(writer)
         if given.get("queryName") is not None:
             notes.name = given["queryName"]
-        chosen = location_in(given.get("options", {})) or notes.location
         context = writer._spark.sparkContext
         wish = Wish(
             name=notes.name,
-            location=chosen or session_location(writer._spark, notes.name),
+            location=location_of(writer, given, notes.name),
             gated=notes.gated,
         )
         results: list[Any] = []
@@ -202,65 +167,3 @@ class Interception:
             yield
         finally:
             context.setLocalProperty(_POOL, before)
-
-
-Patch = Callable[[Any, Any, Mapping[str, Any]], Any]
-
-
-def patch_method(owner: type, name: str, patch: Patch) -> None:
-    """Put ``patch(original, self, given)`` in the place of a method; arguments come by name."""
-    original = owner.__dict__[name]
-    signature = inspect.signature(original)
-
-    @functools.wraps(original)
-    def patched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = dict(signature.bind(self, *args, **kwargs).arguments)
-        del given["self"]
-        return patch(original, self, given)
-
-    setattr(owner, name, patched)
-
-
-def call_original(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-    """Call a patched method as it was called, its ``**options`` included."""
-    named = {key: value for key, value in given.items() if key != "options"}
-    return original(writer, **named, **given.get("options", {}))
-
-
-def note_name(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-    """Remember the name the script gives its query."""
-    notes_of(writer).name = given["queryName"]
-    return original(writer, **given)
-
-
-def note_option(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-    """Remember a checkpoint location among the options."""
-    _note_location(writer, {given["key"]: given["value"]})
-    return original(writer, **given)
-
-
-def note_options(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-    """Remember a checkpoint location among the options."""
-    _note_location(writer, given.get("options", {}))
-    return call_original(original, writer, given)
-
-
-def _note_location(writer: Any, options: Mapping[str, Any]) -> None:
-    location = location_in(options)
-    if location is not None:
-        notes_of(writer).location = location
-
-
-def notes_of(writer: Any) -> Notes:
-    """Return what the script has said on this writer so far."""
-    notes = writer.__dict__.get(_NOTES)
-    if notes is None:
-        notes = writer.__dict__[_NOTES] = Notes()
-    return notes  # type: ignore[no-any-return]  # from a writer's untyped __dict__
-
-
-def session_location(session: Any, name: str | None) -> str | None:
-    """Return the location that the session's configuration gives a query, ``None`` without one."""
-    # Spark's own rule: the folder of the session's configuration, and in it the query's name.
-    folder = session.conf.get(_SESSION_OPTION, "")
-    return f"{str(folder).rstrip('/')}/{name}" if folder and name else None

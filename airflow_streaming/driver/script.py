@@ -110,4 +110,4 @@ def _execute(application: str, code: bytes, arguments: Sequence[str]) -> None:
     # No modification time: the cache is never refreshed from a file that may differ by now.
     linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
     # Running the user's script is what this process is for; its digest was checked.
-    exec(compile(code, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+    exec(compile(code, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - see above

@@ -9,12 +9,13 @@ changing that lane meanwhile.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 from airflow_streaming.core.change import Change, ChangeSort
 from airflow_streaming.core.cutover.judging.checks import CheckResult
 from airflow_streaming.core.cutover.terms import CutoverTerms
 from airflow_streaming.core.cutover.transition import Transition, state_of
-from airflow_streaming.core.names import is_path_part, is_sha256, number_of, numbered
+from airflow_streaming.core.names import is_path_part, is_sha256, numbered
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.folder import StreamFolder
 
@@ -53,16 +54,12 @@ class Cutovers(StreamFolder):
             where the one before it ended. A hole taken for the end would be filled with a new step,
             and all the later ones would tell of another course.
         """
-        history, newest = self._history(number, known)
-        if newest > len(history):
-            # A store may list a newer file before an older one; what is missing twice is missing.
-            history, newest = self._history(number, history)
-        if newest > len(history):
-            raise RecordError(
-                f"Step {len(history) + 1} of cutover {number} of {self.name!r} is missing though "
-                f"step {newest} is there: {self._shown(self._step_path(number, len(history) + 1))}. "
-                "Put back what was there; until then nothing is done."
-            )
+        history = list(known)
+        newest = max(self._numbers(f"changes/{numbered(number)}/steps"), default=0)
+        while len(history) < newest:
+            # Read whether it is listed or not: a store may list a newer file before an older one.
+            step = self._step(number, len(history) + 1, newest)
+            history.append(self._following(history, step))
         return history
 
     def take_step(self, step: Transition) -> Transition:
@@ -102,18 +99,15 @@ class Cutovers(StreamFolder):
             result, path, change=result.change, step=result.step, name=result.name
         )
 
+    def leader_of(self, change: Change) -> tuple[Self, int]:
+        """Return the records of the stream that leads a cutover, and the number it has there."""
+        leader, _, number = change.leader.rpartition("/")
+        is_guest = bool(leader) and number.isdecimal()
+        return (self.beside(leader), int(number)) if is_guest else (self, change.number)
+
     def leads(self, change: Change) -> bool:
         """Tell whether a change of this home is a cutover that this home leads."""
         return change.what is ChangeSort.CUTOVER and not change.leader
-
-    def _history(self, number: int, known: Sequence[Transition]) -> tuple[list[Transition], int]:
-        """Return the steps up to the first that is not listed, and the highest number listed."""
-        names = self.store.names(self._layout.change_file(number, "steps"))
-        taken = {found for name in names if (found := number_of(name)) is not None}
-        history = list(known)
-        while (step := len(history) + 1) in taken:
-            history.append(self._following(history, self._step(number, step)))
-        return history, max(taken, default=0)
 
     def _following(self, history: Sequence[Transition], step: Transition) -> Transition:
         before = state_of(history)
@@ -126,11 +120,15 @@ class Cutovers(StreamFolder):
             )
         return step
 
-    def _step(self, change: int, number: int) -> Transition:
+    def _step(self, change: int, number: int, newest: int) -> Transition:
         path = self._step_path(change, number)
         found = self._read(Transition, path, change=change, number=number)
         if found is None:
-            raise RecordError(f"{self._shown(path)} was listed and does not exist.")
+            raise RecordError(
+                f"Step {number} of cutover {change} of {self.name!r} is missing though step "
+                f"{newest} is there: {self._shown(path)}. Put back what was there; until then "
+                "nothing is done."
+            )
         return found
 
     def _step_path(self, change: int, number: int) -> str:

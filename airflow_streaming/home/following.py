@@ -43,7 +43,7 @@ class LiveLane:
         self.base = CachedStream(store, stream, clock=clock)
         self._every, self._clock = every, clock
         self._answer: tuple[str, float] | None = None
-        self._was_moved = False
+        self._moves = 0
 
     def __call__(self) -> str:
         """
@@ -61,15 +61,14 @@ class LiveLane:
         # Once is enough: what was there is missed below.
         is_first = self._answer is None
         found = counting_record(self.base) if is_first else self.base.live_record()
-        if found is not None:
-            self._was_moved = True
-            return found[0].lane
-        if self._was_moved:
+        moves = 0 if found is None else found[0].number
+        if moves < self._moves:
             raise HomeUnavailable(
                 f"{self.base.store.uri} no longer has the records that say which lane of stream "
                 f"{self.base.name!r} is live. Perhaps the home is not mounted, or was restored."
             )
-        return self.base.name
+        self._moves = moves
+        return self.base.name if found is None else found[0].lane
 
     def home(self, lane: str) -> CachedStream:
         """Return the records of a lane; those of the stream itself are read once for both."""

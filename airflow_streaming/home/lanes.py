@@ -1,95 +1,28 @@
 """
 Which lane of a stream is live, from the records of a home.
 
-The lane alone costs one listing, and two reads, once there was a cutover, and one listing more
-before: a pointer that was lost must not be taken for one that never moved. All that is live costs
-two listings and one read more. Readers need no lock. A look during which the pointer moved is taken
-again, so what comes back was true as a whole at one moment: never the lane of before with the
-output of after, and for several streams never one of before beside one of after.
+It costs two listings and, once there was a cutover, four reads. One listing and two reads would do,
+but a pointer that was lost must not be taken for one that never moved, nor an older record for the
+newest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from itertools import pairwise
-from typing import Final, Self
+from typing import Final
 
-from airflow_streaming.core.change import ChangeSort
+from airflow_streaming.core.change import Change, ChangeOutcome, ChangeSort
 from airflow_streaming.core.cutover.live import LiveRecord
 from airflow_streaming.core.cutover.table import CutoverEvent
 from airflow_streaming.core.cutover.transition import Transition
-from airflow_streaming.core.lanes import Colour, base_of, colour_of, other_lane
-from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
+from airflow_streaming.core.lanes import base_of, other_lane
+from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.home.home import Home, StreamHome
 
-LOOKS: Final = 20
-"""A pointer that moves during each of twenty looks is a fault, or somebody's experiment."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reign:
-    """
-    A time during which one lane was live.
-
-    :param deployment: Number of the deployment with which it began; for the time before the first
-        cutover that with which it ended.
-    :param output: What that deployment wrote.
-    :param since: ``None`` for the time before the first cutover.
-    """
-
-    lane: str
-    deployment: int
-    output: str
-    since: datetime | None
-    until: datetime
-
-    @property
-    def colour(self) -> Colour:
-        """Return the colour of the lane."""
-        return colour_of(self.lane)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
-    """
-    What consumers of a stream read.
-
-    :param stream: The stream, which keeps its name whichever lane is live.
-    :param lane: Name of the lane.
-    :param deployment: Number of the lane's deployment.
-    :param output: What it writes.
-    :param number: Number of the record that makes the lane live, which rises with every move of the
-        stream; 0 while it was never moved.
-    :param since: When it became live; ``None`` while the stream was never moved, or it is not yet.
-    :param history: What was live before, oldest first; empty unless it was asked for.
-    """
-
-    stream: str
-    lane: str
-    deployment: int
-    output: str
-    number: int = 0
-    since: datetime | None = None
-    history: tuple[Reign, ...] = ()
-
-    @property
-    def colour(self) -> Colour:
-        """Return the colour of the lane."""
-        return colour_of(self.lane)
-
-    @classmethod
-    def of(cls, record: LiveRecord, since: datetime | None = None) -> Self:
-        """Return what a record makes live, also before it counts; what pointers are moved to."""
-        return cls(
-            stream=record.stream,
-            lane=record.lane,
-            deployment=record.deployment,
-            output=record.output,
-            number=record.number,
-            since=since,
-        )
+_MOVED_BY: Final = {
+    ChangeOutcome.DONE: CutoverEvent.SWITCHED,
+    ChangeOutcome.ROLLED_BACK: CutoverEvent.UNDONE,
+}
+"""What moved the pointer last in a cutover that has ended so; one that was abandoned has not."""
 
 
 def live_lane(home: Home, stream: str) -> str:
@@ -126,145 +59,48 @@ def counting_record(folder: StreamHome) -> tuple[LiveRecord, Transition] | None:
 
     :param folder: Records of the base lane.
     :returns: ``None`` while the stream was never moved: its base lane is live.
-    :raises RecordError: no record counts though a cutover has moved the stream.
+    :raises RecordError: the record of the newest move is lost.
     """
     found = folder.live_record()
-    if found is not None or not (leader := _who_moved(folder)):
+    if found is None and _has_one_lane(folder):
+        return None
+    moved = _newest_move(folder)
+    if moved is None or (found is not None and _move_of(found[0]) == moved):
         return found
-    # It may have moved between the two looks.
-    found = folder.live_record()
-    if found is None:
-        raise RecordError(
-            f"Which lane of stream {folder.name!r} is live cannot be told: cutover {leader} has "
-            f"switched it, and no record of that is in {folder.store.uri}/{folder.name}/live. Put "
-            "back what was there; do not start the stream before."
-        )
-    return found
-
-
-def _who_moved(folder: StreamHome) -> str:
-    """Return the cutover that has moved a stream and was not undone; empty when there is none."""
-    # One listing is all that this costs a stream without a second lane.
-    if folder.beside(other_lane(folder.name)).newest_deployment() is None:
-        return ""
-    for change in reversed(folder.changes()):
-        if change.what is not ChangeSort.CUTOVER:
-            continue
-        leader, number = folder.name, change.number
-        if change.leader:
-            leader, _, told = change.leader.rpartition("/")
-            number = int(told)
-        events = {step.event for step in folder.beside(leader).steps(number)}
-        if CutoverEvent.SWITCHED in events and CutoverEvent.UNDONE not in events:
-            return f"{number} of {leader!r}"
-    return ""
-
-
-def live(home: Home, stream: str, *, history: bool = False) -> Live:
-    """
-    Return what consumers of a stream read now.
-
-    :param stream: Name of the stream, or of either lane.
-    :param history: Also what was live before, which reads every record of the pointer.
-    :raises SpecError: there is no such stream in the home.
-    :raises RecordError: it was moved, and the records of that are lost or damaged.
-    :raises HomeUnavailable: the home cannot be read, or moves faster than it can be looked at.
-    """
-    base = stream_of(stream)
-    found = live_together(home, [base])[base]
-    return replace(found, history=_history(home, base)) if history else found
-
-
-def live_together(home: Home, streams: Sequence[str]) -> Mapping[str, Live]:
-    """
-    Return what is live of several streams at one and the same moment.
-
-    :returns: By the names as they were given.
-    :raises SpecError: one of them is not in the home.
-    :raises HomeUnavailable: the home cannot be read, or moves faster than it can be looked at.
-    """
-    for _ in range(LOOKS):
-        found = {stream: _look(home, stream_of(stream)) for stream in streams}
-        # All looks lie between the first and this second pass. A pointer only ever moves to higher
-        # numbers, so what has not moved now had not moved at any moment in between.
-        if not any(_has_moved(home, one) for one in found.values()):
-            return found
-    raise HomeUnavailable(
-        f"The live pointer of {' or '.join(map(repr, streams))} moved during each of {LOOKS} looks "
-        f"in {home.store.uri}. Look again; if it stays so, see who moves it."
+    # It has moved since the look, or somebody who had slept recorded an earlier cutover late.
+    if any(_move_of(record) == moved for record in folder.live_records()):
+        return found
+    leader, change, event = moved
+    raise RecordError(
+        f"Which lane of stream {folder.name!r} is live cannot be told: cutover {change} of {leader!r} "
+        f"has moved it ({event}), and no record of that is in {folder.store.uri}/{folder.name}/live. "
+        "Put back what was there; do not start the stream before."
     )
 
 
-def _look(home: Home, base: str) -> Live:
-    folder = home.stream(base)
-    found = counting_record(folder)
-    if found is None:
-        return _never_moved(home, folder)
-    record, step = found
-    newest = home.stream(record.lane).newest_deployment()
-    if newest is None or newest.number < record.deployment:
-        raise HomeUnavailable(
-            f"Stream {base!r} is live in lane {record.lane!r}, and deployment {record.deployment} "
-            f"of it is not in {home.store.uri}. Check that the home is mounted whole."
-        )
-    # An upgrade or a restore makes newer deployments in a lane that stays live.
-    shown = replace(record, deployment=newest.number, output=newest.output)
-    return Live.of(shown, since=step.at)
+def _has_one_lane(folder: StreamHome) -> bool:
+    return folder.beside(other_lane(folder.name)).newest_deployment() is None
 
 
-def _never_moved(home: Home, folder: StreamHome) -> Live:
-    newest = folder.newest_deployment()
-    if newest is None:
-        raise SpecError(
-            f"There is no stream {folder.name!r} in {home.store.uri}. Its streams are: "
-            f"{', '.join(home.streams()) or 'none'}."
-        )
-    return Live(
-        stream=folder.name, lane=folder.name, deployment=newest.number, output=newest.output
-    )
+def _newest_move(folder: StreamHome) -> tuple[str, int, CutoverEvent] | None:
+    """Return which cutover has moved a stream last, and by which event; ``None`` before the first."""
+    for number in range(folder.next_change() - 1, 0, -1):
+        change = folder.change(number)
+        if change.what is ChangeSort.CUTOVER and (event := _moved_by(folder, change)) is not None:
+            leader, led = folder.leader_of(change)
+            return leader.name, led, event
+    return None
 
 
-def _has_moved(home: Home, found: Live) -> bool:
-    return home.stream(found.stream).live_record(after=found.number) is not None
+def _moved_by(folder: StreamHome, change: Change) -> CutoverEvent | None:
+    """Return the event with which a cutover has moved a stream last, if it has."""
+    end = folder.change_end(change.number)
+    if end is not None:
+        return _MOVED_BY.get(end.outcome)
+    leader, number = folder.leader_of(change)
+    steps = reversed(leader.steps(number))
+    return next((step.event for step in steps if step.makes_live), None)
 
 
-def _history(home: Home, base: str) -> tuple[Reign, ...]:
-    folder = home.stream(base)
-    found = [(record, folder.live_step(*_step_of(record))) for record in folder.live_records()]
-    moves = [(r, step) for r, step in found if step is not None and step.event is r.event]
-    if not moves:
-        return ()
-    first = moves[0][1]
-    reigns = [_first_reign(folder, first)]
-    for (record, step), (_, following) in pairwise(moves):
-        reigns.append(
-            Reign(
-                lane=record.lane,
-                deployment=record.deployment,
-                output=record.output,
-                since=step.at,
-                until=following.at,
-            )
-        )
-    return tuple(reigns)
-
-
-def _first_reign(folder: StreamHome, first: Transition) -> Reign:
-    """Return what was live until the first move: the base lane's deployment of that time."""
-    shown = folder.deployment(1)
-    for number in range(2, (folder.newest_deployment() or shown).number + 1):
-        following = folder.deployment(number)
-        if following.created_at > first.at:
-            break
-        shown = following
-    return Reign(
-        lane=folder.name,
-        deployment=shown.number,
-        output=shown.output,
-        since=None,
-        until=first.at,
-    )
-
-
-def _step_of(record: LiveRecord) -> tuple[str, int, int]:
-    return record.leader, record.change, record.step
+def _move_of(record: LiveRecord) -> tuple[str, int, CutoverEvent]:
+    return record.leader, record.change, record.event

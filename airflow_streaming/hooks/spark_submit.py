@@ -75,7 +75,7 @@ class StreamSubmitHook(SparkSubmitHook):
         connection = self._load_connection()
         _check_extra(self._conn_id, connection)
         # The parent asks again, and takes yarn when that fails; this instance answers for itself.
-        self.get_connection = lambda conn_id: connection  # type: ignore[method-assign]
+        self.get_connection = lambda conn_id: connection  # type: ignore[method-assign]  # see above
         resolved = super()._resolve_connection()
         if not _MASTER.fullmatch(resolved["master"]):
             raise SpecError(

@@ -11,20 +11,17 @@ import logging
 import random
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from airflow_streaming.core.control import Event, EventKind
-from airflow_streaming.core.epoch import Death, Epoch, Exit, LaunchCause, StopRequest
-from airflow_streaming.core.failures.diagnosis import diagnose
-from airflow_streaming.core.failures.kind import FailureKind
+from airflow_streaming.core.epoch import Death, Epoch, LaunchCause, StopRequest
+from airflow_streaming.core.failed_epoch import failure_of
 from airflow_streaming.core.health import judge
 from airflow_streaming.core.observation import Observation, ProcessState
-from airflow_streaming.core.restart import Failure, RestartAction, RestartDecision, decide_restart
+from airflow_streaming.core.restart import RestartAction, RestartDecision, decide_restart
 from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.core.situation import Situation
-from airflow_streaming.core.verdict import Verdict
 from airflow_streaming.exceptions import AlreadyExists, StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
@@ -234,43 +231,3 @@ class StreamActs:
                 event=kind, at=self._now(), by=self._by, message=message, epoch=epoch, facts=facts
             )
         )
-
-
-def failure_of(seen: Observation, verdict: Verdict, stop: StopRequest | None = None) -> Failure:
-    """Return what the restart policy has to know of an epoch that failed or was stopped for it."""
-    failure = Failure(
-        epoch=seen.epoch.number,
-        reason=verdict.reason,
-        kind=FailureKind.KILLED,
-        trial=seen.epoch.cause is LaunchCause.TRIAL,
-    )
-    if seen.exit is not None:
-        failure = _told_by(seen.exit, failure)
-    if stop is not None and stop.verdict is not None:
-        failure = replace(
-            failure,
-            reason=stop.reason,
-            kind=FailureKind.UNHEALTHY,
-            retryable=stop.verdict is Severity.RESTART,
-        )
-    if seen.status is None:
-        return failure
-    return replace(failure, progressed_for=seen.status.progressed_for, batches=seen.status.batches)
-
-
-def _told_by(exit: Exit, failure: Failure) -> Failure:
-    kind = exit.failure_kind
-    if kind is None:
-        # Written by a driver that did not diagnose yet.
-        kind = diagnose(
-            text=exit.reason, exception_class=exit.exception_class, conditions=exit.conditions
-        ).kind
-    return replace(
-        failure,
-        kind=kind,
-        signature=exit.signature,
-        query=exit.query,
-        batch_id=exit.batch_id,
-        offsets=exit.offsets,
-        retryable=exit.retryable,
-    )

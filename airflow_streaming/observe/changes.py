@@ -1,8 +1,8 @@
 """
 How far a change has come that somebody has in hand, for those who keep the stream alive.
 
-It is read at every look while one is open, so it reads no more than it has to: each step of a
-cutover is asked for by its number, and what exists never changes.
+It is read at every look while one is open, from records that keep what they have read: then a look
+at a cutover costs a try for its next step, and one for its end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_streaming.core.change import Change, ChangeSort
 from airflow_streaming.core.change_in_progress import ChangeInProgress
 from airflow_streaming.core.cutover.standing import CutoverStanding
 from airflow_streaming.core.cutover.terms import DEADLINES, CutoverTerms
-from airflow_streaming.core.cutover.transition import Transition, state_of
+from airflow_streaming.core.cutover.transition import state_of
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.core.upgrade.standing import Standing
 from airflow_streaming.core.upgrade.state import newest_stage
@@ -59,41 +59,27 @@ def _soaks_for(home: StreamHome, change: Change) -> timedelta:
 
 
 def _cutover(home: StreamHome, change: Change) -> CutoverStanding:
-    leader, number = _leader(home, change)
-    newest, terms = _newest_step(home, leader, number), _terms(home, leader, number)
-    state = state_of([newest] if newest is not None else [])
+    led, number = home.leader_of(change)
+    history, terms = led.steps(number), _terms(led, number)
+    state = state_of(history)
     deadline = DEADLINES.get(state) if terms is None else terms.deadline(state)
     return CutoverStanding(
         change=change.number,
         green=_green(terms, home.name),
         state=state,
-        since=newest.at if newest is not None else change.at,
+        since=history[-1].at if history else change.at,
         deadline=deadline or timedelta(0),
     )
 
 
-def _leader(home: StreamHome, change: Change) -> tuple[str, int]:
-    """Return the stream that leads a cutover, and the number that it has there."""
-    stream, _, number = change.leader.rpartition("/")
-    return (stream, int(number)) if stream and number.isdecimal() else (home.name, change.number)
-
-
-def _terms(home: StreamHome, leader: str, number: int) -> CutoverTerms | None:
+def _terms(led: StreamHome, number: int) -> CutoverTerms | None:
     try:
-        led = home if leader == home.name else home.beside(leader)
         return led.cutover_terms(led.change(number))
     except RecordError as err:
-        log.warning("Stream %r: %s", home.name, err)
+        log.warning("Stream %r: %s", led.name, err)
         return None
 
 
 def _green(terms: CutoverTerms | None, lane: str) -> str:
     pairs = terms.pairs if terms is not None else ()
     return next((pair.green for pair in pairs if lane in (pair.blue, pair.green)), "")
-
-
-def _newest_step(home: StreamHome, leader: str, change: int) -> Transition | None:
-    newest, number = None, 1
-    while (step := home.live_step(leader, change, number)) is not None:
-        newest, number = step, number + 1
-    return newest

@@ -22,7 +22,7 @@ class StreamingPlugin(AirflowPlugin):
     operator_extra_links = [SparkUiLink(), DriverLogLink()]  # noqa: RUF012 - Airflow declares it so
 
     @cached_property
-    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
+    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # there a list
         """Return the app; its routes authenticate themselves, as Airflow does not do it."""
         from airflow_streaming.plugin.routes import create_app  # see above
 

@@ -25,7 +25,7 @@ from airflow_streaming.core.subject import Subject
 from airflow_streaming.core.verdict import VerdictState
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
 from airflow_streaming.hooks.sight import Looker, open_looker
-from airflow_streaming.triggers.home import PollingTrigger
+from airflow_streaming.triggers._polling import PollingTrigger
 
 DELIVERY: Final = 5.0
 """Seconds; a triggerer hands over its events every second."""

@@ -10,22 +10,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.verdict import VerdictState
+from airflow_streaming.cutover.memory import LANES, STEP, StepSeen
 from airflow_streaming.home.cached import CachedStream
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.observe.stream import Observer
 from airflow_streaming.triggers.home import HomeTrigger
 from airflow_streaming.triggers.upgrade import what_is
-
-LANES: Final = "lanes"
-"""In the memory of a task: what its observers have learnt by listening, by lane."""
-
-ERRORS: Final = "errors"
-"""The same: errors of measuring in a row, by stream."""
 
 
 class CutoverTrigger(HomeTrigger):
@@ -36,7 +31,7 @@ class CutoverTrigger(HomeTrigger):
     :param lanes: The lanes to look at, of all streams.
     :param change: Number of the cutover.
     :param wake_seconds: Time after which it fires even when nothing has happened.
-    :param memory: What the task has learnt; that of its observers is carried on.
+    :param memory: What the task has learnt; what can be learnt by looking is carried on.
     """
 
     def __init__(
@@ -52,6 +47,7 @@ class CutoverTrigger(HomeTrigger):
         self.lanes, self.change = tuple(lanes), change
         self.wake_seconds, self.memory = wake_seconds, memory or {}
         self._started = time.monotonic()
+        self._newest = StepSeen(self.memory.get(STEP), clock=time.monotonic)
         self._seen: tuple[Any, ...] | None = None
         self._records: CachedStream | None = None
         self._observers: dict[str, Observer] = {}
@@ -79,8 +75,9 @@ class CutoverTrigger(HomeTrigger):
         is_time = time.monotonic() - self._started >= self.wake_seconds
         if seen == self._seen and not is_time:
             return None, None
-        learnt = {lane: observer.memory() for lane, observer in self._observers.items()}
-        return {"memory": {**self.memory, LANES: learnt}, "has_changed": seen != self._seen}, None
+        lanes = {lane: observer.memory() for lane, observer in self._observers.items()}
+        learnt = {**self.memory, LANES: lanes, STEP: self._newest.memory()}
+        return {"memory": learnt, "has_changed": seen != self._seen}, None
 
     def lose_sight(self) -> None:
         for observer in self._observers.values():
@@ -91,7 +88,9 @@ class CutoverTrigger(HomeTrigger):
         return None
 
     def _step(self, records: CachedStream) -> tuple[int, bool]:
-        return len(records.steps(self.change)), records.change_end(self.change) is not None
+        step = len(records.steps(self.change))
+        self._newest.seen_for(self.change, step)
+        return step, records.change_end(self.change) is not None
 
     def _observer_of(self, store: Any, lane: str) -> Observer:
         return Observer(

@@ -16,7 +16,8 @@ from airflow_streaming.core.verdict import VerdictState
 from airflow_streaming.core.wire import encode
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.hooks.sight import Looker, open_looker
-from airflow_streaming.triggers.home import PollingTrigger, rules_from
+from airflow_streaming.triggers._polling import PollingTrigger
+from airflow_streaming.triggers.home import rules_from
 
 _FIGURES: Final = re.compile(r"\d+")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from airflow_streaming.cli.argument_types import pair, place
 from airflow_streaming.core.checkpoint.backup import Level
 from airflow_streaming.core.checkpoint.replay import ACCEPTABLE, RefusalCode
 
@@ -238,13 +238,6 @@ def _verb(kinds: Kinds, name: str, text: str) -> argparse.ArgumentParser:
     return verb
 
 
-def place(text: str) -> str:
-    """Return a URI as it is, and a path as an absolute one: people work in a folder."""
-    if "://" in text or not text.strip():
-        return text
-    return os.path.abspath(text)  # noqa: PTH100 - pathlib would follow links
-
-
 def _sink(text: str) -> tuple[str, str]:
     query, found, uri = text.partition("=")
     return (query, place(uri)) if found and "/" not in query else ("", place(text))
@@ -256,14 +249,6 @@ def _reason(text: str) -> RefusalCode:
     except ValueError as err:
         known = ", ".join(sorted(ACCEPTABLE))
         raise argparse.ArgumentTypeError(f"{text!r} is none of {known}") from err
-
-
-def pair(text: str) -> tuple[str, Any]:
-    """Return ``key=value`` as a pair."""
-    key, found, value = text.partition("=")
-    if not found or not key:
-        raise ValueError(text)
-    return key, value
 
 
 def _count(text: str) -> int:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.cli.checkpoint.arguments import pair, place
+from airflow_streaming.cli.argument_types import pair, place
 
 ABOUT_PLAN: Final = "print the plan of every query that a script would start; starts none"
 ABOUT_GATE: Final = "say whether a new Spark or new code may go on from a checkpoint"

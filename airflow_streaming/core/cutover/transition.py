@@ -37,6 +37,12 @@ class Transition(Record):
     by: str
     facts: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def makes_live(self) -> bool:
+        """Tell whether another lane is the live one from this step on."""
+        is_back = self.event is CutoverEvent.UNDONE and self.before is CutoverState.ROLLING_BACK
+        return is_back or self.event is CutoverEvent.SWITCHED
+
 
 def state_of(history: Sequence[Transition]) -> CutoverState:
     """Return where a cutover is; one without a step is only planned."""

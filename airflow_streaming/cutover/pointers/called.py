@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from airflow_streaming.exceptions import PointerFailed, StreamingError
-from airflow_streaming.home.lanes import Live
+from airflow_streaming.home.consumers import Live
 
 Word = Callable[[Live, Live], None]
 """Is given what becomes live and what is live until then."""

@@ -14,7 +14,7 @@ from airflow_streaming.core.uris import is_local
 from airflow_streaming.cutover.pointers.port import back_to, mark_of
 from airflow_streaming.exceptions import HomeUnavailable, PointerFailed, RecordError, SpecError
 from airflow_streaming.files.store import Store
-from airflow_streaming.home.lanes import Live
+from airflow_streaming.home.consumers import Live
 from airflow_streaming.home.opening import open_store
 
 

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 from airflow_streaming.core.cutover.pointing.mark import Mark
 from airflow_streaming.exceptions import PointerRefused
-from airflow_streaming.home.lanes import Live
+from airflow_streaming.home.consumers import Live
 
 _UNSAFE: Final = re.compile(r"""['"`;\\\x00-\x1f]""")
 

@@ -23,7 +23,7 @@ from airflow_streaming.exceptions import (
     RuntimeNotFound,
     SpecError,
 )
-from airflow_streaming.home.lanes import Live
+from airflow_streaming.home.consumers import Live
 from airflow_streaming.launch.runtime import resolve_runtime
 
 POINTER_VARIABLE: Final = "AIRFLOW_STREAMING_POINTER"

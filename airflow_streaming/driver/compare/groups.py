@@ -7,6 +7,7 @@ that is null, needs no join, and what Spark holds in memory is bounded: it spill
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
@@ -148,7 +149,7 @@ def _is_near(row: Any, n: int, column: Measured, tolerance: float) -> bool:
     blue, green = row[f"b{n}"], row[f"g{n}"]
     if blue is None or green is None:
         return blue is None and green is None
-    if blue == green or (blue != blue and green != green):  # noqa: PLR0124 - not a number
+    if blue == green or (math.isnan(blue) and math.isnan(green)):
         return True
     noise = 0.0 if column.exact else NOISE * (row[f"b{n}_size"] + row[f"g{n}_size"])
     allowed = max(tolerance * max(abs(float(blue)), abs(float(green))), noise)

@@ -1,7 +1,7 @@
 """
 The driver of a comparison: reads two outputs, and reports where they differ.
 
-It is an ordinary Spark application on this host, started by ``cutover.comparing`` with one argument,
+It is an ordinary Spark application on this host, started by ``cutover.outputs`` with one argument,
 the file of its order. It writes nothing but its reports, a line each.
 """
 

@@ -14,19 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from airflow_streaming.core.checkpoint.drill import is_kept_back
+from airflow_streaming.driver.connect import check_classic, is_connect
 from airflow_streaming.driver.drill.reader import SourceRules
-from airflow_streaming.driver.intercept import (
-    CONNECT_REFUSAL,
-    is_connect,
-    location_in,
-    note_name,
-    note_option,
-    note_options,
-    notes_of,
-    patch_method,
-    session_location,
-)
-from airflow_streaming.exceptions import DriverRefusal
+from airflow_streaming.driver.notes import location_of, notes_of, take_notes
+from airflow_streaming.driver.patching import patch_method
 
 _SCHEMA_CHECK: Final = "spark.sql.streaming.stateStore.stateSchemaCheck"
 _NOT_OURS: Final = frozenset({"checkpointlocation", "path"})
@@ -113,7 +104,7 @@ class Patches:
 
         :raises DriverRefusal: the script would get a session of Spark Connect.
         """
-        _check_classic(is_connect(os.environ, {}))
+        check_classic(is_connect(os.environ, {}))
         from pyspark.sql import SparkSession
         from pyspark.sql.streaming.query import StreamingQueryManager
         from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
@@ -125,9 +116,7 @@ class Patches:
 
     def patch_writer(self, writer: type) -> None:
         """Patch the class that starts queries."""
-        patch_method(writer, "queryName", note_name)
-        patch_method(writer, "option", note_option)
-        patch_method(writer, "options", note_options)
+        take_notes(writer)
         start, foreach_batch = writer.__dict__["start"], writer.__dict__["foreachBatch"]
         for name in ("foreachBatch", "foreach"):
             patch_method(writer, name, _leave_out)
@@ -148,10 +137,8 @@ class Patches:
         writer.options(**{k: v for k, v in options.items() if k.lower() not in _NOT_OURS})
         if given.get("outputMode") is not None:
             writer.outputMode(given["outputMode"])
-        notes = notes_of(writer)
-        chosen = location_in(options) or notes.location
-        location = chosen or session_location(writer._spark, notes.name)
-        return self._rehearse(Asked(starter, notes.name, location))
+        name = notes_of(writer).name
+        return self._rehearse(Asked(starter, name, location_of(writer, given, name)))
 
 
 @contextlib.contextmanager
@@ -195,14 +182,9 @@ def _end_script(*_: Any) -> None:
 
 def _build(original: Any, builder: Any, given: Mapping[str, Any]) -> Any:
     options = getattr(builder, "_options", {})
-    _check_classic(original.__name__ == "remote" or is_connect(os.environ, options))
+    check_classic(original.__name__ == "remote" or is_connect(os.environ, options))
     for key in [key for key in options if is_kept_back(key)]:
         del options[key]
     session = original(builder, **given)
-    _check_classic(type(session).__module__.startswith("pyspark.sql.connect"))
+    check_classic(type(session).__module__.startswith("pyspark.sql.connect"))
     return session
-
-
-def _check_classic(connect: bool) -> None:
-    if connect:
-        raise DriverRefusal(CONNECT_REFUSAL)

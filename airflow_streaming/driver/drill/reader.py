@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from airflow_streaming.driver.intercept import call_original, patch_method
+from airflow_streaming.driver.patching import call_original, patch_method
 
 _CLEANER: Final = "cleansource"
 _GROUPS: Final = frozenset({"kafka.group.id", "groupidprefix"})

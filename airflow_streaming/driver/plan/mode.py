@@ -15,23 +15,15 @@ from typing import Any, Final
 
 from airflow_streaming.core.plan.order import PlanOrder
 from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan
+from airflow_streaming.driver.connect import check_classic, is_connect
 from airflow_streaming.driver.drill.absent import Absent
 from airflow_streaming.driver.drill.clock import later, leave_after
 from airflow_streaming.driver.drill.outcome import sentence_of
 from airflow_streaming.driver.drill.patch import patch_builder, patch_manager
 from airflow_streaming.driver.faults import log_to_stderr
-from airflow_streaming.driver.intercept import (
-    CONNECT_REFUSAL,
-    is_connect,
-    location_in,
-    note_name,
-    note_option,
-    note_options,
-    notes_of,
-    patch_method,
-    session_location,
-)
+from airflow_streaming.driver.notes import location_of, notes_of, take_notes
 from airflow_streaming.driver.outcome import ScriptState
+from airflow_streaming.driver.patching import patch_method
 from airflow_streaming.driver.plan.reading import read_plan, take
 from airflow_streaming.driver.plan.said import listen
 from airflow_streaming.driver.plan.variables import Variables
@@ -80,8 +72,7 @@ class Planning:
         self._write(problem)
 
     def _install(self) -> None:
-        if is_connect(os.environ, {}):
-            raise DriverRefusal(CONNECT_REFUSAL)
+        check_classic(is_connect(os.environ, {}))
         from pyspark.sql import GroupedData, SparkSession
         from pyspark.sql.streaming.query import StreamingQueryManager
         from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -93,9 +84,7 @@ class Planning:
 
     def patch_writer(self, writer: type) -> None:
         """Patch the class that starts queries."""
-        patch_method(writer, "queryName", note_name)
-        patch_method(writer, "option", note_option)
-        patch_method(writer, "options", note_options)
+        take_notes(writer)
         for name in ("foreachBatch", "foreach"):
             # The function is not called, so the JVM need not be able to.
             patch_method(writer, name, lambda _, writer, __: writer)
@@ -104,14 +93,8 @@ class Planning:
         listen(writer)
 
     def _start(self, _: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-        notes = notes_of(writer)
-        name = given.get("queryName") or notes.name
-        location = (
-            location_in(given.get("options", {}))
-            or notes.location
-            or session_location(writer._spark, name)
-            or ""
-        )
+        name = given.get("queryName") or notes_of(writer).name
+        location = location_of(writer, given, name) or ""
         called = name or location.rstrip("/").rpartition("/")[2] or f"query_{len(self._queries)}"
         if any(plan.query == called for plan in self._queries):
             # The script starts its queries over and over; it has shown what it does.

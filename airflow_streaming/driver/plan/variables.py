@@ -11,7 +11,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from airflow_streaming.driver.intercept import patch_method
+from airflow_streaming.driver.patching import patch_method
 from airflow_streaming.driver.plan.tree import read_tree
 
 _GETTERS: Final = {

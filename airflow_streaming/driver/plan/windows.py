@@ -30,8 +30,10 @@ def window_of(definition: Node) -> tuple[int, int, int] | None:
     start = _number(offset.children[1]) if len(offset.children) == 2 else None
     last = next((node for node in struct.children[3].walk() if node.name == "Add"), None)
     length = None if last is None else _number(last.children[1])
-    found = (length, _number(slide), start)
-    return None if None in found else found  # type: ignore[return-value]  # of three numbers
+    step = _number(slide)
+    if length is None or step is None or start is None:
+        return None
+    return length, step, start
 
 
 def gap_of(definition: Node, names: Names) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_streaming.driver.intercept import patch_method
+from airflow_streaming.driver.patching import patch_method
 from airflow_streaming.driver.standby.barrier import StandbyBarrier
 
 

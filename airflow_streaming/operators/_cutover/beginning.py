@@ -11,7 +11,7 @@ from airflow_streaming.core.cutover.terms import Pair, StartWay, SwitchWay
 from airflow_streaming.core.cutover.transition import state_of
 from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts
 from airflow_streaming.core.wire import decode
-from airflow_streaming.cutover.planning import Candidate, Facts, pair_of
+from airflow_streaming.cutover.pairs import Candidate, Facts, pair_of
 from airflow_streaming.exceptions import CutoverRefused
 from airflow_streaming.operators._cutover.run import led_by
 

@@ -16,7 +16,7 @@ from airflow_streaming.core.cutover.terms import CompareTerms, StartWay
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.lanes import base_of
 from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.cutover.comparing import compare
+from airflow_streaming.cutover.outputs import compare
 from airflow_streaming.operators._upgrade.program import program_of
 
 if TYPE_CHECKING:

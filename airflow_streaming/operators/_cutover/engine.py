@@ -10,13 +10,13 @@ from airflow_streaming.checkpoint.ours import Asked, backup_before
 from airflow_streaming.core.checkpoint.backup import Origin
 from airflow_streaming.cutover.checkpoints import StoredCheckpoints
 from airflow_streaming.cutover.cutting_over import Cutover
+from airflow_streaming.cutover.memory import LANES
 from airflow_streaming.cutover.pointers.port import Pointer
 from airflow_streaming.cutover.pointers.spark import with_runtimes
 from airflow_streaming.hooks._access import access
 from airflow_streaming.operators._cutover.comparing import Comparing
 from airflow_streaming.operators._narrating import Narrator
 from airflow_streaming.settings import read_settings
-from airflow_streaming.triggers.cutover import ERRORS, LANES
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -41,8 +41,7 @@ def open_engine(
     :param memory: What an earlier try, or the trigger, remembers of the looks before.
     :param complete_from: By stream, the event time from which a fresh green is complete.
     """
-    known = memory or {}
-    lanes.memory = known.get(LANES, {})
+    lanes.memory = (memory or {}).get(LANES, {})
     progress = Narrator(task.log)
     return Cutover(
         lanes.leader,
@@ -57,7 +56,7 @@ def open_engine(
             heard=lambda report: task.heard(report, context),
         ),
         retire=lambda change, pair, blue: final_backup(task, lanes, change, pair, blue),
-        errors=known.get(ERRORS, {}),
+        memory=memory,
     )
 
 

@@ -15,7 +15,7 @@ from airflow_streaming.operators._upgrade.program import program_of
 
 if TYPE_CHECKING:
     from airflow_streaming.core.deployment import Deployment
-    from airflow_streaming.cutover.planning import Candidate
+    from airflow_streaming.cutover.pairs import Candidate
     from airflow_streaming.cutover.ports import LaneHands
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
@@ -69,7 +69,7 @@ class DagLanes:
         return [self._candidate(stream) for stream in self._hooks]
 
     def _candidate(self, stream: str) -> Candidate:
-        from airflow_streaming.cutover.planning import Candidate  # not at dag parse
+        from airflow_streaming.cutover.pairs import Candidate  # not at dag parse
 
         hook = self.hook(stream)
         blue = hook.live_lane()

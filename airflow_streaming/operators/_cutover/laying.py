@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from airflow_streaming.cutover.pointers.port import Pointer
+from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.home.lanes import live
 
 
 def lay(pointers: Mapping[str, Pointer], base: StreamHome) -> list[str]:

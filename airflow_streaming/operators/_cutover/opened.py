@@ -15,7 +15,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.operators._cutover.run import found_cutover, led_by, words
 
 if TYPE_CHECKING:
-    from airflow_streaming.cutover.planning import Candidate
+    from airflow_streaming.cutover.pairs import Candidate
     from airflow_streaming.operators._cutover.lanes import DagLanes
 
 DECIDED: Final = frozenset(
@@ -106,7 +106,7 @@ def _is_ours(change: Change, base: StreamHome) -> bool:
 def _is_this(
     change: Change, home: StreamHome, candidates: Sequence[Candidate], way: SwitchWay
 ) -> bool:
-    from airflow_streaming.cutover.planning import is_proposed  # not at dag parse
+    from airflow_streaming.cutover.pairs import is_proposed  # not at dag parse
 
     terms = home.cutover_terms(change)
     return terms.way is way and is_proposed(terms.pairs, candidates)

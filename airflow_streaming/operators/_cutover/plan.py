@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.core.change import Change
-    from airflow_streaming.cutover.planning import Candidate, Wish
+    from airflow_streaming.cutover.pairs import Candidate
+    from airflow_streaming.cutover.planning import Wish
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.operators._cutover.lanes import DagLanes
 
@@ -59,7 +60,7 @@ class CutoverPlanOperator(CutoverTask):
     It only reads, but for the end of an earlier cutover that was decided and never carried out,
     because its run is gone; that comes first. It fails when the cutover must not be made. The return
     value is the decision; XCom ``report`` is what the next tasks go by, and ``markdown`` the page
-    for whoever approves.
+    for whoever approves, which is in the log as well.
 
     :param way: ``parallel`` or ``handover``. (templated)
     :param start: What green begins with: ``fresh``, ``cloned``, ``carried``, or ``by_gate`` to let
@@ -222,3 +223,6 @@ class CutoverPlanOperator(CutoverTask):
         page = cutover_page(found, course, what_is_given_up(home))
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
+        # In a dry run nobody is asked, so no other page shows it.
+        for line in ("::group::The report", *page.splitlines(), "::endgroup::"):
+            self.log.info("%s", line)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from airflow_streaming.core.cutover.pointing.mark import Mark, should_write
 from airflow_streaming.cutover.pointers.port import back_to, fill, mark_of
 from airflow_streaming.exceptions import PointerFailed, SpecError, StreamingError
-from airflow_streaming.home.lanes import Live
+from airflow_streaming.home.consumers import Live
 
 TABLE: Final = "airflow_streaming_pointers"
 """Where a database remembers the newest word about each of its pointers."""

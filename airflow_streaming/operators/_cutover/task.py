@@ -31,7 +31,7 @@ from airflow_streaming.operators._cutover.together import by_name, check_togethe
 from airflow_streaming.operators._gate.common import MARKDOWN_XCOM_KEY, REPORT_XCOM_KEY
 from airflow_streaming.operators._upgrade.check import name_of
 from airflow_streaming.operators._upgrade.run import pulled
-from airflow_streaming.triggers.cutover import ERRORS, LANES, CutoverTrigger
+from airflow_streaming.triggers.cutover import CutoverTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -242,7 +242,7 @@ class CutoverTask(ChangeTask):
             trigger=CutoverTrigger(
                 lanes=[lane for pair in terms.pairs for lane in (pair.blue, pair.green)],
                 change=change,
-                memory={LANES: dict(engine.memory()), ERRORS: dict(engine.errors)},
+                memory=engine.memory(),
                 # Also while a person thinks: green is tended, and judged, by this task alone.
                 **self.woken_by(),
             ),

@@ -45,7 +45,7 @@ class GateTask(SpecTask):
         fail_on: str | None = "not_allowed",
         **kwargs: Any,
     ) -> None:
-        super().__init__(stream=stream, **kwargs)  # type: ignore[arg-type]
+        super().__init__(stream=stream, **kwargs)  # type: ignore[arg-type]  # or a checkpoint
         self.checkpoint = checkpoint
         self.checkpoint_conn_id = checkpoint_conn_id
         self.fail_on = fail_on

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_streaming.core.cutover.comparing.report import Bound, CompareReport, CompareResult
 from airflow_streaming.core.cutover.terms import CompareTerms
-from airflow_streaming.cutover.comparing import PREFIX, Outputs, compare_all
+from airflow_streaming.cutover.outputs import PREFIX, Outputs, compare_all
 from airflow_streaming.launch.runtime import resolve_runtime
 from tests.integration.cutover.outputs import (
     BEGIN,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.cutover.pointers.spark import SparkView
-from airflow_streaming.home.lanes import Live
+from airflow_streaming.home.consumers import Live
 from tests.conftest import REPOSITORY
 
 JOB = Path(__file__).with_name("pointing_job.py")

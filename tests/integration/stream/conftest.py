@@ -129,7 +129,7 @@ def real(tmp_path: Path, spark_4_3: Path, monkeypatch: pytest.MonkeyPatch) -> It
         "AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"})
     )
     # An event at once: there is no scheduler here that has to see the deferral first.
-    monkeypatch.setattr("airflow_streaming.triggers.home.HOLD", timedelta(0))
+    monkeypatch.setattr("airflow_streaming.triggers._polling.HOLD", timedelta(0))
     stream = RealStream(tmp_path)
     yield stream
     stream.end()

@@ -5,6 +5,9 @@ Real cutovers, both ways and in both directions, by workers that are killed agai
 one line of JSON to the results and is not done again when the program is started again. A run that
 fails is noted, and the next one begins with a new stream. The process ends with 1 when a row was
 lost, doubled or wrong, or a cutover did not come to the end it was meant for.
+
+``--bad`` plays applications that must not become live, ``--scenarios`` cutovers that start, or are
+ended, in other ways, each on streams of its own.
 """
 
 # ruff: noqa: T201 - a program that prints
@@ -26,9 +29,10 @@ from typing import Any, Final
 from airflow_streaming.core.cutover.terms import SwitchWay
 from tests.conftest import find_runtimes
 from tests.system.cutovers import applications
-from tests.system.cutovers.asked import SINKS, Asked, Course
+from tests.system.cutovers.asked import Asked, Course
 from tests.system.cutovers.results import table
 from tests.system.cutovers.runs import Runs
+from tests.system.cutovers.scenarios import scenarios
 
 RESIDUES: Final = 9
 """Every so-many-th step is killed, another one in each run, so that so many runs kill at all."""
@@ -71,7 +75,7 @@ def bad(first: int) -> Iterator[Asked]:
             way=way,
             application=name,
             compares=name in ("wrong_rows", "no_rows", "schema_drift"),
-            deadline_s=45.0,
+            deadline_s=45.0 if name in ("slow", "state_too_big") else 240.0,
             soak_s=20.0 if name == "fails_later" else 4.0,
         )
 
@@ -83,23 +87,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = [*plan(given.runs, given.ways, kills=not given.unharmed)]
     if given.bad:
         asked = [*bad(1000)]
+    if given.scenarios:
+        asked = [*scenarios(2000, 0 if given.unharmed else RESIDUES)]
     asked = [one for one in asked if not given.only or one.number in given.only]
     given.folder.mkdir(parents=True, exist_ok=True)
     results = given.folder / "results.jsonl"
     done = {line["run"] for line in _lines(results)}
-    for way, group in groupby([one for one in asked if one.number not in done], lambda a: a.way):
-        _played(given, way, [*group], results)
+    left = [one for one in asked if one.number not in done]
+    for _, group in groupby(left, lambda one: one.number if given.scenarios else one.way):
+        _played(given, [*group], results)
     found = [line for line in _lines(results) if line["run"] in {one.number for one in asked}]
     print(table(found))
     return 0 if found and all(line["holds"] for line in found) else 1
 
 
-def _played(given: Any, way: SwitchWay, asked: list[Asked], results: Path) -> None:
+def _played(given: Any, asked: list[Asked], results: Path) -> None:
     """Play runs one after the other on one stream, and on a new one after a failure."""
     while asked:
-        folder = given.folder / f"{way}-{time.time():.0f}"
+        first = asked[0]
+        folder = given.folder / f"{first.way}-{time.time():.0f}"
         try:
-            with Runs(folder, given.spark, SINKS[way]) as runs:
+            with Runs(
+                folder, given.spark, first.writes, queries=first.queries, streams=first.streams
+            ) as runs:
                 while asked:
                     _note(results, runs.play(_turned(asked[0], runs)))
                     asked.pop(0)
@@ -107,7 +117,11 @@ def _played(given: Any, way: SwitchWay, asked: list[Asked], results: Path) -> No
             traceback.print_exc()
             failed = asked.pop(0) if asked else None
             if failed is not None:
-                told = {"run": failed.number, "way": way.value, "course": failed.course.value}
+                told = {
+                    "run": failed.number,
+                    "way": failed.way.value,
+                    "course": failed.course.value,
+                }
                 why = f"{type(err).__name__}: {err}"[:2000]
                 _note(results, told | {"holds": False, "error": why, "folder": str(folder)})
 
@@ -141,7 +155,9 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ways", type=SwitchWay, nargs="+", default=[*SwitchWay][::-1])
     parser.add_argument("--only", type=int, nargs="+", help="numbers of runs")
     parser.add_argument("--unharmed", action="store_true", help="kill nobody")
-    parser.add_argument("--bad", action="store_true", help="bad applications instead")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--bad", action="store_true", help="bad applications instead")
+    other.add_argument("--scenarios", action="store_true", help="unusual cutovers instead")
     given = parser.parse_args(arguments)
     given.folder = given.folder.resolve()
     if given.spark is None:

@@ -18,9 +18,21 @@ _OTHER_AGGREGATION: Final = (
 )
 """Another column in the state: the gate refuses it on the old checkpoint."""
 
+_OTHER_PROJECTION: Final = (
+    (
+        '            "total",\n',
+        '            "total",\n            (F.col("total") / F.col("n")).alias("mean"),\n',
+    ),
+    (
+        '        F.col("amount").alias("total"),\n',
+        '        F.col("amount").alias("total"),\n        F.upper("shop").alias("place"),\n',
+    ),
+)
+"""Other columns behind the state: an old checkpoint can be gone on from."""
+
 _IS_REAL: Final = 'not os.environ.get("AIRFLOW_STREAMING_PLAN")'
 _PARSED: Final = "    arguments = parse_arguments()\n"
-_AWAIT: Final = "    query.awaitTermination()\n"
+_AWAIT: Final = "    spark.streams.awaitAnyTermination()\n"
 
 POISON: Final = "poison"
 """Name of a file beside the input; an application that ``fails_later`` fails once it is there."""
@@ -31,9 +43,9 @@ _FAIL_AT_ONCE: Final = f"""\
 """
 _FAIL_LATER: Final = f"""\
     if {_IS_REAL}:
-        while query.isActive and not (Path(arguments.input).parent / "{POISON}").exists():
-            query.awaitTermination(0.2)
-        if query.isActive:
+        while spark.streams.active and not (Path(arguments.input).parent / "{POISON}").exists():
+            spark.streams.awaitAnyTermination(1)
+        if spark.streams.active:
             raise RuntimeError("The poison was one too many.")
 """
 
@@ -103,11 +115,11 @@ BAD: Final[Mapping[str, Bad]] = {
 
 
 def write(folder: Path) -> dict[str, Path]:
-    """Write ``old``, ``new`` and the bad applications into a folder; return them by name."""
+    """Write the good applications and the bad ones into a folder; return them by name."""
     folder.mkdir(parents=True, exist_ok=True)
     old = GOOD.read_text(encoding="utf-8")
     new = _edited(old, _OTHER_AGGREGATION)
-    texts = {"old": old, "new": new, "newer": _edited(new, (('"counts")', '"counts")'),))}
+    texts = {"old": old, "new": new, "newer": _edited(old, _OTHER_PROJECTION)}
     texts |= {name: _edited(new, bad.edits) for name, bad in BAD.items()}
     paths = {name: folder / f"{name}.py" for name in texts}
     for name, text in texts.items():

@@ -6,9 +6,10 @@ import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from airflow_streaming.core.cutover.terms import SwitchWay
+from airflow_streaming.core.cutover.terms import StartWay, SwitchWay
+from tests.system.cutovers.stage import QUERY, STREAM
 
 
 class Course(StrEnum):
@@ -31,6 +32,9 @@ class Asked:
 
     :param number: Of the run.
     :param application: Name of the application that green runs.
+    :param start: What green begins with.
+    :param queries: What the application starts.
+    :param streams: Those that are moved together.
     :param every: Kill whoever carries the cutover out before every so-many-th durable step; 0 for
         never.
     :param first: The first step before which it is killed.
@@ -39,12 +43,17 @@ class Asked:
     :param compares: Have a Spark compare the outputs, which takes a quarter of a minute.
     :param deadline_s: How long green may take to keep pace.
     :param soak_s: How long green is watched after the switch.
+    :param asks: A person says that green stays, once the soak was good and he is asked.
+    :param behind_s: For so long blue's driver is suspended in the soak before blue is wanted back.
     """
 
     number: int
     way: SwitchWay
     course: Course = Course.FORWARD
     application: str = "new"
+    start: StartWay = StartWay.FRESH
+    queries: tuple[str, ...] = (QUERY,)
+    streams: tuple[str, ...] = (STREAM,)
     every: int = 0
     first: int = 1
     abort_at: str = "ready"
@@ -52,6 +61,8 @@ class Asked:
     compares: bool = False
     deadline_s: float = 240.0
     soak_s: float = 4.0
+    asks: bool = False
+    behind_s: float = 0.0
 
     @property
     def writes(self) -> str:
@@ -72,4 +83,11 @@ class Asked:
     def read(cls, file: Path) -> Asked:
         """Read what a worker is asked."""
         told = json.loads(file.read_text(encoding="utf-8"))
-        return cls(**told | {"way": SwitchWay(told["way"]), "course": Course(told["course"])})
+        sorts: dict[str, Any] = {
+            "way": SwitchWay,
+            "course": Course,
+            "start": StartWay,
+            "queries": tuple,
+            "streams": tuple,
+        }
+        return cls(**told | {name: sort(told[name]) for name, sort in sorts.items()})

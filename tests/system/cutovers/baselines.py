@@ -18,7 +18,8 @@ from pathlib import Path
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Outcome
 from tests.system.cutovers.consumer import Consumer
-from tests.system.cutovers.stage import CONF, STREAM, KeepAlive, Stage, environment_of, start, want
+from tests.system.cutovers.keeping import KeepAlive, start, want
+from tests.system.cutovers.stage import CONF, STREAM, Stage, environment_of
 from tests.system.cutovers.waiting import until
 
 GRACE_S = 60.0
@@ -79,7 +80,7 @@ def _submit(
         )
 
 
-def run_steadily(consumer: Consumer, seconds: float, patience: float = 90) -> None:
+def run_steadily(consumer: Consumer, seconds: float, patience: float = 240) -> None:
     """Wait until rows arrive, and for some seconds more during which they go on to arrive."""
     before = len(consumer.arrivals)
     until(lambda: len(consumer.arrivals) >= before + 3, "fresh rows", patience)

@@ -51,18 +51,27 @@ class Consumer:
     :param stream: The stream's name.
     :param every: Seconds between two looks.
     :param output: Read this output for ever instead of the live one.
+    :param folder: What to read in the output; by default all of it.
     """
 
     def __init__(
-        self, home: str, stream: str, *, every: float = 0.1, output: str | None = None
+        self,
+        home: str,
+        stream: str,
+        *,
+        every: float = 0.1,
+        output: str | None = None,
+        folder: str = "",
     ) -> None:
         self._home, self._stream, self._every, self._fixed = home, stream, every, output
+        self._folder = folder
         self.times: Counter[Key] = Counter()
         self.rows: dict[Key, Row] = {}
         self.arrivals: list[Arrival] = []
         self.outputs: list[tuple[float, str]] = []
         self.looks, self.failures = 0, list[str]()
         self._cursor, self._seen = 0, set[str]()
+        self._taking = threading.Lock()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="consumer", daemon=True)
 
@@ -84,6 +93,7 @@ class Consumer:
     def look(self) -> None:
         """Read what is new in the live output."""
         output = self._fixed or live(self._stream, home=self._home).output
+        output = f"{output}/{self._folder}" if self._folder else output
         self.looks += 1
         if not self.outputs or self.outputs[-1][1] != output:
             self.outputs.append((time.time(), output))
@@ -94,17 +104,32 @@ class Consumer:
 
     def _take(self, new: Iterable[tuple[Key, Row]]) -> None:
         freshest = 0
-        for key, row in new:
-            self.times[key] += 1
-            self.rows[key] = row
-            freshest = max(freshest, key[0] + WINDOW_MS)
+        with self._taking:
+            for key, row in new:
+                self.times[key] += 1
+                self.rows[key] = row
+                freshest = max(freshest, key[0] + WINDOW_MS)
         if freshest and (not self.arrivals or freshest > self.arrivals[-1].freshest):
             self.arrivals.append(Arrival(at=time.time(), freshest=freshest))
+
+    def taken(self) -> tuple[Counter[Key], dict[Key, Row]]:
+        """Return how often each row was seen, and the rows, as of one moment."""
+        with self._taking:
+            return Counter(self.times), dict(self.rows)
 
     def pauses(self, after: float, before: float) -> list[float]:
         """Return the seconds between fresher rows that lie, in part at least, in a time."""
         pairs = pairwise([arrival.at for arrival in self.arrivals])
         return [late - early for early, late in pairs if late >= after and early <= before]
+
+
+def joined(outputs: Iterable[str]) -> Iterator[tuple[Key, Row]]:
+    """Return the rows of outputs, oldest first, each read on where the one before it ends."""
+    cursor = 0
+    for output in outputs:
+        rows = [row for row in new_rows(output, set()) if row[0][0] >= cursor]
+        cursor = max((key[0] + 1 for key, _ in rows), default=cursor)
+        yield from rows
 
 
 def new_rows(output: str, seen: set[str]) -> Iterator[tuple[Key, Row]]:
@@ -146,4 +171,4 @@ def _read(file: Path) -> list[dict[str, Any]]:
 
 def _row(told: dict[str, Any]) -> tuple[Key, Row]:
     row = Row(n=told["n"], total=told["total"], most=told.get("most"))
-    return (told["second"], told["shop"]), row
+    return (told["second"] if "second" in told else told["id"], told["shop"]), row

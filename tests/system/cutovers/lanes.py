@@ -11,7 +11,7 @@ from airflow_streaming.core.checkpoint.backup import Origin
 from airflow_streaming.core.cutover.judging.judge import Judgement, judge_reports
 from airflow_streaming.core.cutover.terms import CompareTerms, Pair
 from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.cutover.comparing import compare
+from airflow_streaming.cutover.outputs import compare
 from airflow_streaming.cutover.ports import Compare, LaneHands, Retire
 from tests.system.cutovers.stage import Stage
 

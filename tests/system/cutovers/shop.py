@@ -27,13 +27,13 @@ SHOPS: Final = ("north", "south", "east", "west")
 WINDOW_MS: Final = 1000
 
 Key = tuple[int, str]
-"""Start of a window in milliseconds since 1970, and a shop."""
+"""Start of a window in milliseconds since 1970, or the id of a line; and a shop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """
-    What comes out for one window and shop.
+    What comes out for one window and shop, or for one line.
 
     :param most: Only the new code counts it.
     """
@@ -97,16 +97,20 @@ class Shop:
         )
 
 
-def expected(folder: Path) -> dict[Key, Row]:
-    """Return what a batch over all files gives: the right row of every window and shop."""
+def expected(folder: Path, query: str = "counts") -> dict[Key, Row]:
+    """Return what a batch over all files gives: the right row of every window and shop, or line."""
     amounts: dict[Key, list[int]] = {}
     for line in _lines(folder):
-        at = round(datetime.fromisoformat(line["at"]).timestamp() * 1000)
-        key = at - at % WINDOW_MS, line["shop"]
+        key = (line["id"] if query == "lines" else _window(line), line["shop"])
         amounts.setdefault(key, []).append(line["amount"])
     return {
         key: Row(n=len(found), total=sum(found), most=max(found)) for key, found in amounts.items()
     }
+
+
+def _window(line: dict[str, Any]) -> int:
+    at = round(datetime.fromisoformat(line["at"]).timestamp() * 1000)
+    return at - at % WINDOW_MS
 
 
 def _lines(folder: Path) -> Iterator[dict[str, Any]]:

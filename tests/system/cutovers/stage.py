@@ -1,29 +1,24 @@
 """
-The stream of the cutovers on this machine: its home, its drivers, and who keeps it alive.
+The stream of the cutovers on this machine: its home, its drivers, and who looks at them.
 
-Everything of ours is real: records, launcher, driver, steering. Only Airflow is missing: what its
-task does to keep a stream alive is done by a thread here, with the same decision.
+Everything of ours is real: records, launcher, driver. Only Airflow is missing.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import threading
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Exit
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.rules.rule import HealthRule, Metric
 from airflow_streaming.core.spec import StreamSpec
-from airflow_streaming.core.steering import Action, decide
-from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import Home, StreamHome, open_home
 from airflow_streaming.home.lanes import live_lane
 from airflow_streaming.launch.application import read_application
@@ -39,6 +34,7 @@ from airflow_streaming.observe.stream import Observer
 
 STREAM: Final = "orders"
 QUERY: Final = "counts"
+STATEFUL: Final = frozenset({QUERY})
 CONF: Final = {
     "spark.master": "local[2]",
     "spark.driver.memory": "700m",
@@ -61,31 +57,40 @@ STATE_RULES: Final = HealthRules(
 )
 """What the state may hold: the good applications keep some twenty rows."""
 
-LOOK_SECONDS: Final = 0.5
-"""Between two looks of whoever keeps the stream alive."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """
-    One stream in a folder.
+    One stream in a folder, or several.
 
     :param folder: Everything lies here.
     :param runtime: The Spark installation.
     :param sink: ``ledger`` or ``parquet``, as the application is told.
+    :param queries: What the application starts.
+    :param streams: Their names; all run the same and read the same input.
     :param watches_state: Whoever observes minds how much the state holds.
     """
 
     folder: Path
     runtime: Runtime
     sink: str
+    queries: tuple[str, ...] = (QUERY,)
+    streams: tuple[str, ...] = (STREAM,)
     watches_state: bool = False
 
     @classmethod
-    def at(cls, folder: Path, spark: Path, sink: str) -> Stage:
+    def at(
+        cls,
+        folder: Path,
+        spark: Path,
+        sink: str,
+        *,
+        queries: tuple[str, ...] = (QUERY,),
+        streams: tuple[str, ...] = (STREAM,),
+    ) -> Stage:
         """Return the stage in a folder, with the Spark of a virtual environment."""
         runtime = resolve_runtime("spark-4.3", {"spark-4.3": str(spark)})
-        return cls(folder=folder, runtime=runtime, sink=sink)
+        return cls(folder=folder, runtime=runtime, sink=sink, queries=queries, streams=streams)
 
     @property
     def input(self) -> Path:
@@ -107,9 +112,18 @@ class Stage:
         """Return the records of one lane."""
         return self.home.stream(lane)
 
-    def live_lane(self) -> str:
+    @property
+    def stateful(self) -> tuple[str, ...]:
+        """Return the queries that have state."""
+        return tuple(query for query in self.queries if query in STATEFUL)
+
+    def live_lane(self, stream: str = STREAM) -> str:
         """Return the lane that consumers read."""
-        return live_lane(self.home, STREAM)
+        return live_lane(self.home, stream)
+
+    def place(self, output: str, query: str) -> str:
+        """Return where in an output a query writes."""
+        return output if self.queries == (query,) else f"{output}/{query}"
 
     def spec(self, application: str, lane: str = STREAM) -> StreamSpec:
         """Return what a dag would ask for."""
@@ -123,6 +137,8 @@ class Stage:
                 "{output}",
                 "--sink",
                 self.sink,
+                "--queries",
+                ",".join(self.queries),
             ],
             home=self.home_uri,
             runtime=self.runtime.name,
@@ -149,11 +165,21 @@ class Stage:
             memory=memory,
         )
 
-    def proposal(self, lane: str, application: Path, *, fresh: bool) -> tuple[Deployment, bytes]:
+    def proposal(
+        self,
+        lane: str,
+        application: Path,
+        *,
+        fresh: bool,
+        carried_on: Mapping[str, str] | None = None,
+    ) -> tuple[Deployment, bytes]:
         """Return a deployment of an application in a lane, and its source."""
         source = read_application(str(application))
         keeper = self.keeper(lane, "a test", str(application))
-        return keeper.propose(self.runtime, str(application), source, fresh=fresh), source
+        proposed = keeper.propose(
+            self.runtime, str(application), source, fresh=fresh, carried_on=carried_on
+        )
+        return proposed, source
 
     def submit(self, submission: Submission) -> LaunchRequest:
         """Build the command of a driver."""
@@ -207,63 +233,3 @@ class Stage:
 def environment_of(runtime: Runtime) -> dict[str, str]:
     """Return the environment of a driver on this machine."""
     return {**driver_environment(os.environ, runtime, {}), "SPARK_LOCAL_IP": "127.0.0.1"}
-
-
-class KeepAlive:
-    """Keeps the live lane alive, in a thread, as the keep-alive task does."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self.said: list[str] = []
-        self._memories: dict[str, Any] = {}
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="keep-alive", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._end.wait(LOOK_SECONDS):
-            with contextlib.suppress(StreamingError):
-                self.look()
-
-    def look(self) -> Action:
-        """Look at the live lane once and do what it needs."""
-        lane = self._stage.live_lane()
-        observer = self._stage.observer(lane, self._memories.get(lane))
-        situation = observer.situation()
-        self._memories[lane] = observer.memory()
-        step, keeper, seen = (
-            decide(situation),
-            self._stage.keeper(lane, "keep-alive"),
-            situation.seen,
-        )
-        if not step.is_passive:
-            self.said.append(f"{lane}: {step.action}: {step.reason}")
-        if step.action is Action.LAUNCH:
-            keeper.begin(situation, step)
-        elif step.action is Action.SETTLE:
-            keeper.settle(situation)
-        elif step.action is Action.STOP and seen is not None:
-            keeper.stop(seen, step.reason, timedelta(seconds=30))
-        elif step.action is Action.KILL and seen is not None:
-            keeper.kill(seen, step.reason)
-        return step.action
-
-
-def start(stage: Stage, application: Path) -> Deployment:
-    """Make the first deployment of the stream; whoever keeps it alive starts it."""
-    deployment, source = stage.proposal(STREAM, application, fresh=False)
-    stage.keeper(STREAM, "a test").deploy(deployment, source)
-    return replace(deployment)
-
-
-def want(stage: Stage, lane: str, state: DesiredState) -> None:
-    """Say that a lane is to run, or to be stopped."""
-    keeper = stage.keeper(lane, "a test")
-    stage.lane(lane).want(state, by="a test", reason="The test says so.", now=keeper._now())

@@ -35,6 +35,16 @@ class Verdict:
         """Tell whether every row is there once and right."""
         return self.rows > 0 and not (self.lost or self.doubled or self.wrong)
 
+    def __add__(self, other: Verdict) -> Verdict:
+        """Return what two verdicts count together."""
+        return Verdict(
+            rows=self.rows + other.rows,
+            lost=self.lost + other.lost,
+            doubled=self.doubled + other.doubled,
+            wrong=self.wrong + other.wrong,
+            examples=self.examples + other.examples,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
         told = {"rows": self.rows, "lost": self.lost, "doubled": self.doubled, "wrong": self.wrong}

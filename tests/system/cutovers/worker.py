@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -24,22 +26,24 @@ from airflow_streaming.core.cutover.terms import (
     CutoverTerms,
     Pair,
     ReadyTerms,
-    StartWay,
 )
 from airflow_streaming.core.lanes import other_lane
 from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit
 from airflow_streaming.core.upgrade.terms import SoakTerms
 from airflow_streaming.cutover.checkpoints import StoredCheckpoints
 from airflow_streaming.cutover.cutting_over import Cutover, Progress
-from airflow_streaming.cutover.planning import Candidate, Facts, pair_of
+from airflow_streaming.cutover.pairs import Candidate, Facts, pair_of
 from airflow_streaming.exceptions import CutoverRefused
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.local import LocalLauncher
 from tests.system.cutovers.asked import Asked, Course
+from tests.system.cutovers.consumer import new_rows
 from tests.system.cutovers.dying import Steps
 from tests.system.cutovers.lanes import StageLanes, comparing, retiring
-from tests.system.cutovers.stage import QUERY, STREAM, Stage
+from tests.system.cutovers.stage import STREAM, Stage
 
 LOOK_S: Final = 0.3
-LONGEST_S: Final = 400.0
+LONGEST_S: Final = 900.0
 
 
 def main() -> int:
@@ -48,7 +52,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stdout)
     asked = Asked.read(asked_file)
     stage = replace(
-        Stage.at(folder, spark, asked.writes),
+        Stage.at(folder, spark, asked.writes, queries=asked.queries, streams=asked.streams),
         # The state of any new driver is large until its first watermark, on a slow machine for long.
         watches_state=asked.application == "state_too_big",
     )
@@ -80,7 +84,7 @@ class Worker:
             case Course.ABORT:
                 self._word(CutoverState(self._asked.abort_at), self._engine.abort)
             case Course.ROLL_BACK:
-                self._word(CutoverState.SOAKING, self._engine.roll_back)
+                self._word(CutoverState.SOAKING, self._roll_back)
         ended = self._until(CutoverState.FINALISED)
         if ended.state is CutoverState.FINALISED:
             ended = self._engine.retire("The test has no more use for it.")
@@ -89,45 +93,51 @@ class Worker:
     def _begin(self) -> None:
         if self._is_begun():
             return
-        pair, source = self._pair()
-        self._engine.begin(self._terms(pair), {STREAM: source})
+        found = {stream: self._pair(stream) for stream in self._asked.streams}
+        pairs = tuple(pair for pair, _ in found.values())
+        self._engine.begin(
+            self._terms(pairs), {stream: source for stream, (_, source) in found.items()}
+        )
 
     def _is_begun(self) -> bool:
         home = self._stage.lane(STREAM)
         known = [change for change in home.changes() if home.leads(change)]
         return any(home.cutover_terms(change).key == self._asked.key for change in known)
 
-    def _pair(self) -> tuple[Pair, bytes]:
-        stage, lane = self._stage, self._stage.live_lane()
+    def _pair(self, stream: str) -> tuple[Pair, bytes]:
+        stage, lane = self._stage, self._stage.live_lane(stream)
         application = stage.folder / "jobs" / f"{self._asked.application}.py"
         blue, green = stage.lane(lane), other_lane(lane)
         candidate = Candidate(
-            stream=STREAM,
+            stream=stream,
             home=stage.home_uri,
             blue=blue,
             green=green,
-            propose=lambda _: stage.proposal(green, application, fresh=True),
+            propose=lambda conf: stage.proposal(green, application, fresh=True, carried_on=conf),
             program=_no_program,
             runtime=stage.runtime,
         )
         facts = Facts(
-            start=StartWay.FRESH, queries=(QUERY,), stateful=(QUERY,), sinks=(self._sink(),)
+            start=self._asked.start,
+            queries=stage.queries,
+            stateful=stage.stateful,
+            sinks=tuple(self._sink(blue, query) for query in stage.queries),
         )
         return pair_of(candidate, self._asked.way, facts)
 
-    def _sink(self) -> SinkFacts:
-        blue = self._stage.lane(self._stage.live_lane()).newest_deployment()
-        assert blue is not None
+    def _sink(self, blue: StreamHome, query: str) -> SinkFacts:
+        deployment = blue.newest_deployment()
+        assert deployment is not None
         is_ledger = self._stage.sink == "ledger"
         return SinkFacts(
-            query=QUERY,
+            query=query,
             sink="foreachbatch" if is_ledger else "file",
             habit=SinkHabit.REMEMBERS if is_ledger else SinkHabit.FILE_LOG,
-            target="" if is_ledger else blue.output,
-            is_stateful=True,
+            target="" if is_ledger else self._stage.place(deployment.output, query),
+            is_stateful=query in self._stage.stateful,
         )
 
-    def _terms(self, pair: Pair) -> CutoverTerms:
+    def _terms(self, pairs: tuple[Pair, ...]) -> CutoverTerms:
         asked = self._asked
         compare = CompareTerms(
             stream=STREAM,
@@ -136,12 +146,12 @@ class Worker:
             bucket=timedelta(minutes=1),
             keys=("shop",),
             sums=("n", "total"),
-            ignore=("most",),
+            ignore=("most", "mean", "place"),
         )
         return CutoverTerms(
             change=1,
             way=asked.way,
-            pairs=(pair,),
+            pairs=pairs,
             ready=ReadyTerms(well_for=timedelta(seconds=4), batches=3),
             compare=(compare,) if asked.compares else (),
             soak=SoakTerms(
@@ -150,7 +160,7 @@ class Worker:
                 at_most=timedelta(seconds=60 + asked.soak_s),
             ),
             promotes_by_itself=True,
-            finalises_by_itself=asked.course is Course.FORWARD,
+            finalises_by_itself=asked.course is Course.FORWARD and not asked.asks,
             retain_blue=timedelta(0),
             deadlines={
                 "catching_up": timedelta(seconds=asked.deadline_s),
@@ -167,6 +177,11 @@ class Worker:
             with contextlib.suppress(CutoverRefused):
                 say("The test says so.")
 
+    def _roll_back(self, reason: str) -> Progress:
+        if self._asked.behind_s:
+            hold_blue(self._stage, self._asked.behind_s)
+        return self._engine.roll_back(reason)
+
     def _until(self, state: CutoverState) -> Progress:
         began, said = time.monotonic(), ""
         while True:
@@ -176,11 +191,48 @@ class Worker:
             if progress.waiting != said:
                 said = progress.waiting
                 logging.getLogger("waiting").info("%s: %s", progress.state, said)
+            if progress.needs_person and self._is_asked_to_keep(progress):
+                with contextlib.suppress(CutoverRefused):
+                    self._engine.keep("The test was asked, and says so.")
+                continue
             if progress.needs_person:
                 raise RuntimeError(f"A person is asked in {progress.state}: {progress.waiting}")
             if time.monotonic() - began > LONGEST_S:
                 raise TimeoutError(f"Still {progress.state}: {progress.waiting}")
             time.sleep(LOOK_S)
+
+    def _is_asked_to_keep(self, progress: Progress) -> bool:
+        return self._asked.asks and progress.state is CutoverState.SOAKING
+
+
+def hold_blue(stage: Stage, seconds: float) -> None:
+    """
+    Suspend the driver that is to be live again until it is behind.
+
+    :raises RuntimeError: it has come as far as the other one all the same.
+    """
+    live = stage.live_lane()
+    blue, green = stage.lane(other_lane(live)), stage.lane(live)
+    epoch = blue.newest_epoch()
+    launch = None if epoch is None else LocalLauncher().find(epoch)
+    if launch is None:
+        raise RuntimeError(f"{blue.name} has no driver to be held.")
+    os.killpg(launch.pid, signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+        behind, ahead = (_newest(stage, lane) for lane in (blue, green))
+    finally:
+        os.killpg(launch.pid, signal.SIGCONT)
+    logging.getLogger("holding").info("%s is at %d, %s at %d", blue.name, behind, live, ahead)
+    if behind >= ahead:
+        raise RuntimeError(f"{blue.name} was held, and is not behind {live}.")
+
+
+def _newest(stage: Stage, lane: StreamHome) -> int:
+    """Return the newest window that a lane has written."""
+    deployment = lane.newest_deployment()
+    output = "" if deployment is None else stage.place(deployment.output, stage.queries[0])
+    return max((key[0] for key, _ in new_rows(output, set())), default=-1)
 
 
 def _no_program(*_: object) -> Any:

@@ -263,6 +263,23 @@ def test_a_carry_over_that_was_cut_off_is_made_whole(tmp_path: Path) -> None:
     assert last > 4
 
 
+def test_whoever_dies_again_and_again_while_carrying_still_comes_to_an_end(tmp_path: Path) -> None:
+    memory: Any = Memory()
+    source = to_memory(run_batches(tmp_path / "blue", 4), "b", memory)
+    deaths = 0
+    for _ in range(MANY):
+        # Too short a life for all of it, and each goes on where the last one was.
+        memory.life = Life(2)
+        try:
+            carry(source, "memory://g", query_id=ID, filesystem=memory)
+            break
+        except Killed:
+            memory.life, deaths = Life(), deaths + 1
+
+    assert 1 < deaths < MANY
+    assert carry(source, "memory://g", query_id=ID, filesystem=memory) == 4
+
+
 def test_a_place_that_has_something_else_is_left_alone(tmp_path: Path) -> None:
     blue = run_batches(tmp_path / "blue", 4)
     run_batches(tmp_path / "green", 9, query_id="other")

@@ -147,7 +147,7 @@ def test_names_that_cannot_be_printed_are_strange_and_shown_escaped(
     tmp_path: Path, name: bytes
 ) -> None:
     (tmp_path / "offsets").mkdir()
-    os.close(os.open(os.path.join(os.fsencode(tmp_path), b"offsets", name), os.O_CREAT))  # noqa: PTH118
+    os.close(os.open(os.path.join(os.fsencode(tmp_path), b"offsets", name), os.O_CREAT))  # noqa: PTH118 - bytes
 
     listing = walk(local(tmp_path))
 

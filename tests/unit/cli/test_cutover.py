@@ -67,6 +67,22 @@ def test_the_first_line_says_where_it_stands_and_what_can_be_said(
     assert any("green_well: " in step for step in steps)
 
 
+def test_who_acted_is_said_where_it_is_somebody_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = Cutting(tmp_path)
+    world.begin()
+    world.drive(S.CATCHING_UP)
+    world.engine(by="ada").abort("Not today.")
+    world.drive()
+
+    assert call(world.uri, "status", "orders") == 0
+
+    _, *steps = capsys.readouterr().out.splitlines()
+    said = [line.rpartition(" (")[2] if line.endswith(")") else "" for line in steps]
+    assert said == ["kim)", "", "", "ada)", "kim)"]
+
+
 def test_a_program_is_told_the_same(at: At, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(at(S.READY), "status", "orders.green", "--json") == 0
 

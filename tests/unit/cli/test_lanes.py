@@ -10,12 +10,18 @@ from airflow_streaming.checkpoint.switch import abandon
 from airflow_streaming.core.change import Change, ChangeSort
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.cutover.live import LiveRecord
-from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
+from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState, after
 from airflow_streaming.core.cutover.transition import Transition
 from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.home.home import Home, StreamHome
 from tests.unit.cli.host import GONE, FakeHost, Run, begin, end
 from tests.unit.home.make import NOON, SCRIPT, make_deployment
+
+E = CutoverEvent
+UP_TO_LIVE = (
+    *(E.BEGIN, E.GREEN_STARTED, E.GREEN_CAUGHT_UP, E.GREEN_WELL),
+    *(E.OUTPUT_SAME, E.PROMOTE, E.SWITCHED),
+)
 
 
 @pytest.fixture
@@ -45,24 +51,27 @@ def green(home: Home, stream: StreamHome) -> StreamHome:
             output="/green",
             leader="orders",
             change=1,
-            step=1,
+            step=len(UP_TO_LIVE),
             event=CutoverEvent.SWITCHED,
             at=NOON,
             by="ann",
         )
     )
-    stream.take_step(
-        Transition(
-            change=1,
-            number=1,
-            before=CutoverState.SWITCHING,
-            event=CutoverEvent.SWITCHED,
-            after=CutoverState.LIVE,
-            reason="It is time.",
-            at=NOON,
-            by="ann",
+    state = CutoverState.PLANNED
+    for number, event in enumerate(UP_TO_LIVE, 1):
+        before, state = state, after(state, event)
+        stream.take_step(
+            Transition(
+                change=1,
+                number=number,
+                before=before,
+                event=event,
+                after=state,
+                reason="It is time.",
+                at=NOON,
+                by="ann",
+            )
         )
-    )
     return made
 
 

@@ -333,7 +333,7 @@ def play(history: list[Look | Alert]) -> list[Alert]:
     return log
 
 
-@settings(max_examples=400)
+@settings(max_examples=120)
 @given(st.lists(EVENTS, max_size=40))
 def test_incidents_begin_and_end_in_turn_whatever_happens(history: list[Look | Alert]) -> None:
     is_open: dict[str, bool] = {}
@@ -345,7 +345,6 @@ def test_incidents_begin_and_end_in_turn_whatever_happens(history: list[Look | A
         is_open[alert.key] = alert.alert is not AlertKind.RECOVERED
 
 
-@settings(max_examples=200)
 @given(st.lists(EVENTS, max_size=40))
 def test_open_incidents_are_those_that_were_told_and_have_not_ended(
     history: list[Look | Alert],
@@ -359,7 +358,6 @@ def test_open_incidents_are_those_that_were_told_and_have_not_ended(
     )
 
 
-@settings(max_examples=200)
 @given(st.lists(looks(), min_size=1, max_size=40))
 def test_within_an_hour_and_an_epoch_no_key_is_told_twice(history: list[Look]) -> None:
     soon = [replace(look, after=timedelta(seconds=20)) for look in history]

@@ -2,82 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from airflow_streaming.core.doctor.doctor import RULES, examine, risks
-from airflow_streaming.core.doctor.facts import (
-    Advice,
-    Facts,
-    OtherStream,
-    Outcome,
-    RiskLevel,
-)
-from airflow_streaming.core.profile.profile import StateStore, production
-from airflow_streaming.core.profile.resolution import effective, resolve
-from airflow_streaming.core.progress import BatchProgress
-from tests.unit.core.builders import BEGUN, a_batch, a_deployment, a_query, a_status
-
-PARTITIONS = "spark.sql.shuffle.partitions"
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-SCRIPT = 'spark.readStream.option("maxFilesPerTrigger", 5).json(path)'
-GOOD_CONF = {**effective(resolve(production(cores=2), "4.3.0", {})), "spark.master": "local[2]"}
-
-
-def batches(count: int = 40, *, every: float = 10.0, **changes: Any) -> tuple[BatchProgress, ...]:
-    """Return a calm history; ``rows`` may be a function of the batch's number."""
-    state = changes.pop("rows", lambda _: 500)
-    return tuple(
-        a_batch(
-            **{
-                "batch_id": number,
-                "at": _at(BEGUN + timedelta(seconds=number * every)),
-                "watermark": "2026-11-21T11:00:00.000Z",
-                "state_rows": state(number),
-                "duration_ms": 900,
-                **changes,
-            }
-        )
-        for number in range(count)
-    )
-
-
-def _at(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-
-
-def facts(**changes: Any) -> Facts:
-    """Return a stream with nothing risky about it."""
-    history = changes.pop("history", batches())
-    query = changes.pop("query", {})
-    queries = (a_query(**{"progress": history[-1], "processing_interval_s": 10.0, **query}),)
-    deployment = {
-        "conf": GOOD_CONF,
-        "fair_pools": True,
-        "application_args": ("{output}",),
-        **changes.pop("deployment", {}),
-    }
-    known: dict[str, Any] = {
-        "deployment": a_deployment(**deployment),
-        "status": a_status(
-            **{"application_id": "local-1", "queries": queries, **changes.pop("status", {})}
-        ),
-        "history": history,
-        "pinned": {"revenue": {PARTITIONS: "2", PROVIDER: StateStore.ROCKSDB.provider}},
-        "script": SCRIPT,
-    }
-    return Facts(**known | changes)
-
-
-def said(rule: str, found: Facts) -> list[Advice]:
-    return [advice for advice in examine(found) if advice.rule == rule]
-
-
-def the_one(rule: str, found: Facts) -> Advice:
-    [advice] = said(rule, found)
-    return advice
+from airflow_streaming.core.doctor.facts import Facts, Outcome, RiskLevel
+from airflow_streaming.core.profile.profile import StateStore
+from tests.unit.core.builders import BEGUN, a_deployment
+from tests.unit.core.examined import GOOD_CONF, PARTITIONS, PROVIDER, batches, facts, said, the_one
 
 
 def test_a_stream_with_the_production_profile_is_fine_throughout() -> None:
@@ -375,56 +309,6 @@ def test_what_cannot_be_examined_is_neither_fine_nor_a_risk(
 )
 def test_what_looks_alike_and_is_harmless_is_no_risk(rule: str, changes: dict[str, Any]) -> None:
     assert the_one(rule, facts(**changes)).outcome is Outcome.FINE
-
-
-class TestSharedCheckpoint:
-    def test_of_two_queries_in_the_stream(self) -> None:
-        twins = (a_query(), a_query(name="refunds"))
-
-        [found, *_] = said("shared-checkpoint", facts(status={"queries": twins}))
-
-        assert (found.level, found.query) == (RiskLevel.HIGH, "revenue")
-        assert "query refunds" in found.what
-
-    @pytest.mark.parametrize(
-        "theirs",
-        [
-            "file:/data/streams/orders/checkpoints/000003/revenue",
-            "file:///data/streams/orders/checkpoints/000003/revenue/",
-            "/data/streams/orders/checkpoints/000003",
-            "/data/streams/orders/checkpoints/000003/revenue/state",
-        ],
-    )
-    def test_across_streams_in_any_spelling_and_inside_each_other(self, theirs: str) -> None:
-        other = OtherStream(name="sales", folder="/data/sales", checkpoints=(theirs,))
-
-        found = the_one("shared-checkpoint", facts(others=(other,)))
-
-        assert found.level is RiskLevel.HIGH
-        assert "stream sales" in found.what
-
-    def test_a_common_folder_of_two_streams_is_a_lesser_risk(self) -> None:
-        other = OtherStream(name="sales", folder="/data/streams/orders/checkpoints/000003")
-
-        assert the_one("shared-checkpoint", facts(others=(other,))).level is RiskLevel.MEDIUM
-
-    def test_neighbours_with_a_common_beginning_of_the_name_share_nothing(self) -> None:
-        other = OtherStream(
-            name="sales",
-            folder="/data/sales",
-            checkpoints=("/data/streams/orders/checkpoints/000003/revenue2",),
-        )
-
-        assert the_one("shared-checkpoint", facts(others=(other,))).outcome is Outcome.FINE
-
-
-def test_several_queries_without_fair_scheduling_hold_each_other_up() -> None:
-    two = (a_query(), a_query(name="refunds", checkpoint="/data/c/refunds"))
-    unfair = {"conf": {}, "fair_pools": False}
-
-    found = the_one("fair-scheduling", facts(deployment=unfair, status={"queries": two}))
-
-    assert (found.outcome, found.level) == (Outcome.RISK, RiskLevel.MEDIUM)
 
 
 def test_a_stream_that_never_ran_is_examined_as_far_as_it_goes() -> None:

@@ -6,12 +6,13 @@ from datetime import timedelta
 
 import pytest
 
+from airflow_streaming.core.epoch import LaunchCause
 from airflow_streaming.core.health import HealthRules, judge
 from airflow_streaming.core.liveness import closed
 from airflow_streaming.core.observation import ProcessState
 from airflow_streaming.core.rules.rule import Severity
 from airflow_streaming.core.stillness import BUSY_SHARE, Stillness
-from tests.unit.core.builders import NOW, observed, seconds
+from tests.unit.core.builders import NOW, a_death, an_epoch, observed, seconds
 
 RULES = HealthRules()
 
@@ -119,3 +120,14 @@ def test_stillness_begins_anew_with_every_use_of_cpu_time(
 @pytest.mark.parametrize("said", ["It broke", "It broke.", "It broke!", "It broke…"])
 def test_a_sentence_from_outside_ends_once(said: str) -> None:
     assert closed(said) in {"It broke.", "It broke!", "It broke…"}
+
+
+def test_a_fence_is_not_told_as_a_driver_that_is_gone() -> None:
+    fence = an_epoch(cause=LaunchCause.FENCE, reason="Change 3 hands the output over.")
+
+    verdict = judge(observed(ProcessState.GONE, epoch=fence, launch=None, death=a_death()), RULES)
+
+    assert verdict.state == "stopped"
+    assert verdict.reason == (
+        "Epoch 17 is a fence, for which no driver is started: Change 3 hands the output over."
+    )

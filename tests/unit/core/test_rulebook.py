@@ -542,6 +542,7 @@ def test_a_window_over_very_many_batches_stays_small_and_right() -> None:
 
 
 def test_the_book_agrees_with_the_reference_model_over_random_histories() -> None:
-    wrong = [found for seed in range(2_000) if (found := disagreement_of_rules(seed, batches=20))]
+    # ``python -m tests.system.judging`` tries as many as wanted.
+    wrong = [found for seed in range(600) if (found := disagreement_of_rules(seed, batches=20))]
 
     assert not wrong

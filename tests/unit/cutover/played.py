@@ -14,8 +14,8 @@ from airflow_streaming.core.names import Layout
 from airflow_streaming.core.progress import BatchProgress, SourceProgress
 from airflow_streaming.core.wire import encode
 from airflow_streaming.files.local import LocalStore
+from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.home.lanes import live
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.observe.stream import Observer
 from tests.fakes import FakeLauncher

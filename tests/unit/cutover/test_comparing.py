@@ -20,7 +20,7 @@ from airflow_streaming.core.cutover.comparing.report import (
     SideFound,
 )
 from airflow_streaming.core.cutover.terms import CompareTerms
-from airflow_streaming.cutover.comparing import Outputs, compare, compare_all
+from airflow_streaming.cutover.outputs import Outputs, compare, compare_all
 from airflow_streaming.launch.runtime import Runtime
 from tests.unit.core.builders import NOW, a_deployment
 

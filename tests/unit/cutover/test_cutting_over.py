@@ -15,7 +15,7 @@ from airflow_streaming.core.cutover.moving.view import CLOCKS_DIFFER
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.core.cutover.terms import CompareTerms, SwitchWay
 from airflow_streaming.exceptions import CutoverRefused, PointerFailed
-from airflow_streaming.home.lanes import Live
+from airflow_streaming.home.consumers import Live
 from tests.unit.cutover.cut_short import WAYS
 from tests.unit.cutover.cutting import Cutting, outcome
 from tests.unit.home.make import SCRIPT

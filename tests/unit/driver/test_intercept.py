@@ -9,9 +9,11 @@ import pytest
 from airflow_streaming.driver import intercept
 from airflow_streaming.driver.admission import Admission
 from airflow_streaming.driver.checkpoint import Claims
+from airflow_streaming.driver.connect import is_connect
 from airflow_streaming.driver.ending import Ending, Stop
 from airflow_streaming.driver.gate import Gate
-from airflow_streaming.driver.intercept import Interception, is_connect, location_in
+from airflow_streaming.driver.intercept import Interception
+from airflow_streaming.driver.notes import location_in
 from airflow_streaming.driver.queries import Queries
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
 from airflow_streaming.files.local import LocalStore

@@ -32,7 +32,7 @@ class World:
         with pytest.raises(Left):
             self.leaving.at_once(lambda: self.seen.append(word), lambda: 7)
 
-    def _leave(self, code: int) -> None:  # type: ignore[misc]
+    def _leave(self, code: int) -> None:
         self.seen.append(f"left with {code}")
         raise Left
 

@@ -48,7 +48,7 @@ class World:
             on_jvm_gone=lambda: self.said.append("gone"),
         )
 
-    def _leave(self, code: int) -> None:  # type: ignore[misc]
+    def _leave(self, code: int) -> None:
         self.codes.append(code)
         raise Left
 

@@ -12,7 +12,7 @@ from airflow_streaming.core.change import Change, ChangeOutcome, ChangeSort
 from airflow_streaming.core.cutover.standing import CutoverStanding
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.core.cutover.terms import DEADLINES
-from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.cached import FORGET_AFTER, CachedStream
 from airflow_streaming.home.following import LiveLane
@@ -88,6 +88,25 @@ def test_terms_that_cannot_be_read_hide_no_state(cutover: TwoLanes) -> None:
 
     assert isinstance(seen, CutoverStanding)
     assert (seen.green, seen.state) == ("", CutoverState.DRAINING)
+
+
+@pytest.mark.parametrize("name", [BLUE, GREEN])
+@pytest.mark.parametrize("lost", [1, 4])
+def test_a_hole_in_the_steps_is_said_and_not_taken_for_their_end(
+    cutover: TwoLanes, name: str, lost: int
+) -> None:
+    cutover.begin(*TO_DRAINING)
+    steps = cutover.world.folder / "home/orders/changes/000001/steps"
+    (steps / f"00000{lost}.json").rename(steps / "lost")
+
+    for home in (lane(cutover.world, name), CachedStream(LocalStore(cutover.world.uri), name)):
+        with pytest.raises(RecordError, match=f"Step {lost} .* is missing .* Put back"):
+            change_in_progress(home)
+        (steps / "lost").rename(steps / f"00000{lost}.json")
+        seen = change_in_progress(home)
+        assert isinstance(seen, CutoverStanding)
+        assert seen.state is CutoverState.DRAINING
+        (steps / f"00000{lost}.json").rename(steps / "lost")
 
 
 def test_a_restore_is_nobody_elses_business(cutover: TwoLanes) -> None:

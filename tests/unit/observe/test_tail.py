@@ -246,7 +246,7 @@ def test_a_location_has_to_be_a_plain_and_full_one(uri: str) -> None:
     [
         pytest.param({"mtime": 1795262400.5}, 1795262400.5, id="local"),
         pytest.param({"LastModified": datetime.fromtimestamp(START, UTC)}, START, id="S3"),
-        pytest.param({"mtime": datetime(2026, 11, 21, 12)}, START, id="HDFS"),  # noqa: DTZ001
+        pytest.param({"mtime": datetime(2026, 11, 21, 12)}, START, id="HDFS"),  # noqa: DTZ001 - as it tells
         pytest.param({"updated": "2026-11-21T12:00:00.000Z"}, START, id="GCS"),
         pytest.param({"last_modified": datetime.fromtimestamp(START, UTC)}, START, id="ABFS"),
         pytest.param({"modificationTime": START * 1000}, START, id="WebHDFS"),

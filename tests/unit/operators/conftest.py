@@ -1,6 +1,8 @@
-"""What the tests of the checkpoint operators share."""
+"""Streams that the tests of the operators share."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -15,3 +17,9 @@ def stream(world: World) -> World:
     world.run()
     run_batches(checkpoint_of(world), 4)
     return world
+
+
+@pytest.fixture
+def kept(world: World) -> tuple[World, Any]:
+    """Return a stream that runs, and the trigger of the task that keeps it."""
+    return world, world.run()

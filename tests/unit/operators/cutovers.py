@@ -18,14 +18,14 @@ from airflow_streaming.core.cutover.ways.judge import WaysReport
 from airflow_streaming.core.lanes import other_lane
 from airflow_streaming.core.wire import encode
 from airflow_streaming.cutover.cutting_over import Cutover
-from airflow_streaming.cutover.planning import Candidate
+from airflow_streaming.cutover.memory import LANES
+from airflow_streaming.cutover.pairs import Candidate
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.operators._cutover.checking import names_of
 from airflow_streaming.operators._cutover.question import CutoverQuestionOperator
 from airflow_streaming.operators._cutover.task import CutoverTask
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.spec import StreamSpec
-from airflow_streaming.triggers.cutover import LANES
 from tests.unit.cutover.cutting import READY, SOAK, Cutting
 from tests.unit.operators.upgrades import TaskInstance
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -201,6 +202,19 @@ def test_the_page_says_what_can_be_undone_and_until_when(run: Run) -> None:
     assert "kept for 12 h" in page
     assert "is the point of no return" in page
     assert "**not compared**" in page
+
+
+def test_the_page_is_in_the_log_where_nobody_is_asked(
+    run: Run, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CutoverPlanOperator, "log", logging.getLogger("task"))
+
+    with caplog.at_level("INFO", "task"):
+        _, page = look(run, is_dry_run="True")
+
+    told = [record.getMessage() for record in caplog.records]
+    begin = told.index("::group::The report")
+    assert told[begin + 1 : told.index("::endgroup::", begin)] == page.splitlines()
 
 
 def test_what_is_approved_is_what_is_begun(run: Run) -> None:

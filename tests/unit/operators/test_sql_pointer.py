@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
+from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ from airflow.providers.common.sql.hooks.sql import DbApiHook
 from airflow.sdk import BaseHook, Connection
 
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, SpecError
-from airflow_streaming.home.lanes import Live
+from airflow_streaming.home.consumers import Live
 from airflow_streaming.operators._cutover.sql import TABLE, SqlPointer
+from tests.unit.racing import at_once, read_during
 
 BLUE = Live(stream="orders", lane="orders", deployment=2, output="blue")
 GREEN = Live(stream="orders", lane="orders.green", deployment=1, output="green", number=1)
@@ -47,7 +50,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         connection.execute("PRAGMA journal_mode = WAL")
         for lane in ("blue", "green"):
             connection.execute(f"CREATE TABLE {lane} (lane TEXT)")
-            connection.executemany(f"INSERT INTO {lane} VALUES (?)", [(lane,)] * ROWS)  # noqa: S608
+            connection.executemany(f"INSERT INTO {lane} VALUES (?)", [(lane,)] * ROWS)  # noqa: S608 - a name of ours
         connection.execute("CREATE TABLE moves (lane TEXT)")
         connection.commit()
     monkeypatch.setattr(BaseHook, "get_hook", lambda _conn_id: SqliteHook(path))
@@ -100,7 +103,7 @@ def test_a_statement_that_fails_leaves_nothing_of_the_move(database: Path) -> No
     with pytest.raises(PointerFailed, match=r"through connection 'lake': .*nowhere"):
         broken.move(GREEN, BLUE)
     assert rows(database) == [("blue", ROWS)]
-    assert rows(database, f"SELECT word FROM {TABLE}") == [(0,)]  # noqa: S608
+    assert rows(database, f"SELECT word FROM {TABLE}") == [(0,)]  # noqa: S608 - a name of ours
 
 
 def test_a_late_word_and_another_streams_word_are_refused(database: Path) -> None:
@@ -131,37 +134,23 @@ def test_readers_who_race_with_it_always_find_the_view_and_all_rows_of_one_lane(
 ) -> None:
     pointer = SqlPointer(conn_id="lake", sql=VIEW)
     pointer.move(BLUE, BLUE)
-    done, seen, wrong = threading.Event(), set(), []
+    seen, wrong = set(), []
 
     def read() -> None:
-        while not done.is_set():
-            try:
-                found = rows(database)
-            except sqlite3.Error as err:
-                wrong.append(repr(err))
-                continue
-            seen.add(found[0][0])
-            if [count for _, count in found] != [ROWS]:
-                wrong.append(repr(found))
+        try:
+            found = rows(database)
+        except sqlite3.Error as err:
+            wrong.append(repr(err))
+            return
+        seen.add(found[0][0])
+        if [count for _, count in found] != [ROWS]:
+            wrong.append(repr(found))
 
     def move() -> None:
-        try:
-            for number in range(1, 60):
-                to = (BLUE, GREEN)[number % 2]
-                pointer.move(
-                    Live(
-                        stream="orders",
-                        lane=to.lane,
-                        deployment=1,
-                        output=to.output,
-                        number=number,
-                    ),
-                    BLUE,
-                )
-        finally:
-            done.set()
+        for number in range(1, 60):
+            pointer.move(replace((BLUE, GREEN)[number % 2], number=number), BLUE)
 
-    _run([read, read, move])
+    read_during(move, read)
     assert wrong == []
     assert seen == {"blue", "green"}
 
@@ -169,26 +158,16 @@ def test_readers_who_race_with_it_always_find_the_view_and_all_rows_of_one_lane(
 def test_of_one_who_moves_and_one_who_undoes_at_once_the_undoing_stands(database: Path) -> None:
     for turn in range(10):
         pointer = SqlPointer(conn_id="lake", sql=VIEW, name=f"turn {turn}")
-        start = threading.Barrier(2)
-
-        def again(word: Any, start: threading.Barrier = start) -> None:
-            start.wait()
-            for _ in range(20):
-                try:
-                    word(GREEN, BLUE)
-                except PointerFailed:
-                    continue  # both wrote at once; the engine looks again, too
-                except PointerRefused:
-                    pass
-                return
-
-        _run([lambda p=pointer: again(p.move), lambda p=pointer: again(p.undo)])  # type: ignore[misc]
+        at_once(partial(_until_heard, pointer.move), partial(_until_heard, pointer.undo))
         assert rows(database) == [("blue", ROWS)]
 
 
-def _run(works: list[Any]) -> None:
-    threads = [threading.Thread(target=work) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def _until_heard(word: Callable[[Live, Live], None]) -> None:
+    for _ in range(20):
+        try:
+            word(GREEN, BLUE)
+        except PointerFailed:
+            continue  # both wrote at once; the engine looks again, too
+        except PointerRefused:
+            pass
+        return

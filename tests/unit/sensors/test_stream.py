@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from airflow_streaming.sensors.stream import (
 )
 from airflow_streaming.triggers.gate import GateTrigger
 from tests.unit.observe.checkpoints import Checkpoint
-from tests.unit.sensors.gates import BEGUN, a_batch, beating, commit
+from tests.unit.sensors.gates import BEGUN, a_batch, commit
 from tests.unit.world import World
 
 SENSORS: dict[type[StreamGateSensor], dict[str, Any]] = {
@@ -43,17 +43,36 @@ def make(sensor: type[StreamGateSensor], world: World, **kwargs: Any) -> Any:
     return sensor(task_id="gate", **{"deferrable": False, **named, **kwargs})
 
 
-@pytest.fixture
-def healthy(world: World) -> Iterator[World]:
-    """Let the driver run, healthy for two minutes, at batch 7 with 40 records left."""
-    world.run()
-    with beating(world, a_batch(7, watermark=BEGUN, backlog_records=40.0)):
-        yield world
+class PlayedTime:
+    """Time as a sensor has it: it passes while the sensor sleeps, and then the driver goes on."""
+
+    def __init__(self) -> None:
+        self.slept = 0
+        self.drives: Callable[[int], None] = lambda beat: None
+
+    def monotonic(self) -> float:
+        return float(self.slept)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += int(seconds)
+        self.drives(self.slept)
 
 
 @pytest.fixture(autouse=True)
-def short_listening(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "LISTEN", timedelta(seconds=1.5))
+def played(monkeypatch: pytest.MonkeyPatch) -> PlayedTime:
+    time = PlayedTime()
+    monkeypatch.setattr(gate, "time", time)
+    return time
+
+
+@pytest.fixture
+def healthy(world: World, played: PlayedTime) -> World:
+    """Let the driver run, healthy for two minutes, at batch 7 with 40 records left."""
+    world.run()
+    batch = a_batch(7, watermark=BEGUN, backlog_records=40.0)
+    played.drives = lambda slept: commit(world, batch, beat=1 + slept)
+    played.drives(0)
+    return world
 
 
 def test_a_healthy_stream_opens_the_gate_and_tells_what_it_is(healthy: World) -> None:
@@ -305,7 +324,7 @@ def test_a_question_without_an_answer_breaks_the_dag(
     [
         (StreamWatermarkSensor, {"past": "None"}, "not an ISO 8601 time.*data_interval_end"),
         (StreamWatermarkSensor, {"past": "2026-11-21T12:00:00"}, "does not say its time zone"),
-        (StreamWatermarkSensor, {"past": datetime(2026, 11, 21)}, "does not say its time zone"),  # noqa: DTZ001
+        (StreamWatermarkSensor, {"past": datetime(2026, 11, 21)}, "does not say its time zone"),  # noqa: DTZ001 - is refused
         (
             StreamProgressSensor,
             {"committed_since": "yesterday"},

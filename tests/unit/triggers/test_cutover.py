@@ -76,6 +76,22 @@ def test_it_fires_from_time_to_time_and_carries_on_what_the_task_has_learnt(
     assert event["memory"]["errors"] == {"orders": 2}
 
 
+def test_the_time_for_which_it_has_seen_a_step_is_handed_on(
+    stream: Cutting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    step = len(stream.home("orders").steps(1))
+    memory = {"step": {"change": 1, "step": step, "seen_for": 40.0}}
+    watching = trigger(stream, memory=memory, wake_seconds=30.0)
+    look(watching)
+    clock[0] += 31
+
+    event = look(watching)
+
+    assert event["memory"]["step"] == {"change": 1, "step": step, "seen_for": 71.0}
+
+
 def test_it_travels_and_a_row_of_a_newer_release_still_loads(stream: Cutting) -> None:
     path, kwargs = trigger(stream, wake_seconds=7.0).serialize()
 

@@ -18,9 +18,10 @@ from airflow.sdk.module_loading import import_string
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Outcome
 from airflow_streaming.observe.stream import Observer
+from airflow_streaming.triggers import _polling
 from airflow_streaming.triggers import home as home_trigger
+from airflow_streaming.triggers._polling import HOLD
 from airflow_streaming.triggers.health import StreamHealthTrigger
-from airflow_streaming.triggers.home import HOLD
 from airflow_streaming.triggers.stream import StreamTrigger
 from tests.unit.world import World
 
@@ -185,7 +186,7 @@ async def test_silence_is_timed_by_listening_and_handed_on(
 async def test_it_holds_an_event_until_the_deferral_has_settled(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(home_trigger, "HOLD", timedelta(seconds=0.5))
+    monkeypatch.setattr(_polling, "HOLD", timedelta(seconds=0.5))
     world.run()
     world.crash()
     began = time.monotonic()

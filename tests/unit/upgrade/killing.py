@@ -49,7 +49,7 @@ def aborted(stream: Upgraded, home: StreamHome) -> None:
 def died(stream: Upgraded, story: Story, step: int) -> bool:
     """Let a worker do its part and die before a durable step; tell whether it died."""
     life = Life(step)
-    home = StreamHome(DyingStore(LocalStore(stream.uri), life), "orders")  # type: ignore[arg-type]
+    home = StreamHome(DyingStore(LocalStore(stream.uri), life), "orders")
     with pytest.MonkeyPatch.context() as patch:
         # What the keep-alive task does between the worker's steps is not the worker's.
         limit_local(patch, Life())
@@ -133,7 +133,7 @@ def suspended_and_overtaken(
     :returns: Whether it came to that step, the end, and what the late worker failed with.
     """
     stream, pause = Upgraded(folder, code), Pause(step)
-    home = StreamHome(DyingStore(LocalStore(stream.uri), pause), "orders")  # type: ignore[arg-type]
+    home = StreamHome(DyingStore(LocalStore(stream.uri), pause), "orders")
     whole, failed = stream.launcher, list[BaseException]()
     late = DyingLauncher(whole, pause)
 

@@ -57,7 +57,7 @@ def look(stream: Upgraded, monkeypatch: pytest.MonkeyPatch) -> Look:
 
     def ask(
         *new: QueryPlan,
-        ways: Ways = Ways(),  # noqa: B008
+        ways: Ways = Ways(),  # noqa: B008 - a frozen value
         storage_options: Any = None,
         **proposed: Any,
     ) -> Preflight:

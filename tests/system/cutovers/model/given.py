@@ -12,7 +12,7 @@ from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.lanes import other_lane
 from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit
 from airflow_streaming.core.upgrade.terms import SoakTerms
-from airflow_streaming.cutover.planning import Candidate, Facts, pair_of
+from airflow_streaming.cutover.pairs import Candidate, Facts, pair_of
 from airflow_streaming.cutover.ports import LaneHands
 from airflow_streaming.files.store import Store
 from airflow_streaming.home.home import Home

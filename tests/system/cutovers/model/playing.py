@@ -13,8 +13,9 @@ from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.cutover.cutting_over import Cutover, Progress
 from airflow_streaming.exceptions import CutoverRefused
+from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home
-from airflow_streaming.home.lanes import live, live_lane
+from airflow_streaming.home.lanes import live_lane
 from tests.system.cutovers.model.course import NEVER, Course, Leg
 from tests.system.cutovers.model.given import Lanes, Terms
 from tests.system.cutovers.model.world import RUNTIME, STREAM, World

@@ -25,8 +25,9 @@ from airflow_streaming.core.steering import Action, decide
 from airflow_streaming.cutover.checkpoints import StoredCheckpoints
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.files.store import Store
+from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.home.lanes import live, live_lane
+from airflow_streaming.home.lanes import live_lane
 from airflow_streaming.launch.keeper import Keeper, Submission
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.launch.runtime import Runtime

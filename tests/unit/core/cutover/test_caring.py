@@ -10,7 +10,7 @@ from airflow_streaming.core.cutover.moving.moves import Do
 from airflow_streaming.core.cutover.moving.view import LaneView
 from airflow_streaming.core.epoch import Exit, Outcome
 from airflow_streaming.core.observation import Process
-from tests.unit.core.cutover.test_deciding import GONE, RUNNING, lane
+from tests.unit.core.cutover.sights import GONE, RUNNING, lane
 from tests.unit.home.make import make_exit
 
 A_MOMENT = timedelta(seconds=1)

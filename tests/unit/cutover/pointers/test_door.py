@@ -23,4 +23,4 @@ def test_every_adapter_is_there(name: str) -> None:
 
 def test_another_name_is_not() -> None:
     with pytest.raises(AttributeError, match="no attribute 'FtpPointer'"):
-        pointers.FtpPointer  # noqa: B018
+        pointers.FtpPointer  # noqa: B018 - asking is the test

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import threading
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ import pytest
 from airflow_streaming.cutover.pointers.called import CallablePointer
 from airflow_streaming.cutover.pointers.file import PointerFile
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, SpecError
-from airflow_streaming.home.lanes import Live
+from airflow_streaming.home.consumers import Live
+from tests.unit.racing import at_once, read_during
 
 BLUE = Live(stream="orders", lane="orders", deployment=2, output="/lake/blue")
 GREEN = Live(stream="orders", lane="orders.green", deployment=1, output="/lake/green", number=1)
@@ -100,35 +103,21 @@ def test_on_an_object_store_it_is_one_upload() -> None:
 
 def test_readers_who_race_with_it_never_see_half(pointer: PointerFile) -> None:
     pointer.move(BLUE, BLUE)
-    done, seen, halves = threading.Event(), set(), []
+    seen, halves = set(), []
 
     def read() -> None:
-        while not done.is_set():
-            data = Path(pointer.uri).read_bytes()
-            try:
-                told = json.loads(data)
-                seen.add((told["lane"], told["output"]))
-            except (ValueError, KeyError):
-                halves.append(data)
+        data = Path(pointer.uri).read_bytes()
+        try:
+            told = json.loads(data)
+            seen.add((told["lane"], told["output"]))
+        except (ValueError, KeyError):
+            halves.append(data)
 
     def move() -> None:
-        try:
-            for number in range(1, 200):
-                to = (BLUE, GREEN)[number % 2]
-                pointer.move(
-                    Live(
-                        stream="orders",
-                        lane=to.lane,
-                        deployment=1,
-                        output=to.output,
-                        number=number,
-                    ),
-                    BLUE,
-                )
-        finally:
-            done.set()
+        for number in range(1, 200):
+            pointer.move(replace((BLUE, GREEN)[number % 2], number=number), BLUE)
 
-    _run([read, read, move])
+    read_during(move, read)
     assert halves == []
     assert seen == {("orders", "/lake/blue"), ("orders.green", "/lake/green")}
 
@@ -136,20 +125,12 @@ def test_readers_who_race_with_it_never_see_half(pointer: PointerFile) -> None:
 def test_of_one_who_moves_and_one_who_undoes_at_once_the_undoing_stands(tmp_path: Path) -> None:
     for turn in range(20):
         pointer = PointerFile(uri=str(tmp_path / f"{turn}.json"))
-        start = threading.Barrier(2)
 
-        def move(pointer: PointerFile = pointer, start: threading.Barrier = start) -> None:
-            start.wait()
-            try:
+        def move(pointer: PointerFile = pointer) -> None:
+            with contextlib.suppress(PointerRefused):
                 pointer.move(GREEN, BLUE)
-            except PointerRefused:
-                return
 
-        def undo(pointer: PointerFile = pointer, start: threading.Barrier = start) -> None:
-            start.wait()
-            pointer.undo(GREEN, BLUE)
-
-        _run([move, undo])
+        at_once(move, partial(pointer.undo, GREEN, BLUE))
         assert output_in(pointer) == "/lake/blue"
 
 
@@ -178,11 +159,3 @@ def test_a_function_that_raises_is_called_again_and_one_that_refuses_is_not() ->
         pointer.move(GREEN, BLUE)
     with pytest.raises(PointerRefused, match="frozen"):
         pointer.undo(GREEN, BLUE)
-
-
-def _run(works: list[object]) -> None:
-    threads = [threading.Thread(target=work) for work in works]  # type: ignore[arg-type]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()

@@ -18,7 +18,7 @@ from airflow_streaming.cutover.pointers.called import CallablePointer
 from airflow_streaming.cutover.pointers.file import PointerFile
 from airflow_streaming.cutover.pointers.spark import SparkTable, SparkView, with_runtimes
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, SpecError
-from airflow_streaming.home.lanes import Live
+from airflow_streaming.home.consumers import Live
 
 BLUE = Live(stream="orders", lane="orders", deployment=2, output="s3://lake/blue")
 GREEN = Live(stream="orders", lane="orders.green", deployment=1, output="/lake/green", number=1)

@@ -8,6 +8,7 @@ the query's plan, as of a stream that we launched, and by the checkpoint alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -51,7 +52,17 @@ def ask(measured: Measured, target: str, *, has_plan: bool, conf: dict[str, str]
     )
 
 
-def ways_there(*, has_plan: bool) -> Iterator[Asked]:
+@cache
+def ways_there(*, has_plan: bool) -> list[Asked]:
+    return list(_ways_there(has_plan=has_plan))
+
+
+@cache
+def ways_back(*, has_plan: bool) -> list[Asked]:
+    return list(_ways_back(has_plan=has_plan))
+
+
+def _ways_there(*, has_plan: bool) -> Iterator[Asked]:
     for measured, target, seen in seen_pairs():
         name = f"{measured.name} to {target}"
         yield Asked(name, ask(measured, target, has_plan=has_plan, conf={}), seen.there)
@@ -60,7 +71,7 @@ def ways_there(*, has_plan: bool) -> Iterator[Asked]:
             yield Asked(f"{name} without the check", said, seen.unchecked)
 
 
-def ways_back(*, has_plan: bool) -> Iterator[Asked]:
+def _ways_back(*, has_plan: bool) -> Iterator[Asked]:
     for measured, target, seen in seen_pairs():
         outcome = seen.unchecked_back if seen.unchecked.is_fine else seen.back
         if seen.there is Outcome.FAILED and not seen.unchecked.is_fine:
@@ -79,7 +90,7 @@ def ways_back(*, has_plan: bool) -> Iterator[Asked]:
 
 @KNOWS
 def test_nothing_may_go_that_spark_did_not_go_on_with(has_plan: bool) -> None:
-    asked = list(ways_there(has_plan=has_plan))
+    asked = ways_there(has_plan=has_plan)
 
     assert [a.name for a in asked if a.said.decision in GO and not a.truth.is_fine] == []
 
@@ -104,7 +115,7 @@ def test_with_its_plan_every_measured_pair_is_decided() -> None:
 
 @KNOWS
 def test_no_way_back_is_promised_that_was_not_there(has_plan: bool) -> None:
-    asked = list(ways_back(has_plan=has_plan))
+    asked = ways_back(has_plan=has_plan)
 
     assert [a.name for a in asked if a.said.decision in GO and not a.truth.is_fine] == []
 

@@ -15,8 +15,7 @@ from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.observe.stream import Observer
-from airflow_streaming.triggers import home as home_trigger
-from airflow_streaming.triggers import lanes
+from airflow_streaming.triggers import _polling, lanes
 from airflow_streaming.triggers.home import HomeTrigger
 from tests.unit.world import World
 
@@ -59,7 +58,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_look_that_hangs_is_told_and_not_made_twice(
     world: World, hang: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(home_trigger, "LOOK_PATIENCE", 0.02)
+    monkeypatch.setattr(_polling, "LOOK_PATIENCE", 0.02)
     begun: list[float] = []
 
     def look() -> dict[str, Any]:
@@ -68,7 +67,7 @@ async def test_a_look_that_hangs_is_told_and_not_made_twice(
         return {"looks": len(begun)}
 
     failed: list[str] = []
-    monkeypatch.setattr(home_trigger.telemetry, "count", lambda name, **_: failed.append(name))
+    monkeypatch.setattr(_polling.telemetry, "count", lambda name, **_: failed.append(name))
     trigger = LookingTrigger(world.uri, look)
     firing = asyncio.create_task(fire(trigger))
     await until(lambda: failed.count("looks_failed") >= 3)
@@ -112,7 +111,7 @@ async def test_a_trigger_that_is_cancelled_takes_back_a_look_not_yet_begun(
     ]
     await asyncio.to_thread(lambda: [blocked.acquire() for _ in busy])
     looked: list[bool] = []
-    waiting = LookingTrigger(world.uri, lambda: looked.append(True))  # type: ignore[arg-type, func-returns-value]
+    waiting = LookingTrigger(world.uri, lambda: looked.append(True))
     task = asyncio.create_task(fire(waiting))
     await until(lambda: waiting._pending is not None)
 
@@ -128,7 +127,7 @@ async def test_a_failed_look_is_counted_and_the_next_one_tells(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[str] = []
-    monkeypatch.setattr(home_trigger.telemetry, "count", lambda name, **_: counted.append(name))
+    monkeypatch.setattr(_polling.telemetry, "count", lambda name, **_: counted.append(name))
     answers = iter([HomeUnavailable("the disk is away"), {"looked": True}])
 
     def look() -> dict[str, Any]:
@@ -145,7 +144,7 @@ async def test_how_late_and_how_long_a_look_was_is_measured(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timed: list[str] = []
-    monkeypatch.setattr(home_trigger.telemetry, "timing", lambda name, *_, **__: timed.append(name))
+    monkeypatch.setattr(_polling.telemetry, "timing", lambda name, *_, **__: timed.append(name))
 
     await fire(LookingTrigger(world.uri, lambda: {"looked": True}))
 

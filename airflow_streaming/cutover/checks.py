@@ -1,4 +1,4 @@
-"""Comparing on behalf of a cutover: what was shown is recorded for this stay in ``comparing``."""
+"""Checks: what comparisons, and checks of the author's, have shown in one stay in ``comparing``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_streaming.exceptions import HomeError, SpecError, StreamingError
 log: Final = logging.getLogger(__name__)
 
 
-class Comparing:
+class Checks:
     """
     Has outputs compared, and keeps what was shown.
 

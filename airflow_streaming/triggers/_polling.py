@@ -1,0 +1,162 @@
+"""
+Look again and again, until there is something to tell.
+
+A trigger looks and never acts: it may run twice, anywhere, and be cut off without notice. It holds
+no state but its kwargs; what it learns by listening it hands over in the event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import time
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
+from typing import Any, ClassVar, Final
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_streaming import telemetry
+from airflow_streaming.core.verdict import VerdictState
+from airflow_streaming.exceptions import HomeUnavailable, RecordError
+from airflow_streaming.triggers import lanes
+
+HOLD: Final = timedelta(seconds=15)
+"""
+Least age of a deferral before an event. Airflow 3.3 fails a task whose trigger fires before the
+scheduler has seen its worker end: measured with 3 s, gone with 12 s.
+"""
+
+LOOK_PATIENCE: Final = 30.0
+"""Seconds after which a look counts as failed. It is not repeated before it has come back: looks at
+a store that hangs must not pile up."""
+
+SPREAD: Final = 5.0
+"""Seconds over which first looks are spread at most: a triggerer that takes over a thousand
+triggers starts them all at once."""
+
+
+class PollingTrigger(BaseTrigger):
+    """
+    Looks at one stream again and again until there is something to tell.
+
+    :param place: URI of what is read to see it.
+    :param who: What messages call the stream.
+    :param tag: What metrics call it.
+    :param deferred_at: When the task deferred, ISO 8601; ``None`` where no task waits.
+    :param poll_seconds: Time between two looks.
+    :param lane: Looks with the same lane share threads; default: the place.
+    """
+
+    counts_verdicts: ClassVar[bool] = False
+    """Whether it emits metrics of verdicts: one trigger of a stream does, those that wait do not."""
+
+    def __init__(
+        self,
+        *,
+        place: str,
+        who: str,
+        tag: str,
+        deferred_at: str | None,
+        poll_seconds: float,
+        lane: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.deferred_at = deferred_at
+        self.poll_seconds = poll_seconds
+        self._place, self._who, self._tag = place, who, tag
+        self._lane = lane or place
+        self._trouble: str | None = None
+        self._pending: asyncio.Future[dict[str, Any] | None] | None = None
+        self._states = telemetry.StateClock(stream=tag)
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        _spare_what_airflow_loaded()
+        start = time.monotonic()
+        hold_until = start + self._hold()
+        planned = start + random.uniform(0, min(SPREAD, self.poll_seconds))  # noqa: S311 - spreads
+        try:
+            while True:
+                await asyncio.sleep(planned - time.monotonic())
+                await self.ask_airflow()
+                payload = await self._try_to_look(planned)
+                now = time.monotonic()
+                if payload is not None and now >= hold_until:
+                    yield TriggerEvent(payload)
+                    return
+                pause = self.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - spreads
+                planned = max(now, planned + pause) if payload is None else hold_until
+        finally:
+            self.stop_looking()
+
+    def stop_looking(self) -> None:
+        """Take back a look that has not begun."""
+        if self._pending is not None:
+            self._pending.cancel()
+
+    async def _try_to_look(self, planned: float) -> dict[str, Any] | None:
+        try:
+            payload = await self._look_in_lane(planned)
+        except (HomeUnavailable, RecordError) as err:
+            # Not being able to look says nothing of the stream.
+            self._say(f"Cannot look at {self._who}: {err}")
+            telemetry.count("looks_failed", stream=self._tag)
+            self.lose_sight()
+            return None
+        self._say(None)
+        return payload
+
+    async def _look_in_lane(self, planned: float) -> dict[str, Any] | None:
+        if self._pending is None:
+            work = lanes.submit(self._lane, partial(self._look_now, planned))
+            self._pending = asyncio.wrap_future(work)
+        done, _ = await asyncio.wait({self._pending}, timeout=LOOK_PATIENCE)
+        if not done:
+            raise HomeUnavailable(
+                f"Reading {self._place} has taken more than {LOOK_PATIENCE:.0f} s. Check that its "
+                "store answers; the stream is looked at again when it does."
+            )
+        looked, self._pending = self._pending, None
+        return looked.result()
+
+    def _look_now(self, planned: float) -> dict[str, Any] | None:
+        began = time.monotonic()
+        payload, state = self.look_once()
+        telemetry.timing("poll_lag", max(0.0, began - planned), stream=self._tag)
+        telemetry.timing("look_duration", time.monotonic() - began, stream=self._tag)
+        if self.counts_verdicts:
+            self._states.tell(state)
+        return payload
+
+    async def ask_airflow(self) -> None:
+        """Learn what only Airflow knows, before a look."""
+
+    @abstractmethod
+    def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
+        """Look, in a thread; return the event's payload if there is one, and the verdict."""
+
+    @abstractmethod
+    def lose_sight(self) -> None:
+        """Take note that a look failed."""
+
+    def _hold(self) -> float:
+        if self.deferred_at is None:
+            return 0.0
+        age = datetime.now(UTC) - datetime.fromisoformat(self.deferred_at)
+        return min(HOLD, max(timedelta(0), HOLD - age)).total_seconds()
+
+    def _say(self, trouble: str | None) -> None:
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self.log.warning("%s", trouble or f"Looking at {self._who} works again.")
+
+
+@cache
+def _spare_what_airflow_loaded() -> None:
+    # Once in a process. A thousand triggers bring about a full garbage collection every minute or
+    # two, and it stops the event loop. Most of it went into Airflow's modules, which are never
+    # garbage (160 ms were measured). Airflow's dag processor freezes them for the same reason.
+    gc.freeze()
