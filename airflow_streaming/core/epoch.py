@@ -76,6 +76,7 @@ class Epoch(Record):
     :param change: Number of the change on whose behalf it was begun, if any.
     :param standby: Its driver waits at the barrier, see ``core.cutover.orders``, and writes nothing
         before it is told to.
+    :param queries: Of a standby: the queries that are to come to the barrier, by name.
     :param step: Of a cutover: the number of the step in whose state it was begun.
     """
 
@@ -93,6 +94,7 @@ class Epoch(Record):
     created_at: datetime
     change: int | None = None
     standby: bool = False
+    queries: tuple[str, ...] = ()
     step: int | None = None
 
 

@@ -93,12 +93,14 @@ class Acts:
         if hands.keeper is None:
             return f"A driver of {lane.lane} can be launched by the stream's dag only."
         step = Step(action=Action.LAUNCH, reason=move.reason, cause=move.cause)
+        stands_by = move.do is Do.STAND_BY
         try:
             hands.keeper.begin(
                 lane.situation,
                 step,
                 change=lane.change,
-                standby=move.do is Do.STAND_BY,
+                standby=stands_by,
+                queries=view.pairs[move.pair].pair.queries if stands_by else (),
                 step_number=view.step,
             )
         except SpecError as err:

@@ -197,6 +197,7 @@ class Looking:
             self._figures(self._lanes.blue(view.pair), view.blue),
             terms.ready,
             Since.from_facts(facts),
+            compared=any(one.stream == stream for one in terms.compare),
             errors=self.errors.get(stream, 0),
             now=self._now(),
         )

@@ -111,6 +111,10 @@ class Admission:
         """Tell whether a query would have to wait now."""
         return self._barrier is not None and self._barrier.is_closed
 
+    def sets_aside(self, query: str | None) -> bool:
+        """Tell whether a query is to wait beside the script, see ``StandbyBarrier``."""
+        return self._barrier is not None and self._barrier.sets_aside(query or "")
+
     def started(self) -> Sequence[TrackedQuery]:
         """Return the queries that were started; one that is just starting is waited for."""
         with self._lock:

@@ -27,6 +27,7 @@ from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.said import listen
 from airflow_streaming.driver.query import SparkQuery
 from airflow_streaming.driver.standby.absorbing import PlannedBatch
+from airflow_streaming.driver.standby.aside import Aside, apart
 from airflow_streaming.driver.standby.warming import WarmUp
 from airflow_streaming.exceptions import DriverRefusal
 
@@ -55,6 +56,7 @@ class Interception:
         self._fair_pools, self._ending = fair_pools, ending
         self._plain_start: Any = None
         self._warm_up: WarmUp | None = None
+        self._aside: Aside | None = None
 
     def install(self) -> None:
         """
@@ -69,13 +71,20 @@ class Interception:
         # From 4.0 there is a client-only installation, which has no classic sessions at all.
         if getattr(pyspark.util, "is_remote_only", bool)():
             raise DriverRefusal(CONNECT_REFUSAL)
+        from pyspark import InheritableThread
         from pyspark.sql import SparkSession
+        from pyspark.sql.streaming.query import StreamingQuery
         from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-        self.patch(SparkSession.Builder, DataStreamWriter)
+        self.patch(SparkSession.Builder, DataStreamWriter, Aside(InheritableThread, StreamingQuery))
 
-    def patch(self, builder: type, writer: type) -> None:
-        """Patch the classes that build sessions and that start queries."""
+    def patch(self, builder: type, writer: type, aside: Aside | None = None) -> None:
+        """
+        Patch the classes that build sessions and that start queries.
+
+        :param aside: Starts queries beside the script while others are to come.
+        """
+        self._aside = aside
         # Under spark-submit pyspark refuses remote() itself, but not with a word on what to do.
         for name in ("remote", "getOrCreate", "create"):
             self._patch_builder(builder, name)
@@ -116,19 +125,30 @@ class Interception:
         notes = notes_of(writer)
         if given.get("queryName") is not None:
             notes.name = given["queryName"]
-        context = writer._spark.sparkContext
+        if self._admission.holds_back and self._warm_up is not None:
+            self._warm_up.run(writer._spark)
+        if self._aside is None or not self._admission.sets_aside(notes.name):
+            return self._begin(original, writer, given)
+        own = apart(writer)
+        return self._aside.start(lambda: self._begin(original, own, given, said_again=True))
+
+    def _begin(
+        self, original: Any, writer: Any, given: Mapping[str, Any], *, said_again: bool = False
+    ) -> Any:
+        """Start a query; where the writer's JVM half may be another one's by then, say it again."""
+        notes, context = notes_of(writer), writer._spark.sparkContext
         wish = Wish(
             name=notes.name,
             location=location_of(writer, given, notes.name),
             gated=notes.gated,
         )
         results: list[Any] = []
-        if self._admission.holds_back and self._warm_up is not None:
-            self._warm_up.run(writer._spark)
 
         def launch(name: str, location: str) -> Started:
-            if wish.location is None:
-                # Past the patches: a location we give is not one the script chose.
+            # Past the patches: what we give is not what the script chose.
+            if said_again:
+                writer._jwrite = writer._jwrite.queryName(name)
+            if wish.location is None or said_again:
                 writer._jwrite = writer._jwrite.option("checkpointLocation", location)
             planning = self._planning(writer, given, name, wish.location)
             with planning, self._pool(context, name):

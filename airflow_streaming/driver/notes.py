@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from airflow_streaming.driver.patching import call_original, patch_method
 
-_NOTES: Final = "_airflow_streaming_notes"
+NOTES: Final = "_airflow_streaming_notes"
+"""Where a writer keeps them."""
+
 _OPTION: Final = "checkpointlocation"
 _SESSION_OPTION: Final = "spark.sql.streaming.checkpointLocation"
 
@@ -36,7 +38,7 @@ def take_notes(writer: type) -> None:
 
 def notes_of(writer: Any) -> Notes:
     """Return what the script has said on this writer so far."""
-    notes: Notes = writer.__dict__.setdefault(_NOTES, Notes())
+    notes: Notes = writer.__dict__.setdefault(NOTES, Notes())
     return notes
 
 

@@ -161,6 +161,7 @@ class StreamActs:
         change: int | None = None,
         *,
         standby: bool = False,
+        queries: tuple[str, ...] = (),
         step: int | None = None,
     ) -> Epoch:
         return Epoch(
@@ -176,6 +177,7 @@ class StreamActs:
             created_at=self._now(),
             change=change,
             standby=standby,
+            queries=queries,
             step=step,
         )
 

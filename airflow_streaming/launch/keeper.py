@@ -200,6 +200,7 @@ class Keeper(StreamActs):
         *,
         change: int | None = None,
         standby: bool = False,
+        queries: tuple[str, ...] = (),
         step_number: int | None = None,
     ) -> Epoch | None:
         """
@@ -207,6 +208,7 @@ class Keeper(StreamActs):
 
         :param change: The change on whose behalf.
         :param standby: The driver waits at the barrier, and writes nothing before it is released.
+        :param queries: Those that are to wait there, by name.
         :param step_number: Of a cutover: in the state of which step.
         :returns: The epoch, or ``None`` when another task took it first.
         :raises SpecError: the deployment cannot be launched; nothing was recorded.
@@ -223,6 +225,7 @@ class Keeper(StreamActs):
             step.reason,
             change,
             standby=standby,
+            queries=queries,
             step=step_number,
         )
         request = self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf))

@@ -1,10 +1,10 @@
 """
 The barrier: where the queries of a standby driver wait, just before they would start.
 
-Each ``start()`` of the script waits in the thread that called it; a script that starts its queries
-one after the other therefore shows its first one only. A thread of our own reads the orders and
-writes the answers. A waiting query does its part of an order in its own thread, because it alone
-has the plan that Spark needs for it.
+Each ``start()`` of the script waits in the thread that called it, or set aside in one of its own
+while more queries are to come. A thread of our own reads the orders and writes the answers. A waiting
+query does its part of an order in its own thread, because it alone has the plan that Spark needs for
+it.
 
 The last order releases all queries, those too that come later. After it, the driver is like any
 other: what a query has to absorb at its start, and by how much its batch ids are shifted, is in its
@@ -14,7 +14,7 @@ claim, which outlives this driver.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,6 +61,7 @@ class StandbyBarrier:
     Holds queries back until they are released.
 
     :param check_fence: Returns only if this epoch is the newest.
+    :param expected: Names of the queries that are to come here.
     :param look_seconds: How often the home is asked for an order.
     """
 
@@ -70,9 +71,11 @@ class StandbyBarrier:
         *,
         ending: Ending,
         check_fence: Callable[[], None],
+        expected: Iterable[str] = (),
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._orders, self._ending, self._check_fence = orders, ending, check_fence
+        self._to_come = set(expected)
         self._look_seconds = look_seconds
         self._changed, self._wake = threading.Condition(), threading.Event()
         self._waiting: list[str] = []
@@ -86,6 +89,17 @@ class StandbyBarrier:
     def is_closed(self) -> bool:
         """Tell whether queries are held back still."""
         return not self._is_released
+
+    def sets_aside(self, query: str) -> bool:
+        """
+        Tell whether a query that comes is to wait beside the script: others are to come after it.
+
+        The last one keeps the script, which is to do nothing after its last start before that is
+        released.
+        """
+        with self._changed:
+            self._to_come.discard(query)
+            return self.is_closed and bool(self._to_come)
 
     def begin(self) -> None:
         """Start reading orders."""
@@ -209,5 +223,6 @@ def barrier_of(
         OrderBook(store, layout, epoch.number),
         ending=ending,
         check_fence=fence.check,
+        expected=epoch.queries,
         look_seconds=LOOK_SECONDS if here else LOOK_SECONDS_AWAY,
     )

@@ -16,10 +16,13 @@ from airflow_streaming.checkpoint.clone import carry_over, clone
 from airflow_streaming.checkpoint.folders import open_folders
 from airflow_streaming.checkpoint.reader import inspect
 from airflow_streaming.checkpoint.restore import Place, plan_restore, restore
+from airflow_streaming.checkpoint.sink_begin import begin_sink_log
 from airflow_streaming.checkpoint.sources import sources_of
+from airflow_streaming.checkpoint.starting import make_start, own_query_id
 from airflow_streaming.checkpoint.store import open_backup_store
 from airflow_streaming.core.checkpoint.backup import Origin
 from airflow_streaming.core.checkpoint.replay import RefusalCode
+from airflow_streaming.core.cutover.terms import StartWay
 from airflow_streaming.exceptions import CheckpointRefused
 from tests.conftest import find_runtimes
 
@@ -68,11 +71,11 @@ class Spark:
         self.process.stdin.flush()
         return self.answer()
 
-    def feed(self, *numbers: int) -> None:
-        (self.folder / "input").mkdir(exist_ok=True)
+    def feed(self, *numbers: int, into: str = "input") -> None:
+        (self.folder / into).mkdir(exist_ok=True)
         for number in numbers:
             rows = [{"id": number * ROWS + i, "k": f"k{i % 3}"} for i in range(ROWS)]
-            path = self.folder / "input" / f"{number:03}.json"
+            path = self.folder / into / f"{number:03}.json"
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
             os.utime(path, (1_700_000_000 + number,) * 2)
 
@@ -158,6 +161,28 @@ def test_a_rewritten_query_goes_on_from_a_carry_over_without_loss_or_doubling(
     found = inspect(carried.uri)
     assert (found.is_sound, found.query_id) == (True, carried.query_id)
     assert (carried.batch, found.last_committed_batch) == (3, 5)
+
+
+def test_a_clone_goes_through_the_compactions_of_a_sink_of_its_own(
+    spark: Spark, tmp_path: Path
+) -> None:
+    source = {"input": str(spark.folder / "cloned")}
+    spark.feed(*range(12), into="cloned")
+    assert spark.run("plain", tmp_path / "blue", tmp_path / "old", **source) == "done"
+
+    made = make_start(
+        *(StartWay.CLONED, str(tmp_path / "blue"), str(tmp_path / "green")),
+        query_id=own_query_id("orders.green", 1, "plain"),
+    )
+    assert made.batch == 11
+    begin_sink_log(str(tmp_path / "new"), made.batch, compact_interval=10)
+    spark.feed(*range(12, 24), into="cloned")
+    # Batches 12 to 23: entry 19 is made of all that are before it.
+    assert spark.run("plain", tmp_path / "green", tmp_path / "new", **source) == "done"
+
+    compacted = tmp_path / "new" / "_spark_metadata" / "19.compact"
+    assert len(compacted.read_text().splitlines()) > 1
+    assert ids(tmp_path / "new") == list(range(12 * ROWS, 24 * ROWS))
 
 
 def test_a_restore_behind_a_file_sink_is_refused_and_with_the_same_limits_does_no_harm(

@@ -63,6 +63,12 @@ CASES: Final[Mapping[str, Case]] = {
     "wrong rows with right sums": Case(
         _replaced(1, note="x"), DIFFERS, ("2 rows are only in blue and 2 only in green",), FULL
     ),
+    "a row that comes twice in place of another": Case(
+        lambda rows: [rows[0] if row is rows[1] else row for row in rows],
+        DIFFERS,
+        ("1 rows are only in blue and 1 only in green",),
+        replace(FULL, sums=()),
+    ),
     "a missing hour of one store": Case(
         lambda rows: [row for row in rows if not in_hour(3, None)(row)],
         DIFFERS,

@@ -173,7 +173,14 @@ class World:
         self.store.create(LAYOUT.record("deployments", number), deployment.to_bytes())
         return deployment
 
-    def begin_epoch(self, number: int = 1, deployment: int = 1, *, standby: bool = False) -> Epoch:
+    def begin_epoch(
+        self, number: int = 1, deployment: int = 1, *, queries: tuple[str, ...] = ()
+    ) -> Epoch:
+        """
+        Begin an epoch.
+
+        :param queries: Those that are to wait at the barrier, for a standby.
+        """
         epoch = Epoch(
             number=number,
             stream=STREAM,
@@ -185,7 +192,8 @@ class World:
             reason="A test begins.",
             by="a test",
             created_at=NOW,
-            standby=standby,
+            standby=bool(queries),
+            queries=queries,
         )
         self.store.create(LAYOUT.record("epochs", number), epoch.to_bytes())
         return epoch

@@ -58,7 +58,10 @@ blue.awaitTermination()
 GREEN = f"""
 import json
 {WINDOWS}
-begin("green", "sink", 3)
+green = begin("green", "sink", 3)
+beside = (spark.readStream.text(str(given / "in")).writeStream.queryName("beside")
+          .foreachBatch(lambda batch, _: batch.count()).start())
+(given / "ids").write_text(" ".join((str(green.id), str(beside.id))))
 spark.streams.awaitAnyTermination()
 """
 
@@ -100,7 +103,7 @@ class Lanes:
             application_args=self._arguments,
             checkpoint=str(self.blue.checkpoint("green").parent),
         )
-        self.green.begin_epoch(standby=True)
+        self.green.begin_epoch(queries=("green", "beside"))
         return self.green.launch()
 
     def plan(self) -> int:
@@ -130,6 +133,16 @@ class Lanes:
             lambda: self.home.answer(1, number), seconds=60, what=f"an answer to {act}"
         )
         return answer
+
+    def waiting(self) -> set[str]:
+        """Return the queries that wait at the barrier."""
+        barrier = self.home.barrier(1)
+        return set() if barrier is None else {*barrier.queries}
+
+    def query_id(self, query: str) -> str:
+        """Return the id of a query of green's, as its checkpoint has it."""
+        metadata = self.blue.checkpoint("green").parent / query / "metadata"
+        return str(json.loads(metadata.read_text())["id"])
 
     def claim(self, shift: int) -> None:
         """Record green's claim as it is to be after the handover."""
@@ -224,8 +237,8 @@ def test_green_absorbs_blues_rows_and_goes_on_in_its_output(lanes: Lanes) -> Non
     lanes.give(28, 45, 33)
     lanes.give(52, 60)
     standing = lanes.stand_by()
-    barrier = until(lambda: lanes.home.barrier(1), seconds=60, what="a query at the barrier")
-    assert barrier.queries == ("green",)
+    both_wait = {"green", "beside"}
+    until(lambda: lanes.waiting() == both_wait, seconds=60, what="both queries at the barrier")
     status = until(standing.status, seconds=10, what="a status")
     assert status.standby
     until(lanes.blue_has_read_all, seconds=60, what="reading more files")
@@ -251,6 +264,8 @@ def test_green_absorbs_blues_rows_and_goes_on_in_its_output(lanes: Lanes) -> Non
     lanes.give(80, 200)
     until(lambda: len(lanes.windows()) == len(lanes.given) - 1, seconds=60, what="all windows")
     told = until(lambda: standing.query("green"), seconds=10, what="a query in the status")
+    ids = (lanes.folder / "ids").read_text().split()
+    assert ids == [lanes.query_id("green"), lanes.query_id("beside")], "a stand-in is the query"
     standing.request_stop()
     assert standing.ended() == 0, standing.log
 

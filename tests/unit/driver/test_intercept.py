@@ -62,6 +62,10 @@ class Java:
         self.options[key] = value
         return self
 
+    def queryName(self, name: str) -> Java:
+        self.options["queryName"] = name
+        return self
+
 
 class StreamingQuery:
     def __init__(self) -> None:
@@ -163,13 +167,27 @@ def fresh(owner: type) -> dict[str, Any]:
 
 
 class Script:
-    """A script before patched classes."""
+    """A script before patched classes; of a driver at the barrier when it has one."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, pools: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        pools: bool,
+        barrier: Any = None,
+        aside: Any = None,
+    ) -> None:
         self.ending, self.queries = Ending(), Queries()
         claims = Claims(LocalStore(str(folder / "home")), LAYOUT, deployment=1, epoch=1)
         interception = Interception(
-            admission=Admission("/c", queries=self.queries, claims=claims, ending=self.ending),
+            admission=Admission(
+                *("/c",),
+                queries=self.queries,
+                claims=claims,
+                ending=self.ending,
+                barrier=barrier,
+            ),
             gate=Gate(lambda: None, self.ending, self.queries),
             fair_pools=pools,
             ending=self.ending,
@@ -177,7 +195,7 @@ class Script:
         # New classes for every test, because they get patched.
         self.writer_class = type("Writer", (), fresh(Writer))
         self.builder_class = type("Builder", (), fresh(Builder))
-        interception.patch(self.builder_class, self.writer_class)
+        interception.patch(self.builder_class, self.writer_class, aside)
         self.session = Session()
         monkeypatch.setattr(intercept, "HadoopStore", lambda uri, *_: CheckpointFolder(uri))
         monkeypatch.setattr(intercept, "SparkQuery", lambda _: FakeQuery())
@@ -193,6 +211,56 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
 
 
 OURS = {"checkpointLocation": "file:///c/q"}
+
+
+class Barrier:
+    """Holds back the start of every query but the last until it is opened."""
+
+    is_closed = False
+
+    def __init__(self, last: str) -> None:
+        self._last = last
+
+    def sets_aside(self, query: str) -> bool:
+        return query != self._last
+
+    def wait(self, query: str, absorb: Any) -> None:
+        """Nobody has anything for it to do."""
+
+
+class Later:
+    """Starts nothing before it is told to."""
+
+    def __init__(self) -> None:
+        self.begin: list[Callable[[], Any]] = []
+
+    def start(self, begin: Callable[[], Any]) -> str:
+        self.begin.append(begin)
+        return "a stand-in"
+
+
+@pytest.mark.parametrize("names_again", ["start", "queryName"])
+def test_a_query_that_waits_beside_the_script_keeps_its_name_and_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names_again: str
+) -> None:
+    later = Later()
+    script = Script(tmp_path, monkeypatch, pools=False, barrier=Barrier("b"), aside=later)
+    writer = script.writer().queryName("a")
+    assert writer.start() == "a stand-in"
+    if names_again == "start":
+        writer.start(queryName="b")
+    else:
+        writer.queryName("b").start()
+    assert script.queries.named("a") is None
+
+    (begin,) = later.begin
+    begin()
+
+    assert writer._jwrite.options == {"checkpointLocation": "file:///c/a", "queryName": "a"}
+    assert {query.name: query.checkpoint for query in script.queries.all()} == {
+        "a": "file:/c/a",
+        "b": "file:/c/b",
+    }
 
 
 def test_a_query_gets_our_checkpoint_and_everything_the_script_said(script: Script) -> None:

@@ -95,6 +95,7 @@ def judge_ready(
     terms: ReadyTerms,
     since: Since | None,
     *,
+    compared: bool = False,
     errors: int = 0,
     now: datetime,
 ) -> Judgement:
@@ -102,6 +103,8 @@ def judge_ready(
     Say whether green has been well for as long as the terms ask.
 
     :param since: ``Since.from_facts`` of the step that led to ``shadowing``.
+    :param compared: Its output will be compared with blue's. Then a green that commits and reads no
+        row, which may have let all of them go, is for the comparison to judge.
     :param errors: ``Judgement.errors`` of the look before; 0 for the first.
     :return: With ``GREEN_WELL``, ``GREEN_FELL_BEHIND``, ``GREEN_CHANGED`` or ``INCONCLUSIVE``, or
         without an event. A break is told as an event too, so that time before it never counts.
@@ -121,7 +124,12 @@ def judge_ready(
         return fold_errors(errors, terms, "Blue's driver cannot be seen to compare with.")
     # The two clocks are only compared with themselves; what both agree on has passed.
     well = max(timedelta(0), min(green.at - since.at, now - since.seen_at))
-    return _shown(green, blue, terms, well, told)
+    is_told = any(
+        query.read or (compared and query.batches >= terms.batches) for query in green.queries
+    )
+    return _shown(
+        terms, well, told, is_told, [*missing(green, blue), *unproved(green, blue, terms)]
+    )
 
 
 def judge_after(soak: SoakVerdict) -> Judgement:
@@ -177,25 +185,25 @@ def fold_errors(errors: int, terms: ReadyTerms, error: str) -> Judgement:
 
 
 def _shown(
-    green: LaneFigures,
-    blue: LaneFigures,
-    terms: ReadyTerms,
-    well: timedelta,
-    told: dict[str, str],
+    terms: ReadyTerms, well: timedelta, told: dict[str, str], is_told: bool, lacking: list[str]
 ) -> Judgement:
+    """
+    Say what follows from the time for which green has been well.
+
+    :param is_told: It had something to read, or what it did with it is seen elsewhere.
+    :param lacking: What it has not shown yet.
+    """
     seconds = well.total_seconds()
     facts = told | {"well_for": f"{seconds:.0f} s"}
-    has_read = any(query.read for query in green.queries)
-    lacking = [*missing(green, blue), *unproved(green, blue, terms)]
-    if not lacking and has_read and well >= terms.well_for:
+    if not lacking and is_told and well >= terms.well_for:
         reason = f"Green has been well for {seconds:.0f} s."
         return _judged(Result.PASS, reason, facts, CutoverEvent.GREEN_WELL)
     nothing = "Green has had nothing to read."
-    if well >= PATIENCE * terms.well_for and (lacking or not has_read):
+    if well >= PATIENCE * terms.well_for and (lacking or not is_told):
         reason = f"After {seconds:.0f} s nothing is proved: {(lacking or [nothing])[0]}"
         return _judged(Result.INCONCLUSIVE, reason, facts, CutoverEvent.INCONCLUSIVE)
     waits = f"Green has been well for {seconds:.0f} of {terms.well_for.total_seconds():.0f} s."
-    return _waits(next(iter(lacking), waits if has_read else nothing), facts)
+    return _waits(next(iter(lacking), waits if is_told else nothing), facts)
 
 
 def _waits(reason: str, figures: Mapping[str, str] | None = None) -> Judgement:

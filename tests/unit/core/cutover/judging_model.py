@@ -130,7 +130,7 @@ def is_broken(look: Look) -> bool:
     return look.trouble or fires or look.left > min(allowed)
 
 
-def by_the_book(looks: list[Look], begun: int) -> E | None:
+def by_the_book(looks: list[Look], begun: int, *, compared: bool) -> E | None:
     """Say what follows from the last look, with shadowing begun at the look of that number."""
     last, first = looks[-1], looks[begun]
     failed = [not (look.green_seen and look.blue_seen) for look in looks[begun + 1 :]]
@@ -142,7 +142,8 @@ def by_the_book(looks: list[Look], begun: int) -> E | None:
     if in_a_row:
         return E.INCONCLUSIVE if in_a_row >= TERMS.measuring_errors else None
     well = max(0.0, min(last.now - first.now, last.clock - first.clock))
-    proved = last.read > 0 and (last.batches >= 3 or last.idle)
+    is_told = last.read > 0 or (compared and last.batches >= 3)
+    proved = is_told and (last.batches >= 3 or last.idle)
     if well >= 60 and proved:
         return E.GREEN_WELL
     return E.INCONCLUSIVE if well >= 180 and not proved else None
@@ -150,7 +151,7 @@ def by_the_book(looks: list[Look], begun: int) -> E | None:
 
 def disagreement(seed: int) -> str | None:
     """Live through one course; return the first look of which the model says otherwise."""
-    looks = a_course(Random(seed))
+    looks, compared = a_course(Random(seed)), seed % 3 == 0
     since: Since | None = None
     begun = errors = 0
     for number, look in enumerate(looks):
@@ -163,8 +164,10 @@ def disagreement(seed: int) -> str | None:
             if said.event is not None:
                 since, begun, errors = Since.from_facts(said.figures), number, 0
             continue
-        told = judge_ready(look.green, look.blue, TERMS, since, errors=errors, now=now)
-        wanted = by_the_book(looks[: number + 1], begun)
+        told = judge_ready(
+            *(look.green, look.blue, TERMS, since), compared=compared, errors=errors, now=now
+        )
+        wanted = by_the_book(looks[: number + 1], begun, compared=compared)
         if told.event is not wanted:
             return f"seed {seed}, look {number}: {told.event} ({told.reason}), wanted {wanted}"
         errors = told.errors

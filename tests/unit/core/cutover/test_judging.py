@@ -207,6 +207,22 @@ def test_readiness_is_what_this_driver_has_shown_without_a_break(
     assert said.event is event, said.reason
 
 
+@pytest.mark.parametrize(
+    ("query", "compared", "event"),
+    [
+        pytest.param(a_figure(read=0), True, CutoverEvent.GREEN_WELL, id="its-output-is-compared"),
+        pytest.param(a_figure(read=0), False, CutoverEvent.INCONCLUSIVE, id="nothing-tells"),
+        pytest.param(IDLE, True, CutoverEvent.INCONCLUSIVE, id="it-has-not-run"),
+    ],
+)
+def test_a_green_that_lets_all_rows_go_is_left_to_the_comparison(
+    query: QueryFigures, compared: bool, event: CutoverEvent
+) -> None:
+    said = judge_ready(a_lane(query), BLUE, TERMS, LONG_AGO, compared=compared, now=NOW)
+
+    assert said.event is event, said.reason
+
+
 def test_errors_of_measuring_are_counted_in_a_row_and_are_never_a_failure() -> None:
     looks = [judge_ready(None, BLUE, TERMS, SINCE, now=NOW)]
     for _ in range(2):

@@ -55,6 +55,7 @@ class World:
             OrderBook(self.store, LAYOUT, 1),
             ending=self.ending,
             check_fence=lambda: self.checked.append("fence"),
+            expected=("q1", "q2"),
             look_seconds=0.01,
         )
 
@@ -117,6 +118,20 @@ def test_queries_wait_absorb_and_wait_again_until_they_are_released(world: World
     assert (first.started().error, second.started().error) == (None, None)
     assert world.checked == ["fence", "fence"], "a suspended driver may have lost its epoch"
     assert not world.barrier.is_closed
+
+
+def test_every_query_but_the_last_one_waits_beside_the_script(world: World) -> None:
+    assert world.barrier.sets_aside("q1")
+    assert world.barrier.sets_aside("unheard of")
+    assert not world.barrier.sets_aside("q2")
+    assert not world.barrier.sets_aside("q1")
+
+
+def test_nobody_waits_beside_the_script_after_the_release(world: World) -> None:
+    world.order(1, OrderAct.RELEASE)
+    world.answer(1)
+
+    assert not world.barrier.sets_aside("q1")
 
 
 def test_a_query_that_comes_after_the_release_does_not_wait(world: World) -> None:

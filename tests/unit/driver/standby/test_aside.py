@@ -1,0 +1,84 @@
+"""A start that is set aside: the script goes on, and what it asks of the query waits."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from airflow_streaming.driver.notes import notes_of
+from airflow_streaming.driver.standby.aside import Aside, apart
+
+SOON = 10.0
+
+
+class Query:
+    """As pyspark's: all it does goes through one field."""
+
+    def __init__(self, jsq: str) -> None:
+        self._jsq = jsq
+
+    @property
+    def id(self) -> str:
+        return f"id of {self._jsq}"
+
+
+class Writer:
+    pass
+
+
+def test_the_script_goes_on_and_its_questions_wait_for_the_real_query() -> None:
+    goes, asked = threading.Event(), list[Any]()
+
+    def begin() -> Query:
+        assert goes.wait(SOON)
+        return Query("the real one")
+
+    stands_for = Aside(threading.Thread, Query).start(begin)
+    asking = threading.Thread(target=lambda: asked.append(stands_for.id))
+    asking.start()
+    assert isinstance(stands_for, Query)
+    assert not asked
+
+    goes.set()
+    asking.join(SOON)
+    assert asked == ["id of the real one"]
+
+
+def test_why_it_was_not_started_is_told_to_whoever_asks() -> None:
+    def begin() -> Query:
+        raise ValueError("There is no such table.")
+
+    stands_for = Aside(threading.Thread, Query).start(begin)
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no such table"):
+            stands_for.id  # noqa: B018 - asking is what raises
+
+
+def test_a_script_that_has_nothing_more_to_do_has_not_ended_meanwhile() -> None:
+    goes, threads = threading.Event(), list[threading.Thread]()
+
+    def thread(**given: Any) -> threading.Thread:
+        threads.append(threading.Thread(**given))
+        return threads[-1]
+
+    def begin() -> Query:
+        assert goes.wait(SOON)
+        return Query("the real one")
+
+    Aside(thread, Query).start(begin)
+    assert [one.daemon for one in threads] == [False]
+    goes.set()
+    threads[0].join(SOON)
+
+
+def test_a_writer_that_is_used_again_leaves_the_query_that_waits_its_name() -> None:
+    writer = Writer()
+    notes_of(writer).name = "first"
+
+    own = apart(writer)
+    notes_of(writer).name = "second"
+
+    assert notes_of(own).name == "first"
