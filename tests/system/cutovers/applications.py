@@ -56,21 +56,23 @@ class Bad:
     One bad application.
 
     :param edits: What is replaced in the new one, and by what.
-    :param says: A part of what the steps of the cutover have to say in the end.
+    :param says: Parts of sentences; the steps of the cutover have to say one of them in the end.
     """
 
     edits: tuple[tuple[str, str], ...]
-    says: str
+    says: tuple[str, ...]
 
 
 BAD: Final[Mapping[str, Bad]] = {
     "fails_at_once": Bad(
-        edits=((_PARSED, _FAIL_AT_ONCE + _PARSED),), says="The price list cannot be reached"
+        edits=((_PARSED, _FAIL_AT_ONCE + _PARSED),), says=("The price list cannot be reached",)
     ),
-    "fails_later": Bad(edits=((_AWAIT, _FAIL_LATER + _AWAIT),), says="The poison was one too many"),
+    "fails_later": Bad(
+        edits=((_AWAIT, _FAIL_LATER + _AWAIT),), says=("The poison was one too many",)
+    ),
     "slow": Bad(
         edits=(("FILES = 200", "FILES = 1"), ('TRIGGER = "1 second"', 'TRIGGER = "5 seconds"')),
-        says="has lasted",
+        says=("has lasted",),
     ),
     "wrong_rows": Bad(
         edits=(
@@ -82,7 +84,7 @@ BAD: Final[Mapping[str, Bad]] = {
                 ),
             ),
         ),
-        says="east",
+        says=("east",),
     ),
     "no_rows": Bad(
         edits=(
@@ -91,7 +93,7 @@ BAD: Final[Mapping[str, Bad]] = {
                 'lines.where("id < 0").withWatermark("at", DELAY)',
             ),
         ),
-        says="rows",
+        says=("rows",),
     ),
     "schema_drift": Bad(
         edits=(
@@ -100,7 +102,7 @@ BAD: Final[Mapping[str, Bad]] = {
                 '            F.col("total").cast("string").alias("total"),\n',
             ),
         ),
-        says="total",
+        says=("total",),
     ),
     "state_too_big": Bad(
         edits=(
@@ -109,7 +111,7 @@ BAD: Final[Mapping[str, Bad]] = {
                 'lines.dropDuplicates(["id"]).withWatermark("at", DELAY)',
             ),
         ),
-        says="has lasted",
+        says=("has lasted", "rows of state"),
     ),
 }
 

@@ -8,6 +8,7 @@ from airflow_streaming.checkpoint.sources import sources_of
 from airflow_streaming.checkpoint.store import open_backup_store
 from airflow_streaming.core.change import Change
 from airflow_streaming.core.checkpoint.backup import Origin
+from airflow_streaming.core.cutover.comparing.report import Bound
 from airflow_streaming.core.cutover.judging.judge import Judgement, judge_reports
 from airflow_streaming.core.cutover.terms import CompareTerms, Pair
 from airflow_streaming.core.deployment import Deployment
@@ -34,13 +35,19 @@ class StageLanes:
         )
 
 
-def comparing(stage: Stage) -> Compare:
-    """Return who compares two outputs, with a Spark of its own."""
+def comparing(stage: Stage, *, from_beginning: bool) -> Compare:
+    """
+    Return who compares two outputs, with a Spark of its own.
+
+    :param from_beginning: Green has read all that there is.
+    """
+    bound = Bound(from_beginning=from_beginning)
 
     def judged(terms: CompareTerms, blue: Deployment, green: Deployment) -> Judgement:
         scratch = stage.folder / "compared"
         scratch.mkdir(exist_ok=True)
-        return judge_reports([compare(terms, blue, green, stage.runtime, scratch=scratch)])
+        found = compare(terms, blue, green, stage.runtime, bound=bound, scratch=scratch)
+        return judge_reports([found])
 
     return judged
 

@@ -223,4 +223,5 @@ def _is_said(asked: Asked, history: Sequence[Transition]) -> bool:
     if asked.asks and not any(one.event is CutoverEvent.KEEP for one in history):
         return False
     bad = applications.BAD.get(asked.application)
-    return bad is None or any(bad.says in one.reason for one in history)
+    told = " ".join(one.reason for one in history)
+    return bad is None or any(part in told for part in bad.says)

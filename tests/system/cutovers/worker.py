@@ -26,6 +26,7 @@ from airflow_streaming.core.cutover.terms import (
     CutoverTerms,
     Pair,
     ReadyTerms,
+    StartWay,
 )
 from airflow_streaming.core.lanes import other_lane
 from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit
@@ -73,7 +74,7 @@ class Worker:
             StageLanes(stage, f"worker of {asked.key}"),
             by="worker",
             checkpoints=StoredCheckpoints(),
-            compare=comparing(stage),
+            compare=comparing(stage, from_beginning=asked.start is StartWay.FRESH),
             retire=retiring(stage),
         )
 
