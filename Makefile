@@ -13,12 +13,13 @@ INSTALLED := .venv/.installed
 SPARK_4 := .runtimes/spark-4.3/.installed
 SPARK_3 := .runtimes/spark-3.5/.installed
 
-# Two halves that take about as long: whatever starts no JVM, then streams and drivers, which mostly
-# wait, run beside the rest and the whole Airflows.
+# Two halves that take about as long: whatever starts no JVM, then streams and most drivers, which
+# mostly wait, run beside the rest and the whole Airflows.
 SERVERS := tests/integration/alerts tests/integration/home tests/integration/plugin \
   $(wildcard tests/integration/*/test_*_s3.py) tests/integration/driver/test_sink_servers.py
 
-STREAMS := tests/integration/stream tests/integration/driver
+STREAMS := tests/integration/stream \
+  $(filter-out %/test_sinks.py %/test_standby.py,$(wildcard tests/integration/driver/test_*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo lint check test bench chaos judge java clean

@@ -200,13 +200,16 @@ class ChangeTask(SpecTask):
         :returns: How far it is when it is there or has to wait long; ``None`` when unable to look.
         """
         until, said = time.monotonic() + self.patience.total_seconds(), ""
+        newest: Progressed | None = None
         while True:
             progress, waiting = _advanced(advance)
+            # Who cannot look is where he was: perhaps between two drivers, with consumers waiting.
+            newest = progress or newest
             if waiting and waiting != said:
                 self.log.info("Waiting: %s", waiting)
             said = waiting
             is_over = progress is not None and (progress.is_there or progress.needs_person)
-            if is_over or time.monotonic() >= until + self.more_patience(progress).total_seconds():
+            if is_over or time.monotonic() >= until + self.more_patience(newest).total_seconds():
                 return progress
             time.sleep(POLL_SECONDS)
 

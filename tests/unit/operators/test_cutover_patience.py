@@ -9,6 +9,7 @@ import pytest
 
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.cutover.progress import Progress
+from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.operators.cutover import CutoverStepOperator
 from airflow_streaming.spec import StreamSpec
 
@@ -44,6 +45,23 @@ def test_it_does_not_leave_the_worker_between_two_lanes(
     found = looks(state)
 
     progress = task.waiting_here(lambda: next(found))
+
+    assert progress is not None
+    assert progress.is_there
+
+
+def test_a_home_that_is_away_for_a_moment_does_not_make_it_leave(
+    task: CutoverStepOperator,
+) -> None:
+    found, seen = looks(S.DRAINING), list[Progress]()
+
+    def look() -> Progress:
+        seen.append(next(found))
+        if len(seen) == 2:
+            raise HomeUnavailable("The store does not answer.")
+        return seen[-1]
+
+    progress = task.waiting_here(look)
 
     assert progress is not None
     assert progress.is_there
