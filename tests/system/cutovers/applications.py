@@ -93,7 +93,7 @@ BAD: Final[Mapping[str, Bad]] = {
                 'lines.where("id < 0").withWatermark("at", DELAY)',
             ),
         ),
-        says=("rows",),
+        says=("written no row",),
     ),
     "schema_drift": Bad(
         edits=(
