@@ -112,7 +112,7 @@ class Admission:
         return self._barrier is not None and self._barrier.is_closed
 
     def sets_aside(self, query: str | None) -> bool:
-        """Tell whether a query is to wait beside the script, see ``StandbyBarrier``."""
+        """Note that a query comes; tell whether it waits aside, see ``StandbyBarrier``."""
         return self._barrier is not None and self._barrier.sets_aside(query or "")
 
     def started(self) -> Sequence[TrackedQuery]:

@@ -1,9 +1,9 @@
 """
 Which lane of a stream is live, from the records of a home.
 
-It costs two listings and, once there was a cutover, four reads. One listing and two reads would do,
-but a pointer that was lost must not be taken for one that never moved, nor an older record for the
-newest.
+It costs two listings and, once there was a cutover, four reads, and two more for every change since.
+One listing and two reads would do, but a pointer that was lost must not be taken for one that never
+moved, nor an older record for the newest.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ class _Received:
 
 
 def _body(data: bytes) -> bytes:
-    response = http.client.HTTPResponse(_Received(data), method="GET")  # type: ignore[arg-type]
+    response = http.client.HTTPResponse(_Received(data), method="GET")  # type: ignore[arg-type] # all it uses
     response.begin()
     if response.status != 200:
         raise _Unreadable(f"it answered with status {response.status}; redirects are not followed.")

@@ -92,7 +92,7 @@ class StandbyBarrier:
 
     def sets_aside(self, query: str) -> bool:
         """
-        Tell whether a query that comes is to wait beside the script: others are to come after it.
+        Note that a query comes, and tell whether it is to wait beside the script for others to come.
 
         The last one keeps the script, which is to do nothing after its last start before that is
         released.

@@ -172,7 +172,8 @@ class _Rows:
     def _insert(self, wanted: Mark) -> None:
         signs = ", ".join([self._sign] * (len(_COLUMNS) + 1))
         # Of two who insert, the database refuses one, who then looks again.
-        statement = f"INSERT INTO {TABLE} (pointer, {', '.join(_COLUMNS)}) VALUES ({signs})"  # noqa: S608
+        names = ", ".join(("pointer", *_COLUMNS))
+        statement = f"INSERT INTO {TABLE} ({names}) VALUES ({signs})"  # noqa: S608 - names of ours
         self.run(statement, [self._name, *_values(wanted)])
 
     def _update(self, shown: Mark, wanted: Mark) -> None:
