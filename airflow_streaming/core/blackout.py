@@ -18,6 +18,8 @@ class Blackout:
     A time of day in which a verdict restarts nothing that lives.
 
     A stream whose driver has ended is brought back all the same: it does nothing for anybody.
+    It goes by the clock on the wall there: an hour that is skipped in spring has no part in it, and
+    one that comes twice in autumn counts both times.
 
     :param start: Begin, ``HH:MM``.
     :param end: End, ``HH:MM``; before ``start`` it is on the next day, equal to it 24 hours later.
@@ -43,14 +45,13 @@ class Blackout:
 
     def ends_at(self, now: datetime) -> datetime | None:
         """Return when the blackout that holds now is over; ``None`` outside of one."""
-        zone = ZoneInfo(self.timezone)
-        today = now.astimezone(zone).date()
+        local = now.astimezone(ZoneInfo(self.timezone))
+        wall = local.replace(tzinfo=None)
         start, end = time.fromisoformat(self.start), time.fromisoformat(self.end)
-        for day in (today - timedelta(days=1), today):
+        for day in (wall.date() - timedelta(days=1), wall.date()):
             if self.days and day.weekday() not in self.days:
                 continue
-            begins = datetime.combine(day, start, zone)
-            ends = datetime.combine(day + timedelta(days=end <= start), end, zone)
-            if begins <= now < ends:
-                return ends
+            ends = datetime.combine(day + timedelta(days=end <= start), end)
+            if datetime.combine(day, start) <= wall < ends:
+                return ends.replace(tzinfo=local.tzinfo, fold=local.fold)
         return None

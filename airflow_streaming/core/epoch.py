@@ -131,6 +131,8 @@ class StopRequest(Record):
     :param grace_seconds: How long it may take, at most a day; after that it is killed.
     :param verdict: Set when a health verdict asked and not a person: what it asked for. Such an end
         counts as a failure, so that no verdict can restart a stream without bound.
+    :param wish: With ``verdict``: number of the newest wish for the stream then, 0 for none; a
+        later one is a person's answer to it. ``None`` in records of older releases.
     """
 
     KIND: ClassVar[str] = "stop"
@@ -141,6 +143,7 @@ class StopRequest(Record):
     grace_seconds: float
     requested_at: datetime
     verdict: Severity | None = None
+    wish: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.grace_seconds <= MAX_STOP_GRACE.total_seconds():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from airflow_streaming.core.blackout import Blackout
-from airflow_streaming.core.failures.kind import FailureKind
+from airflow_streaming.core.failures.kind import FailureClass
 from airflow_streaming.core.wire import decode, encode
 
 
@@ -27,32 +26,6 @@ class Budget:
     def __post_init__(self) -> None:
         if self.restarts < 0 or self.window <= timedelta(0):
             raise ValueError("A restart budget needs restarts >= 0 and a positive window.")
-
-
-class FailureClass(StrEnum):
-    """Which budget a failure is charged to."""
-
-    INFRASTRUCTURE = "infrastructure"
-    """Machines, networks and memory: a restart usually helps."""
-    APPLICATION = "application"
-    """The user's code and data: a restart may help."""
-    FINAL = "final"
-    """A restart can only fail the same way, or do harm."""
-
-
-CLASS_OF_KIND: Final = {
-    FailureKind.TRANSIENT: FailureClass.INFRASTRUCTURE,
-    FailureKind.KILLED: FailureClass.INFRASTRUCTURE,
-    FailureKind.OUT_OF_MEMORY: FailureClass.INFRASTRUCTURE,
-    FailureKind.UNHEALTHY: FailureClass.INFRASTRUCTURE,
-    FailureKind.USER_CODE: FailureClass.APPLICATION,
-    FailureKind.UNKNOWN: FailureClass.APPLICATION,
-    FailureKind.POISON_BATCH: FailureClass.FINAL,
-    FailureKind.CHECKPOINT_DAMAGED: FailureClass.FINAL,
-    FailureKind.INCOMPATIBLE: FailureClass.FINAL,
-    FailureKind.SECOND_WRITER: FailureClass.FINAL,
-    FailureKind.CONFIGURATION: FailureClass.FINAL,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

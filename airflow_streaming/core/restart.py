@@ -13,8 +13,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final, Self
 
-from airflow_streaming.core.failures.kind import FailureKind, remedy_for
-from airflow_streaming.core.policy import CLASS_OF_KIND, Budget, FailureClass, RestartPolicy
+from airflow_streaming.core.failures.kind import (
+    CLASS_OF_KIND,
+    FailureClass,
+    FailureKind,
+    remedy_for,
+)
+from airflow_streaming.core.policy import Budget, RestartPolicy
 from airflow_streaming.core.wire import Record
 
 CLOCK_ERROR: Final = timedelta(minutes=5)
@@ -188,7 +193,7 @@ def _obstacle(
 ) -> str | None:
     if failure.kind is FailureKind.POISON_BATCH:
         return _poison_words(failure, policy)
-    if not failure.retryable or CLASS_OF_KIND[failure.kind] is FailureClass.FINAL:
+    if not failure.retryable or failure.kind.needs_a_person:
         return "A restart would fail the same way."
     if failure.trial and not _recovered(failure, policy):
         return "It was the one try of a half-open circuit."

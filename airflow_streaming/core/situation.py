@@ -25,6 +25,7 @@ class Situation:
     :param seen: The newest epoch as observed; ``None`` before the first.
     :param decision: The restart decision recorded for that epoch.
     :param alerts: What has been told of the stream, oldest first.
+    :param wish: Number of the newest wish for the stream; 0 when nobody ever wished anything.
     :param stopping_for: How long this observer has seen the stop request unanswered.
     :param watched: The epoch this task has been watching; ``None`` in a fresh task.
     :param run_age: Age of the dag run, for rollover.
@@ -44,6 +45,7 @@ class Situation:
     seen: Observation | None = None
     decision: RestartDecision | None = None
     stop: StopRequest | None = None
+    wish: int = 0
     alerts: tuple[Alert, ...] = ()
     stopping_for: timedelta = timedelta(0)
     watched: int | None = None

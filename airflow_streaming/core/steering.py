@@ -213,12 +213,18 @@ def _without_driver(s: Situation, verdict: Verdict | None) -> Step:
         return Step(
             action=Action.LAUNCH, reason="The stream has never run.", cause=LaunchCause.FIRST
         )
-    was_asked = s.stop is not None and s.stop.verdict is None
-    if verdict.state is VerdictState.COMPLETED or was_asked:
+    if verdict.state is VerdictState.COMPLETED or (s.stop is not None and _is_wanted(s, s.stop)):
         # A driver that was asked to stop and had to be killed has not failed either. One that
         # stopped unasked counts as a failure: whatever signals it may do so again and again.
         return Step(action=Action.LAUNCH, reason=verdict.reason)
     return _after_failure(s, s.seen, verdict)
+
+
+def _is_wanted(s: Situation, stop: StopRequest) -> bool:
+    # A person who has stopped the stream and started it again since a verdict asked for its end has
+    # the last word: the verdict's end is neither a failure then nor a reason to give up.
+    is_overtaken = stop.wish is not None and s.wish > stop.wish
+    return stop.verdict is None or is_overtaken
 
 
 def _circuit_open(s: Situation, circuit: Circuit) -> Step:

@@ -79,10 +79,15 @@ class StreamActs:
                 grace_seconds=grace.total_seconds(),
                 requested_at=self._now(),
                 verdict=verdict,
+                wish=None if verdict is None else self._newest_wish(),
             )
         )
         self.tell(EventKind.STOP_REQUESTED, f"Epoch {number}: {reason}", epoch=number)
         return request
+
+    def _newest_wish(self) -> int:
+        desired = self._home.desired()
+        return desired.number if desired is not None else 0
 
     def kill(self, seen: Observation, reason: str) -> bool:
         """Kill the driver; tell whether it is proved gone."""

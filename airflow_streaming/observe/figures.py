@@ -3,14 +3,16 @@ Progress history → findings: the figures of one epoch, read as they come and h
 
 A driver rewrites the chunk in progress at most every ten seconds, so it is read no more often, and
 only its new lines are parsed. A fresh reader begins as far back as the rules look, so that nothing
-is forgotten when a triggerer dies: by time, since a chunk may cover five minutes or one.
+is forgotten when a triggerer dies: by time, since a chunk may cover five minutes or one. What fired
+before that is known from its incident: a rule that fires clears by another bound than one that does
+not, and its figures may have stayed between the two for days.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -24,10 +26,6 @@ from airflow_streaming.home.home import StreamHome
 READ_EVERY: Final = 10.0
 """Seconds; the history does not change more often."""
 
-LONGEST_LOOK_BACK: Final = timedelta(hours=2)
-"""How far back an open incident makes a fresh reader look. What stays between the bounds of a rule
-for longer than this may be told as over a little early."""
-
 _MARGIN: Final = timedelta(minutes=5)
 """The batch that was in work at the edge."""
 
@@ -38,8 +36,7 @@ class Figures:
 
     :param home: The stream's records.
     :param rules: Held against the figures.
-    :param incident_age: Age of the oldest incident that is open: a rule that fires clears by
-        another bound than one that does not, so its course has to be known from there.
+    :param incidents: When each open incident of the epoch was told, by its key.
     """
 
     def __init__(
@@ -48,11 +45,12 @@ class Figures:
         epoch: int,
         rules: HealthRules,
         *,
-        incident_age: timedelta = timedelta(0),
+        incidents: Mapping[str, datetime] | None = None,
     ) -> None:
         self._home, self.epoch = home, epoch
-        self._book = RuleBook(rules.rules)
-        self._look_back = max(_longest(rules), min(incident_age, LONGEST_LOOK_BACK)) + _MARGIN
+        self._rules, self._incidents = rules.rules, incidents or {}
+        self._book = RuleBook(self._rules)
+        self._look_back = _longest(rules) + _MARGIN
         self._read_at = -math.inf
         self._newest: dict[str, int] = {}
         self._chunk: int | None = None
@@ -67,7 +65,7 @@ class Figures:
         """
         # A heartbeat tells a batch before the history does, so one look may not be enough.
         if clock - self._read_at >= READ_EVERY and self._is_behind(status):
-            self._read()
+            self._read(status)
             self._read_at = clock
         return self._book.findings(status)
 
@@ -78,10 +76,10 @@ class Figures:
             for query in status.queries
         )
 
-    def _read(self) -> None:
+    def _read(self, status: Status) -> None:
         chunks = self._home.progress_chunks(self.epoch)
         if self._chunk is None:
-            self._read_back(chunks)
+            self._read_back(chunks, status)
             return
         for number in chunks:
             if number >= self._chunk:
@@ -90,18 +88,24 @@ class Figures:
                 self._learn(rows)
                 self._chunk, self._lines = number, lines
 
-    def _read_back(self, chunks: list[int]) -> None:
+    def _read_back(self, chunks: list[int], status: Status) -> None:
         found: list[list[BatchProgress]] = []
-        newest: datetime | None = None
+        newest = oldest = None
+        number = 1
         for number in reversed(chunks):
             rows, lines = self._home.progress_rows(self.epoch, number)
             if self._chunk is None:
                 self._chunk, self._lines = number, lines
             found.append(rows)
-            times = [at for row in rows if (at := _begun(row)) is not None]
-            newest = newest or max(times, default=None)
-            if newest is not None and times and newest - min(times) > self._look_back:
-                break
+            if times := [at for row in rows if (at := _begun(row)) is not None]:
+                newest, oldest = newest or max(times), min(times)
+                if newest - oldest > self._look_back:
+                    break
+        if oldest is not None and number > 1:
+            firing = {key: at for key, at in self._incidents.items() if at < oldest}
+            self._book = RuleBook(self._rules, firing=firing)
+        # Rows of a query that the book has not met wait for it, and only so many of them can.
+        self._book.meet(status)
         for rows in reversed(found):
             self._learn(rows)
 

@@ -18,7 +18,7 @@ from airflow_streaming.core.alerts.alerting import open_incidents
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Epoch
 from airflow_streaming.core.health import HealthRules, judge
-from airflow_streaming.core.observation import Observation, Process
+from airflow_streaming.core.observation import Observation, Process, ProcessState
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.rules.rule import Finding
 from airflow_streaming.core.situation import Situation
@@ -105,6 +105,7 @@ class Observer:
         desired, epoch = self._home.desired(), self._home.newest_epoch()
         situation = Situation(
             desired=desired.state if desired else DesiredState.RUNNING,
+            wish=desired.number if desired else 0,
             now=now,
             rules=rules,
             policy=policy,
@@ -126,7 +127,7 @@ class Observer:
         # The process is looked at before its last words: one that ends in between leaves an exit
         # record with a process still seen alive, which is "going down", never the reverse.
         process = self._launcher.probe(epoch, launch)
-        status, written = self._home.status(epoch.number), self._home.aftermath(epoch.number)
+        status, written = self._status(epoch, process), self._home.aftermath(epoch.number)
         memory = self._remember(epoch, status, process, has_stop=written.stop is not None)
         clock = self._clock()
         seen = Observation(
@@ -151,6 +152,16 @@ class Observer:
             stop=written.stop,
             stopping_for=_since(memory.stop_since, clock) or timedelta(0),
         )
+
+    def _status(self, epoch: Epoch, process: Process) -> Status | None:
+        try:
+            return self._home.status(epoch.number)
+        except RecordError as err:
+            # Of one that lives, taking no status for "still starting" would end in a kill.
+            if process.state is not ProcessState.GONE:
+                raise
+            log.warning("%s Its driver is gone, and is judged without it.", err)
+            return None
 
     def _follows(self) -> str | None:
         live = self._live() if self._live is not None else self._home.name
@@ -177,9 +188,12 @@ class Observer:
         if status is None or not situation.rules.rules:
             return ()
         if self._figures is None or self._figures.epoch != epoch:
-            oldest = min((a.at for a in open_incidents(situation.alerts)), default=situation.now)
-            age = max(timedelta(0), situation.now - oldest)
-            self._figures = Figures(self._home, epoch, situation.rules, incident_age=age)
+            incidents = {
+                alert.key: alert.at
+                for alert in open_incidents(situation.alerts)
+                if alert.epoch == epoch
+            }
+            self._figures = Figures(self._home, epoch, situation.rules, incidents=incidents)
         return self._figures.findings(status, self._clock())
 
     def _remember(

@@ -58,5 +58,13 @@ class Waiting:
             blocked=unable_to is not None,
             unable_to=(unable_to or Action.BLOCKED).value,
             undelivered=has_undelivered,
+            due_in_seconds=_due_in(situation),
             keeps=lane,
         )
+
+
+def _due_in(situation: Situation) -> float | None:
+    decision, now = situation.decision, situation.now
+    if decision is None or decision.next_attempt_at is None or not decision.is_waiting(now):
+        return None
+    return (decision.next_attempt_at - now).total_seconds()

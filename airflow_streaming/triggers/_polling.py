@@ -12,7 +12,8 @@ import gc
 import random
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from typing import Any, ClassVar, Final
@@ -34,6 +35,9 @@ LOOK_PATIENCE: Final = 30.0
 """Seconds after which a look counts as failed. It is not repeated before it has come back: looks at
 a store that hangs must not pile up."""
 
+DAMAGE_PATIENCE: Final = 300.0
+"""Seconds after which records that are there and cannot be read are more than a store in trouble."""
+
 SPREAD: Final = 5.0
 """Seconds over which first looks are spread at most: a triggerer that takes over a thousand
 triggers starts them all at once."""
@@ -54,6 +58,8 @@ class PollingTrigger(BaseTrigger):
     counts_verdicts: ClassVar[bool] = False
     """Whether it emits metrics of verdicts: one trigger of a stream does, those that wait do not."""
 
+    _threads: lanes.Lane
+
     def __init__(
         self,
         *,
@@ -71,6 +77,7 @@ class PollingTrigger(BaseTrigger):
         self._lane = lane or place
         self._trouble: str | None = None
         self._pending: asyncio.Future[dict[str, Any] | None] | None = None
+        self._damaged_since: float | None = None
         self._states = telemetry.StateClock(stream=tag)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -78,7 +85,7 @@ class PollingTrigger(BaseTrigger):
         start = time.monotonic()
         hold_until = start + self._hold()
         planned = start + random.uniform(0, min(SPREAD, self.poll_seconds))  # noqa: S311 - spreads
-        try:
+        with self.looking():
             while True:
                 await asyncio.sleep(planned - time.monotonic())
                 await self.ask_airflow()
@@ -89,13 +96,16 @@ class PollingTrigger(BaseTrigger):
                     return
                 pause = self.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - spreads
                 planned = max(now, planned + pause) if payload is None else hold_until
-        finally:
-            self.stop_looking()
 
-    def stop_looking(self) -> None:
-        """Take back a look that has not begun."""
-        if self._pending is not None:
-            self._pending.cancel()
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Look in the lane of the place; at the end take back a look that has not begun."""
+        with lanes.lane_of(self._lane) as self._threads:
+            try:
+                yield
+            finally:
+                if self._pending is not None:
+                    self._pending.cancel()
 
     async def _try_to_look(self, planned: float) -> dict[str, Any] | None:
         try:
@@ -105,13 +115,22 @@ class PollingTrigger(BaseTrigger):
             self._say(f"Cannot look at {self._who}: {err}")
             telemetry.count("looks_failed", stream=self._tag)
             self.lose_sight()
-            return None
+            return self._after_trouble(err)
         self._say(None)
+        self._damaged_since = None
         return payload
+
+    def _after_trouble(self, err: HomeUnavailable | RecordError) -> dict[str, Any] | None:
+        if isinstance(err, HomeUnavailable):
+            self._damaged_since = None
+            return None
+        now = time.monotonic()
+        self._damaged_since = self._damaged_since or now
+        return self.damaged(str(err)) if now - self._damaged_since >= DAMAGE_PATIENCE else None
 
     async def _look_in_lane(self, planned: float) -> dict[str, Any] | None:
         if self._pending is None:
-            work = lanes.submit(self._lane, partial(self._look_now, planned))
+            work = self._threads.submit(partial(self._look_now, planned))
             self._pending = asyncio.wrap_future(work)
         done, _ = await asyncio.wait({self._pending}, timeout=LOOK_PATIENCE)
         if not done:
@@ -141,6 +160,10 @@ class PollingTrigger(BaseTrigger):
     @abstractmethod
     def lose_sight(self) -> None:
         """Take note that a look failed."""
+
+    def damaged(self, reason: str) -> dict[str, Any] | None:
+        """Return the event's payload when records stay unreadable; ``None`` to go on looking."""
+        return None
 
     def _hold(self) -> float:
         if self.deferred_at is None:

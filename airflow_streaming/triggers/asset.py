@@ -21,28 +21,25 @@ from airflow.sdk.execution_time.context import AssetStateStoreAccessor
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_streaming.core.announcing import Announcement, Told, Topic, announce
-from airflow_streaming.core.subject import Subject
 from airflow_streaming.core.verdict import VerdictState
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
 from airflow_streaming.hooks.sight import Looker, open_looker
-from airflow_streaming.triggers._polling import PollingTrigger
+from airflow_streaming.triggers._subject import SubjectTrigger
 
 DELIVERY: Final = 5.0
 """Seconds; a triggerer hands over its events every second."""
 
 
-class StreamEventTrigger(PollingTrigger, BaseEventTrigger):
+class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
     """
     Announces what becomes of a stream, again and again.
-
-    The parameters ``stream``, ``home`` and ``home_conn_id``, or else ``checkpoint``, ``endpoint``
-    and ``conn_id``, are those of ``Subject``.
 
     :param asset: Name of the asset, with which it is kept what was told last.
     :param topic: What is announced: ``watermark``, ``batch``, ``state`` or ``live``.
     :param every_seconds: See ``core.announcing.announce``.
     :param query: The query that counts; default: the one that is furthest behind.
     :param poll_seconds: Time between two looks.
+    :param kwargs: Those of ``SubjectTrigger``, which say which stream.
     """
 
     def __init__(
@@ -51,32 +48,11 @@ class StreamEventTrigger(PollingTrigger, BaseEventTrigger):
         asset: str,
         topic: str,
         every_seconds: float,
-        stream: str | None = None,
-        home: str | None = None,
-        home_conn_id: str | None = None,
-        checkpoint: str | None = None,
-        endpoint: str | None = None,
-        conn_id: str | None = None,
         query: str | None = None,
         poll_seconds: float = 15.0,
-        **unknown: Any,  # a row written by a newer release must still load
+        **kwargs: Any,
     ) -> None:
-        self.subject = Subject(
-            stream=stream,
-            home=home,
-            home_conn_id=home_conn_id,
-            checkpoint=checkpoint,
-            endpoint=endpoint,
-            conn_id=conn_id,
-        )
-        super().__init__(
-            place=self.subject.place,
-            who=self.subject.who,
-            tag=self.subject.name,
-            deferred_at=None,
-            poll_seconds=poll_seconds,
-            lane=self.subject.lane,
-        )
+        super().__init__(poll_seconds=poll_seconds, **kwargs)
         self.asset, self.query = asset, query
         self.topic, self.every_seconds = Topic(topic), every_seconds
         self._looker: Looker | None = None
@@ -86,21 +62,18 @@ class StreamEventTrigger(PollingTrigger, BaseEventTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         # The row is found again by these, so they are the same at every parse.
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                **self.subject.to_dict(),
-                "asset": self.asset,
-                "topic": self.topic.value,
-                "every_seconds": self.every_seconds,
-                "query": self.query,
-                "poll_seconds": self.poll_seconds,
-            },
-        )
+        path, kwargs = super().serialize()
+        return path, {
+            **kwargs,
+            "asset": self.asset,
+            "topic": self.topic.value,
+            "every_seconds": self.every_seconds,
+            "query": self.query,
+        }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         planned = time.monotonic()
-        try:
+        with self.looking():
             while True:
                 await asyncio.sleep(planned - time.monotonic())
                 payload = await self._announcement(planned)
@@ -109,8 +82,6 @@ class StreamEventTrigger(PollingTrigger, BaseEventTrigger):
                     self._delivered_at = time.monotonic() + DELIVERY
                 pause = self.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - spreads
                 planned = max(time.monotonic(), planned + pause)
-        finally:
-            self.stop_looking()
 
     def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
         try:

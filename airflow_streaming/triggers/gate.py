@@ -16,7 +16,7 @@ from airflow_streaming.core.verdict import VerdictState
 from airflow_streaming.core.wire import encode
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.hooks.sight import Looker, open_looker
-from airflow_streaming.triggers._polling import PollingTrigger
+from airflow_streaming.triggers._subject import SubjectTrigger
 from airflow_streaming.triggers.home import rules_from
 
 _FIGURES: Final = re.compile(r"\d+")
@@ -88,18 +88,16 @@ def _least(values: Iterable[Any]) -> Any:
     return None if None in told else min(told, default=None)
 
 
-class GateTrigger(PollingTrigger):
+class GateTrigger(SubjectTrigger):
     """
     Fires when a stream meets a condition, or will not by itself.
 
-    The parameters ``stream``, ``home`` and ``home_conn_id``, or else ``checkpoint``, ``endpoint``
-    and ``conn_id``, are those of ``Subject``.
-
     :param condition: ``Condition`` as JSON.
+    :param deferred_at: When the task deferred, ISO 8601.
     :param other: ``Subject`` as JSON: a stream to catch up with.
     :param rules: ``HealthRules`` as JSON; default: what is recorded of the stream.
-    :param deferred_at: When the task deferred, ISO 8601.
     :param poll_seconds: Time between two looks.
+    :param kwargs: Those of ``SubjectTrigger``, which say which stream.
     """
 
     def __init__(
@@ -107,49 +105,25 @@ class GateTrigger(PollingTrigger):
         *,
         condition: dict[str, Any],
         deferred_at: str,
-        stream: str | None = None,
-        home: str | None = None,
-        home_conn_id: str | None = None,
-        checkpoint: str | None = None,
-        endpoint: str | None = None,
-        conn_id: str | None = None,
         other: dict[str, Any] | None = None,
         rules: dict[str, Any] | None = None,
         poll_seconds: float = 5.0,
-        **unknown: Any,  # a row written by a newer release must still load
+        **kwargs: Any,
     ) -> None:
-        self.subject = Subject(
-            stream=stream,
-            home=home,
-            home_conn_id=home_conn_id,
-            checkpoint=checkpoint,
-            endpoint=endpoint,
-            conn_id=conn_id,
-        )
-        super().__init__(
-            place=self.subject.place,
-            who=self.subject.who,
-            tag=self.subject.name,
-            deferred_at=deferred_at,
-            poll_seconds=poll_seconds,
-            lane=self.subject.lane,
-        )
+        super().__init__(deferred_at=deferred_at, poll_seconds=poll_seconds, **kwargs)
         self.condition, self.other, self.rules = condition, other, rules
         self._gate: StreamGate | None = None
         self._missing = ""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                **self.subject.to_dict(),
-                "condition": self.condition,
-                "other": self.other,
-                "rules": self.rules,
-                "deferred_at": self.deferred_at,
-                "poll_seconds": self.poll_seconds,
-            },
-        )
+        path, kwargs = super().serialize()
+        return path, {
+            **kwargs,
+            "condition": self.condition,
+            "other": self.other,
+            "rules": self.rules,
+            "deferred_at": self.deferred_at,
+        }
 
     def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
         try:

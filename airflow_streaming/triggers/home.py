@@ -91,6 +91,10 @@ class HomeTrigger(PollingTrigger):
         if self._watcher is not None:
             self._watcher.lose_sight()
 
+    def damaged(self, reason: str) -> dict[str, Any] | None:
+        # Nobody reads the log of a triggerer. The task looks itself, and fails with what is wrong.
+        return {"action": "look", "reason": reason, "memory": None}
+
     def lane(self, live: LiveLane) -> str:
         """Return the lane to look at now."""
         return live()

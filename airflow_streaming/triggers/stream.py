@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.epoch import StopRequest
+from airflow_streaming.core.epoch import LaunchCause, StopRequest
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.core.steering import Action, Step, decide
@@ -28,6 +28,10 @@ RELOOK: Final = timedelta(minutes=5)
 
 REDELIVER: Final = timedelta(minutes=3)
 """When a worker is woken for an alert that nobody took; a mail server is back by then, mostly."""
+
+CLOCKS_APART: Final = timedelta(minutes=1)
+"""How long a task that says that a restart is not due is believed, where this clock says that it
+is. Without it a clock that goes ahead of the worker's would wake the task all the wait long."""
 
 ASK_AIRFLOW_EVERY: Final = timedelta(seconds=50)
 """How often Airflow is asked whether another run of the dag is queued, give or take a fifth; looks
@@ -51,6 +55,8 @@ class StreamTrigger(HomeTrigger):
     :param blocked: The task could not do what the step asks, and need not be woken for it at once.
     :param unable_to: The action that it could not do.
     :param undelivered: An alert could not be delivered; a worker tries again after a while.
+    :param due_in_seconds: How long a restart has to wait by the clock of the task; ``None`` when none
+        is decided.
     :param until_parked: Fire as well when the stream is down and nothing is to be done.
     :param keeps: The lane that the task keeps alive; it is woken when another one has become live.
         Default: the lane with the stream's name; with ``until_parked``, whichever is live.
@@ -70,6 +76,7 @@ class StreamTrigger(HomeTrigger):
         blocked: bool = False,
         unable_to: str = Action.BLOCKED.value,
         undelivered: bool = False,
+        due_in_seconds: float | None = None,
         until_parked: bool = False,
         keeps: str | None = None,
         **kwargs: Any,
@@ -83,6 +90,7 @@ class StreamTrigger(HomeTrigger):
         self.rollover_seconds = rollover_seconds
         self.judged_by, self.policy = rules, policy
         self.blocked, self.unable_to, self.undelivered = blocked, unable_to, undelivered
+        self.due_in_seconds = due_in_seconds
         self._reason: str | None = None
         self._started = time.monotonic()
         # Not at once: a triggerer that takes over a thousand triggers would ask for all together.
@@ -102,6 +110,7 @@ class StreamTrigger(HomeTrigger):
             "blocked": self.blocked,
             "unable_to": self.unable_to,
             "undelivered": self.undelivered,
+            "due_in_seconds": self.due_in_seconds,
             "until_parked": self.until_parked,
             "keeps": self.keeps,
         }
@@ -130,13 +139,19 @@ class StreamTrigger(HomeTrigger):
         self._reason = step.reason
         if not self._needs_a_worker(step) and not self._has_to_deliver():
             return None
+        return self._event(step.action.value, step.reason, observer.memory())
+
+    def damaged(self, reason: str) -> dict[str, Any] | None:
+        return self._event("look", reason, None)
+
+    def _event(self, action: str, reason: str, memory: dict[str, Any] | None) -> dict[str, Any]:
         return {
-            "action": step.action.value,
-            "reason": step.reason,
+            "action": action,
+            "reason": reason,
             "watched": self.watched,
             "successor_waits": self._successor_waits,
-            "lane": self.watched_lane,
-            "memory": observer.memory(),
+            "lane": self.watched_lane or self.keeps,
+            "memory": memory,
         }
 
     async def ask_airflow(self) -> None:
@@ -168,6 +183,8 @@ class StreamTrigger(HomeTrigger):
     def _needs_a_worker(self, step: Step) -> bool:
         if step.is_passive:
             return step.action is Action.PARK and self.until_parked
+        if step.cause is LaunchCause.RESTART:
+            return self._waits_for(min(timedelta(seconds=self.due_in_seconds or 0), CLOCKS_APART))
         if not self.blocked or step.action.value != self.unable_to:
             return True
         return self._waits_for(RELOOK)

@@ -240,6 +240,8 @@ class World:
 class SimulatedHome:
     """What an observer reads of a home, out of a world."""
 
+    name = "orders"
+
     def __init__(self, world: World) -> None:
         self._world = world
         self._epoch, self._launch = replace(an_epoch(), created_at=BEGUN), a_launch()
@@ -255,6 +257,9 @@ class SimulatedHome:
         return a_deployment()
 
     def circuit(self) -> None:
+        return None
+
+    def unfinished_change(self) -> None:
         return None
 
     def launch(self, epoch: int) -> Launch:

@@ -46,17 +46,33 @@ class FailureKind(StrEnum):
     @property
     def needs_a_person(self) -> bool:
         """Tell whether the same start can only fail the same way, or do more harm."""
-        return self in _FOR_A_PERSON
+        return CLASS_OF_KIND[self] is FailureClass.FINAL
 
 
-_FOR_A_PERSON: Final = frozenset(
-    {
-        FailureKind.CHECKPOINT_DAMAGED,
-        FailureKind.INCOMPATIBLE,
-        FailureKind.SECOND_WRITER,
-        FailureKind.CONFIGURATION,
-    }
-)
+class FailureClass(StrEnum):
+    """Which restart budget a failure is charged to."""
+
+    INFRASTRUCTURE = "infrastructure"
+    """Machines, networks and memory: a restart usually helps."""
+    APPLICATION = "application"
+    """The user's code and data: a restart may help."""
+    FINAL = "final"
+    """A restart can only fail the same way, or do harm."""
+
+
+CLASS_OF_KIND: Final = {
+    FailureKind.TRANSIENT: FailureClass.INFRASTRUCTURE,
+    FailureKind.KILLED: FailureClass.INFRASTRUCTURE,
+    FailureKind.OUT_OF_MEMORY: FailureClass.INFRASTRUCTURE,
+    FailureKind.UNHEALTHY: FailureClass.INFRASTRUCTURE,
+    FailureKind.USER_CODE: FailureClass.APPLICATION,
+    FailureKind.UNKNOWN: FailureClass.APPLICATION,
+    FailureKind.POISON_BATCH: FailureClass.FINAL,
+    FailureKind.CHECKPOINT_DAMAGED: FailureClass.FINAL,
+    FailureKind.INCOMPATIBLE: FailureClass.FINAL,
+    FailureKind.SECOND_WRITER: FailureClass.FINAL,
+    FailureKind.CONFIGURATION: FailureClass.FINAL,
+}
 
 _REMEDIES: Final = {
     FailureKind.TRANSIENT: (

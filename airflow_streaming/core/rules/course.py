@@ -40,6 +40,10 @@ class Course:
         other.since, other.bad_since, other._ripe_at = self.since, self.bad_since, self._ripe_at
         return other
 
+    def fire(self, at: float) -> None:
+        """Go on from a course that was firing."""
+        self.state, self.since, self.bad_since = RuleState.FIRING, at, at
+
     def see(self, at: float, figure: float) -> None:
         """Take a figure that became known."""
         self.pass_to(at)

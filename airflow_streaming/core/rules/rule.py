@@ -214,4 +214,9 @@ class Finding:
     @property
     def key(self) -> str:
         """Return what tells this finding from every other of the stream."""
-        return "/".join(part for part in (self.rule, self.query, self.source) if part)
+        return key_of(self.rule, self.query, self.source)
+
+
+def key_of(rule: str, query: str, source: str | None = None) -> str:
+    """Return what tells the findings of a rule on one query or source from all others."""
+    return "/".join(part for part in (rule, query, source) if part)

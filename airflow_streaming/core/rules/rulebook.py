@@ -10,7 +10,8 @@ hand, never of how often anybody asked.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from airflow_streaming.core.progress import BatchProgress
@@ -18,7 +19,7 @@ from airflow_streaming.core.rules import words as rule_words
 from airflow_streaming.core.rules.commit_age import commit_age_finding
 from airflow_streaming.core.rules.course import Course
 from airflow_streaming.core.rules.figures import is_per_source, parts_of, parts_of_sources
-from airflow_streaming.core.rules.rule import Finding, HealthRule, Metric, RuleState
+from airflow_streaming.core.rules.rule import Finding, HealthRule, Metric, RuleState, key_of
 from airflow_streaming.core.rules.timeline import Moment, Span, Timeline
 from airflow_streaming.core.rules.tracks import BatchTrack, RateTrack
 from airflow_streaming.core.status import QueryStatus, Status
@@ -37,20 +38,28 @@ class RuleBook:
     Every rule of a stream, held against the progress of one epoch.
 
     :param rules: The rules; their names are unique.
+    :param firing: Where the history before the first row is not learnt: what fired then, by the
+        key of its finding, and since when.
     """
 
-    def __init__(self, rules: Sequence[HealthRule]) -> None:
-        self._rules = tuple(rules)
+    def __init__(
+        self, rules: Sequence[HealthRule], *, firing: Mapping[str, datetime] | None = None
+    ) -> None:
+        self._rules, self._firing = tuple(rules), firing or {}
         self._queries: dict[str, _QueryBook] = {}
 
     def learn(self, row: BatchProgress) -> None:
         """Take the next batch of a query; one that is known already changes nothing."""
         self._book_of(row.query).learn(row)
 
+    def meet(self, status: Status) -> dict[str, Moment]:
+        """Learn what the queries are, and return what time it is for each."""
+        queries = _by_name(status)
+        return {name: self._book_of(name).meet(query, status) for name, query in queries.items()}
+
     def findings(self, status: Status) -> tuple[Finding, ...]:
         """Return what every rule says at the time of a status, in the order of the rules."""
-        queries = _by_name(status)
-        moments = {name: self._book_of(name).meet(query, status) for name, query in queries.items()}
+        queries, moments = _by_name(status), self.meet(status)
         found: list[Finding] = []
         for rule in self._rules:
             told = [query for name, query in queries.items() if rule.query in (None, name)]
@@ -64,15 +73,15 @@ class RuleBook:
     def _book_of(self, query: str) -> _QueryBook:
         if query not in self._queries:
             rules = [rule for rule in self._rules if rule.query in (None, query)]
-            self._queries[query] = _QueryBook(query, rules)
+            self._queries[query] = _QueryBook(query, rules, self._firing)
         return self._queries[query]
 
 
 class _QueryBook:
     """What is remembered of one query."""
 
-    def __init__(self, name: str, rules: list[HealthRule]) -> None:
-        self._name, self._line = name, Timeline()
+    def __init__(self, name: str, rules: list[HealthRule], firing: Mapping[str, datetime]) -> None:
+        self._name, self._line, self._firing = name, Timeline(), firing
         rules = [rule for rule in rules if rule.metric is not Metric.COMMIT_AGE_SECONDS]
         self._whole = {r.name: _track(r) for r in rules if not is_per_source(r)}
         self._by_source: dict[str, dict[str, Track]] = {
@@ -89,6 +98,9 @@ class _QueryBook:
         span = self._line.place(row)
         if span is None:
             return
+        if self._latest is None:
+            for name, track in self._whole.items():
+                self._go_on(track, key_of(name, self._name), span)
         self._latest = row
         first = self._line.first or 0.0
         for track in self._whole.values():
@@ -103,8 +115,13 @@ class _QueryBook:
         for source in told:
             if source not in tracks and len(tracks) < _MAX_SOURCES and _speaks_of(rule, source):
                 tracks[source] = _track(rule)
+                self._go_on(tracks[source], key_of(rule.name, self._name, source), span)
         for source, track in tracks.items():
             track.learn(span, told.get(source), self._line.first or 0.0)
+
+    def _go_on(self, track: Track, key: str, span: Span) -> None:
+        if key in self._firing:
+            track.course.fire(min(self._firing[key].timestamp(), span.start))
 
     def meet(self, query: QueryStatus, status: Status) -> Moment:
         """Learn the query's interval, with it the rows that waited for it, and what time it is."""

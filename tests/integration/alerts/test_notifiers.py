@@ -16,7 +16,7 @@ import pytest
 from airflow.providers.http.notifications import HttpNotifier
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 
-from airflow_streaming.core.alerts.alert import Alert, AlertKind
+from airflow_streaming.core.alerts.alert import AlertKind
 from airflow_streaming.core.alerts.alerting import gave_up
 from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.restart import RestartAction, RestartDecision
@@ -31,6 +31,7 @@ from tests.integration.alerts.servers import (
     mute_server,
     webhook_server,
 )
+from tests.unit.core.builders import an_alert
 from tests.unit.world import TaskInstance
 
 NOON: Final = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -55,16 +56,8 @@ POISON: Final = gave_up(
     ),
     now=NOON,
 )
-BEHIND: Final = Alert(
-    stream="orders",
-    alert=AlertKind.UNHEALTHY,
-    key="falling_behind/revenue",
-    epoch=19,
-    at=NOON,
-    by="",
-    reason="Query 'revenue' works off <62 %> of what comes in.",
-    rule="falling_behind",
-    query="revenue",
+BEHIND: Final = an_alert(
+    epoch=19, at=NOON, reason="Query 'revenue' works off <62 %> of what comes in."
 )
 
 

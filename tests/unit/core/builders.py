@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from airflow_streaming.core.alerts.alert import Alert, AlertKind
 from airflow_streaming.core.control import Circuit, CircuitState, DesiredState
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import (
@@ -223,6 +224,21 @@ def a_give_up(**changes: Any) -> RestartDecision:
         "reason": "The budget is spent.",
     }
     return RestartDecision(action=RestartAction.GIVE_UP, **fields | changes)
+
+
+def an_alert(**changes: Any) -> Alert:
+    fields: dict[str, Any] = {
+        "stream": "orders",
+        "alert": AlertKind.UNHEALTHY,
+        "key": "falling_behind/revenue",
+        "epoch": EPOCH,
+        "at": NOW,
+        "by": "",
+        "reason": "Query 'revenue' falls behind.",
+        "rule": "falling_behind",
+        "query": "revenue",
+    }
+    return Alert(**fields | changes)
 
 
 def a_process(state: ProcessState = ProcessState.RUNNING) -> Process:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from airflow_streaming.core.alerts.alert import Alert, AlertKind, AlertSent, AlertTry
+from airflow_streaming.core.alerts.alert import AlertSent, AlertTry
 from airflow_streaming.core.blackout import Blackout
 from airflow_streaming.core.change import Change, ChangeEnd, ChangeOutcome, ChangeSort
 from airflow_streaming.core.checkpoint.backup import (
@@ -95,6 +95,7 @@ from tests.unit.core.builders import (
     a_restart,
     a_status,
     a_stop,
+    an_alert,
     an_epoch,
     an_exit,
 )
@@ -147,20 +148,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         at=NOW,
         leader="orders/4",
     ),
-    Alert(
-        number=1,
-        stream="orders",
-        alert=AlertKind.UNHEALTHY,
-        key="late/revenue",
-        epoch=EPOCH,
-        at=NOW,
-        by="kim",
-        reason="Late.",
-        severity=Severity.RESTART,
-        rule="late",
-        query="revenue",
-        facts={"figure": "0.62"},
-    ),
+    an_alert(number=1, severity=Severity.RESTART, facts={"figure": "0.62"}),
     SinkRewound(
         stream="orders",
         query="revenue",
@@ -219,7 +207,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
     a_stop(),
     an_epoch(),
     an_exit(),
-    a_stop(verdict=Severity.RESTART),
+    a_stop(verdict=Severity.RESTART, wish=2),
     Supervision(
         number=1,
         by="kim",

@@ -9,19 +9,12 @@ from airflow_streaming.core.alerts.alert import Alert, AlertKind
 from airflow_streaming.core.alerts.alerting import gave_up, restart_failed, restarted
 from airflow_streaming.core.alerts.message import MAX_SUBJECT, render
 from airflow_streaming.core.failures.kind import FailureKind
-from tests.unit.core.builders import NOW, a_give_up, a_restart
+from tests.unit.core.builders import NOW, a_give_up, a_restart, an_alert
 
-BEHIND: Final = Alert(
+BEHIND: Final = an_alert(
     number=12,
-    stream="orders",
-    alert=AlertKind.UNHEALTHY,
-    key="falling_behind/revenue",
-    epoch=17,
-    at=NOW,
-    by="orders.orders run r1 try 1",
+    by="kim",
     reason="Query 'revenue' works off 62 % of what comes in.",
-    rule="falling_behind",
-    query="revenue",
     action="Nothing: the stream is left alone.",
     remedy="Look in the Spark UI.",
     facts={"figure": "0.62", "bound": "0.8", "since": "2026-11-21 11:54:00 UTC"},
@@ -49,7 +42,7 @@ Where to look:
   Task log: https://airflow/log
   Spark UI: https://airflow/ui
 
-Alert 12 of stream 'orders', 2026-11-21 12:00:00 UTC, by orders.orders run r1 try 1.
+Alert 12 of stream 'orders', 2026-11-21 12:00:00 UTC, by kim.
 """
 
 

@@ -11,8 +11,8 @@ import tests.corpus.outside
 import tests.corpus.setup
 import tests.corpus.user_code  # noqa: F401  # the four enter their scenarios
 from airflow_streaming.core.failures.diagnosis import FailureKind, diagnose, remedy_for, signature
+from airflow_streaming.core.failures.kind import CLASS_OF_KIND
 from airflow_streaming.core.failures.signs import WEIGHTS
-from airflow_streaming.core.policy import CLASS_OF_KIND, FailureClass
 from tests.corpus.fixtures import Fixture, read_fixtures
 from tests.corpus.handwritten import HANDWRITTEN
 from tests.corpus.stage import SCENARIOS
@@ -66,9 +66,9 @@ def test_a_real_failure_is_diagnosed(kinds: dict[str, FailureKind]) -> None:
 def test_a_real_failure_that_needs_a_person_is_never_restarted(
     kinds: dict[str, FailureKind],
 ) -> None:
-    final = {f.id for f in FIXTURES if CLASS_OF_KIND[f.expected] is FailureClass.FINAL}
+    final = {f.id for f in FIXTURES if f.expected.needs_a_person}
 
-    assert {n for n in final if CLASS_OF_KIND[kinds[n]] is not FailureClass.FINAL} == set()
+    assert {n for n in final if not kinds[n].needs_a_person} == set()
 
 
 def after_a_restart(text: str) -> str:
@@ -185,14 +185,6 @@ def test_a_remedy_of_its_own_comes_before_that_of_the_kind() -> None:
 @pytest.mark.parametrize("kind", FailureKind)
 def test_every_kind_has_a_remedy_in_sentences(kind: FailureKind) -> None:
     assert re.fullmatch(r"[A-Z].*\.", remedy_for(kind))
-
-
-@pytest.mark.parametrize("kind", FailureKind)
-def test_what_needs_a_person_is_what_the_policy_calls_final(kind: FailureKind) -> None:
-    final = CLASS_OF_KIND[kind] is FailureClass.FINAL
-
-    # A poison batch is final, too, but only the policy can say that it is one.
-    assert kind.needs_a_person is (final and kind is not FailureKind.POISON_BATCH)
 
 
 def test_no_phrase_tells_two_kinds() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from airflow_streaming.core.blackout import Blackout
-from airflow_streaming.core.failures.kind import FailureKind
-from airflow_streaming.core.policy import CLASS_OF_KIND, Budget, FailureClass, RestartPolicy
+from airflow_streaming.core.failures.kind import CLASS_OF_KIND, FailureClass, FailureKind
+from airflow_streaming.core.policy import Budget, RestartPolicy
 from tests.unit.core.builders import minutes, seconds
 
 POLICY = RestartPolicy()
@@ -99,11 +99,15 @@ def test_a_policy_survives_the_way_through_a_record() -> None:
 NIGHT = Blackout(start="22:00", end="06:00", timezone="Europe/Berlin")
 NOON = Blackout(start="12:00", end="13:00", timezone="Europe/Berlin")
 FRIDAYS = Blackout(start="22:00", end="06:00", days=(4,), timezone="Europe/Berlin")
+SMALL_HOURS = Blackout(start="02:30", end="05:00", timezone="Europe/Berlin")
+UNTIL_LATE = Blackout(start="22:00", end="02:30", timezone="Europe/Berlin")
 ALL_DAY = Blackout(start="00:00", end="00:00", days=(5,), timezone="Europe/Berlin")
 
 
 def berlin(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=BERLIN)
+    """Return a time of the clocks in Berlin; in the hour that comes twice, with its offset."""
+    time = datetime.fromisoformat(text)
+    return time.replace(tzinfo=BERLIN) if time.tzinfo is None else time.astimezone(BERLIN)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +125,17 @@ def berlin(text: str) -> datetime:
         (ALL_DAY, "2026-11-21T00:00", "2026-11-22T00:00"),
         (ALL_DAY, "2026-11-22T00:00", None),
         (NIGHT, "2026-10-25T02:30", "2026-10-25T06:00"),
+        # Clocks go from 2:00 to 3:00 on March 29, and from 3:00 to 2:00 on October 25.
+        (SMALL_HOURS, "2026-03-29T01:59", None),
+        (SMALL_HOURS, "2026-03-29T03:00", "2026-03-29T05:00"),
+        (UNTIL_LATE, "2026-03-29T01:59", "2026-03-29T02:30"),
+        (UNTIL_LATE, "2026-03-29T03:00", None),
+        (SMALL_HOURS, "2026-10-25T02:29", None),
+        (SMALL_HOURS, "2026-10-25T02:30", "2026-10-25T05:00"),
+        (UNTIL_LATE, "2026-10-25T02:29", "2026-10-25T02:30"),
+        (UNTIL_LATE, "2026-10-25T02:30", None),
+        (UNTIL_LATE, "2026-10-25T02:29+01:00", "2026-10-25T02:30+01:00"),
+        (UNTIL_LATE, "2026-10-25T02:30+01:00", None),
     ],
     ids=[
         "just before",
@@ -135,12 +150,23 @@ def berlin(text: str) -> datetime:
         "a whole day",
         "the day after",
         "in the night when clocks are set back",
+        "before the hour that is skipped",
+        "it would have begun in the hour that is skipped",
+        "it would end in the hour that is skipped",
+        "and is over after it",
+        "before it begins in the hour that comes twice",
+        "begun in the hour that comes twice",
+        "before it ends in the hour that comes twice",
+        "after it has ended in that hour",
+        "when that hour comes again",
+        "after it has ended again",
     ],
 )
 def test_a_blackout_says_when_it_is_over(blackout: Blackout, now: str, ends: str | None) -> None:
-    expected = None if ends is None else berlin(ends)
+    found = blackout.ends_at(berlin(now).astimezone(UTC))
 
-    assert blackout.ends_at(berlin(now)) == expected
+    # In UTC, since two times of one zone are compared by their clocks.
+    assert (found and found.astimezone(UTC)) == (ends and berlin(ends).astimezone(UTC))
 
 
 def test_the_last_of_several_blackouts_counts() -> None:

@@ -14,17 +14,10 @@ from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.alerts import MAX_TRIES
 from airflow_streaming.home.home import StreamHome
+from tests.unit.core.builders import an_alert
 from tests.unit.home.make import NOON
 
-FIRES: Final = Alert(
-    stream="orders",
-    alert=AlertKind.UNHEALTHY,
-    key="falling_behind/revenue",
-    epoch=17,
-    at=NOON,
-    by="a test",
-    reason="Too slow.",
-)
+FIRES: Final = an_alert(at=NOON)
 OVER: Final = replace(FIRES, alert=AlertKind.RECOVERED, reason="Fast again.")
 BACKLOG: Final = replace(FIRES, key="backlog/revenue")
 

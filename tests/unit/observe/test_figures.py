@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.core.rules.rule import Finding, HealthRule, Metric, RuleState
@@ -41,11 +43,13 @@ class History:
         self.store = CountingStore(str(folder))
         self.home = StreamHome(self.store, "orders")
         self.rows: list[BatchProgress] = []
+        self.seconds = 10.0
+        """From one batch to the next."""
 
     def commit(self, *dropped: int) -> None:
         for count in dropped:
             batch = len(self.rows)
-            at = START + timedelta(seconds=10 * batch)
+            at = START + timedelta(seconds=self.seconds * batch)
             self.rows.append(
                 BatchProgress(
                     query="revenue",
@@ -54,7 +58,7 @@ class History:
                     input_rows=10,
                     input_rows_per_second=1.0,
                     processed_rows_per_second=10.0,
-                    duration_ms=1000,
+                    duration_ms=min(1000, int(500 * self.seconds)),
                     dropped_rows=count,
                 )
             )
@@ -65,7 +69,7 @@ class History:
         self.store.replace(path, lines.encode())
 
     def status(self) -> Status:
-        at = START + timedelta(seconds=10 * len(self.rows))
+        at = START + timedelta(seconds=self.seconds * len(self.rows))
         query = a_query(progress=self.rows[-1] if self.rows else None)
         return a_status(at=at, queries=(query,))
 
@@ -171,17 +175,87 @@ def test_a_fresh_reader_goes_back_by_time_however_short_the_chunks_are(tmp_path:
     assert history.store.reads < 40, "but not to the very beginning"
 
 
-def test_an_open_incident_is_followed_back_to_where_it_began(tmp_path: Path) -> None:
-    falling = HealthRule(name="dropped", metric=Metric.DROPPED_ROWS, bound=5.0, clear_bound=1.0)
+def test_a_fresh_reader_reads_all_that_the_rules_look_at_however_short_the_batches_are(
+    tmp_path: Path,
+) -> None:
+    sustained = HealthRule(
+        name="dropped", metric=Metric.DROPPED_ROWS, bound=0.0, sustained_for=timedelta(minutes=20)
+    )
     history = History(tmp_path)
+    # 25 minutes of 0.2 s batches, all bad.
+    history.seconds = 0.2
+    for chunk in range(1, 16):
+        history.commit(*[1] * 500)
+        history.write(chunk=chunk, since=500 * (chunk - 1))
+
+    fresh = Figures(history.home, EPOCH, HealthRules(rules=(sustained,)))
+
+    assert only(fresh.findings(history.status(), 0.0)) is RuleState.FIRING
+
+
+FALLING = HealthRule(name="dropped", metric=Metric.DROPPED_ROWS, bound=5.0, clear_bound=1.0)
+TOLD = START + timedelta(minutes=1)
+
+
+def after_a_day_between_the_bounds(folder: Path) -> History:
+    """Return a history of one bad batch, and a day of none that is bad or clear."""
+    history = History(folder)
+    history.seconds = 60.0
     history.commit(9)
     history.write(chunk=1)
-    # Between the bounds for half an hour: not bad any more, and not yet clear.
-    for chunk in range(2, 38):
-        history.commit(3, 3, 3, 3, 3)
-        history.write(chunk=chunk, since=len(history.rows) - 5)
-    rules = HealthRules(rules=(falling,))
+    for chunk in range(2, 26):
+        history.commit(*[3] * 60)
+        history.write(chunk=chunk, since=len(history.rows) - 60)
+    return history
 
-    asked = Figures(history.home, EPOCH, rules, incident_age=timedelta(minutes=40))
 
-    assert only(asked.findings(history.status(), 0.0)) is RuleState.FIRING
+def test_what_fires_since_before_a_fresh_reader_reads_is_known_from_its_incident(
+    tmp_path: Path,
+) -> None:
+    history = after_a_day_between_the_bounds(tmp_path)
+
+    fresh = Figures(
+        history.home, EPOCH, HealthRules(rules=(FALLING,)), incidents={"dropped/revenue": TOLD}
+    )
+    (finding,) = fresh.findings(history.status(), 0.0)
+
+    assert (finding.state, finding.since) == (RuleState.FIRING, TOLD)
+    assert history.store.reads < 3, "nothing of the day has to be read for it"
+
+
+def test_it_is_over_when_its_figure_has_come_back(tmp_path: Path) -> None:
+    history = after_a_day_between_the_bounds(tmp_path)
+    history.commit(0, 0, 0)
+    history.write(chunk=26, since=len(history.rows) - 3)
+
+    fresh = Figures(
+        history.home, EPOCH, HealthRules(rules=(FALLING,)), incidents={"dropped/revenue": TOLD}
+    )
+
+    assert only(fresh.findings(history.status(), 0.0)) is RuleState.CLEAR
+
+
+@pytest.mark.parametrize(
+    "incidents",
+    [
+        pytest.param({}, id="none"),
+        pytest.param({"dropped/raw": TOLD, "stalled/revenue": TOLD}, id="of something else"),
+    ],
+)
+def test_what_has_no_incident_does_not_fire(tmp_path: Path, incidents: dict[str, datetime]) -> None:
+    history = after_a_day_between_the_bounds(tmp_path)
+
+    fresh = Figures(history.home, EPOCH, HealthRules(rules=(FALLING,)), incidents=incidents)
+
+    assert only(fresh.findings(history.status(), 0.0)) is RuleState.CLEAR
+
+
+def test_a_history_that_is_read_from_its_beginning_needs_no_incident(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.commit(3, 3, 3)
+    history.write()
+    before = {"dropped/revenue": START - timedelta(hours=1)}
+
+    fresh = Figures(history.home, EPOCH, HealthRules(rules=(FALLING,)), incidents=before)
+
+    assert only(fresh.findings(history.status(), 0.0)) is RuleState.CLEAR

@@ -16,7 +16,7 @@ import pytest
 from airflow.sdk import BaseNotifier
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.alerts.alert import Alert, AlertKind
+from airflow_streaming.core.alerts.alert import AlertKind
 from airflow_streaming.core.epoch import LaunchCause
 from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.restart import RestartAction, RestartDecision
@@ -26,6 +26,7 @@ from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
 from airflow_streaming.operators._alerts import Alerts
+from tests.unit.core.builders import an_alert
 from tests.unit.home.make import make_epoch
 from tests.unit.world import TaskInstance
 
@@ -33,17 +34,7 @@ NOON: Final = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LONG: Final = timedelta(seconds=20)
 SHORT: Final = timedelta(milliseconds=200)
 
-FIRES: Final = Alert(
-    stream="orders",
-    alert=AlertKind.UNHEALTHY,
-    key="falling_behind/revenue",
-    epoch=17,
-    at=NOON,
-    by="",
-    reason="Query 'revenue' falls behind.",
-    rule="falling_behind",
-    query="revenue",
-)
+FIRES: Final = an_alert(at=NOON)
 BACKLOG: Final = replace(FIRES, key="backlog/revenue", rule="backlog")
 OPERATOR: Final = SimpleNamespace(operator_extra_links=(SparkUiLink(), DriverLogLink()))
 

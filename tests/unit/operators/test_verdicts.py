@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.core.alerts.alert import AlertKind
-from airflow_streaming.core.control import CircuitState
+from airflow_streaming.core.control import CircuitState, DesiredState
 from airflow_streaming.core.epoch import LaunchCause, Outcome
 from airflow_streaming.core.failures.kind import FailureKind
 from airflow_streaming.core.rules.rule import Severity
@@ -111,6 +111,33 @@ def test_a_verdict_that_asks_for_a_stop_opens_the_circuit(world: World, told: To
     assert circuit is not None
     assert circuit.state is CircuitState.OPEN
     assert [context["alert"]["alert"] for context in told] == [AlertKind.GAVE_UP]
+
+
+def test_a_person_who_starts_the_stream_after_a_verdict_has_the_last_word(world: World) -> None:
+    operator = world.operator(health=STOPPING)
+    want(world, DesiredState.STOPPED, DesiredState.RUNNING)
+    trigger = world.run(operator)
+    stall(world)
+    trigger = world.wake(trigger, operator)
+    request = world.home.stop_request(1)
+    assert request is not None
+    assert (request.verdict, request.wish) == (Severity.STOP, 2)
+
+    want(world, DesiredState.STOPPED)
+    world.last_words(Outcome.STOPPED)
+    trigger = world.wake(trigger, operator)
+    assert world.epochs() == 1
+    want(world, DesiredState.RUNNING)
+    world.wake(trigger, operator)
+
+    assert world.epoch().cause is LaunchCause.START
+    assert world.home.circuit() is None
+    assert world.home.restart_decision(1) is None
+
+
+def want(world: World, *states: DesiredState) -> None:
+    for state in states:
+        world.home.want(state, by="kim", reason="I say so.", now=datetime.now(UTC))
 
 
 def test_a_restart_is_told(world: World, told: Told) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +18,10 @@ from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.observe.stream import Observer
 from airflow_streaming.triggers import _polling, lanes
 from airflow_streaming.triggers.home import HomeTrigger
+from airflow_streaming.triggers.lanes import lane_of
 from tests.unit.world import World
 
+MANY_HOMES = [f"s3://bucket/{number}" for number in range(100)]
 LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
 
 
@@ -175,9 +178,33 @@ def silence(observer: Observer) -> timedelta:
     return seen.silent_for
 
 
-def test_homes_beyond_the_most_lanes_share_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "_lanes", {})
-
-    used = {lanes._lane(f"s3://bucket/{number}") for number in range(100)}
+def test_homes_beyond_the_most_lanes_share_one() -> None:
+    with contextlib.ExitStack() as triggers:
+        used = {triggers.enter_context(lane_of(home)) for home in MANY_HOMES}
 
     assert len(used) == lanes.MOST_LANES
+
+
+def test_the_lane_of_a_home_is_given_back_with_its_last_trigger() -> None:
+    homes: dict[str, lanes.Lane] = {}
+    for home in MANY_HOMES:
+        with lane_of(home) as lane, lane_of(home) as same:
+            assert same is lane
+            homes[home] = lane
+
+    assert len(set(homes.values())) == len(MANY_HOMES)
+    assert lanes._lanes == {}
+
+
+async def test_a_lane_in_which_a_look_hangs_is_kept_for_the_next_trigger_of_its_home(
+    hang: threading.Event,
+) -> None:
+    with lane_of("s3://dead") as lane:
+        lane.submit(lambda: hang.wait(10))
+
+    with lane_of("s3://dead") as again:
+        assert again is lane
+    hang.set()
+    await until(lambda: lane.is_idle)
+    with lane_of("s3://dead") as another:
+        assert another is not lane

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,44 +22,8 @@ from airflow_streaming.triggers import home as home_trigger
 from airflow_streaming.triggers._polling import HOLD
 from airflow_streaming.triggers.health import StreamHealthTrigger
 from airflow_streaming.triggers.stream import StreamTrigger
+from tests.unit.triggers.firing import LONG_AGO, POLL, first_event, make_trigger, stays_silent
 from tests.unit.world import World
-
-LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
-POLL = 0.01
-
-
-def make_trigger(world: World, **kwargs: Any) -> StreamTrigger:
-    asked = {"home": world.uri, "stream": "orders", "deferred_at": LONG_AGO, "poll_seconds": POLL}
-    return StreamTrigger(**{**asked, "watched": 1, **kwargs})
-
-
-async def first_event(trigger: Any, within: float = 10.0) -> dict[str, Any]:
-    async with asyncio.timeout(within):
-        events = [event async for event in trigger.run()]
-    assert len(events) == 1
-    payload: dict[str, Any] = events[0].payload
-    return payload
-
-
-async def stays_silent(trigger: Any, looks: int = 5) -> bool:
-    """Let the trigger look a few times; tell whether it said nothing."""
-    enough, look, seen = threading.Event(), trigger.look, []
-
-    def counted(observer: Any) -> Any:
-        seen.append(look(observer))
-        if len(seen) >= looks:
-            enough.set()
-        return seen[-1]
-
-    trigger.look = counted
-    task = asyncio.create_task(anext(trigger.run()))
-    looked = asyncio.create_task(asyncio.to_thread(enough.wait, 10.0))
-    await asyncio.wait([looked, task], return_when=asyncio.FIRST_COMPLETED)
-    is_silent = enough.is_set() and not task.done()
-    enough.set()
-    task.cancel()
-    await asyncio.wait([task, looked])
-    return is_silent
 
 
 @pytest.mark.parametrize(
@@ -122,24 +85,6 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-async def test_it_waits_for_a_restart_that_is_not_due(world: World) -> None:
-    operator = world.operator()
-    trigger = world.run(operator)
-    world.crash()
-    hook = operator.open_hook(world.context())
-    hook.keeper._chance = lambda: 1.0
-    hook.keeper.settle(hook.observer().situation())
-    trigger = make_trigger(world)
-    decision = world.home.restart_decision(1)
-    assert decision is not None
-    assert decision.next_attempt_at is not None
-
-    event = await first_event(trigger)
-
-    assert event["action"] == "launch"
-    assert datetime.now(UTC) >= decision.next_attempt_at
-
-
 async def test_a_parked_stream_wakes_when_it_is_wanted_again(world: World) -> None:
     now = datetime.now(UTC)
     world.run()
@@ -198,72 +143,6 @@ async def test_it_holds_an_event_until_the_deferral_has_settled(
 
 def test_the_hold_is_longer_than_the_scheduler_was_measured_to_need() -> None:
     assert timedelta(seconds=12) <= HOLD
-
-
-async def test_a_home_that_is_suddenly_empty_is_no_reason_to_launch(world: World) -> None:
-    world.run()
-    (Path(world.uri) / "orders").rename(world.folder / "unmounted")
-
-    assert await stays_silent(make_trigger(world))
-
-
-async def test_a_home_that_cannot_be_read_is_no_verdict(world: World) -> None:
-    world.run()
-    world.crash()
-    orders = Path(world.uri) / "orders"
-    aside = orders.rename(orders.with_name("aside"))
-    orders.symlink_to(orders)  # a loop: neither there nor missing
-
-    trigger = make_trigger(world)
-    waiting = asyncio.create_task(first_event(trigger))
-    async with asyncio.timeout(10):
-        while trigger._trouble is None:  # noqa: ASYNC110 - no event to wait for
-            await asyncio.sleep(POLL)
-    assert not waiting.done()
-
-    orders.unlink()
-    aside.rename(orders)
-    assert (await waiting)["action"] == "settle"
-
-
-async def test_a_blocked_stream_does_not_wake_its_task_again_and_again(world: World) -> None:
-    world.run()
-    world.say()
-    world.launcher.here = world.launcher.here.__class__(name="elsewhere")
-    first = make_trigger(world)
-    first.look = hush(first.look)
-    trigger = world.wake(first, **(await first_event(first)))
-    trigger.poll_seconds, trigger.deferred_at = POLL, LONG_AGO
-    trigger.look = hush(trigger.look)
-
-    assert trigger.blocked
-    assert await stays_silent(trigger)
-
-
-def hush(look: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Let every look happen after a long silence."""
-
-    def silenced(observer: Any) -> Any:
-        observer.situation()
-        observer._memory = observer._memory.__class__(
-            epoch=1, beat=observer._memory.beat, since=time.monotonic() - 500
-        )
-        return look(observer)
-
-    return silenced
-
-
-async def test_a_driver_that_nobody_here_can_see_is_shown_to_a_worker_once(world: World) -> None:
-    world.run()
-    world.say()
-    world.launcher.here = world.launcher.here.__class__(name="elsewhere")
-    trigger = make_trigger(world)
-    trigger.look = hush(trigger.look)
-
-    event = await first_event(trigger)
-
-    assert event["action"] == "alert"
-    assert "cannot be looked at" in event["reason"]
 
 
 @pytest.mark.parametrize(("queued", "ends"), [(0, False), (1, True)])

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_streaming.core.control import DesiredState
+from airflow_streaming.triggers import _polling
 from airflow_streaming.triggers.upgrade import UpgradeTrigger
+from tests.unit.triggers.firing import LONG_AGO, POLL, first_event
 from tests.unit.world import World
 
 
 def trigger(world: World, **more: Any) -> UpgradeTrigger:
     told = {"home": world.uri, "stream": "orders", "deferred_at": datetime.now(UTC).isoformat()}
-    return UpgradeTrigger(**told, **more)
+    return UpgradeTrigger(**{**told, **more})
 
 
 def look(watching: UpgradeTrigger) -> Any:
     payload, _ = watching.look_once()
     return payload
+
+
+async def test_records_that_stay_unreadable_are_shown_to_the_task(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_polling, "DAMAGE_PATIENCE", 0.05)
+    world.run()
+    (Path(world.uri) / "orders" / "deployments" / "000001.json").write_text("{")
+
+    event = await first_event(trigger(world, deferred_at=LONG_AGO, poll_seconds=POLL))
+
+    assert (event["memory"], "000001.json" in event["reason"]) == (None, True)
 
 
 def test_it_goes_on_looking_while_nothing_happens(world: World) -> None:

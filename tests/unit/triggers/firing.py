@@ -1,0 +1,48 @@
+"""Triggers of a stream that are let run until they fire, or have looked for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow_streaming.triggers.stream import StreamTrigger
+from tests.unit.world import World
+
+LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+POLL = 0.01
+
+
+def make_trigger(world: World, **kwargs: Any) -> StreamTrigger:
+    asked = {"home": world.uri, "stream": "orders", "deferred_at": LONG_AGO, "poll_seconds": POLL}
+    return StreamTrigger(**{**asked, "watched": 1, **kwargs})
+
+
+async def first_event(trigger: Any, within: float = 10.0) -> dict[str, Any]:
+    async with asyncio.timeout(within):
+        events = [event async for event in trigger.run()]
+    assert len(events) == 1
+    payload: dict[str, Any] = events[0].payload
+    return payload
+
+
+async def stays_silent(trigger: Any, looks: int = 5) -> bool:
+    """Let the trigger look a few times; tell whether it said nothing."""
+    enough, look, seen = threading.Event(), trigger.look, []
+
+    def counted(observer: Any) -> Any:
+        seen.append(look(observer))
+        if len(seen) >= looks:
+            enough.set()
+        return seen[-1]
+
+    trigger.look = counted
+    task = asyncio.create_task(anext(trigger.run()))
+    looked = asyncio.create_task(asyncio.to_thread(enough.wait, 10.0))
+    await asyncio.wait([looked, task], return_when=asyncio.FIRST_COMPLETED)
+    is_silent = enough.is_set() and not task.done()
+    enough.set()
+    task.cancel()
+    await asyncio.wait([task, looked])
+    return is_silent
