@@ -8,9 +8,7 @@ be restored to, and is left out while another one has.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,7 +25,7 @@ from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import LaunchCause
 from airflow_streaming.core.names import is_path_part
 from airflow_streaming.core.status import CheckpointOrigin
-from airflow_streaming.core.uris import join, to_fsspec
+from airflow_streaming.core.uris import join
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
 from airflow_streaming.home.home import StreamHome
 
@@ -37,25 +35,11 @@ Open = Callable[[str], Folders]
 """Opens a checkpoint for reading, with the credentials for it."""
 
 _BACKUPS: Final = "_backups"
-_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9-]+")
-_MOST_OF_A_NAME: Final = 60
 
 
 def default_store(home: str) -> str:
     """Return where the backups of a home's streams lie unless told otherwise: no stream's name."""
     return join(home, _BACKUPS)
-
-
-def name_for(checkpoint: str) -> str:
-    """
-    Return the name under which the backups of somebody else's checkpoint are kept.
-
-    Its last two folders, to be recognised, and a part of the digest, so that no two are one.
-    """
-    place = to_fsspec(checkpoint).rstrip("/")
-    end = "/".join(place.split("/")[-2:])
-    shown = _NOT_IN_NAMES.sub("-", end)[-_MOST_OF_A_NAME:].strip("-") or "checkpoint"
-    return f"{shown}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +51,14 @@ class Asked:
     :param note: Words of whoever asks.
     :param sink_logs: URI of the output folder of a file sink by the query's name; its log is backed
         up too.
+    :param facts: What else the backup says of itself.
     :param open_folders: Opens the checkpoints and outputs.
     """
 
     origin: Origin
     by: str
     note: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
     sink_logs: Mapping[str, str] = field(default_factory=dict)
     open_folders: Open = open_folders
     progress: Progress = no_progress
@@ -100,6 +86,7 @@ def back_up_stream(home: StreamHome, store: BackupStore, asked: Asked) -> Backup
         origin=asked.origin,
         by=asked.by,
         note=asked.note,
+        facts=asked.facts,
         deployment=deployment.number,
         epoch=None if epoch is None else epoch.number,
         spark_version=deployment.spark_version,
@@ -112,7 +99,7 @@ def back_up(checkpoint: str, name: str, store: BackupStore, asked: Asked) -> Bac
     """
     Back up a checkpoint, or those directly under a folder, that belong to no stream of ours.
 
-    :param name: The name under which the backups are kept; see ``name_for``.
+    :param name: The name under which the backups are kept; see ``naming``.
     :raises CheckpointRefused: it cannot be backed up, with the reason.
     :raises CheckpointBusy: it changed under every attempt.
     :raises HomeUnavailable: a store cannot be reached.
@@ -128,6 +115,7 @@ def back_up(checkpoint: str, name: str, store: BackupStore, asked: Asked) -> Bac
         origin=asked.origin,
         by=asked.by,
         note=asked.note,
+        facts=asked.facts,
         progress=asked.progress,
         clock=asked.clock,
     )

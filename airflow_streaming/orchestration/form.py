@@ -20,6 +20,7 @@ from airflow.sdk import Param
 from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.core.upgrade.terms import SoakTerms
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.operators._upgrade.edits import ADVISED
 from airflow_streaming.operators._upgrade.rehearsal import CHOICES, WHEN_UNKNOWN
 from airflow_streaming.settings import read_settings
 
@@ -35,11 +36,20 @@ FROM_FORM: Final[Mapping[str, str]] = {
 }
 """Arguments of every task of an upgrade that come from the form, where the dag has one."""
 
+_TYPED: Final = "".join(
+    f" and not params.get('{name}')"
+    for name in ("executors", "executor_cores", "executor_memory", "shuffle_partitions", "conf")
+)
+
 SIZE_FROM_FORM: Final[Mapping[str, str]] = {
-    name: "{{ params.get('" + name + "') or '' }}"
-    for name in ("executors", "executor_cores", "executor_memory", "shuffle_partitions")
+    "executors": "{{ '" + ADVISED + "' if params.get('take_advice')" + _TYPED + " "
+    "else params.get('executors') or '' }}",
+    **{
+        name: "{{ params.get('" + name + "') or '' }}"
+        for name in ("executor_cores", "executor_memory", "shuffle_partitions")
+    },
 }
-"""What a stream runs with, from the form of a rescale."""
+"""What a stream runs with, from the form of a rescale; what is typed there counts alone."""
 
 DRY_RUN_FROM_FORM: Final = "{{ params.get('dry_run', True) }}"
 APPROVAL_FROM_FORM: Final = "{{ params.get('need_approval', True) }}"
@@ -85,6 +95,14 @@ def rescale_params(
     """Return the form of a rolling restart with another size, for the ``params`` of a dag."""
     number = ["integer", "null"]
     return {
+        "take_advice": Param(
+            True,
+            type="boolean",
+            title="Take the advice",
+            description="When nothing is typed below: as many executors as the recent batches call "
+            "for. The report says how many and from what; without such advice the run is refused. "
+            "Off, and nothing typed: a plain restart.",
+        ),
         "executors": Param(None, type=number, minimum=1, title="Executors", description=_LEFT),
         "executor_cores": Param(
             None, type=number, minimum=1, title="Cores each", description=_LEFT
@@ -107,7 +125,7 @@ def rescale_params(
     }
 
 
-_LEFT: Final = "Empty: as it is; the report of a dry run says what the figures advise."
+_LEFT: Final = "Empty: as it is."
 
 
 def _course(

@@ -180,7 +180,8 @@ def rescale(
     Restart a stream with another size.
 
     :param size: ``executors``, ``executor_cores``, ``executor_memory`` and ``shuffle_partitions``;
-        empty ones stay; templated. A query with state keeps the partitions that its checkpoint was
+        empty ones stay; templated. ``executors`` may be ``advised``: what the recent batches call
+        for, told by the preflight, or refused where they call for nothing else. A query with state keeps the partitions that its checkpoint was
         made with, so another number is refused with the way out.
     :param restart: The parameters of ``rolling_restart``.
     """

@@ -103,8 +103,8 @@ def rescale_page(stream: StreamSpec) -> str:
 
 The same code and the same Spark with other resources or another configuration, on the same
 checkpoint, with the same care as an upgrade: backup, stop at a batch boundary, soak, and back if it
-is no good. Left empty, all of it is a plain restart. A dry run reports what the figures of the
-running stream advise.
+is no good. When nothing is typed, the number of executors is what the figures of the running stream
+advise: a dry run reports it, and from what. With *take the advice* off it is a plain restart.
 
 The number of shuffle partitions of a query with state belongs to its checkpoint; another number is
 refused, with the way out.

@@ -30,6 +30,7 @@ from airflow_streaming.exceptions import (
     StreamingError,
 )
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.acts import StreamActs
 from airflow_streaming.launch.keeper import Keeper
 from airflow_streaming.upgrade.backing_up import BackingUp
 from airflow_streaming.upgrade.committed import FACT, Committed
@@ -47,7 +48,7 @@ class Acts:
     """
     Does one act after another.
 
-    :param keeper: Acts on the stream.
+    :param keeper: Acts on the stream; who is no ``Keeper`` has no spec and starts no driver.
     :param recorder: Writes down what was reached.
     :param backups: Takes the backups.
     :param back: Puts checkpoint and sinks back.
@@ -57,7 +58,7 @@ class Acts:
     def __init__(
         self,
         home: StreamHome,
-        keeper: Keeper,
+        keeper: StreamActs,
         recorder: Recorder,
         backups: BackingUp,
         back: TakingBack,
@@ -195,7 +196,7 @@ class Acts:
             self._begin(state, act)
         except SpecError as err:
             # The task that keeps the stream alive meets the same, and tells people of it.
-            log.warning("The old deployment could not be launched: %s", err)
+            log.warning("The old deployment is not started from here: %s", err)
             if state.has(Stage.ABORTED):
                 self._ending.end(state, act)
             else:
@@ -203,6 +204,8 @@ class Acts:
 
     def _begin(self, state: UpgradeState, act: UpgradeAct) -> None:
         """Take the next epoch and start its driver; what becomes of it is seen by the next look."""
+        if not isinstance(self._keeper, Keeper):
+            raise SpecError("The task that keeps the stream alive starts it.")
         step = Step(action=Action.LAUNCH, reason=act.reason, cause=act.cause)
         try:
             self._keeper.begin(state.situation, step, change=state.change.number)

@@ -12,6 +12,7 @@ from airflow_streaming.checkpoint.store import BackupStore
 from airflow_streaming.checkpoint.verify import verify
 from airflow_streaming.core.change import Change
 from airflow_streaming.core.checkpoint.backup import Level, Origin
+from airflow_streaming.core.checkpoint.for_change import facts_for
 from airflow_streaming.core.upgrade.terms import UpgradeTerms
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
 from airflow_streaming.home.home import StreamHome
@@ -54,6 +55,7 @@ class BackingUp:
             origin=Origin.BEFORE_UPGRADE,
             by=self._by,
             note=f"Change {change.number}: {change.reason}",
+            facts=facts_for(self._home.store.uri, change.number),
             sink_logs=terms.sink_logs,
             open_folders=self._open,
             progress=self._progress,

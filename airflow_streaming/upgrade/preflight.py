@@ -8,7 +8,7 @@ gate when the Spark changes, the way back of the code when the code does.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from airflow_streaming.core.compatibility.finding import (
 )
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.plan.plan import ScriptPlan
+from airflow_streaming.core.upgrade.advised_size import SizeSource
 from airflow_streaming.core.upgrade.preflight import Preflight, differences, joined
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
@@ -58,12 +59,14 @@ def preflight(
     candidate: Candidate,
     ways: Ways,
     *,
+    sizes: Sequence[SizeSource] = (),
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> Preflight:
     """
     Look at everything that can be known of an upgrade before it is begun.
 
+    :param sizes: Where the sizes of the candidate come from, for the report.
     :raises SpecError: a habit is declared of a query that there is not.
     :raises LaunchError: plan mode's Spark could not be started.
     :raises CheckpointError: a checkpoint cannot be read.
@@ -84,6 +87,7 @@ def preflight(
         rollback=rollback,
         sinks=sinks,
         advice=tuple(_advice(home)),
+        sizes=tuple(sizes),
         queries=tuple(plan.query for plan in new.queries),
     )
 

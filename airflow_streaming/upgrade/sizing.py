@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from airflow_streaming.core.conf import configured_cores
 from airflow_streaming.core.progress import BatchProgress
+from airflow_streaming.core.upgrade.advised_size import SizeSource, advised_executors
 from airflow_streaming.core.upgrade.sizing import Size, SizeAdvice, advise
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
 
 BATCHES: Final = 200
@@ -23,13 +26,38 @@ def stream_advice(home: StreamHome, *, cores: int | None = None) -> tuple[SizeAd
     :param cores: Cores over all executors, where the deployment's configuration does not fix them.
     :raises HomeUnavailable: the home cannot be read.
     """
+    figures = _figures(home, cores)
+    return () if figures is None else advise(figures.recent, figures.size)
+
+
+def stream_executors(home: StreamHome) -> SizeSource:
+    """
+    Return the number of executors that a stream is advised to have.
+
+    :raises SpecError: there is no such advice, with the reason.
+    :raises HomeUnavailable: the home cannot be read.
+    """
+    figures = _figures(home, None)
+    if figures is None:
+        raise SpecError("There is no advice on the size to take: the stream has never run.")
+    return advised_executors(figures.recent, figures.size, figures.conf)
+
+
+class _Figures(NamedTuple):
+    """Batches of the newest driver that read something, what it runs with, and its conf."""
+
+    recent: dict[str, list[BatchProgress]]
+    size: Size
+    conf: Mapping[str, str]
+
+
+def _figures(home: StreamHome, cores: int | None) -> _Figures | None:
     epoch = home.newest_epoch()
     if epoch is None:
-        return ()
+        return None
     conf = home.deployment(epoch.deployment).conf
     status = home.status(epoch.number)
     queries = status.queries if status else ()
-    recent = _with_input(home.read_progress(epoch.number, BATCHES))
     partitions = conf.get(_PARTITIONS, "")
     is_stateful = {q.name for q in queries if q.progress and q.progress.state_rows is not None}
     size = Size(
@@ -39,7 +67,7 @@ def stream_advice(home: StreamHome, *, cores: int | None = None) -> tuple[SizeAd
         else None,
         intervals_s={q.name: q.processing_interval_s for q in queries if q.processing_interval_s},
     )
-    return advise(recent, size)
+    return _Figures(_with_input(home.read_progress(epoch.number, BATCHES)), size, conf)
 
 
 def _with_input(batches: list[BatchProgress]) -> dict[str, list[BatchProgress]]:

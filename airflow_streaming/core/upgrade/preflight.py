@@ -22,6 +22,7 @@ from airflow_streaming.core.compatibility.finding import (
 from airflow_streaming.core.conf import REDACTED, SECRET_KEY, conf_text, mask_password
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.failures.text import mask_secrets
+from airflow_streaming.core.upgrade.advised_size import SizeSource
 from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts
 from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay
 from airflow_streaming.core.wire import encode
@@ -57,6 +58,7 @@ class Preflight:
     :param gates: Findings of all gates and of the way back.
     :param rollback: The way back; ``sinks`` are what it has to put in step.
     :param advice: What the figures say about the stream's size, in words.
+    :param sizes: Where each size comes from that the stream is given; empty where none was asked for.
     :param queries: Names of the queries that the proposed deployment starts, as plan mode saw them;
         empty when they are not known.
     """
@@ -69,6 +71,7 @@ class Preflight:
     rollback: RollbackPlan
     sinks: tuple[SinkFacts, ...] = ()
     advice: tuple[str, ...] = ()
+    sizes: tuple[SizeSource, ...] = ()
     queries: tuple[str, ...] = ()
 
     @property

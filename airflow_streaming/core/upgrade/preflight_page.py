@@ -51,6 +51,11 @@ def _lines(found: Preflight, soak: SoakTerms) -> Iterator[str]:
 def _changes(found: Preflight) -> Iterator[str]:
     yield "\n### What changes\n"
     yield from change_rows(found.differences, "Nothing: the same deployment is started again.")
+    if found.sizes:
+        yield "\n| size | becomes | where that comes from |"
+        yield "|---|---|---|"
+    for one in found.sizes:
+        yield f"| {one.size} | {value_cell(one.value)} | {_one_line(one.source)} |"
 
 
 def change_rows(changed: Sequence[Difference], nothing: str) -> Iterator[str]:
@@ -87,9 +92,13 @@ def _course(soak: SoakTerms) -> Iterator[str]:
 
 def value_cell(text: str) -> str:
     """Return a value as a cell of a table."""
-    # A bar or a line break in a value must not end the cell.
-    shown = " ".join(text.replace("|", "\\|").split())
+    shown = _one_line(text)
     return f"`{shown}`" if shown else "—"
+
+
+def _one_line(text: str) -> str:
+    # A bar or a line break in a value must not end the cell.
+    return " ".join(text.replace("|", "\\|").split())
 
 
 def duration_text(duration: timedelta) -> str:

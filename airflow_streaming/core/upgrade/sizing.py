@@ -1,9 +1,10 @@
 """
 Sizing: what the figures of a running stream say about its cores and its state partitions.
 
-It is advice, which fills in the defaults of a form; nothing follows it by itself. A figure that was
-not reported gives no advice, and a stream that idles is not called too large on one quiet hour: the
-busiest query and the slowest usual batch decide.
+It is advice; nothing follows it by itself. A form may take what it says about the executors, which
+``core.upgrade.advised_size`` gives or refuses with the reason. A figure that was not reported gives no
+advice, and a stream that idles is not called too large on one quiet hour: the busiest query and the
+slowest usual batch decide.
 """
 
 from __future__ import annotations
@@ -78,8 +79,19 @@ def advise(recent: Mapping[str, Sequence[BatchProgress]], size: Size) -> tuple[S
 
     :param recent: Batches of each query that read something, oldest first.
     """
-    told = {query: batches for query, batches in recent.items() if len(batches) >= MIN_BATCHES}
+    told = telling(recent)
     return (*_cores(told, size), *_intervals(told, size), *_partitions(told, size))
+
+
+def telling(recent: Mapping[str, Sequence[BatchProgress]]) -> dict[str, Sequence[BatchProgress]]:
+    """Return the batches of the queries that have enough of them to say something."""
+    return {query: batches for query, batches in recent.items() if len(batches) >= MIN_BATCHES}
+
+
+def busy_shares(told: Mapping[str, Sequence[BatchProgress]], size: Size) -> dict[str, float | None]:
+    """Return the share of its time that each query works, ``None`` where that was not reported."""
+    intervals = size.intervals_s or {}
+    return {query: busy_share(batches, intervals.get(query)) for query, batches in told.items()}
 
 
 def busy_share(batches: Sequence[BatchProgress], interval_s: float | None) -> float | None:
@@ -100,8 +112,7 @@ def busy_share(batches: Sequence[BatchProgress], interval_s: float | None) -> fl
 
 
 def _cores(told: Mapping[str, Sequence[BatchProgress]], size: Size) -> Iterator[SizeAdvice]:
-    intervals = size.intervals_s or {}
-    shares = {query: busy_share(batches, intervals.get(query)) for query, batches in told.items()}
+    shares = busy_shares(told, size)
     known = {query: share for query, share in shares.items() if share is not None}
     # One that could not be measured may be the busy one.
     if not size.cores or not known or len(known) < len(told):

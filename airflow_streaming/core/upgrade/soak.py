@@ -2,9 +2,10 @@
 Soak: is a new deployment as good as the one it replaces, by what it does and not by having started.
 
 It is bad at once when its driver ends, hangs, or a query of it fails, because nobody restarts it
-meanwhile. It is good when every query has committed its batches or has nothing to read, nothing
+meanwhile. It is good when every query has committed its batches or has nothing more to read, nothing
 fires that did not fire before, and no backlog has outgrown what it was at the launch. What has not
-shown itself by the end counts against it.
+shown itself by the end counts against it, but for a source without data: a query that nothing came
+for is waited for to the end, and then has shown neither good nor bad, which is said.
 """
 
 from __future__ import annotations
@@ -108,13 +109,15 @@ def judge_soak(
     # the two differ: then what has shown nothing yet is rolled back too soon, which loses nothing.
     age = now - baseline.launched_at
     worked = min(age, _worked_for(seen))
-    if not waits and worked >= terms.at_least:
-        reason = f"It has worked well for {worked.total_seconds():.0f} s."
+    untried = _untried(seen)
+    if not waits and worked >= terms.at_least and (not untried or age >= terms.at_most):
+        reason = f"It has worked well for {worked.total_seconds():.0f} s. {untried}".strip()
         return _verdict(SoakResult.GOOD, reason, told)
     if waits and age >= terms.at_most:
         reason = f"After {age.total_seconds():.0f} s it has not proved itself: {waits}"
         return _verdict(SoakResult.BAD, reason, told)
-    return _verdict(SoakResult.UNDECIDED, waits or "It is watched a while longer.", told)
+    waits = waits or untried or "It is watched a while longer."
+    return _verdict(SoakResult.UNDECIDED, waits, told)
 
 
 def _worked_for(seen: Observation) -> timedelta:
@@ -185,6 +188,13 @@ def _lacking_of(query: QueryStatus, figures: SoakFigures, terms: SoakTerms) -> I
     grown = _grown([*launched, *rows, *newest], terms.backlog_growth)
     if grown is not None:
         yield f"Query {query.name!r} falls behind: {grown}."
+
+
+def _untried(seen: Observation) -> str:
+    """Say which queries have run no batch, because nothing came for them; empty when all have."""
+    queries = seen.status.queries if seen.status is not None else ()
+    names = ", ".join(repr(query.name) for query in queries if not query.batches)
+    return f"Nothing has come for query {names}, so no batch of it was tried." if names else ""
 
 
 def _is_idle(query: QueryStatus) -> bool:

@@ -200,7 +200,7 @@ def _origin_of(text: str) -> Origin:
 
 
 def _name_for(checkpoint: str) -> str:
-    from airflow_streaming.checkpoint.ours import name_for  # not at dag parse
+    from airflow_streaming.checkpoint.naming import name_for  # not at dag parse
 
     return name_for(checkpoint)
 

@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.checkpoint.retention import Retained
+    from airflow_streaming.home.home import Home
 
 
 class CheckpointRetentionOperator(CheckpointTask):
     """
     Remove backups that a policy does not keep, and what no backup needs any more.
 
-    The newest verified backup is never removed. Objects that nothing refers to are listed by one
-    run and deleted by a later one, an hour or more after it.
+    The newest verified backup is never removed, and neither is one that was taken for a change of
+    the stream before that change has ended. Objects that nothing refers to are listed by one run
+    and deleted by a later one, an hour or more after it.
 
     :param stream: The stream's name; every stream of the store when not given. (templated)
     :param home: The home's URI. (templated)
@@ -57,12 +59,18 @@ class CheckpointRetentionOperator(CheckpointTask):
                     by=who(context),
                     dry_run=is_dry_run,
                     progress=narrator,
+                    homes=self._open_home_of_change,
                 )
                 for stream in ([self.stream_name()] if self.stream else store.streams())
             }
         for stream, retained in done.items():
             self._tell(stream, retained)
         return {stream: _summary(retained) for stream, retained in done.items()}
+
+    def _open_home_of_change(self, uri: str) -> Home:
+        from airflow_streaming.hooks.home import StreamHomeHook  # not at dag parse
+
+        return StreamHomeHook(uri, self.home_conn_id, looks_only=True).get_conn()
 
     def _tell(self, stream: str, retained: Retained) -> None:
         for line in retained.plan.lines():

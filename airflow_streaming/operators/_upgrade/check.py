@@ -64,8 +64,12 @@ class UpgradeCheckOperator(UpgradeTask):
         self.checks = tuple(checks)
         self.preflight_task_id = preflight_task_id
 
+    def on_event(self, context: Context, event: dict[str, Any]) -> int:
+        """Begin again: the task was deferred before it called the first check."""
+        return self.execute(context)
+
     def execute(self, context: Context) -> int:
-        with self.working():
+        with self.patient(None), self.working():
             soaked = self._soaked(context)
         for check in self.checks:
             wrong = wrong_by(check, self._answer(check, soaked, context))

@@ -26,6 +26,9 @@ SIZES: Final = {
 }
 """Names of sizes, and the Spark configuration that each one is."""
 
+ADVISED: Final = "advised"
+"""What stands in the place of the number of executors when that is what the figures advise."""
+
 _MOST_EXECUTORS: Final = "spark.dynamicAllocation.maxExecutors"
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}")
 _MEMORY: Final = re.compile(r"[1-9][0-9]{0,8}[kmgt]b?", re.IGNORECASE)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.core.change import ChangeSort
+from airflow_streaming.core.upgrade.advised_size import SizeSource
 from airflow_streaming.core.upgrade.preflight import Preflight
 from airflow_streaming.core.upgrade.preflight_page import preflight_page
 from airflow_streaming.core.upgrade.rollback_sinks import SinkHabit
@@ -22,6 +23,7 @@ from airflow_streaming.operators._gate.common import (
     fail_if_refused,
     line_of,
 )
+from airflow_streaming.operators._upgrade.advice import asked_sizes, take_advice
 from airflow_streaming.operators._upgrade.run import ENDED_XCOM_KEY, found_change, key_of
 from airflow_streaming.operators._upgrade.task import UpgradeTask
 
@@ -97,9 +99,16 @@ class UpgradePreflightOperator(UpgradeTask):
     def _execute(self, context: Context) -> str:
         from airflow_streaming.operators._upgrade.program import candidate_of  # not at dag parse
 
+        takes_advice = self.takes_advice
         hook = self.hook(context)
         self._carry_out(hook)
         self._check_is_new(hook, context)
+        sizes = asked_sizes(self.size)
+        if takes_advice:
+            taken = take_advice(hook.home)
+            self.log.info("%s: %s. %s", taken.size, taken.value, taken.source)
+            self.size, sizes = {**self.size, taken.size: taken.value}, [*sizes, taken]
+            hook = self.hook(context)
         candidate, _ = candidate_of(hook)
         current = self._current(hook)
         if self._is_open(hook, candidate.deployment, context):
@@ -108,7 +117,7 @@ class UpgradePreflightOperator(UpgradeTask):
             check_same_code(current, candidate.deployment)
         if current.fingerprint == candidate.deployment.fingerprint and not self.even_if_equal:
             self._skip(context, f"Stream {self.stream.name!r} already runs what is asked for.")
-        found = self._look(hook, current, candidate)
+        found = self._look(hook, current, candidate, sizes)
         self._tell(found, context)
         fail_if_refused(found.gates, "not_allowed", what=f"The upgrade of {self.stream.name!r}")
         self._check_is_known(found)
@@ -146,12 +155,20 @@ class UpgradePreflightOperator(UpgradeTask):
             "is rehearsed."
         )
 
-    def _look(self, hook: SparkStreamHook, current: Deployment, candidate: Candidate) -> Preflight:
+    def _look(
+        self,
+        hook: SparkStreamHook,
+        current: Deployment,
+        candidate: Candidate,
+        sizes: Sequence[SizeSource],
+    ) -> Preflight:
         from airflow_streaming.hooks._access import access_options  # not at dag parse
         from airflow_streaming.upgrade.preflight import preflight
 
         options = access_options(self.stream.home, self.home_conn_id)
-        return preflight(hook.home, current, candidate, self._ways(), storage_options=options)
+        return preflight(
+            *(hook.home, current, candidate, self._ways()), sizes=sizes, storage_options=options
+        )
 
     def _ways(self) -> Ways:
         from airflow_streaming.upgrade.preflight import Ways  # not at dag parse

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.core.upgrade.soak import SoakResult
 from airflow_streaming.core.upgrade.stage import Stage
-from airflow_streaming.exceptions import UpgradeRefused
+from airflow_streaming.exceptions import HomeUnavailable, UpgradeRefused
 from airflow_streaming.operators._gate.common import REPORT_XCOM_KEY
 from airflow_streaming.operators._upgrade.check import PASSED_XCOM_KEY
 from airflow_streaming.operators._upgrade.run import (
@@ -71,21 +71,19 @@ class UpgradeSettleOperator(UpgradeTask):
     def execute(self, context: Context) -> dict[str, Any]:
         self.link_to_stream(context)
         self._skip_what_was_not_begun(context)
-        with self.working():
-            hook = self.hook(context)
-            change = self._found(context, hook)
-            if change is None:
-                raise AirflowFailException(
-                    f"The upgrade of stream {self.stream.name!r} ended before anything was begun; "
-                    "the stream is as it was. The log of the task that failed says why."
-                )
-            if hook.home.change_end(change.number) is None:
-                self._say_how_it_ends(context, hook, change)
-        return self._end(context, None)
+        return self._settle(context, None)
 
     def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again; what was said stands in the stream's home."""
-        return self._end(context, event.get("memory"))
+        return self._settle(context, event.get("memory"))
+
+    def _settle(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
+        with self.patient(memory), self.working():
+            hook = self.hook(context)
+            change = self._found(context, hook)
+            if hook.home.change_end(change.number) is None:
+                self._say_how_it_ends(context, hook, change)
+        return self._end(context, change, memory)
 
     def _say_how_it_ends(self, context: Context, hook: SparkStreamHook, change: Change) -> None:
         wrong = _judgement(hook.home, change) or self._what_is_wrong(context)
@@ -123,14 +121,9 @@ class UpgradeSettleOperator(UpgradeTask):
             return str(pulled(context, self.check_task_id, WRONG_XCOM_KEY) or _NOT_PASSED)
         return ""
 
-    def _end(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
-        with self.working():
-            change = self._found(context, self.hook(context))
-        if change is None:
-            raise AirflowFailException(
-                f"The change of this run is no longer in the home of stream {self.stream.name!r}. "
-                "Bring the home back, and run this task again."
-            )
+    def _end(
+        self, context: Context, change: Change, memory: dict[str, Any] | None
+    ) -> dict[str, Any]:
         progress = self.go_on(context, Stage.KEPT, memory, change.number)
         if progress.stage is not Stage.KEPT or self._what_is_wrong(context):
             raise AirflowFailException(self._sentence(progress))
@@ -154,8 +147,20 @@ class UpgradeSettleOperator(UpgradeTask):
         }.get(progress.stage, f"stands at {progress.stage}")
         return f"The upgrade of stream {stream!r} {became}: {progress.reason}"
 
-    def _found(self, context: Context, hook: SparkStreamHook) -> Change | None:
-        return found_change(hook.home, pulled(context, self.preflight_task_id, REPORT_XCOM_KEY))
+    def _found(self, context: Context, hook: SparkStreamHook) -> Change:
+        found = found_change(hook.home, pulled(context, self.preflight_task_id, REPORT_XCOM_KEY))
+        if found is not None:
+            return found
+        if any(pulled(context, step, "return_value") for step in self.step_task_ids):
+            # A folder that is not mounted looks like an empty one.
+            raise HomeUnavailable(
+                f"The change of this run is no longer in the home of stream {self.stream.name!r}. "
+                "Bring the home back."
+            )
+        raise AirflowFailException(
+            f"The upgrade of stream {self.stream.name!r} ended before anything was begun; "
+            "the stream is as it was. The log of the task that failed says why."
+        )
 
     def _skip_what_was_not_begun(self, context: Context) -> None:
         askers = (self.preflight_task_id, self.approve_task_id)

@@ -73,7 +73,7 @@ class UpgradeStepOperator(UpgradeTask):
             return self._go(context, event.get("memory"))
 
     def _go(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
-        with self.working():
+        with self.patient(memory), self.working():
             change = self._open(context)
         progress = self.go_on(context, self.until, memory, change)
         self._check(progress)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from airflow_streaming.checkpoint.ours import Asked, back_up_stream
+from airflow_streaming.core.change import ChangeEnd, ChangeOutcome
+from airflow_streaming.core.checkpoint.backup import Origin
+from airflow_streaming.core.checkpoint.for_change import facts_for
 from airflow_streaming.operators.checkpoint import CheckpointRetentionOperator
 from airflow_streaming.spec import RetentionPolicy
 from tests.unit.operators.checkpoints import back_up, ours, store_of
@@ -44,3 +49,21 @@ def test_without_a_stream_every_stream_of_the_store_is_looked_at(stream: World) 
     )
 
     assert list(operator.execute(stream.context())) == ["orders"]
+
+
+def test_the_home_is_asked_before_a_backup_goes_that_was_taken_for_a_change(stream: World) -> None:
+    asked = Asked(origin=Origin.BEFORE_UPGRADE, by="test", facts=facts_for(stream.uri, change=1))
+    first = back_up(stream)
+    taken = back_up_stream(stream.home, store_of(stream), asked).id
+    newest = back_up(stream)
+
+    kept = retain(stream, policy={"keep_last": 1})
+    end = ChangeEnd(
+        number=1, outcome=ChangeOutcome.DONE, by="test", reason="It ended.", at=datetime.now(UTC)
+    )
+    stream.home.end_change(end)
+    done = retain(stream, policy={"keep_last": 1})
+
+    assert kept["orders"]["kept"] == [newest, taken]
+    assert kept["orders"]["removed"] == [first]
+    assert done["orders"]["removed"] == [taken]

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_streaming.core.change import ChangeOutcome
+from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.operators._upgrade.task import UpgradeTask
 from airflow_streaming.operators.upgrade import Soaked
-from tests.unit.operators.upgrades import SETTLE, Run
+from tests.unit.operators.upgrades import ALL, SETTLE, Run, hook_of
 from tests.unit.upgrade.upgrading import Upgraded, end_of
 
 
@@ -170,6 +172,43 @@ def test_a_task_that_is_killed_again_and_again_comes_to_the_same_end(
     assert (became[SETTLE] == "done", stream.running()) == (
         (True, 2) if code == "works" else (False, 3)
     )
+
+
+@pytest.mark.parametrize("task", ["back_up", "switch", "soak", "checks", "settle"])
+def test_a_home_that_is_away_for_a_while_is_waited_for(
+    task: str, stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(stream, monkeypatch, checks=[lambda _: None])
+    run.report()
+    before = ALL[: ALL.index(task)]
+    assert set(run.go_all(*before).values()) <= {"done"}
+    answers = iter([True, True, False])
+
+    def hook(*_: Any) -> Any:
+        if next(answers, False):
+            raise HomeUnavailable("The home does not answer.")
+        return hook_of(stream)
+
+    monkeypatch.setattr(UpgradeTask, "hook", hook)
+
+    assert run.go_all(*ALL[len(before) :])[SETTLE] == "done"
+    assert stream.running() == 2
+
+
+def test_a_home_that_is_not_mounted_when_it_is_settled_is_waited_for(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(stream, monkeypatch)
+    run.report()
+    run.go_all(*ALL[:-1])
+    task, home = run.task(SETTLE), Path(stream.uri)
+    home.rename(f"{home}.away")
+
+    with pytest.raises(TaskDeferred):
+        task.execute(run.context(SETTLE))
+
+    Path(f"{home}.away").rename(home)
+    assert run.go(SETTLE)["stage"] == "kept"
 
 
 def test_a_run_that_only_looks_begins_nothing(

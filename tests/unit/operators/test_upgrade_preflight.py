@@ -78,7 +78,7 @@ def gates(world: World, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def preflight(world: World, **more: Any) -> UpgradePreflightOperator:
     with DAG("orders_upgrade", schedule=None):
         return UpgradePreflightOperator(
-            task_id="preflight", stream=world.spec(), **{**EDIT, **more}
+            task_id="preflight", **{"stream": world.spec(), **EDIT, **more}
         )
 
 

@@ -171,3 +171,28 @@ def test_a_rolling_restart_changes_no_code_and_is_not_rehearsed() -> None:
 
     assert "restart.rehearse" not in dag.task_ids
     assert dag.get_task("restart.preflight").same_code
+
+
+def test_a_form_in_which_nothing_is_typed_takes_the_advice() -> None:
+    params = {name: param.resolve() for name, param in rescale_params().items()}
+
+    assert render(rescale, "rescale.preflight", params).size["executors"] == "advised"
+
+
+@pytest.mark.parametrize(
+    ("typed", "executors"),
+    [
+        pytest.param({"executors": 4}, "4", id="another number"),
+        pytest.param({"executor_memory": "8g"}, "", id="another size"),
+        pytest.param({"conf": {"spark.a": "1"}}, "", id="configuration"),
+        pytest.param({"take_advice": False}, "", id="a plain restart"),
+    ],
+)
+def test_what_is_typed_into_a_form_counts_alone(typed: dict[str, Any], executors: str) -> None:
+    params = {name: param.resolve() for name, param in rescale_params().items()}
+
+    assert render(rescale, "rescale.preflight", {**params, **typed}).size["executors"] == executors
+
+
+def test_without_a_form_no_advice_is_taken() -> None:
+    assert render(rescale, "rescale.preflight", {}).size["executors"] == ""

@@ -63,8 +63,12 @@ def late(severity: Severity) -> Finding:
 
 WELL: Final = observed(status=status())
 FEW: Final = observed(status=status(a_query(batches=2)))
-IDLE: Final = observed(
-    status=status(a_query(batches=0, processing=False, data_available=False, committed_ago_s=60.0))
+IDLE_QUERY: Final = a_query(
+    name="refunds", batches=0, processing=False, data_available=False, committed_ago_s=60.0
+)
+IDLE: Final = observed(status=status(IDLE_QUERY))
+QUIET: Final = observed(
+    status=status(a_query(batches=1, processing=False, data_available=False, committed_ago_s=60.0))
 )
 BREATHES: Final = observed(
     status=status(a_query(batches=2, processing=False, data_available=False, committed_ago_s=1.0))
@@ -88,7 +92,15 @@ TABLE: Final[dict[str, tuple[Observation | None, timedelta, dict[str, Any], str]
     ),
     "too few batches": (FEW, ENOUGH, {}, "undecided"),
     "too few batches to the end": (FEW, LONG, {}, "bad"),
-    "nothing to read": (IDLE, ENOUGH, {}, "good"),
+    "nothing to read": (IDLE, ENOUGH, {}, "undecided"),
+    "nothing to read to the end": (IDLE, LONG, {}, "good"),
+    "nothing more to read": (QUIET, ENOUGH, {}, "good"),
+    "one of two queries has nothing to read": (
+        observed(status=status(a_query(batches=5), IDLE_QUERY)),
+        ENOUGH,
+        {},
+        "undecided",
+    ),
     "a moment between two batches is not idle": (BREATHES, ENOUGH, {}, "undecided"),
     "no sign of life": (observed(status=None), ENOUGH, {}, "undecided"),
     "no sign of life to the end": (observed(status=None), LONG, {}, "bad"),
@@ -164,6 +176,11 @@ def test_what_is_seen_has_its_verdict(
 ) -> None:
     verdict = judged(seen, age, asked)
     assert (verdict.result.value, bool(verdict.reason)) == (result, True)
+
+
+def test_a_soak_in_which_nothing_came_says_that_no_batch_was_tried() -> None:
+    verdict = judged(IDLE, LONG, {})
+    assert "Nothing has come for query 'refunds', so no batch of it was tried." in verdict.reason
 
 
 def test_the_verdict_comes_with_its_figures() -> None:
