@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.steering import Action, decide
+from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.home.lanes import live_lane
 from airflow_streaming.hooks._final import spec_errors_are_final
@@ -118,6 +119,11 @@ class StopStreamOperator(StreamSwitch):
             situation = observer.situation()
             step, seen = decide(situation), situation.seen
             self.log.info("%s: %s", step.action, step.reason)
+            if not situation.wish:
+                raise HomeUnavailable(
+                    f"The home {self.home!r} does not show the wish that this task wrote for "
+                    f"stream {lane.name!r}. Is the home mounted? Then clear this task."
+                )
             if situation.desired is not DesiredState.STOPPED:
                 raise AirflowFailException(
                     f"Stream {self.stream!r} is wanted running again, so it was not waited for. "

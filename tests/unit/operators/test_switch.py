@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_streaming.core.control import CircuitState, DesiredState
 from airflow_streaming.core.epoch import Host, Outcome
+from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.operators.switch import StartStreamOperator, StopStreamOperator
 from tests.unit.world import World
 
@@ -87,6 +89,19 @@ def test_a_stop_that_somebody_takes_back_fails_and_says_so(world: World) -> None
 
     with pytest.raises(AirflowFailException, match="is wanted running again"):
         make_stop(world).on_event(world.context(), {})
+
+
+def test_a_home_that_has_gone_is_not_taken_for_a_stream_that_is_wanted_again(
+    world: World, tmp_path: Path
+) -> None:
+    world.run()
+    stop = make_stop(world)
+    with pytest.raises(TaskDeferred):
+        stop.execute(world.context())
+    stop.home = str(tmp_path / "not-mounted")
+
+    with pytest.raises(HomeUnavailable, match="Is the home mounted"):
+        stop.on_event(world.context(), {})
 
 
 def test_starting_records_the_wish_and_closes_the_circuit(world: World) -> None:
