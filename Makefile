@@ -47,7 +47,7 @@ test: setup lint ## Everything, with real Spark, real stores and a real Airflow.
 	spark=$$?; wait $$beside; others=$$?; tail -n 60 .beside.log; exit $$((spark | others))
 
 bench: setup ## Measure; the figures go to the screen and say what they were measured on.
-	@for program in launch listener restart triggers detection; do $(BIN)/python -m benchmarks.$$program || exit 1; done
+	@for program in launch listener restart triggers rules detection inspecting backup backup_batches gates cutover; do $(BIN)/python -m benchmarks.$$program || exit 1; done
 
 chaos: setup ## Kill everything at random moments on real events and count what got lost or doubled.
 	@exec $(BIN)/python -m tests.system.chaos $(ARGS)

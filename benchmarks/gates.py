@@ -4,7 +4,7 @@ What the gates cost.
     python -m benchmarks.gates                              the gates, without a JVM
     python -m benchmarks.gates --runtime /opt/spark-4.3     and plan mode beside Spark's own start
 
-The gates are asked about checkpoints of ten thousand files, made as ``benchmarks.inspect`` makes
+The gates are asked about checkpoints of ten thousand files, made as ``benchmarks.inspecting`` makes
 them; the goal is 300 milliseconds. Plan mode of a script with five queries, three of them with
 state, is timed from outside, beside a bare ``spark-submit`` of a script that does nothing but make a
 session; the two take turns. The goal is two seconds more.
@@ -37,7 +37,7 @@ from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.upgrade.change_gate import gate_change
 from airflow_streaming.upgrade.plan_mode import plan_script
 from airflow_streaming.upgrade.version_gate import gate_version
-from benchmarks.inspect import SHAPES, build, timed
+from benchmarks.inspecting import SHAPES, build, timed
 
 GATE_GOAL_MS: Final = 300
 PLAN_GOAL_S: Final = 2.0

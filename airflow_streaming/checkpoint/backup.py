@@ -17,7 +17,6 @@ from airflow_streaming.checkpoint.progress import Phase, Progress, ProgressNow, 
 from airflow_streaming.checkpoint.sources import Source
 from airflow_streaming.checkpoint.store import BackupStore
 from airflow_streaming.core.checkpoint.backup import Backup, Origin
-from airflow_streaming.exceptions import BackupDamaged
 
 
 def now_in_utc() -> datetime:
@@ -63,9 +62,8 @@ def take_backup(
     begun_at = clock()
     backup_id = store.new_id(begun_at)
     with store.hold(stream, "backup", backup_id), store.writer(stream) as writer:
-        checked = _checked(store, stream)
         copied = [
-            copy_live(source, writer, attempts=attempts, progress=progress, checked=checked)
+            copy_live(source, writer, attempts=attempts, progress=progress, checked=writer.checked)
             for source in sources
         ]
         progress(ProgressNow(phase=Phase.PUBLISH))
@@ -104,16 +102,3 @@ def check_places(sources: Sequence[Source], store: str) -> None:
         check_apart(source.folders.uri, store, other="store")
         if source.sink_log is not None:
             check_apart(source.sink_log.uri, store, what="sink's log", other="store")
-
-
-def _checked(store: BackupStore, stream: str) -> frozenset[tuple[str, str]]:
-    """
-    Return the members of the newest backup, all of which were found sound.
-
-    What a killed or refused backup left in the store was not.
-    """
-    newest = store.backups(stream)[-1:]
-    try:
-        return frozenset((m.path, m.sha256) for backup in newest for m in store.members(backup))
-    except BackupDamaged:
-        return frozenset()

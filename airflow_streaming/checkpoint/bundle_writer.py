@@ -13,7 +13,7 @@ first try is known in the second, and ``close`` is told what the backup has in t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -72,6 +72,11 @@ class BundleWriter:
     def added_size(self) -> int:
         """Bytes written to the store so far, packed and with indexes; whole after ``close``."""
         return self._large_size + self._line.sent_size
+
+    @property
+    def checked(self) -> Collection[tuple[str, str]]:
+        """Path and digest of the members that the newest backup found sound."""
+        return self._earlier.checked
 
     def expect(self, files: Iterable[tuple[str, FileStat]]) -> None:
         """

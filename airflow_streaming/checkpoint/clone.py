@@ -81,14 +81,15 @@ def clone(
     :param filesystem: An fsspec file system to use for both instead of new ones.
     :raises CheckpointRefused: it cannot be copied as it is.
     :raises CheckpointBusy: it changed under every attempt.
-    :raises SpecError: one of the two places lies inside the other.
+    :raises SpecError: one of the two places lies inside the other, or the new one inside another
+        checkpoint or a backup store.
     :raises RestoreRefused: there is something at ``to``, or its paths cannot be rewritten.
     :raises HomeUnavailable: a store is away; the message says so when something was left behind.
     """
     source = Source(folder="", folders=open_folders(uri, storage_options, filesystem))
+    check_apart(uri, to, other="new checkpoint")
     target = open_target(to, storage_options, filesystem)
     new_id = query_id or str(uuid.uuid4())
-    check_apart(uri, to, other="new checkpoint")
     try:
         _begin(target)
         taker = CloneTaker(target, to, {} if keep_query_id else {METADATA: _metadata(new_id)})
@@ -126,14 +127,15 @@ def carry_over(
     :param filesystem: An fsspec file system to use for both instead of new ones.
     :raises CheckpointRefused: the query has state, nothing was committed, or it is not sound.
     :raises CheckpointBusy: it changed under every attempt.
-    :raises SpecError: one of the two places lies inside the other.
+    :raises SpecError: one of the two places lies inside the other, or the new one inside another
+        checkpoint or a backup store.
     :raises RestoreRefused: there is something at ``to``.
     :raises HomeUnavailable: a store is away; the message says so when something was left behind.
     """
     folders = open_folders(uri, storage_options, filesystem)
+    check_apart(uri, to, other="new checkpoint")
     target = open_target(to, storage_options, filesystem)
     new_id = query_id or str(uuid.uuid4())
-    check_apart(uri, to, other="new checkpoint")
     try:
         _begin(target)
         plan, files = carried_files(folders, new_id, sources=sources, stateless=stateless)

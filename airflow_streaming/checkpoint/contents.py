@@ -1,8 +1,9 @@
 """
 Reading a backup for a restore: nothing is handed out before all of it was verified.
 
-Bytes can still rot between the verification and the reading, so every member is hashed once more
-as it is handed out.
+Of a small backup, what was verified is handed out from memory. Of a larger one the rest is read a
+second time. Bytes can rot between the verification and that, so there every member is hashed once
+more as it is handed out.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from typing import Final, NamedTuple
 
 from airflow_streaming.checkpoint.examining import Examination, Progress
 from airflow_streaming.checkpoint.layout import file_path, pack_path
-from airflow_streaming.checkpoint.packs import read_pack
+from airflow_streaming.checkpoint.packs import PackedBytes, read_pack
 from airflow_streaming.checkpoint.reading import ADVICE
 from airflow_streaming.checkpoint.store import BackupStore
 from airflow_streaming.core.checkpoint.backup import Backup, Bundle, Member
 from airflow_streaming.core.checkpoint.listing import FileStat, Listing
 from airflow_streaming.exceptions import BackupDamaged, RecordError
+
+KEPT: Final = 64 * 1024 * 1024
+"""Bytes of small files that stay in memory from the verification on."""
 
 _OPEN_PACKS: Final = 4
 """Packs held in memory for single files, of some 8 MiB each."""
@@ -92,9 +96,11 @@ class Contents:
 class Verified:
     """A backup of which every byte was found right a moment ago; get one with ``verified``."""
 
-    def __init__(self, store: BackupStore, backup: Backup) -> None:
+    def __init__(
+        self, store: BackupStore, backup: Backup, found: Examination | None = None
+    ) -> None:
         self.backup = backup
-        self._reading = _Reading(store, backup)
+        self._reading = _Reading(store, backup, found)
 
     def contents(self, folder: str) -> Contents:
         """Return the members of one query (``QueryBackup.folder``)."""
@@ -107,11 +113,12 @@ def verified(store: BackupStore, backup: Backup, progress: Progress | None = Non
 
     :raises BackupDamaged: it is not what was written; the message has the first problem.
     """
-    found = Examination(store, backup, thorough=True, progress=progress).run()
+    examined = Examination(store, backup, thorough=True, progress=progress, keep=KEPT)
+    found = examined.run()
     if found.problems:
         more = f" There are {len(found.problems) - 1} more problems." if found.problems[1:] else ""
         raise BackupDamaged(f"{found.problems[0]}{more}")
-    return Verified(store, backup)
+    return Verified(store, backup, examined)
 
 
 def contents(
@@ -134,9 +141,11 @@ class _Chosen:
 class _Reading:
     """The members of a backup by their path in it, and how to get at their bytes."""
 
-    def __init__(self, store: BackupStore, backup: Backup) -> None:
+    def __init__(self, store: BackupStore, backup: Backup, found: Examination | None) -> None:
         self._store, self._stream = store, backup.stream
-        self._bundles = [_Chosen(one, frozenset(numbers)) for one, numbers in store.bundles(backup)]
+        self._kept = found.kept if found else {}
+        chosen = found.chosen if found else store.bundles(backup)
+        self._bundles = [_Chosen(one, frozenset(numbers)) for one, numbers in chosen]
         self.members = {
             one.bundle.members[number].path: one.bundle.members[number]
             for one in self._bundles
@@ -155,9 +164,9 @@ class _Reading:
                 member = one.bundle.members[number]
                 yield member, self._large(member)
             if len(alone) < len(wanted):
-                for packed in self._unpacked(one.bundle):
-                    if packed[0] in wanted:
-                        yield one.bundle.members[packed[0]], iter((packed[1],))
+                for number, member, data in self._unpacked(one.bundle):
+                    if number in wanted:
+                        yield member, iter((data,))
 
     def whole(self, member: Member) -> bytes:
         if member.is_alone:
@@ -166,8 +175,8 @@ class _Reading:
         held = self._packs.get(one.bundle.pack)
         if held is None:
             held = {
-                one.bundle.members[number].path: data
-                for number, data in self._unpacked(one.bundle)
+                member.path: data
+                for number, member, data in self._unpacked(one.bundle)
                 if number in one.numbers
             }
             self._packs[one.bundle.pack] = held
@@ -176,11 +185,13 @@ class _Reading:
         self._packs.move_to_end(one.bundle.pack)
         return held[member.path]
 
-    def _unpacked(self, bundle: Bundle) -> Iterator[tuple[int, bytes]]:
+    def _unpacked(self, bundle: Bundle) -> Iterator[PackedBytes]:
+        if bundle.pack in self._kept:
+            yield from self._kept[bundle.pack]
+            return
         path = pack_path(self._stream, bundle.pack)
         try:
-            for packed in read_pack(bundle, self._chunks(path)):
-                yield packed.number, packed.data
+            yield from read_pack(bundle, self._chunks(path))
         except (BackupDamaged, RecordError) as err:
             raise BackupDamaged(f"{self._store.uri}/{path}: {err}. {ADVICE}") from err
 

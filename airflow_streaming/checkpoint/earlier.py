@@ -27,12 +27,14 @@ class EarlierBundle:
     A bundle that lies in the store.
 
     :param numbers: The members of it that are of interest, rising.
+    :param is_checked: They are of the newest backup, whose checkpoints were found sound.
     """
 
     index: str
     index_size: int
     bundle: Bundle
     numbers: Sequence[int]
+    is_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,12 @@ class Earlier:
         avoided: frozenset[str] = frozenset(),
     ) -> None:
         self.sizes: dict[str, int] = {}
+        self.checked: set[tuple[str, str]] = set()
+        """
+        Path and digest of the members of the newest backup, all of which were found sound.
+
+        What a killed or refused backup left in the store was not.
+        """
         self._packed: dict[str, int] = {}
         self._places: dict[str, Place] = {}
         # The few paths that several bundles have, each with another content.
@@ -69,6 +77,8 @@ class Earlier:
             self._packed[one.index] = sum(_cost(member) for member in one.bundle.members)
             for number in one.numbers:
                 member = one.bundle.members[number]
+                if one.is_checked:
+                    self.checked.add((member.path, member.sha256))
                 if not (member.is_alone and file_path(stream, member.sha256) in avoided):
                     self._note(Place(one.index, number, member))
 

@@ -2,28 +2,20 @@
 Examining a backup's objects: present in their size, and, when asked, every byte of them.
 
 Only what the backup itself needs decides whether it can be restored. Whatever else lies in the
-stream's folders without being what its name says is told too, but by the verification alone.
+stream's folders is looked at by the verification alone: see ``strangers``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from airflow_streaming.checkpoint.blobs import is_unfinished
-from airflow_streaming.checkpoint.layout import (
-    FOLDERS,
-    backup_id_of,
-    file_path,
-    folder,
-    index_path,
-    object_name,
-    pack_path,
-)
-from airflow_streaming.checkpoint.packs import read_pack
+from airflow_streaming.checkpoint.layout import file_path, index_path, object_name, pack_path
+from airflow_streaming.checkpoint.packs import PackedBytes, read_pack
 from airflow_streaming.checkpoint.publishing import stored_sizes
 from airflow_streaming.checkpoint.reading import ADVICE, chosen_of
 from airflow_streaming.checkpoint.store import BackupStore
@@ -61,12 +53,24 @@ class Examination:
     Looks at everything one backup needs, once.
 
     :param thorough: Read every byte; else sizes are enough for packs and large files.
+    :param keep: So many bytes of small files are kept as they were read and found right.
     """
 
     def __init__(
-        self, store: BackupStore, backup: Backup, *, thorough: bool, progress: Progress | None
+        self,
+        store: BackupStore,
+        backup: Backup,
+        *,
+        thorough: bool,
+        progress: Progress | None,
+        keep: int = 0,
     ) -> None:
         self._store, self._backup, self._thorough = store, backup, thorough
+        self._keep, self._lock = keep, threading.Lock()
+        self.chosen: list[tuple[Bundle, tuple[int, ...]]] = []
+        """Every bundle with the numbers of the members that the backup uses, rising."""
+        self.kept: dict[str, list[PackedBytes]] = {}
+        """The members of packs that were kept whole, by the digest of the pack."""
         self._progress = progress or _tell_nobody
         self._stream = backup.stream
         self._packs: dict[str, Bundle] = {}
@@ -105,6 +109,7 @@ class Examination:
         except BackupDamaged as err:
             self.found.note(index_path(self._stream, use.index), str(err))
             return
+        self.chosen.append((bundle, chosen))
         members = [bundle.members[number] for number in chosen]
         self._count(members)
         self._files |= {file_path(self._stream, m.sha256): m.size for m in members if m.is_alone}
@@ -158,39 +163,26 @@ class Examination:
             chunks = self._store.blobs.stream(path)
             if chunks is None:
                 return "is missing"
-            for _ in read_pack(bundle, chunks):
-                pass
+            if self._has_room(bundle):
+                self.kept[bundle.pack] = list(read_pack(bundle, chunks))
+            else:
+                deque(read_pack(bundle, chunks), maxlen=0)
         except BackupDamaged as err:
             return f"is not what was written: {err}"
         except RecordError as err:
             return f"cannot be read: {err}"
         return ""
 
+    def _has_room(self, bundle: Bundle) -> bool:
+        size = sum(member.size for member in bundle.members if not member.is_alone)
+        with self._lock:
+            if size <= self._keep:
+                self._keep -= size
+                return True
+        return False
+
     def _check_file(self, path: str) -> str:
         return wrong_content(self._store, path)
-
-
-def note_strangers(store: BackupStore, backup: Backup, found: Found) -> None:
-    """
-    Note everything in the stream's folders that is not what its name says.
-
-    What other backups need is theirs to verify and is not read; what a killed run left is, because
-    a later backup may refer to it.
-    """
-    stream = backup.stream
-    explained = _explained(store, stream)
-    for path, is_object in _lying(store, stream):
-        if not is_object:
-            found.problems.append(
-                f"{store.uri}/{path} is not anything a backup store has. Find out who put it there "
-                "and delete it."
-            )
-        elif path not in explained and (problem := wrong_content(store, path, gone="")):
-            found.note(
-                path,
-                f"{store.uri}/{path} {problem}. No backup needs it; find out what damages the "
-                "store and delete it.",
-            )
 
 
 def wrong_content(store: BackupStore, path: str, *, gone: str = "is missing") -> str:
@@ -208,33 +200,6 @@ def wrong_content(store: BackupStore, path: str, *, gone: str = "is missing") ->
     if name is None or digest.hexdigest() != name.sha256:
         return "is not what was written: its digest is another"
     return ""
-
-
-def _explained(store: BackupStore, stream: str) -> frozenset[str]:
-    found: set[str] = set()
-    for backup in store.backups(stream):
-        # A damaged backup explains nothing; its objects are read.
-        with contextlib.suppress(BackupDamaged, RecordError):
-            found.update(store.needed(backup))
-    return frozenset(found)
-
-
-def _lying(store: BackupStore, stream: str) -> Iterator[tuple[str, bool]]:
-    """Return the path of all that lies where objects and manifests are; whether it is an object."""
-    for place in ("packs", "files", "backups"):
-        for entry in store.blobs.entries(folder(stream, place)):
-            path = f"{folder(stream, place)}/{entry.name}"
-            is_file = not entry.is_folder and not entry.strange
-            if is_file and (is_unfinished(entry.name) or _is_manifest(place, entry.name)):
-                continue
-            yield path, is_file and object_name(path) is not None
-    for entry in store.blobs.entries(stream):
-        if not entry.is_folder or entry.name not in FOLDERS:
-            yield f"{stream}/{entry.name}", False
-
-
-def _is_manifest(place: str, name: str) -> bool:
-    return place == "backups" and backup_id_of(name) is not None
 
 
 def _slashes(path: str) -> Iterator[int]:

@@ -18,7 +18,8 @@ from typing import Any, Final, Protocol
 
 from airflow_streaming.checkpoint.away import reporting, unavailable
 from airflow_streaming.checkpoint.blobs import CHUNK, Elsewhere
-from airflow_streaming.checkpoint.local_tree import Near, local_tree, read_local, stream_local
+from airflow_streaming.checkpoint.local_tree import local_tree, read_local, stream_local
+from airflow_streaming.checkpoint.near import Near
 from airflow_streaming.checkpoint.remote_info import is_itself, last_name, time_in
 from airflow_streaming.checkpoint.remote_tree import remote_tree
 from airflow_streaming.core.checkpoint.listing import Listing

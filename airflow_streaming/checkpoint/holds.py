@@ -3,12 +3,14 @@ Holds: a running backup, restore or verification tells retention to leave things
 
 A hold is a small record that is written anew every half minute by a thread. Its age is told by the
 store's clock alone, so that no two machines' clocks are compared. A hold whose holder was killed
-stops beating, and retention may ignore it after a while.
+stops beating, and retention may ignore it after a while. Whoever only reads, and may not write into
+the store, goes on without one: all that he reads is checked.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import threading
@@ -18,12 +20,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar, Final, NamedTuple
 
+from airflow_streaming.checkpoint.away import is_for_want_of_rights
 from airflow_streaming.checkpoint.blobs import Blobs
 from airflow_streaming.checkpoint.layout import folder, hold_path, is_hold_id
 from airflow_streaming.core.wire import MAX_RECORD_BYTES, Record
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 
+log: Final = logging.getLogger(__name__)
+
 BEAT_SECONDS: Final = 30.0
+_READING: Final = frozenset({"restore", "verify"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +73,8 @@ def holding(blobs: Blobs, stream: str, what: str, backup_id: str = "") -> Iterat
     """
     Hold a stream's objects until the end of a ``with``.
 
-    :raises HomeUnavailable: the first record cannot be written; later ones may fail unnoticed.
+    :raises HomeUnavailable: the first record cannot be written; later ones may fail unnoticed. Where
+        the store is only for reading, a restore or a verification is warned instead.
     """
     hold = Hold(
         id=uuid.uuid4().hex,
@@ -78,7 +85,9 @@ def holding(blobs: Blobs, stream: str, what: str, backup_id: str = "") -> Iterat
         begun_at=datetime.now(UTC),
     )
     path = hold_path(stream, hold.id)
-    blobs.create(path, hold.to_bytes())
+    if not _is_created(blobs, path, hold):
+        yield hold
+        return
     ended = threading.Event()
     beating = threading.Thread(target=_beat, args=(blobs, path, hold, ended), daemon=True)
     beating.start()
@@ -103,6 +112,23 @@ def read_holds(blobs: Blobs, stream: str) -> list[Held]:
         if not is_gone:
             found.append(Held(hold_id, hold, stored.modified))
     return found
+
+
+def _is_created(blobs: Blobs, path: str, hold: Hold) -> bool:
+    try:
+        blobs.create(path, hold.to_bytes())
+    except HomeUnavailable as err:
+        if hold.what not in _READING or not is_for_want_of_rights(err):
+            raise
+        log.warning(
+            "%s may not be written, so nothing there tells a retention that this %s is at work: one "
+            "that runs elsewhere could remove what is being read. All that is read is verified all the "
+            "same, so that this would be an error and not go unnoticed.",
+            blobs.uri,
+            "restore" if hold.what == "restore" else "verification",
+        )
+        return False
+    return True
 
 
 def _beat(blobs: Blobs, path: str, hold: Hold, ended: threading.Event) -> None:

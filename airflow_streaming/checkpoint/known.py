@@ -70,7 +70,7 @@ class _Look:
         self._seen: set[str] = set()
 
     def referred(self) -> Iterator[EarlierBundle]:
-        for backup in self._newest:
+        for age, backup in enumerate(self._newest):
             for use in backup.bundles:
                 bundle = self._bundle(use.index, use.index_size)
                 if bundle is not None and _can_choose(use.chosen, bundle):
@@ -79,6 +79,7 @@ class _Look:
                         index_size=use.index_size,
                         bundle=bundle,
                         numbers=from_ranges(use.chosen, len(bundle.members)),
+                        is_checked=age == 0,
                     )
 
     def left_over(self) -> Iterator[EarlierBundle]:

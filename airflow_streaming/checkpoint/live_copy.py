@@ -99,14 +99,14 @@ class _Attempt:
         self._free = REMEMBERED
 
     def run(self) -> Copied | Unready:
-        self._tell(ProgressNow(phase=Phase.LOOK))
+        self._tell(Phase.LOOK)
         look = look_at(self._source)
         if isinstance(look, Unready):
             return look
         members = self._copy(look.files)
         if isinstance(members, Unready):
             return members
-        self._tell(ProgressNow(phase=Phase.CHECK))
+        self._tell(Phase.CHECK)
         checkpoint = self._check(look)
         if isinstance(checkpoint, Unready):
             return checkpoint
@@ -121,8 +121,7 @@ class _Attempt:
                 return member
             members.append(member)
             size += file.stat.size
-            copied = ProgressNow(phase=Phase.COPY, files=len(members), of=len(files), size=size)
-            self._tell(replace(copied, of_size=of_size))
+            self._tell(Phase.COPY, len(members), len(files), size, of_size)
         return members
 
     def _taken(self, files: Iterable[Wanted]) -> Iterator[tuple[Wanted, Member | Unready]]:
@@ -201,8 +200,15 @@ class _Attempt:
             self._free -= len(content)
             self._recent[file.path] = content
 
-    def _tell(self, now: ProgressNow) -> None:
-        self._progress(replace(now, subject=self._source.folder))
+    def _tell(
+        self,
+        phase: Phase,
+        files: int = 0,
+        of: int | None = None,
+        size: int = 0,
+        of_size: int | None = None,
+    ) -> None:
+        self._progress(ProgressNow(phase, self._source.folder, files, of, size, of_size))
 
 
 def _copied(source: Source, pin: Pin, members: list[Member], checkpoint: Checkpoint) -> Copied:

@@ -9,24 +9,18 @@ choice.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
-import threading
 from collections.abc import Iterator
 from typing import Final
 
 from airflow_streaming.checkpoint.limits import check_count, check_depth, is_usable, shown
+from airflow_streaming.checkpoint.near import FOLDER, ROOT, Near
 from airflow_streaming.core.checkpoint.listing import FileStat, Listing
 from airflow_streaming.exceptions import RecordError
 
 CHUNK: Final = 1 << 20
 """Bytes of a large file that are held at once."""
-
-_ROOT: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FOLDER: Final = _ROOT | os.O_NOFOLLOW
-# Opening a pipe that somebody put there would wait for a writer.
-_FILE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _SORTS: Final = (
     (stat.S_ISLNK, "symbolic link"),
@@ -45,48 +39,13 @@ def local_tree(root: str) -> Listing | None:
     :raises OSError: a folder cannot be opened or listed.
     """
     try:
-        handle = os.open(root, _ROOT)
+        handle = os.open(root, ROOT)
     except (FileNotFoundError, NotADirectoryError):
         return None
     walk = _Walk(root)
     with _closing(handle):
         walk.enter(handle, "")
     return Listing(walk.folders, walk.strange)
-
-
-class Near:
-    """
-    The folder that was read from last, kept open: the next file is mostly in the same one.
-
-    It is used only while its path still leads to it, so that a folder that was exchanged is opened
-    anew. One may be shared by threads.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._path, self._handle = "", -1
-
-    def __del__(self) -> None:
-        self._forget()
-
-    def open(self, root: str, folder: str, name: str) -> int:
-        """
-        Open a file of a folder.
-
-        :raises OSError: as ``os.open`` does.
-        :raises RecordError: a link is in the way.
-        """
-        path = f"{root}/{folder}"
-        with self._lock:
-            if self._path != path or not _leads_to(path, self._handle):
-                self._forget()
-                self._handle, self._path = _folder(root, folder), path
-            return _open(name, _FILE, self._handle)
-
-    def _forget(self) -> None:
-        if self._handle >= 0:
-            os.close(self._handle)
-        self._path, self._handle = "", -1
 
 
 def read_local(root: str, path: str, limit: int, near: Near | None = None) -> bytes | None:
@@ -98,12 +57,13 @@ def read_local(root: str, path: str, limit: int, near: Near | None = None) -> by
     :raises RecordError: it is no file, or a link is in the way.
     :raises OSError: it cannot be read.
     """
-    file = _opened(root, path, near or Near())
-    if file is None:
+    found = _opened(root, path, near or Near())
+    if found is None:
         return None
+    file, size = found
     # Ten thousand times in a row a context manager would be a tenth of the whole.
     try:
-        return _content(file, limit + 1)
+        return _content(file, size, limit + 1)
     finally:
         os.close(file)
 
@@ -116,11 +76,12 @@ def stream_local(root: str, path: str) -> Iterator[bytes] | None:
     :raises RecordError: it is no file, or a link is in the way.
     :raises OSError: it cannot be read.
     """
-    file = _opened(root, path, Near())
-    return None if file is None else _chunks(file)
+    found = _opened(root, path, Near())
+    return None if found is None else _chunks(found[0])
 
 
-def _opened(root: str, path: str, near: Near) -> int | None:
+def _opened(root: str, path: str, near: Near) -> tuple[int, int] | None:
+    """Return the handle and the size of a file; ``None`` when there is none."""
     folder, _, name = path.rpartition("/")
     try:
         return _checked(near.open(root, folder, name))
@@ -133,35 +94,12 @@ def _opened(root: str, path: str, near: Near) -> int | None:
         return None
 
 
-def _folder(root: str, folder: str) -> int:
-    handle = os.open(root, _ROOT)
-    for name in filter(None, folder.split("/")):
-        with _closing(handle):
-            handle = _open(name, _FOLDER, handle)
-    return handle
-
-
-def _open(name: str, flags: int, parent: int) -> int:
-    try:
-        return os.open(name, flags, dir_fd=parent)
-    except OSError as err:
-        if err.errno in {errno.ELOOP, errno.ENXIO}:
-            raise RecordError("A link, or a socket.") from err
-        raise
-
-
-def _leads_to(path: str, handle: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(handle))  # noqa: PTH116 - no Path is needed
-    except OSError:
-        return False
-
-
-def _checked(file: int) -> int:
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+def _checked(file: int) -> tuple[int, int]:
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
         os.close(file)
         raise RecordError("No file.")
-    return file
+    return file, found.st_size
 
 
 def _chunks(file: int) -> Iterator[bytes]:
@@ -208,7 +146,7 @@ class _Walk:
 
     def _descend(self, parent: int, name: str, path: str) -> None:
         try:
-            handle = os.open(name, _FOLDER, dir_fd=parent)
+            handle = os.open(name, FOLDER, dir_fd=parent)
         except FileNotFoundError:
             return
         except NotADirectoryError:
@@ -218,15 +156,15 @@ class _Walk:
             self.enter(handle, path)
 
 
-def _content(handle: int, size: int) -> bytes:
+def _content(handle: int, size: int, limit: int) -> bytes:
     chunks = []
     # One byte more than the file has shows its end at the first reading.
-    most = min(os.fstat(handle).st_size + 1, 1 << 24)
-    while size > 0:
-        wanted = min(size, most)
+    most = min(size + 1, 1 << 24)
+    while limit > 0:
+        wanted = min(limit, most)
         chunk = os.read(handle, wanted)
         chunks.append(chunk)
-        size -= len(chunk)
+        limit -= len(chunk)
         if len(chunk) < wanted:
             # Of a regular file, less than was asked for is all there is.
             break

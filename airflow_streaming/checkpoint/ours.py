@@ -25,7 +25,7 @@ from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import LaunchCause
 from airflow_streaming.core.names import is_path_part
 from airflow_streaming.core.status import CheckpointOrigin
-from airflow_streaming.core.uris import join
+from airflow_streaming.core.uris import in_full, join
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
 from airflow_streaming.home.home import StreamHome
 
@@ -202,10 +202,4 @@ def _elsewhere(home: StreamHome) -> Iterator[tuple[str, str]]:
     status = None if epoch is None else home.status(epoch.number)
     for query in status.queries if status is not None else ():
         if query.checkpoint_origin is CheckpointOrigin.SCRIPT and is_path_part(query.name):
-            yield query.name, _full(query.checkpoint)
-
-
-def _full(location: str) -> str:
-    # Hadoop writes a local path as file:/folder.
-    is_short = location.startswith("file:/") and not location.startswith("file://")
-    return location.replace("file:/", "file:///", 1) if is_short else location
+            yield query.name, in_full(query.checkpoint)

@@ -108,7 +108,8 @@ def read_pack(bundle: Bundle, chunks: Iterable[bytes]) -> Iterator[PackedBytes]:
         data = inflated.take(member.size)
         if hashlib.sha256(data).hexdigest() != member.sha256:
             raise BackupDamaged(f"the content of {member.path!r} is another")
-        if any(inflated.take(-member.size % BLOCK)):
+        gap = padding(member.size)
+        if inflated.take(len(gap)) != gap:
             raise BackupDamaged(f"there is something between {member.path!r} and the next file")
         yield PackedBytes(number, member, data)
     inflated.finish()

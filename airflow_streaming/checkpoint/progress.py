@@ -8,8 +8,8 @@ happen many thousand times, so that it is the listener who has to be sparing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Phase(StrEnum):
@@ -27,8 +27,7 @@ class Phase(StrEnum):
     REMOVE = "remove"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressNow:
+class ProgressNow(NamedTuple):
     """
     How far one phase is.
 

@@ -8,13 +8,14 @@ reader looks again, and tells what it found both times.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from airflow_streaming.checkpoint.folders import Entry, Folders, open_folders
+from airflow_streaming.checkpoint.layout import STORE
 from airflow_streaming.checkpoint.prefetch import read_ahead
-from airflow_streaming.checkpoint.walk import walk
+from airflow_streaming.checkpoint.walk import no_folder, walk
 from airflow_streaming.core.checkpoint.finding import Finding, FindingCode
 from airflow_streaming.core.checkpoint.integrity.chains import Depth
 from airflow_streaming.core.checkpoint.integrity.sink import sink_problems
@@ -93,9 +94,11 @@ def query_folders(folders: Folders) -> list[str]:
     :raises HomeUnavailable: the store cannot be reached.
     """
     listed = folders.entries("", list)
-    if listed is not None and _is_checkpoint(listed):
+    if listed is None:
+        raise no_folder(folders.uri)
+    if _is_checkpoint(listed):
         return [""]
-    below = sorted(entry.name for entry in listed or () if _may_be_query(entry))
+    below = sorted(entry.name for entry in listed if _may_be_query(entry))
     if len(below) > MAX_QUERIES:
         raise CheckpointError(
             f"{folders.uri} has {len(below)} folders, more than {MAX_QUERIES}. Give the checkpoint "
@@ -103,12 +106,20 @@ def query_folders(folders: Folders) -> list[str]:
         )
     found = [name for name in below if _is_checkpoint(folders.entries(name, _marks) or ())]
     if not found:
-        raise CheckpointError(
-            f"{folders.uri} is no checkpoint and no folder of checkpoints: neither it nor a folder "
-            "in it has metadata, offsets or commits. Give the folder that the query's "
-            "checkpointLocation names, or the one above it."
-        )
+        raise CheckpointError(_no_checkpoint(folders.uri, {entry.name for entry in listed}))
     return found
+
+
+def _no_checkpoint(uri: str, names: Collection[str]) -> str:
+    if not names:
+        return f"There is nothing in {uri}: no checkpoint and no folder of one."
+    if STORE in names:
+        return f"{uri} is a backup store, no checkpoint. 'checkpoint list' says what is in it."
+    return (
+        f"{uri} is no checkpoint and no folder of checkpoints: neither it nor a folder in it has "
+        "metadata, offsets or commits. Give the folder that the query's checkpointLocation names, "
+        "or the one above it."
+    )
 
 
 def inspect(uri: str, storage_options: Mapping[str, Any] | None = None) -> Checkpoint:

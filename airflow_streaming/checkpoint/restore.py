@@ -145,11 +145,11 @@ class _Telling:
     def __call__(self, files: int, size: int) -> None:
         self._progress(
             ProgressNow(
-                phase=Phase.WRITE,
-                subject=self._subject,
-                files=self._files + files,
-                of=self._plan.files,
-                size=self._size + size,
-                of_size=self._plan.size,
+                Phase.WRITE,
+                self._subject,
+                self._files + files,
+                self._plan.files,
+                self._size + size,
+                self._plan.size,
             )
         )

@@ -1,10 +1,10 @@
 """
 Putting one file sink back: its log to what a backup says, its newer files aside.
 
-The entries that go are moved to ``<output>/_rolled_back/<change>/log`` and tell there which files
-were theirs, so that whoever is killed can be followed by anybody: what is left is what still lies in
-the log, and what was moved says which files still have to follow. The log goes first, for a reader
-that meets an entry expects its files.
+The entries that go are moved to ``<output>/_rolled_back/<change>-<backup>/log`` and tell there which
+files were theirs, so that whoever is killed can be followed by anybody: what is left is what still
+lies in the log, and what was moved says which files still have to follow. The log goes first, for a
+reader that meets an entry expects its files.
 """
 
 from __future__ import annotations

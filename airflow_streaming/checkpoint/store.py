@@ -23,9 +23,11 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
+from airflow_streaming.checkpoint.apart import check_outside
 from airflow_streaming.checkpoint.blobs import Blobs
 from airflow_streaming.checkpoint.bundle_writer import BundleWriter
 from airflow_streaming.checkpoint.checks import delete_checks, keep_check, read_checks
+from airflow_streaming.checkpoint.folders import open_folders
 from airflow_streaming.checkpoint.holds import Held, Hold, holding, read_holds
 from airflow_streaming.checkpoint.known import known_to
 from airflow_streaming.checkpoint.layout import (
@@ -103,13 +105,15 @@ def open_backup_store(
     :param storage_options: Passed to fsspec for a URI that is not a local folder.
     :param filesystem: An fsspec file system to use instead of a new one.
     :param create: Make it a backup store when it is empty; else an empty place is refused.
-    :raises SpecError: not a full URI, or its file system is not installed.
+    :raises SpecError: not a full URI, its file system is not installed, or a new store would lie
+        inside a checkpoint or another store.
     :raises CheckpointError: no backup store, or one of a format this release does not know.
     :raises HomeUnavailable: the store cannot be reached.
     """
     blobs = open_blobs(uri, storage_options, filesystem)
     mark = blobs.read(STORE, len(_MARK) + MAX_RECORD_BYTES)
     if mark is None and create:
+        check_outside(open_folders(uri, storage_options, filesystem))
         mark = _create(blobs)
     if mark is None:
         raise CheckpointError(

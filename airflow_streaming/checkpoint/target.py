@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from airflow_streaming.checkpoint.apart import check_outside
 from airflow_streaming.checkpoint.folders import Folders, open_folders
 from airflow_streaming.checkpoint.local_target import LocalTarget
 from airflow_streaming.checkpoint.remote_target import RemoteTarget
@@ -91,17 +92,19 @@ def open_target(
     uri: str, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
 ) -> Target:
     """
-    Return the target at a URI; nothing is read or written yet.
+    Return the target at a URI; nothing is written yet.
 
     :param storage_options: Passed to fsspec for a URI that is not a local folder.
     :param filesystem: An fsspec file system to use instead of a new one.
-    :raises SpecError: not a full URI, or its file system is not installed.
+    :raises SpecError: not a full URI, its file system is not installed, or it lies inside a
+        checkpoint or a backup store.
     :raises HomeUnavailable: the file system cannot be set up, e.g. for want of credentials.
     """
     checked = check_uri(uri, "target")
+    folders = open_folders(checked, storage_options, filesystem)
+    check_outside(folders)
     if filesystem is None and is_local(checked):
         return LocalTarget(checked)
-    folders = open_folders(checked, storage_options, filesystem)
     there = folders.elsewhere(RESTORE_MARKER)
     if there is None:
         raise SpecError(f"The target {checked!r} cannot be written. Give another URI.")

@@ -7,18 +7,23 @@ drill is a full verification and then somebody else's act: a function that tries
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from airflow_streaming.checkpoint.examining import Examination, Found, Progress, note_strangers
+from airflow_streaming.checkpoint.away import is_for_want_of_rights
+from airflow_streaming.checkpoint.examining import Examination, Found, Progress
 from airflow_streaming.checkpoint.known import DAMAGED, MAX_NAMED, NAMED
 from airflow_streaming.checkpoint.layout import manifest_path
 from airflow_streaming.checkpoint.reading import ADVICE
 from airflow_streaming.checkpoint.store import BackupStore
+from airflow_streaming.checkpoint.strangers import note_strangers
 from airflow_streaming.core.checkpoint.backup import Backup, Level, Verification
 from airflow_streaming.core.checkpoint.drill import Drilled
-from airflow_streaming.exceptions import BackupDamaged, BackupNotFound, RecordError
+from airflow_streaming.exceptions import BackupDamaged, BackupNotFound, HomeUnavailable, RecordError
+
+log: Final = logging.getLogger(__name__)
 
 __all__ = ["Drill", "Progress", "verify"]
 
@@ -40,7 +45,7 @@ def verify(
     progress: Progress | None = None,
 ) -> Verification:
     """
-    Verify a backup and record what was found, good or bad.
+    Verify a backup and record what was found, good or bad, where the store may be written.
 
     :param drill: Tries out a backup that was found whole; needed for that level.
     :raises BackupNotFound: the store has no such backup; nothing is recorded.
@@ -68,8 +73,21 @@ def verify(
             problems=_shortened([*found.problems, *drilled.problems]),
             facts={**drilled.facts, **_facts(found)},
         )
-        store.record(verification, where)
+        _record(store, verification, where)
     return verification
+
+
+def _record(store: BackupStore, verification: Verification, stream: str) -> None:
+    try:
+        store.record(verification, stream)
+    except HomeUnavailable as err:
+        if not is_for_want_of_rights(err):
+            raise
+        log.warning(
+            "%s may not be written, so what this verification found is not noted there: lists and "
+            "retention do not know of it.",
+            store.uri,
+        )
 
 
 def _examine(store: BackupStore, backup: Backup, level: Level, progress: Progress | None) -> Found:

@@ -8,8 +8,11 @@ changes underneath, so a folder that vanishes on the way is no error.
 
 from __future__ import annotations
 
+import os
+
 from airflow_streaming.checkpoint.folders import Folders
 from airflow_streaming.core.checkpoint.listing import Listing
+from airflow_streaming.core.uris import is_local, local_path
 from airflow_streaming.exceptions import CheckpointError
 
 
@@ -23,8 +26,15 @@ def walk(folders: Folders) -> Listing:
     """
     listing = folders.tree()
     if listing is None:
-        raise CheckpointError(
-            f"There is no folder {folders.uri}. Check its spelling; on an object store a folder "
-            "without files does not exist."
-        )
+        raise no_folder(folders.uri)
     return listing
+
+
+def no_folder(uri: str) -> CheckpointError:
+    """Return the error of a place where a checkpoint was looked for and no folder is."""
+    if is_local(uri) and os.path.lexists(local_path(uri)):
+        return CheckpointError(f"{uri} is no folder. Give the folder of a checkpoint.")
+    return CheckpointError(
+        f"There is no folder {uri}. Check its spelling; on an object store a folder without files "
+        "does not exist."
+    )

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from airflow_streaming.cli.cutover_found import what_a_stop_does
 from airflow_streaming.cli.look import POLL_SECONDS, Probe, observe, report
+from airflow_streaming.cli.person import OK, PROBLEM, Person
 from airflow_streaming.cli.table import clock, show, show_all
 from airflow_streaming.core.control import CircuitState, DesiredState, Event, EventKind
 from airflow_streaming.core.epoch import Death, Epoch, StopRequest
@@ -24,35 +24,29 @@ from airflow_streaming.core.observation import Observation, ProcessState
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import Home, StreamHome
 
-OK: Final = 0
-PROBLEM: Final = 1
-
 WATCH_SECONDS: Final = 10.0
 """A living driver writes its heartbeat more often than this."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
-    """Who acts, and why."""
-
-    name: str
-    reason: str
-
-
-def list_streams(home: Home, probe: Probe) -> int:
-    """Print one line for every stream."""
-    code, reports = OK, []
+def list_streams(home: Home, probe: Probe, *, as_json: bool) -> int:
+    """Print every stream; one that cannot be read is a problem."""
+    reports, unread = [], {}
     for name in home.streams():
         try:
             reports.append(report(home.stream(name), probe, patience=0, events=1))
         except RecordError as err:
-            print(f"{name} cannot be shown: {err}")
-            code = PROBLEM
-    if reports:
-        print(show_all(reports))
-    elif code == OK:
-        print(f"No stream has a deployment in {home.store.uri}.")
-    return code
+            unread[name] = str(err)
+    if as_json:
+        told = {"home": home.store.uri, "streams": [one.to_dict() for one in reports]}
+        print(json.dumps({**told, "unreadable": unread}, indent=2, sort_keys=True))
+    else:
+        for name, why in unread.items():
+            print(f"{name} cannot be shown: {why}")
+        if reports:
+            print(show_all(reports))
+        elif not unread:
+            print(f"No stream has a deployment in {home.store.uri}.")
+    return PROBLEM if unread else OK
 
 
 def show_status(stream: StreamHome, probe: Probe, *, as_json: bool) -> int:

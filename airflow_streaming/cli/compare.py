@@ -15,11 +15,6 @@ from airflow_streaming.cli.argument_types import pair, place
 from airflow_streaming.core.wire import parse_time
 from airflow_streaming.exceptions import RecordError
 
-ABOUT: Final = (
-    "compare two outputs by time bucket and key; exit code 1 when they differ, 3 when it \
-cannot be told"
-)
-
 _HOUR: Final = 3600.0
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from airflow_streaming.checkpoint.drill_runtime import runtimes_from
 from airflow_streaming.cli.checkpoint.told import Told
 from airflow_streaming.cli.page import NOT_WRITTEN, write_page
+from airflow_streaming.cli.program import runtime_named
 from airflow_streaming.cli.table import printable
 from airflow_streaming.core.cutover.comparing.judge import shown
 from airflow_streaming.core.cutover.comparing.page import as_markdown
@@ -26,7 +24,6 @@ from airflow_streaming.core.cutover.terms import CompareTerms
 from airflow_streaming.core.uris import check_uri
 from airflow_streaming.cutover.outputs import compare
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 
 WRONG_USE: Final = 2
 
@@ -47,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         _terms(arguments),
         check_uri(arguments.blue, "output of blue"),
         check_uri(arguments.green, "output of green"),
-        _runtime(arguments.runtime),
+        runtime_named(arguments.runtime),
         bound=Bound(since=arguments.since, until=arguments.until),
         timeout=timedelta(seconds=arguments.seconds),
         progress=Told(),
@@ -105,10 +102,3 @@ def _terms(arguments: argparse.Namespace) -> CompareTerms:
         least_rows=arguments.least_rows,
         options=dict(arguments.option),
     )
-
-
-def _runtime(name: str) -> Runtime:
-    runtimes: dict[str, Any] = dict(runtimes_from(os.environ))
-    if name not in runtimes and Path(name).expanduser().is_absolute():
-        runtimes[name] = name
-    return resolve_runtime(name, runtimes)

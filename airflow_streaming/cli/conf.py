@@ -66,22 +66,47 @@ def show_conf(arguments: Namespace, stream: StreamHome | None) -> int:
     Print what Spark would get.
 
     :param stream: The stream whose newest deployment's checkpoint goes on; ``None`` for a new one.
-    :raises SpecError: not a Spark version, or a knob out of its range.
+    :raises SpecError: not a Spark version, one that is too old, or a knob out of its range.
     """
     profile = production(cores=arguments.cores, state_store=StateStore(arguments.state_store))
-    parse_spark_version(arguments.spark)
+    spark = _known(arguments.spark)
     current = stream.newest_deployment() if stream is not None else None
     values = resolve(
         profile,
-        arguments.spark,
+        spark,
         dict(arguments.set),
         carried_on=current.conf if current is not None else None,
     )
     if arguments.json:
-        print(json.dumps(_report(profile, arguments.spark, values), indent=2))
+        told = {**_report(profile, arguments.spark, values), "profile_of": spark}
+        print(json.dumps(told, indent=2))
     else:
-        print("\n".join(printable(line) for line in _table(profile, arguments.spark, values)))
+        if spark != arguments.spark:
+            print(_NEWER.format(asked=arguments.spark, newest=spark))
+        print("\n".join(printable(line) for line in _table(profile, spark, values)))
     return OK
+
+
+def _known(spark: str) -> str:
+    """
+    Return the version whose profile is shown: the newest known one for a newer Spark.
+
+    :raises SpecError: not a version, or one that is too old.
+    """
+    # Not at the top: every command on a home loads this module.
+    from airflow_streaming.launch.runtime import NEWEST_SPARK, OLDEST_SPARK
+
+    minor = parse_spark_version(spark)[:2]
+    if minor < OLDEST_SPARK:
+        raise SpecError(
+            f"Spark {spark} is older than {_text(OLDEST_SPARK)}, the oldest that this release runs, "
+            f"so there is no profile for it. Give a version from there to {_text(NEWEST_SPARK)}."
+        )
+    return spark if minor <= NEWEST_SPARK else _text(NEWEST_SPARK)
+
+
+def _text(minor: tuple[int, int]) -> str:
+    return ".".join(map(str, minor))
 
 
 def _report(profile: Profile, spark: str, values: Sequence[ConfValue]) -> Mapping[str, Any]:
@@ -127,6 +152,10 @@ def _table(profile: Profile, spark: str, values: Sequence[ConfValue]) -> Iterato
         )
 
 
+_NEWER: Final = (
+    "Spark {asked} is newer than any that this release knows: this is the profile of {newest}, and "
+    "whether {asked} takes every value of it is not known."
+)
 _PINNED: Final = (
     "* Pinned: counts for new checkpoints only. A stream that goes on with its checkpoint keeps "
     "what it was begun with."

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.cli.argument_types import place
-from airflow_streaming.cli.commands import OK, PROBLEM, Person
 from airflow_streaming.cli.cutover_found import led_by
 from airflow_streaming.cli.cutover_page import CutoverPage, page_of
+from airflow_streaming.cli.person import OK, PROBLEM, Person
 from airflow_streaming.core.change import Change
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.core.cutover.transition import state_of
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from airflow_streaming.core.deployment import Deployment
     from airflow_streaming.cutover.ports import LaneHands, Retire
     from airflow_streaming.cutover.progress import Progress
-
-ABOUT: Final = "look at a cutover in progress, and say what becomes of it"
 
 _STATUS: Final = "show where it stands, and what can be said; exit code 1 when there is none"
 _NEXT: Final = (

@@ -13,9 +13,9 @@ from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from airflow_streaming.cli.commands import OK, PROBLEM
 from airflow_streaming.cli.conf import WIDTH
 from airflow_streaming.cli.facts import gather
+from airflow_streaming.cli.person import OK, PROBLEM
 from airflow_streaming.cli.table import printable
 from airflow_streaming.core.doctor.doctor import examine, risks
 from airflow_streaming.core.doctor.facts import Advice, Outcome

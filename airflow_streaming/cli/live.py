@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
-from airflow_streaming.cli.commands import OK
+from airflow_streaming.cli.person import OK
 from airflow_streaming.cli.table import clock, columns, printable
 from airflow_streaming.core.wire import encode
 from airflow_streaming.home.consumers import Live, live
 from airflow_streaming.home.home import Home
-
-ABOUT: Final = "show which lane of a stream is live, and what it writes"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

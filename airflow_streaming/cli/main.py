@@ -2,9 +2,12 @@
 The command ``airflow-streaming``: streams for a person on call without the UI.
 
 Exit codes: 0 all right, 1 a problem (the stream is not well, is unknown, could not be read or
-stopped, the doctor found a risk, or a checkpoint or a backup is not sound), 2 wrong use, 3 nothing
-is proved either way (``compare``). ``status`` counts a stream as well when it works or waits for
-data, and when it is down because it is wanted stopped.
+stopped, the doctor found a risk, or a checkpoint or a backup is not sound), 2 wrong use, such as a
+home that is none, or the output cannot be written, 3 nothing is proved either way (``gate``,
+``compare``). ``status`` counts a stream as well when it works or waits for data, and when it is down
+because it is wanted stopped.
+
+With ``--json`` the output is one JSON object whatever comes: an error is ``{"error": ...}``.
 
 Credentials of a home on an object store come from where its client takes them (such as
 ``AWS_ACCESS_KEY_ID``); other settings of the client from ``FSSPEC_`` variables (such as
@@ -14,27 +17,25 @@ Credentials of a home on an object store come from where its client takes them (
 from __future__ import annotations
 
 import argparse
-import getpass
+import contextlib
+import io
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from airflow_streaming.cli import commands, conf, cutover, doctor, live, upgrade
-from airflow_streaming.cli.checkpoint import arguments as checkpoint_arguments
-from airflow_streaming.cli.cutover_found import why_there_is_none
-from airflow_streaming.cli.lane import lane_named
-from airflow_streaming.cli.look import Probe, local_probe
-from airflow_streaming.cli.parser import HOME_VARIABLE, build_parser, parsed
+from airflow_streaming.cli.parser import build_parser, parsed
+from airflow_streaming.cli.person import PROBLEM, WRONG_USE, person_of
 from airflow_streaming.exceptions import SpecError, StreamingError
-from airflow_streaming.home.home import Home, StreamHome, open_home
-from airflow_streaming.home.probe import ensure_exclusive
 
-WRONG_USE: Final = 2
+if TYPE_CHECKING:
+    from airflow_streaming.cli.look import Probe
+
 CUT_OFF: Final = 141
 """What shells report of a program that was ended by a closed pipe: 128 + SIGPIPE."""
-READING: Final = frozenset({"list", "status", "conf", "doctor"})
+INTERRUPTED: Final = 130
+"""The same of one that was ended by Ctrl-C: 128 + SIGINT."""
 
 
 def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> int:
@@ -44,31 +45,73 @@ def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> in
     :param argv: Arguments without the program's name; by default those of the process.
     :param probe: How driver processes are seen; by default those of this host.
     """
+    _print_what_cannot_be_encoded()
     try:
-        return _main(argv, probe)
+        code = _main(argv, probe)
+        sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read along, such as ``head``, has seen enough. Python would complain once more
-        # when it flushes the output at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read along, such as ``head``, has seen enough.
+        _drop_output()
         return CUT_OFF
+    except KeyboardInterrupt:
+        return _end_interrupted()
+    except OSError as err:
+        if not _output_is_lost():
+            raise
+        _drop_output()
+        told = f"airflow-streaming: The output cannot be written: {err.strerror or err}."
+        print(told, file=sys.stderr)
+        return WRONG_USE
+    return code
 
 
 def _main(argv: Sequence[str] | None, probe: Probe | None) -> int:
     parser = build_parser()
     arguments = parsed(parser, sys.argv[1:] if argv is None else argv)
-    needs_home = _needs_home(arguments)
-    if needs_home and not arguments.home:
-        parser.error(f"which home? Give --home, or set {HOME_VARIABLE}.")
     try:
-        if not needs_home:
-            return _run_without_home(arguments)
-        # A home that was misspelt is not made by asking for a stream in it.
-        home = open_home(arguments.home, probe=False)
-        return _run(home, arguments, probe or local_probe())
+        if _needs_home(arguments):
+            return _run(arguments, probe)
+        return _run_without_home(arguments)
     except SpecError as err:
         return _refuse(arguments, err, WRONG_USE)
     except StreamingError as err:
-        return _refuse(arguments, err, commands.PROBLEM)
+        return _refuse(arguments, err, PROBLEM)
+
+
+def _print_what_cannot_be_encoded() -> None:
+    # A path may hold what the terminal's encoding, or any, has no bytes for.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    # Python would complain once more when it flushes the output at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _output_is_lost() -> bool:
+    # What could not be written may be dropped from the buffers by now, so this writes once more.
+    try:
+        print(flush=True)
+    except OSError:
+        return True
+    return False
+
+
+def _end_interrupted() -> int:
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    print(
+        "airflow-streaming: Interrupted. What was recorded by now stands, and nothing half done "
+        "counts. Give the command again to go on.",
+        file=sys.stderr,
+    )
+    import signal  # every other run does without
+
+    # A shell ends its script only if it sees that the signal, too, has ended this program.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGINT)
+    return INTERRUPTED
 
 
 def _refuse(arguments: argparse.Namespace, err: StreamingError, code: int) -> int:
@@ -80,80 +123,31 @@ def _refuse(arguments: argparse.Namespace, err: StreamingError, code: int) -> in
 
 def _needs_home(arguments: argparse.Namespace) -> bool:
     if arguments.command == "checkpoint":
-        return checkpoint_arguments.needs_home(arguments)
+        from airflow_streaming.cli.checkpoint.arguments import needs_home
+
+        return needs_home(arguments)
     if "run" in arguments:
         return False
     return arguments.command != "conf" or arguments.stream is not None
 
 
+# Each way loads only what it needs: a backup of ten thousand files takes little longer than that.
+def _run(arguments: argparse.Namespace, probe: Probe | None) -> int:
+    from airflow_streaming.cli import steering
+
+    return steering.run(arguments, probe)
+
+
 def _run_without_home(arguments: argparse.Namespace) -> int:
     if arguments.command == "conf":
+        from airflow_streaming.cli import conf
+
         return conf.show_conf(arguments, None)
     if "run" in arguments:
         return int(arguments.run(arguments))
-    # Not at the top: the other commands do without all that reads and writes checkpoints.
     from airflow_streaming.cli.checkpoint import verbs
 
-    return verbs.run(arguments, _person(arguments) if "by" in arguments else None)
-
-
-def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
-    if arguments.command == "list":
-        return commands.list_streams(home, probe)
-    if arguments.command == "live":
-        _check_is_there(home, cutover.home_of(home, arguments.stream))
-        return live.show_live(home, arguments)
-    if arguments.command == "cutover":
-        stream = cutover.home_of(home, arguments.stream)
-    else:
-        stream = lane_named(home, arguments.stream, getattr(arguments, "colour", None))
-    _check_is_there(home, stream)
-    if arguments.command not in READING:
-        ensure_exclusive(home.store)
-    if arguments.command == "checkpoint":
-        from airflow_streaming.cli.checkpoint import switching
-
-        return switching.run(stream, arguments, _person(arguments))
-    if arguments.command == "doctor":
-        return doctor.show_advice(home, stream, cores=arguments.cores, as_json=arguments.json)
-    return _COMMANDS[arguments.command](stream, arguments, probe)
-
-
-def _check_is_there(home: Home, stream: StreamHome) -> None:
-    if stream.newest_deployment() is None:
-        raise StreamingError(
-            why_there_is_none(stream)
-            or f"There is no stream {stream.name!r} in {home.store.uri}. Its streams are: "
-            f"{', '.join(home.streams()) or 'none'}."
-        )
-
-
-_COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int]]] = {
-    "status": lambda stream, a, probe: commands.show_status(stream, probe, as_json=a.json),
-    "start": lambda stream, a, _: commands.start(stream, _person(a)),
-    "stop": lambda stream, a, probe: commands.stop(
-        stream, _person(a), probe, grace=a.grace, wait=a.wait
-    ),
-    "conf": lambda stream, a, _: conf.show_conf(a, stream),
-    "upgrade": lambda stream, a, _: upgrade.run(stream, a, _person(a)),
-    "cutover": lambda stream, a, _: cutover.run(stream, a, _person(a)),
-    "close-circuit": lambda stream, a, _: commands.close_circuit(stream, _person(a)),
-    "declare-dead": lambda stream, a, probe: commands.declare_dead(
-        stream, _person(a), probe, number=a.epoch
-    ),
-}
-
-
-def _person(arguments: argparse.Namespace) -> commands.Person:
-    return commands.Person(name=arguments.by or _user(), reason=arguments.reason)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        # A container often runs under a number that has no name.
-        return f"user {os.getuid()}"
+    return verbs.run(arguments, person_of(arguments) if "by" in arguments else None)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def write_page(path: Path | None, text: str) -> bool:
     if path is None:
         return True
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as err:
         why = err.strerror or type(err).__name__
         told = f"airflow-streaming: The report cannot be written to {path}: {why}."

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Final
 
 from airflow_streaming.cli.argument_types import pair, place
 from airflow_streaming.core.rehearsal.order import Bounds
-
-ABOUT: Final = "run a new script on a copy of a stream's checkpoints; exit code 1 unless it fits"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from airflow_streaming.checkpoint.drill_program import Program, read_program
-from airflow_streaming.checkpoint.drill_runtime import runtimes_from
 from airflow_streaming.checkpoint.store import open_backup_store
 from airflow_streaming.cli.argument_types import place
 from airflow_streaming.cli.checkpoint.told import Told
+from airflow_streaming.cli.known_home import open_known
 from airflow_streaming.cli.lane import lane_named
 from airflow_streaming.cli.page import NOT_WRITTEN, write_page
+from airflow_streaming.cli.program import runtime_named, script_of
 from airflow_streaming.cli.table import printable
 from airflow_streaming.core.compatibility.finding import GateDecision
 from airflow_streaming.core.compatibility.markdown import DECISION_WORDS
@@ -24,8 +22,7 @@ from airflow_streaming.core.rehearsal.markdown import as_markdown, pace_text, su
 from airflow_streaming.core.rehearsal.order import QUICK, Bounds
 from airflow_streaming.core.rehearsal.rehearsed import Rehearsed
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.home.home import StreamHome, open_home
-from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.home.home import StreamHome
 from airflow_streaming.upgrade.rehearsal import (
     OfBackup,
     OfCheckpoints,
@@ -48,8 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     home = _home(arguments)
     found = rehearse(
         _subject(arguments, home),
-        _program(arguments),
-        _runtime(arguments.runtime),
+        script_of(arguments, arguments.script),
+        runtime_named(arguments.runtime),
         bounds=_bounds(arguments),
         compare_with=home,
         progress=Told(),
@@ -70,9 +67,7 @@ def _is_good(found: Rehearsed) -> bool:
 def _home(arguments: argparse.Namespace) -> StreamHome | None:
     if arguments.stream is None:
         return None
-    if not arguments.home:
-        raise SpecError("Which home? Give --home, or set AIRFLOW_STREAMING_HOME.")
-    return lane_named(open_home(arguments.home, probe=False), arguments.stream)
+    return lane_named(open_known(arguments.home), arguments.stream)
 
 
 def _subject(arguments: argparse.Namespace, home: StreamHome | None) -> OfBackup | OfCheckpoints:
@@ -88,17 +83,6 @@ def _subject(arguments: argparse.Namespace, home: StreamHome | None) -> OfBackup
     if list(found.checkpoints) != [""]:
         raise SpecError("--query names the one query of a single checkpoint; here are several.")
     return replace(found, checkpoints={arguments.query: arguments.checkpoint})
-
-
-def _program(arguments: argparse.Namespace) -> Program:
-    return read_program(arguments.script, arguments.arguments, dict(arguments.conf))
-
-
-def _runtime(name: str) -> Runtime:
-    runtimes: dict[str, Any] = dict(runtimes_from(os.environ))
-    if name not in runtimes and Path(name).expanduser().is_absolute():
-        runtimes[name] = name
-    return resolve_runtime(name, runtimes)
 
 
 def _bounds(arguments: argparse.Namespace) -> Bounds:

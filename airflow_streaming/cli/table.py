@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from airflow_streaming.cli.look import Report
-from airflow_streaming.core.epoch import Epoch
-from airflow_streaming.core.observation import Observation
-from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.status import QueryStatus, SinkStatus, Status
+if TYPE_CHECKING:
+    # Most of what prints a table has no stream to report on.
+    from airflow_streaming.cli.look import Report
+    from airflow_streaming.core.epoch import Epoch
+    from airflow_streaming.core.observation import Observation
+    from airflow_streaming.core.progress import BatchProgress
+    from airflow_streaming.core.status import QueryStatus, SinkStatus, Status
 
 NOTHING = "-"
 

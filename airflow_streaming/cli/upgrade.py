@@ -3,17 +3,21 @@ What a person on call can do about an upgrade in progress.
 
 A word given here is a record in the home, and what follows from it is done at once as far as it
 needs nothing but the home. The rest is the task's of the upgrade; when its run has failed, clear the
-failed task and it goes on.
+failed task and it goes on. Where no run is left, ``--here`` does the rest from this host, but for
+starting a driver, which the task that keeps the stream alive does.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow_streaming.cli.commands import OK, PROBLEM, Person
+from airflow_streaming.cli.argument_types import place
+from airflow_streaming.cli.person import OK, PROBLEM, Person
 from airflow_streaming.cli.table import clock, printable
 from airflow_streaming.core.change import Change, ChangeSort
 from airflow_streaming.core.upgrade.deciding import way_out
@@ -23,7 +27,13 @@ from airflow_streaming.core.wire import format_time
 from airflow_streaming.exceptions import SpecError, StreamingError, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
 
-ABOUT: Final = "look at an upgrade in progress, keep it, roll it back, give it up or leave it"
+if TYPE_CHECKING:
+    from airflow_streaming.upgrade.carrying_through import CarryingThrough
+
+MOST_WAITING_S: Final = 600.0
+"""How long a command waits for a driver to stop, before it gives the terminal back."""
+
+_LOOK_S: Final = 1.0
 
 _SAID: Final = {
     "keep": "{deployment} stays: this is the point of no return.",
@@ -32,10 +42,12 @@ _SAID: Final = {
     "leave": "Nothing is put back, and the stream is wanted stopped. Put checkpoint and sinks in order "
     "before you start it.",
 }
+_CARRIED: Final = ("roll-back", "abort")
 _NEXT: Final = (
     "The task of the upgrade goes on from here. If its run has failed, clear the failed task; the "
-    "next upgrade of the stream finishes it too."
+    "next upgrade of the stream finishes it too. If no run is left: the same command with --here."
 )
+_AGAIN: Final = "Give the same command again to go on."
 _CLOSED: Final = "The upgrade is closed."
 
 
@@ -46,6 +58,17 @@ def add_arguments(
     parser.add_argument("verb", choices=("status", *_SAID), help="what to do")
     parser.add_argument("stream", metavar="STREAM", help="name of the stream")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="carry it through from this host, when no run of the upgrade dag is left to",
+    )
+    parser.add_argument(
+        "--store",
+        type=place,
+        metavar="URI",
+        help="where the upgrade's backups lie, for --here (default: HOME/_backups)",
+    )
     add_person(parser)
     parser.set_defaults(unsaid=parser.get_default("reason"))
 
@@ -57,16 +80,62 @@ def run(stream: StreamHome, arguments: argparse.Namespace, person: Person) -> in
         return _show(stream, change, as_json=arguments.json)
     if change is None or stream.change_end(change.number) is not None:
         raise UpgradeRefused(f"Stream {stream.name!r} has no upgrade in progress.")
+    through = _through(stream, change, arguments, person) if arguments.here else None
     told = "It had come to its end already."
     if not newest_stage(stream.stages(change.number)).is_end:
         _say(stream, change, arguments, person)
         told = _SAID[arguments.verb].format(deployment=f"Deployment {change.deployment}")
     rest = _finish(stream, change, person)
+    if rest and through is not None:
+        rest = _carry(through, quietly=arguments.json)
     if arguments.json:
         print(json.dumps(_facts(stream, change), indent=2))
     else:
-        print(f"{told} {f'{rest} {_NEXT}' if rest else _CLOSED}")
-    return OK
+        more = _NEXT if through is None else _AGAIN
+        print(f"{told} {f'{rest} {more}' if rest else _CLOSED}")
+    return PROBLEM if rest and through is not None else OK
+
+
+def _through(
+    stream: StreamHome, change: Change, arguments: argparse.Namespace, person: Person
+) -> CarryingThrough:
+    """
+    Return who carries an upgrade through from this host.
+
+    :raises UpgradeRefused: only the dag can; nothing was said or done.
+    :raises SpecError: there is nothing to be carried through for this word.
+    """
+    if arguments.verb not in _CARRIED:
+        raise SpecError(f"--here goes with {' and '.join(_CARRIED)}, not with {arguments.verb}.")
+    from airflow_streaming.checkpoint.ours import default_store
+    from airflow_streaming.checkpoint.store import open_backup_store
+    from airflow_streaming.cli.checkpoint.told import Told
+    from airflow_streaming.launch.local import LocalLauncher
+    from airflow_streaming.upgrade.carrying_through import CarryingThrough
+    from airflow_streaming.upgrade.words import now_in_utc
+
+    store = open_backup_store(arguments.store or default_store(stream.store.uri))
+    through = CarryingThrough(
+        *(stream, LocalLauncher(), store, change), by=person.name, now=now_in_utc, progress=Told()
+    )
+    if arguments.verb == "roll-back":
+        through.check()
+    return through
+
+
+def _carry(through: CarryingThrough, *, quietly: bool) -> str:
+    """Go on until it is closed; return what is still waited for, empty for nothing."""
+    until, said = time.monotonic() + MOST_WAITING_S, ""
+    while True:
+        progress = through.go_on()
+        if progress.is_there:
+            return ""
+        if progress.needs_person or time.monotonic() >= until:
+            return progress.waiting
+        if progress.waiting != said and not quietly:
+            print(f"Waiting: {progress.waiting}", file=sys.stderr, flush=True)
+        said = progress.waiting
+        time.sleep(_LOOK_S)
 
 
 def _say(stream: StreamHome, change: Change, arguments: argparse.Namespace, person: Person) -> None:

@@ -21,17 +21,20 @@ _FSSPEC_OF: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _USER_INFO: Final = re.compile(r"[^@]*:[^@]*@")
 """Up to any '@', not to the first '/': a secret key may have a '/' in it."""
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)?")
-_SINGLE_SLASH: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_NO_SLASHES: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_SHORT: Final = re.compile(r"file:/(?!/)", re.IGNORECASE)
 
 
 def check_uri(uri: str, what: str) -> str:
     """
-    Return a folder's URI without a trailing slash.
+    Return a folder's URI in full and without a trailing slash.
 
-    :param uri: An absolute local path or a URI such as ``s3://bucket/streams``.
+    :param uri: An absolute local path or a URI such as ``s3://bucket/streams``, or Hadoop's usual
+        ``file:/folder``.
     :param what: What the folder is, for the message.
     :raises SpecError: empty, relative, a root, with ``..``, with credentials, or with a query part.
     """
+    uri = in_full(uri)
     scheme, rest = scheme_of(uri), uri.split("://", 1)[-1]
     # First of all, because every later message repeats the URI.
     has_user_info = not uri.startswith("/") and _USER_INFO.match(rest)
@@ -51,8 +54,11 @@ def check_uri(uri: str, what: str) -> str:
 
 
 def _check_place(uri: str, scheme: str, rest: str, what: str) -> None:
-    if not scheme and _SINGLE_SLASH.match(uri):
-        raise SpecError(f"The {what} {uri!r} lacks '//' after its scheme. Write file:///folder.")
+    if lacks_slashes(uri):
+        raise SpecError(
+            f"The {what} {uri!r} lacks '//' after its scheme. Write it as in s3://bucket/folder or "
+            "file:///folder; a relative path with a colon begins with './'."
+        )
     if not _SCHEME.fullmatch(scheme):
         raise SpecError(f"The {what} {uri!r} has '://' in a path. Give a plain path or a URI.")
     if scheme in _LOCAL and not rest.startswith("/"):
@@ -73,8 +79,19 @@ def _check_folders(uri: str, scheme: str, rest: str, what: str) -> None:
         raise SpecError(f"The {what} {uri!r} has '//' or '/./' in it. Write it without.")
 
 
+def in_full(uri: str) -> str:
+    """Return ``file:///folder`` for ``file:/folder``, which Hadoop writes, and others as they are."""
+    return f"file://{uri[len('file:') :]}" if _SHORT.match(uri) else uri
+
+
+def lacks_slashes(uri: str) -> bool:
+    """Tell whether a text looks like a URI whose author forgot ``//``, e.g. ``s3:/bucket/x``."""
+    return not scheme_of(uri) and _NO_SLASHES.match(uri) is not None
+
+
 def scheme_of(uri: str) -> str:
     """Return the URI's scheme in lower case; empty for a plain path."""
+    uri = in_full(uri)
     return uri.split("://", 1)[0].lower() if "://" in uri else ""
 
 
@@ -85,6 +102,7 @@ def is_local(uri: str) -> bool:
 
 def local_path(uri: str) -> str:
     """Return the path of a local URI."""
+    uri = in_full(uri)
     return uri.split("://", 1)[1] if "://" in uri else uri
 
 

@@ -14,7 +14,13 @@ Kinds: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _OF_A_HOME: Final = frozenset({"backup", "restore", "undo", "abandon"})
 
-ABOUT: Final = "read, back up, verify and restore checkpoints"
+_EPILOGS: Final = {
+    "list": "Exit codes: 0 all right, 1 a backup is damaged or the store cannot be read, 2 wrong use.",
+    "verify": "Exit codes: 0 it holds, 1 it does not or cannot be read, 2 wrong use; a drill "
+    "without a Spark that fits is that.",
+    "restore": "Exit codes: 0 it is restored, or with --dry-run could be; 1 it is refused or cannot "
+    "be read; 2 wrong use, and so is a place inside a checkpoint or a backup store.",
+}
 
 _ONE_OR_SEVERAL: Final = "checkpoint of one query, or the folder above those of one application"
 
@@ -229,7 +235,7 @@ def _from_and_to(verb: argparse.ArgumentParser) -> None:
 
 def _verb(kinds: Kinds, name: str, text: str) -> argparse.ArgumentParser:
     verb: argparse.ArgumentParser = kinds.add_parser(
-        name, help=text, description=f"{text[0].upper()}{text[1:]}."
+        name, help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=_EPILOGS.get(name)
     )
     if name in _OF_A_HOME:
         about = "folder or URI with the records of all streams"

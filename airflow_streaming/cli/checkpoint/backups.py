@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_streaming.checkpoint.clone import Cloned
-from airflow_streaming.checkpoint.restore import Restored
-from airflow_streaming.checkpoint.retention import Retained
-from airflow_streaming.checkpoint.store import Listed
-from airflow_streaming.checkpoint.switch import Switched
 from airflow_streaming.cli.checkpoint.report import size
 from airflow_streaming.cli.table import NOTHING, clock, columns
 from airflow_streaming.core.checkpoint.backup import Backup, Verification
-from airflow_streaming.core.checkpoint.replay import RestorePlan
-from airflow_streaming.core.checkpoint.standing import Standing, last_word
+from airflow_streaming.core.checkpoint.standing import LastWord, Standing
 from airflow_streaming.core.wire import encode
+
+if TYPE_CHECKING:
+    # Each verb loads its own part, and prints what that returned.
+    from airflow_streaming.checkpoint.clone import Cloned
+    from airflow_streaming.checkpoint.restore import Restored
+    from airflow_streaming.checkpoint.retention import Retained
+    from airflow_streaming.checkpoint.store import Listed
+    from airflow_streaming.checkpoint.switch import Switched
+    from airflow_streaming.core.checkpoint.replay import RestorePlan
 
 
 def taken(backup: Backup) -> list[str]:
@@ -42,9 +45,8 @@ def as_dict(backup: Backup) -> dict[str, Any]:
     return shown
 
 
-def standing(found: Sequence[Verification]) -> str:
+def standing(word: LastWord) -> str:
     """Return in a word how a backup stands: the level that held or failed and still counts."""
-    word = last_word(found)
     if word.level is None:
         return "not verified"
     return f"{word.level} FAILED" if word.standing is Standing.DAMAGED else str(word.level)

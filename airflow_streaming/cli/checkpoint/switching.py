@@ -10,9 +10,11 @@ from typing import Final
 from airflow_streaming.checkpoint.ours import Asked, back_up_stream, backup_before
 from airflow_streaming.checkpoint.store import open_backup_store
 from airflow_streaming.checkpoint.switch import Switched, abandon, plan_switch, switch, undo
-from airflow_streaming.cli.checkpoint import backups, verbs
+from airflow_streaming.cli.checkpoint import backups
+from airflow_streaming.cli.checkpoint.backing_up import show_backup
+from airflow_streaming.cli.checkpoint.sinks import sink_logs
 from airflow_streaming.cli.checkpoint.told import Told
-from airflow_streaming.cli.commands import OK, PROBLEM, Person
+from airflow_streaming.cli.person import OK, PROBLEM, Person
 from airflow_streaming.cli.table import printable
 from airflow_streaming.core.change import ChangeOutcome
 from airflow_streaming.core.checkpoint.backup import Origin
@@ -40,7 +42,7 @@ def run(stream: StreamHome, arguments: Namespace, person: Person) -> int:
             arguments.backup_id,
             to=arguments.to,
             accept=arguments.accept,
-            sink_logs=verbs.sink_logs(arguments),
+            sink_logs=sink_logs(arguments),
             progress=told,
         )
         _print(plan.to_dict() if arguments.json else backups.planned(plan))
@@ -54,7 +56,7 @@ def run(stream: StreamHome, arguments: Namespace, person: Person) -> int:
         reason=person.reason,
         to=arguments.to,
         accept=arguments.accept,
-        sink_logs=verbs.sink_logs(arguments),
+        sink_logs=sink_logs(arguments),
         backup_before=lambda _: backup_before(
             stream, store, _asked(Origin.BEFORE_RESTORE, person, {})
         ),
@@ -68,7 +70,7 @@ def _back_up(stream: StreamHome, arguments: Namespace, person: Person) -> int:
     if "" in sinks:
         raise SpecError(f"--sink has to name the query here: --sink QUERY={sinks['']}.")
     store = open_backup_store(arguments.to, create=True)
-    return verbs.show_backup(
+    return show_backup(
         back_up_stream(stream, store, _asked(Origin.MANUAL, person, sinks)), arguments
     )
 

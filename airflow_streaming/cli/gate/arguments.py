@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from airflow_streaming.cli.argument_types import pair, place
+from airflow_streaming.exceptions import SpecError
 
-ABOUT_PLAN: Final = "print the plan of every query that a script would start; starts none"
-ABOUT_GATE: Final = "say whether a new Spark or new code may go on from a checkpoint"
 _EPILOG: Final = (
     "Exit codes: 0 allowed, perhaps with a consequence; 1 not allowed, or it could not be looked "
     "at; 3 unknown; 2 wrong use, or the report could not be written."
@@ -49,10 +48,11 @@ def _version(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--from",
         dest="from_version",
+        type=_spark,
         metavar="VERSION",
         help="the Spark that wrote the checkpoint, e.g. 3.5 (of a stream: the deployment's)",
     )
-    verb.add_argument("--to", dest="to_version", required=True, metavar="VERSION")
+    verb.add_argument("--to", dest="to_version", type=_spark, required=True, metavar="VERSION")
     verb.add_argument(
         "--plan",
         type=Path,
@@ -79,12 +79,14 @@ def _change(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--from",
         dest="from_version",
+        type=_spark,
         metavar="VERSION",
         help="the Spark that wrote the checkpoint (default: that of the old plan)",
     )
     verb.add_argument(
         "--to",
         dest="to_version",
+        type=_spark,
         metavar="VERSION",
         help="the Spark that will run the new code (default: that of the new plan)",
     )
@@ -151,6 +153,17 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "arguments", nargs="*", metavar="ARGUMENT", help="arguments of the script, after --"
     )
+
+
+def _spark(text: str) -> str:
+    from airflow_streaming.core.compatibility.version.release import release_of
+
+    try:
+        release_of(text)
+    except SpecError as err:
+        why = f"{text!r:.80} is no version of Spark. Write it as 3.5.9 or 4.1."
+        raise argparse.ArgumentTypeError(why) from err
+    return text
 
 
 def _plan(arguments: argparse.Namespace) -> int:

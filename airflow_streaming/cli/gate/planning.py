@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.checkpoint.drill_program import read_program
-from airflow_streaming.checkpoint.drill_runtime import runtimes_from
 from airflow_streaming.cli.checkpoint.told import Told
+from airflow_streaming.cli.program import runtime_named, script_of
 from airflow_streaming.cli.table import NOTHING, columns, printable
 from airflow_streaming.core.failures.text import presentable
 from airflow_streaming.core.plan.foreign import without_secrets
 from airflow_streaming.core.plan.plan import Column, OperatorPlan, QueryPlan, ScriptPlan
 from airflow_streaming.core.wire import parse_json
 from airflow_streaming.exceptions import RecordError, SpecError
-from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.upgrade.plan_mode import plan_script
 
 OK: Final = 0
@@ -48,8 +45,8 @@ def planned_script(arguments: argparse.Namespace, script: str) -> ScriptPlan:
     """
     if arguments.runtime is None:
         raise SpecError("Which Spark plans the script? Give --runtime, or --plan with a plan.")
-    program = read_program(script, arguments.arguments, dict(arguments.conf))
-    return plan_script(program, _runtime(arguments.runtime), progress=Told())
+    program = script_of(arguments, script)
+    return plan_script(program, runtime_named(arguments.runtime), progress=Told())
 
 
 def read_planned(path: Path) -> ScriptPlan:
@@ -59,25 +56,22 @@ def read_planned(path: Path) -> ScriptPlan:
     :raises SpecError: it cannot be read.
     """
     try:
-        told = parse_json(path.read_bytes())
+        data = path.read_bytes()
+    except OSError as err:
+        why = err.strerror or type(err).__name__
+        raise SpecError(f"{path} cannot be read: {why}. Make a plan with `plan --json`.") from err
+    try:
+        told = parse_json(data)
         if told.get("kind") != QueryPlan.KIND:
             planned = ScriptPlan.from_dict(told)
         else:
             query = QueryPlan.from_dict(told)
             planned = ScriptPlan(application=str(path), spark=query.spark, queries=(query,))
-    except (OSError, RecordError) as err:
+    except RecordError as err:
         why = str(err).rstrip(".")
         raise SpecError(f"{path} is not a plan: {why}. Make one with `plan --json`.") from err
     queries = tuple(map(without_secrets, planned.queries))
     return replace(planned, queries=queries, problem=presentable(planned.problem))
-
-
-def _runtime(name: str) -> Runtime:
-    runtimes = runtimes_from(os.environ)
-    if name in runtimes:
-        return resolve_runtime(name, runtimes)
-    folder = str(Path(name).expanduser().absolute())
-    return resolve_runtime(name, {**runtimes, name: folder} if os.sep in name else runtimes)
 
 
 def _lines(planned: ScriptPlan) -> Iterator[str]:

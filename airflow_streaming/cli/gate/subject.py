@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 
+from airflow_streaming.cli.known_home import open_known
 from airflow_streaming.cli.lane import lane_named
 from airflow_streaming.core.plan.plan import QueryPlan
 from airflow_streaming.exceptions import CheckpointError, SpecError
-from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.home.home import StreamHome
 from airflow_streaming.upgrade.rehearsal_place import checkpoints_at, checkpoints_of
 
 
@@ -16,14 +17,12 @@ def home_of(arguments: argparse.Namespace) -> StreamHome | None:
     """
     Return the stream that is asked about, ``None`` for a checkpoint.
 
-    :raises SpecError: no home is known.
+    :raises SpecError: no home was named, or there is none.
     :raises CheckpointError: there is no such stream.
     """
     if arguments.stream is None:
         return None
-    if not arguments.home:
-        raise SpecError("Which home? Give --home, or set AIRFLOW_STREAMING_HOME.")
-    stream = lane_named(open_home(arguments.home, probe=False), arguments.stream)
+    stream = lane_named(open_known(arguments.home), arguments.stream)
     if stream.newest_deployment() is None:
         raise CheckpointError(f"There is no stream {stream.name!r} in {arguments.home}.")
     return stream

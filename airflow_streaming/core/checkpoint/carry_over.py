@@ -142,7 +142,8 @@ def _chosen(checkpoint: Checkpoint, sources: Sequence[str | None] | None) -> dic
         fault = f"has no source {unknown[0]!r}" if unknown else "is to give every source once"
         raise CheckpointRefused(
             f"{checkpoint.uri} {fault}; its sources are {', '.join(known) or 'unknown'}. Name at "
-            "least one of them, each once, and None for each source that begins anew."
+            "least one of them, each once, and None (on the command line: new) for each source that "
+            "begins anew."
         )
     if checkpoint.offset_log_version != 1:
         raise CheckpointRefused(

@@ -38,6 +38,8 @@ class FindingCode(StrEnum):
     """Plans of more than one batch and no commit."""
     OFFSETS_GAP = "offsets_gap"
     COMMITS_GAP = "commits_gap"
+    BATCH_MISNAMED = "batch_misnamed"
+    """The newest file of a log has leading zeros: Spark takes its number and misses the file."""
     BATCHES_SKIPPED = "batches_skipped"
     """Plans are ahead of commits by two or more: Spark runs the last only. Silent loss."""
     COMMIT_WITHOUT_PLAN = "commit_without_plan"

@@ -39,7 +39,7 @@ def likely_reads(listing: Listing) -> list[str]:
 
 
 def _candidates(listing: Listing) -> Iterator[str]:
-    yield "metadata"
+    yield from ("metadata", ".metadata.crc")
     for log in (OFFSETS, COMMITS):
         for batch in log_batches(listing.files(log))[-MOST_READ:]:
             yield f"{log}/{batch}"

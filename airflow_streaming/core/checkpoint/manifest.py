@@ -20,6 +20,7 @@ from airflow_streaming.core.names import is_path_part
 from airflow_streaming.core.wire import MAX_RECORD_BYTES
 from airflow_streaming.exceptions import BackupDamaged, RecordError
 
+_ID: Final = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{6}-[0-9A-Za-z]+")
 _BEGIN: Final = b'{"backup": '
 _MIDDLE: Final = b', "sha256": "'
 _END: Final = b'"}\n'
@@ -32,6 +33,11 @@ MAX_MANIFEST_BYTES: Final = MAX_RECORD_BYTES + len(_BEGIN) + _TAIL_BYTES
 def backup_id(now: datetime, token: str) -> str:
     """Return an id for a backup begun now: its time in UTC and a random token."""
     return f"{now.astimezone(UTC):%Y%m%d-%H%M%S-%f}-{token}"
+
+
+def is_backup_id(text: str) -> bool:
+    """Tell whether a text has the form that ``backup_id`` gives."""
+    return _ID.fullmatch(text) is not None
 
 
 def seal(backup: Backup) -> bytes:

@@ -3,15 +3,19 @@ Places that have to lie apart: what is copied, and where the copy goes.
 
 A copy inside the checkpoint it is made of would grow into itself, and Spark would find folders in
 its checkpoint that it never made. The other way round, whoever clears the copy away clears away
-the live checkpoint with it.
+the live checkpoint with it. Somebody else's checkpoint or backup store is no better place for it.
 """
 
 from __future__ import annotations
 
 import posixpath
+from typing import Final
 
+from airflow_streaming.core.foreign.tail import parse_query_id
 from airflow_streaming.core.uris import is_local, local_path, to_fsspec
 from airflow_streaming.exceptions import SpecError
+
+_STORE_KIND: Final = b'"backup-store"'
 
 
 def check_apart(first: str, second: str, *, what: str, other: str) -> None:
@@ -43,6 +47,26 @@ def check_apart(first: str, second: str, *, what: str, other: str) -> None:
 def is_same_place(first: str, second: str) -> bool:
     """Tell whether two URIs are one place by their spelling."""
     return _folder(first) == _folder(second)
+
+
+def check_outside(place: str, above: str, *, metadata: bytes | None, mark: bytes | None) -> None:
+    """
+    Refuse a new place whose folder above is a checkpoint or a backup store.
+
+    :param above: The folder above; ``metadata`` and ``mark`` are its files of that name and
+        ``store.json``.
+    :raises SpecError: it is one of these; both places are named.
+    """
+    if metadata is not None and parse_query_id(metadata) is not None:
+        what, then = "the checkpoint of a query", "Spark would find folders that it never made"
+    elif mark is not None and _STORE_KIND in mark:
+        what, then = "a backup store", "verification and retention would take it for a part of that"
+    else:
+        return
+    raise SpecError(
+        f"{place} lies inside {above}, which is {what}: {then}. Nothing was written. Choose a "
+        "place of its own."
+    )
 
 
 def _folder(uri: str) -> str:

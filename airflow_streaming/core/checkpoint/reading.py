@@ -17,8 +17,13 @@ from airflow_streaming.core.checkpoint.integrity.chains import (
     judge_version,
     unchecked_remark,
 )
-from airflow_streaming.core.checkpoint.integrity.identity import identity_problems, read_query_id
-from airflow_streaming.core.checkpoint.integrity.logs import log_problems, log_remarks, lost_logs
+from airflow_streaming.core.checkpoint.integrity.identity import identity_problems, read_identity
+from airflow_streaming.core.checkpoint.integrity.logs import (
+    log_problems,
+    log_remarks,
+    lost_logs,
+    misnamed_batches,
+)
 from airflow_streaming.core.checkpoint.integrity.operators import (
     foreign_remarks,
     operator_problems,
@@ -76,7 +81,7 @@ class _Reading:
         self, listing: Listing, read: Read, uri: str, depth: Depth, places: Sequence[str]
     ) -> None:
         self._listing, self._read, self._uri, self._depth = listing, read, uri, depth
-        self._query_id = read_query_id(listing, read)
+        self._identity = read_identity(listing, read)
         self._journal: Journal = read_journal(listing, read)
         self._state: State = read_state(listing, read, self._journal)
         if self._state.refs and self._state.state_format == 1:
@@ -105,7 +110,7 @@ class _Reading:
         )
         return Checkpoint(
             uri=self._uri,
-            query_id=self._query_id,
+            query_id=self._identity.query_id,
             offset_log_version=plan.log_version if plan else None,
             commit_log_version=commit.log_version if commit else None,
             state_format=state.state_format,
@@ -130,7 +135,8 @@ class _Reading:
     def _problems(self) -> Iterator[Finding]:
         listing, journal, state = self._listing, self._journal, self._state
         yield from place_problems(listing)
-        yield from identity_problems(listing, self._query_id, journal)
+        yield from identity_problems(listing, self._identity, journal)
+        yield from misnamed_batches(listing, journal)
         yield from log_problems(journal)
         yield from lost_logs(listing, journal, has_state=any(state.files.values()))
         yield from source_problems(listing, self._read, journal)

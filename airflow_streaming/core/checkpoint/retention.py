@@ -129,7 +129,7 @@ class RetentionPlan:
 
     def lines(self) -> list[str]:
         """Return the plan in words, one line for each backup, newest first."""
-        shown = [(kept.backup, f"stays: {', '.join(kept.reasons)}") for kept in self.keep]
+        shown = [(kept.backup, f"stays: {'; '.join(kept.reasons)}") for kept in self.keep]
         shown += [(backup, "goes") for backup in self.remove]
         shown.sort(key=lambda one: _age_order(one[0]), reverse=True)
         return [f"{backup.id} ({backup.origin}) {words}" for backup, words in shown]
@@ -205,7 +205,7 @@ def _judge(
     # A damaged one goes when it would go if it were whole: somebody may want to look at it.
     for backup, why in _chosen(members, rules):
         if standing[backup.id] is Standing.DAMAGED:
-            reasons[backup.id].append(f"damaged, {why}")
+            reasons[backup.id].append(f"damaged, but {why}")
 
 
 def _chosen(members: Sequence[Backup], rules: RetentionPolicy) -> Iterable[tuple[Backup, str]]:

@@ -16,14 +16,17 @@ from itertools import pairwise
 from typing import Final
 
 from airflow_streaming.core.checkpoint.logs import parse_commit_log, parse_offset_log
-from airflow_streaming.core.checkpoint.texts import MAX_LOG_BYTES
-from airflow_streaming.core.wire import parse_json
+from airflow_streaming.core.checkpoint.texts import json_object
 from airflow_streaming.exceptions import RecordError
 
 RECENT: Final = 20
 """Batches whose duration is looked at; as many as a driver of ours tells."""
 
 _BATCH: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+
+_ID: Final = re.compile(r"\+?[0-9a-fA-F]+(-\+?[0-9a-fA-F]+){4}")
+_LONGEST_ID: Final = 36
+_LARGEST_PART: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +128,24 @@ def parse_commit(data: bytes) -> CommitEntry:
 
 
 def parse_query_id(data: bytes) -> str | None:
-    """Return the query's id from a checkpoint's ``metadata``; ``None`` when it does not tell."""
+    """
+    Return the query's id from a checkpoint's ``metadata``.
+
+    :return: ``None`` when it does not tell one that Spark takes. Java's ``UUID.fromString``, which
+        Spark reads it with, takes shorter parts than a UUID has, e.g. ``1-1-1-1-1``.
+    """
     try:
-        found = parse_json(data.strip(), limit=MAX_LOG_BYTES).get("id")
+        # As text: Spark's reader does not pass over a byte order mark either.
+        found = json_object(data.decode(errors="replace").strip(), "metadata").get("id")
     except RecordError:
         return None
-    return found if isinstance(found, str) and 0 < len(found) <= 100 else None
+    return found if isinstance(found, str) and _is_id(found) else None
+
+
+def _is_id(text: str) -> bool:
+    if len(text) > _LONGEST_ID or not _ID.fullmatch(text):
+        return False
+    return all(int(part, 16) <= _LARGEST_PART for part in text.split("-"))
 
 
 def durations(offsets: Iterable[LogFile], commits: Iterable[LogFile]) -> tuple[float, ...]:

@@ -36,7 +36,7 @@ PLAN = {
 }
 
 
-def run_batches(folder: Path, last: int, query_id: str = "id-1") -> Path:
+def run_batches(folder: Path, last: int, query_id: str = "1-0-0-0-1") -> Path:
     """Write the checkpoint of a query without state up to a committed batch."""
     for name in ("offsets", "commits"):
         (folder / name).mkdir(parents=True, exist_ok=True)

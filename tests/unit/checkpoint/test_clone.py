@@ -12,7 +12,7 @@ import pytest
 
 from airflow_streaming.checkpoint import folders as folders_module
 from airflow_streaming.checkpoint.clone import Cloned, carry_over, clone
-from airflow_streaming.checkpoint.local_tree import Near
+from airflow_streaming.checkpoint.near import Near
 from airflow_streaming.checkpoint.reader import inspect
 from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER
 from airflow_streaming.exceptions import (
@@ -62,13 +62,13 @@ def test_a_clone_is_a_query_of_its_own_unless_it_is_a_move(tmp_path: Path) -> No
     original = run_batches(tmp_path / "ck", 3)
 
     other = clone(str(original), str(tmp_path / "a"))
-    named = clone(str(original), str(tmp_path / "b"), query_id="mine")
+    named = clone(str(original), str(tmp_path / "b"), query_id="a-b-c-d-e")
     same = clone(str(original), str(tmp_path / "c"), keep_query_id=True)
 
-    assert other.query_id not in ("", "id-1")
+    assert other.query_id not in ("", "1-0-0-0-1")
     assert inspect(other.uri).query_id == other.query_id
-    assert (named.query_id, inspect(named.uri).query_id) == ("mine", "mine")
-    assert (same.query_id, inspect(same.uri).query_id) == ("id-1", "id-1")
+    assert (named.query_id, inspect(named.uri).query_id) == ("a-b-c-d-e", "a-b-c-d-e")
+    assert (same.query_id, inspect(same.uri).query_id) == ("1-0-0-0-1", "1-0-0-0-1")
 
 
 def test_a_clone_names_its_own_files(tmp_path: Path) -> None:

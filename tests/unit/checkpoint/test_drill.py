@@ -65,7 +65,7 @@ def run_drill(tmp_path: Path, scratch: Path) -> RunDrill:
     """Drill a stateless checkpoint of two batches with a shell script in the place of Spark."""
     copy = tmp_path / "copy"
     for path, text in {
-        "metadata": '{"id":"q"}',
+        "metadata": '{"id":"0-0-0-0-1"}',
         "offsets/0": 'v1\n{}\n{"logOffset":0}',
         "offsets/1": 'v1\n{}\n{"logOffset":1}',
         "commits/0": "v1\n{}",
@@ -73,7 +73,7 @@ def run_drill(tmp_path: Path, scratch: Path) -> RunDrill:
     }.items():
         (copy / path).parent.mkdir(parents=True, exist_ok=True)
         (copy / path).write_text(text)
-    query = QueryBackup(folder="", checkpoint="/ck", query_id="q", batch=1, planned=1)
+    query = QueryBackup(folder="", checkpoint="/ck", query_id="0-0-0-0-1", batch=1, planned=1)
 
     def run(submit: str, **changes: Any) -> Drilled:
         runtime = a_runtime(tmp_path / "spark", submit)

@@ -89,7 +89,7 @@ class Moving(LocalFolders):
 
 
 def test_what_was_only_half_seen_of_a_live_checkpoint_is_no_problem(tmp_path: Path) -> None:
-    live = Checkpoint(tmp_path, query_id="e28f")
+    live = Checkpoint(tmp_path, query_id="e28f-0-0-0-1")
     live.run(0, 1, 2)
     live.commit(3)
     folders = Moving(live, "plan")

@@ -48,8 +48,8 @@ def test_what_is_restored_is_what_was_backed_up(store: BackupStore, tmp_path: Pa
 
 
 def test_every_query_of_a_stream_gets_its_folder(store: BackupStore, tmp_path: Path) -> None:
-    for name in ("counts", "sums"):
-        run_batches(tmp_path / "ck" / name, 3, query_id=name)
+    for name, query_id in (("counts", "c-0-0-0-1"), ("sums", "5-0-0-0-1")):
+        run_batches(tmp_path / "ck" / name, 3, query_id=query_id)
     backup = back_up(store, tmp_path / "ck")
 
     restored = restore(
@@ -60,7 +60,7 @@ def test_every_query_of_a_stream_gets_its_folder(store: BackupStore, tmp_path: P
         "counts": f"{tmp_path}/new/c",
         "sums": f"{tmp_path}/new/sums",
     }
-    assert inspect(f"{tmp_path}/new/c").query_id == "counts"
+    assert inspect(f"{tmp_path}/new/c").query_id == "c-0-0-0-1"
     assert is_sound_at(tmp_path / "new/sums", 3)
 
 

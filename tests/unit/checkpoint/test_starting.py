@@ -162,7 +162,7 @@ def test_a_fresh_start_is_an_empty_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize("start", StartWay)
 def test_a_place_that_has_something_else_is_refused(start: StartWay, tmp_path: Path) -> None:
     blue = run_batches(tmp_path / "blue", 1)
-    other = run_batches(tmp_path / "green", 2, query_id="other")
+    other = run_batches(tmp_path / "green", 2, query_id="0-0-0-0-2")
     before = bytes_of(other)
 
     with pytest.raises((CheckpointRefused, RestoreRefused)):

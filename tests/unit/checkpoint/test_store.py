@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,13 @@ from airflow_streaming.checkpoint.store import BackupStore, open_backup_store
 from airflow_streaming.checkpoint.verify import verify
 from airflow_streaming.core.checkpoint.backup import Level
 from airflow_streaming.core.checkpoint.manifest import seal
-from airflow_streaming.exceptions import BackupDamaged, BackupNotFound, CheckpointError, RecordError
+from airflow_streaming.exceptions import (
+    BackupDamaged,
+    BackupNotFound,
+    CheckpointError,
+    HomeUnavailable,
+    RecordError,
+)
 from tests.unit.checkpoint.made import NOON, STREAM, make_backup, sizes, some_files
 
 
@@ -86,6 +93,15 @@ class TestListing:
             store.backup(backup_id)
 
 
+def forbid(monkeypatch: pytest.MonkeyPatch, store: BackupStore, error: OSError) -> None:
+    """Have every new object of a store refused."""
+
+    def refuse(path: str, data: bytes) -> None:
+        raise HomeUnavailable(path) from error
+
+    monkeypatch.setattr(store.blobs, "create", refuse)
+
+
 class TestHoldsAndDeletion:
     def test_a_hold_lasts_as_long_as_the_work(self, store: BackupStore) -> None:
         with store.hold(STREAM, "restore", "b1"):
@@ -95,6 +111,34 @@ class TestHoldsAndDeletion:
             assert held.beaten is not None
 
         assert store.holds(STREAM) == []
+
+    @pytest.mark.parametrize("what", ["restore", "verify"])
+    def test_whoever_only_reads_goes_on_where_nothing_may_be_written(
+        self,
+        store: BackupStore,
+        what: str,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        forbid(monkeypatch, store, OSError(errno.EROFS, "Read-only file system"))
+
+        with store.hold(STREAM, what, "b1"):
+            assert store.holds(STREAM) == []
+
+        assert "may not be written" in caplog.text
+
+    @pytest.mark.parametrize(
+        ("what", "error"),
+        [("backup", PermissionError("no")), ("restore", OSError(errno.ENOSPC, "disk full"))],
+        ids=["a backup writes", "another error"],
+    )
+    def test_else_a_hold_that_cannot_be_written_is_an_error(
+        self, store: BackupStore, what: str, error: OSError, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        forbid(monkeypatch, store, error)
+
+        with pytest.raises(HomeUnavailable), store.hold(STREAM, what, "b1"):
+            pytest.fail("There is no hold.")
 
     def test_a_hold_beats(self, store: BackupStore, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("airflow_streaming.checkpoint.holds.BEAT_SECONDS", 0.01)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.checkpoint.contents import Contents, contents, verified
+from airflow_streaming.checkpoint.examining import Examination
 from airflow_streaming.checkpoint.layout import manifest_path
 from airflow_streaming.checkpoint.store import BackupStore
 from airflow_streaming.checkpoint.verify import verify
@@ -15,7 +16,7 @@ from airflow_streaming.core.checkpoint.backup import Backup, Level, Verification
 from airflow_streaming.core.checkpoint.drill import Drilled
 from airflow_streaming.core.checkpoint.index import LARGE
 from airflow_streaming.core.checkpoint.manifest import seal
-from airflow_streaming.exceptions import BackupDamaged, BackupNotFound, RecordError
+from airflow_streaming.exceptions import BackupDamaged, BackupNotFound, HomeUnavailable, RecordError
 from tests.system.corruptions import corrupt
 from tests.unit.checkpoint.made import NOON, STREAM, local_store, make_backup, some_files
 
@@ -101,6 +102,34 @@ def test_a_damaged_manifest_is_a_problem_and_no_crash(store: BackupStore, backup
     found = look(store, backup, Level.QUICK)
 
     assert "its checksum is wrong" in found.problems[0]
+
+
+def test_a_result_that_may_not_be_noted_is_told_all_the_same(
+    store: BackupStore,
+    backup: Backup,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(path: str, data: bytes) -> None:
+        raise HomeUnavailable(path) from PermissionError("no")
+
+    monkeypatch.setattr(store.blobs, "create", refuse)
+
+    assert look(store, backup).holds
+    assert store.verifications(backup.id) == []
+    assert "is not noted there" in caplog.text
+
+
+def test_a_copy_of_a_manifest_under_no_backups_name_is_a_stray_file(
+    store: BackupStore, backup: Backup
+) -> None:
+    manifest = Path(store.uri) / manifest_path(STREAM, backup.id)
+    stray = manifest.with_name(f"x{manifest.name}")
+    stray.write_bytes(manifest.read_bytes())
+
+    assert look(store, backup, Level.QUICK).holds
+    [problem] = look(store, backup).problems
+    assert f"{stray} is not anything a backup store has" in problem
 
 
 def test_a_backup_that_is_not_there_is_not_found(store: BackupStore, backup: Backup) -> None:
@@ -280,9 +309,33 @@ class TestContents:
         with pytest.raises(BackupDamaged, match="is not what was written"):
             contents(store, backup, "counts")
 
-    def test_what_rots_after_the_verification_is_found_while_it_is_read(
+    def test_small_files_are_handed_out_as_they_were_verified(
         self, store: BackupStore, backup: Backup
     ) -> None:
+        found = contents(store, backup, "counts")
+        for file in (Path(store.uri) / STREAM / "packs").iterdir():
+            file.unlink()
+
+        assert read_all(found) == {
+            path.removeprefix("counts/"): data for path, data in FILES.items()
+        }
+
+    def test_only_so_many_bytes_stay_in_memory(self, store: BackupStore, backup: Backup) -> None:
+        sizes = [len(data) for data in FILES.values() if len(data) < LARGE]
+
+        def kept(most: int) -> int:
+            found = Examination(store, backup, thorough=True, progress=None, keep=most)
+            assert not found.run().problems
+            return sum(len(one.data) for pack in found.kept.values() for one in pack)
+
+        assert kept(sum(sizes)) == sum(sizes)
+        assert kept(sum(sizes) - 1) == 0
+
+    def test_what_rots_after_the_verification_is_found_while_it_is_read(
+        self, store: BackupStore, backup: Backup, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # As in a backup that is too large to stay in memory.
+        monkeypatch.setattr("airflow_streaming.checkpoint.contents.KEPT", 0)
         found = contents(store, backup, "counts")
         for path in ("packs", "files"):
             for file in (Path(store.uri) / STREAM / path).iterdir():

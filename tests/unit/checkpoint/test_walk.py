@@ -132,6 +132,54 @@ def test_a_folder_swapped_for_a_link_after_the_walk_is_not_followed(tmp_path: Pa
         local(checkpoint).read("offsets/0", 100)
 
 
+@pytest.mark.parametrize("exchanged", ["c", "c/state", "c/state/0"])
+def test_a_folder_that_is_exchanged_between_two_readings_is_opened_anew(
+    tmp_path: Path, exchanged: str
+) -> None:
+    file = tmp_path / "c/state/0/1.delta"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"old")
+    folders = local(tmp_path / "c")
+    assert folders.read("state/0/1.delta", 100) == b"old"
+
+    (tmp_path / exchanged).rename(tmp_path / "away")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"new")
+    assert folders.read("state/0/1.delta", 100) == b"new"
+
+    (tmp_path / exchanged).rename(tmp_path / "away too")
+    assert folders.read("state/0/1.delta", 100) is None
+
+
+@pytest.mark.parametrize("exchanged", ["c/state", "c/state/0"])
+def test_a_link_in_place_of_a_folder_that_was_read_from_is_not_followed(
+    tmp_path: Path, exchanged: str
+) -> None:
+    for root in ("c", "secret"):
+        (tmp_path / root / "state/0").mkdir(parents=True)
+        (tmp_path / root / "state/0/1.delta").write_text(root)
+    folders = local(tmp_path / "c")
+    assert folders.read("state/0/1.delta", 100) == b"c"
+
+    (tmp_path / exchanged).rename(tmp_path / "away")
+    (tmp_path / exchanged).symlink_to(tmp_path / "secret" / exchanged.removeprefix("c/"))
+
+    with pytest.raises(RecordError, match="lies behind a link"):
+        folders.read("state/0/1.delta", 100)
+
+
+def test_reading_many_folders_in_turn_keeps_few_of_them_open(tmp_path: Path) -> None:
+    for number in range(50):
+        (tmp_path / f"state/0/{number}").mkdir(parents=True)
+        (tmp_path / f"state/0/{number}/1.delta").write_bytes(b"1")
+    folders, before = local(tmp_path), len(list(Path("/proc/self/fd").iterdir()))
+
+    for number in range(50):
+        assert folders.read(f"state/0/{number}/1.delta", 100) == b"1"
+
+    assert len(list(Path("/proc/self/fd").iterdir())) - before <= 4
+
+
 def test_the_root_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "metadata").write_text("{}")

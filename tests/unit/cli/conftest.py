@@ -7,13 +7,17 @@ import pytest
 from airflow_streaming.cli.main import main
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.home.probe import ensure_exclusive
 from tests.unit.cli.host import FakeHost, Run
 from tests.unit.home.make import SCRIPT, make_deployment
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    return Home(LocalStore(str(tmp_path)))
+    """A home whose store was tried, and that has no stream yet."""
+    store = LocalStore(str(tmp_path))
+    ensure_exclusive(store, creators=2, rounds=1)
+    return Home(store)
 
 
 @pytest.fixture
@@ -31,7 +35,7 @@ def host() -> FakeHost:
 
 @pytest.fixture
 def run(
-    tmp_path: Path,
+    home: Home,
     host: FakeHost,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -41,7 +45,7 @@ def run(
     monkeypatch.setenv("LOGNAME", "ada")
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(["--home", str(tmp_path), *arguments], probe=host.probe)
+        code = main(["--home", home.store.uri, *arguments], probe=host.probe)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

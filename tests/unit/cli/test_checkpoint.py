@@ -114,12 +114,36 @@ class TestInspect:
         assert code == 1
         assert [problem["code"] for problem in told["problems"]] == ["not_a_checkpoint"]
 
+    @pytest.mark.parametrize("place", ["missing", "empty", "file", "store"])
+    def test_a_person_reads_one_sentence_of_a_place_without_a_checkpoint(
+        self, command: Command, tmp_path: Path, place: str
+    ) -> None:
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "file").write_text("")
+        (tmp_path / "store/orders").mkdir(parents=True)
+        (tmp_path / "store/store.json").write_text("")
+
+        code, told, errors = command("inspect", tmp_path / place)
+
+        assert (code, told) == (1, "")
+        assert {
+            "missing": "There is no folder",
+            "empty": "There is nothing in",
+            "file": "is no folder",
+            "store": "is a backup store",
+        }[place] in errors
+        assert errors.count("\n") == 1
+
     def test_a_path_may_be_relative(
         self, command: Command, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(checkpoint.parent)
 
         assert command("inspect", checkpoint.name)[0] == 0
+        assert command("inspect", f"file:{checkpoint}")[0] == 0
+        (checkpoint.parent / "with:").mkdir()
+        checkpoint.rename(checkpoint.parent / "with:/colon")
+        assert command("inspect", "./with:/colon")[0] == 0
 
     def test_a_reader_that_has_seen_enough_is_no_error(self, checkpoint: Path) -> None:
         module = ("-m", "airflow_streaming.cli.main", "checkpoint", "inspect", str(checkpoint))
@@ -221,6 +245,59 @@ class TestBackups:
         assert code == 1
         assert str(tmp_path / "live") in errors
 
+    def test_a_list_with_a_backup_that_failed_is_no_success(
+        self, command: Command, backed_up: tuple[Path, str]
+    ) -> None:
+        store, backup_id = backed_up
+        [pack] = store.glob("*/packs/*.tar.gz")
+        pack.write_bytes(pack.read_bytes()[:-1] + b"x")
+        assert command("list", store)[0] == 0
+
+        assert command("verify", store, backup_id)[0] == 1
+
+        code, told, _ = command("list", store)
+        assert code == 1
+        assert "full FAILED" in told
+
+    def test_a_stream_that_a_store_does_not_have_is_told_with_those_it_has(
+        self, command: Command, backed_up: tuple[Path, str]
+    ) -> None:
+        [stream] = (path.name for path in backed_up[0].iterdir() if path.is_dir())
+
+        rule = ("--keep-last", "1")
+        for arguments in (
+            ("list", backed_up[0], "--stream", "nosuch"),
+            ("retain", backed_up[0], "nosuch", *rule),
+        ):
+            code, told, errors = command(*arguments)
+            assert (code, told) == (1, "")
+            assert f"no stream 'nosuch' in {backed_up[0]}. Its streams are: {stream}." in errors
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            pytest.param(["--level", "drill", "--runtime", "/nope"], id="no such runtime"),
+            pytest.param(["--level", "quick", "--script", "job.py"], id="a script and no drill"),
+            pytest.param(["--argument", "x"], id="an argument and no drill"),
+        ],
+    )
+    def test_a_verification_that_is_asked_for_wrongly_exits_with_2(
+        self, command: Command, backed_up: tuple[Path, str], arguments: list[str]
+    ) -> None:
+        assert command("verify", *backed_up, *arguments)[0] == 2
+        assert command("list", backed_up[0], "--json")[1]["backups"][0]["verified"] == (
+            "not verified"
+        )
+
+    def test_a_new_place_in_a_live_checkpoint_is_wrong_use(
+        self, command: Command, checkpoint: Path, backed_up: tuple[Path, str]
+    ) -> None:
+        for to in (checkpoint / "state/1", backed_up[0] / "new"):
+            code, _, errors = command("restore", *backed_up, "--to", to)
+            assert code == 2
+            assert "lies inside" in errors
+            assert not to.exists()
+
     def test_a_drill_without_a_spark_says_how_to_name_one(
         self, command: Command, backed_up: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -228,7 +305,7 @@ class TestBackups:
 
         code, _, errors = command("verify", *backed_up, "--level", "drill")
 
-        assert code == 1
+        assert code == 2
         assert "AIRFLOW__STREAMING__RUNTIMES" in errors
 
     def test_what_no_rule_keeps_is_removed_unless_it_is_a_dry_run(
@@ -301,6 +378,8 @@ def test_wrong_use_exits_with_2(arguments: list[str]) -> None:
         pytest.param(["inspect", "s3://bucket/a/../b"], id="a way out of the folder"),
         pytest.param(["restore", "/store", "x"], id="no place to restore to"),
         pytest.param(["retain", "/store", "orders"], id="a policy that keeps nothing"),
+        pytest.param(["inspect", "s3:/bucket/ck"], id="a scheme without slashes"),
+        pytest.param(["inspect", "word:/ck"], id="a word that is no scheme"),
     ],
 )
 def test_a_wrong_value_exits_with_2(command: Command, arguments: list[str]) -> None:

@@ -72,6 +72,19 @@ class TestConf:
         left_out = by_key["spark.sql.streaming.stateStore.checkpointFormatVersion"]
         assert (left_out["value"], left_out["source"]) == (None, "left out")
 
+    def test_for_a_newer_spark_it_says_whose_profile_it_shows(self, run: Run) -> None:
+        newer = ("conf", "--spark", "9.9", "--cores", "8")
+        code, out, _ = run(*newer)
+        told, known = json.loads(run(*newer, "--json")[1]), json.loads(run(*ASKED, "--json")[1])
+
+        assert code == 0
+        assert out.startswith("Spark 9.9 is newer than any that this release knows: this is the")
+        assert (told["spark"], told["profile_of"]) == ("9.9", "4.3")
+        assert told["values"] == known["values"]
+
+    def test_a_patch_release_is_no_newer_spark(self, run: Run) -> None:
+        assert run("conf", "--spark", "4.3.7", "--cores", "8")[1].startswith("Profile production")
+
     def test_for_a_stream_it_shows_what_the_checkpoint_keeps(
         self, run: Run, stream: StreamHome
     ) -> None:
@@ -104,6 +117,8 @@ class TestConf:
         ("spark", "cores", "sentence"),
         [
             ("spark", "8", "'spark' is not a Spark version."),
+            ("2.1", "8", "Spark 2.1 is older than 3.5, the oldest that this release runs"),
+            ("3.4.9", "8", "Give a version from there to 4.3."),
             ("4.3", "0", "cores of profile 'production' must be a whole number"),
         ],
     )

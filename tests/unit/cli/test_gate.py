@@ -88,6 +88,9 @@ def test_what_cannot_be_known_has_a_code_of_its_own(run: Run, checkpoint: Path, 
     assert out.startswith("UNKNOWN: REHEARSE IT")
 
 
+_NO_PLAN = "/no/such/file cannot be read: No such file or directory. Make a plan with `plan --json`"
+
+
 def test_a_query_is_asked_about_alone(run: Run, checkpoint: Path, tmp_path: Path) -> None:
     both = save(tmp_path / "both.json", COUNTS, replace(COUNTS, query="other"))
     asked = ("gate", "change", "--checkpoint", str(checkpoint), "--plan", str(both))
@@ -105,7 +108,7 @@ def test_a_query_is_asked_about_alone(run: Run, checkpoint: Path, tmp_path: Path
     ("arguments", "sentence"),
     [
         pytest.param(("--script", "new.py"), "Which Spark plans the script?", id="no runtime"),
-        pytest.param(("--plan", "/no/such/file"), "is not a plan", id="no such plan"),
+        pytest.param(("--plan", "/no/such/file"), _NO_PLAN, id="no such plan"),
         pytest.param(("--plan", "{plan}", "--to", "4.3"), "--from 3.5", id="from nowhere"),
     ],
 )
@@ -123,6 +126,84 @@ def test_a_stream_of_the_home_needs_a_home_and_has_to_exist(run: Run) -> None:
     code, _, err = run("gate", "version", "--stream", "nobody", "--to", "4.3")
     assert code == 1
     assert "There is no stream 'nobody'" in err
+
+
+def test_a_plan_that_a_script_came_to_no_end_of_says_nothing_of_its_deployment(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    failed = ScriptPlan(application="bad.py", spark="4.3.0", problem="SystemExit: 3.")
+    new = tmp_path / "bad.json"
+    new.write_bytes(failed.to_bytes())
+
+    code, out, _ = run(
+        "gate", "change", "--checkpoint", str(checkpoint), "--plan", str(new), "--json"
+    )
+
+    told = json.loads(out)
+    assert (code, told["decision"], told["pattern"]) == (3, "unknown", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        pytest.param(["--to", "soon"], "'soon' is no version of Spark. Write it as", id="to"),
+        pytest.param(["--from", "3", "--to", "4.3"], "'3' is no version of Spark.", id="from"),
+        pytest.param(
+            ["--to", "4.3", "--conf", "nonsense"],
+            "'nonsense' has no value. Write nonsense=VALUE.",
+            id="no value",
+        ),
+        pytest.param(["--to", "4.3", "--conf", "=x"], "'=x' has no key.", id="no key"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_told_as_a_sentence(
+    run: Run,
+    checkpoint: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    sentence: str,
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        run("gate", "version", "--checkpoint", str(checkpoint), *arguments, "--json")
+
+    told = capsys.readouterr()
+    assert raised.value.code == 2
+    assert sentence in told.err
+    assert told.err.startswith("usage: airflow-streaming gate version ")
+    assert sentence in json.loads(told.out)["error"]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "sentence"),
+    [
+        pytest.param("spark-9", "There is no runtime 'spark-9'. Give --runtime the", id="name"),
+        pytest.param("/no/spark", "There is no folder /no/spark. Give --runtime the", id="folder"),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "compare"])
+def test_an_unknown_runtime_is_told_in_words_of_the_command_line(
+    run: Run, tmp_path: Path, command: str, runtime: str, sentence: str
+) -> None:
+    script = tmp_path / "job.py"
+    script.write_text("")
+    more = [str(script)] if command == "plan" else ["--blue", "/b", "--green", "/g"]
+
+    code, _, err = run(command, *more, "--runtime", runtime)
+
+    assert code == 2
+    assert sentence in err
+    assert "AIRFLOW__STREAMING__RUNTIMES" in err
+
+
+def test_a_script_is_looked_for_from_the_folder_one_is_in(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    code, _, err = run("plan", "job.py", "--runtime", "/no/spark")
+
+    assert code == 2
+    assert f"There is no script at {tmp_path}/job.py. Give its path, absolute or from the" in err
 
 
 def test_every_decision_has_an_exit_code() -> None:

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from airflow_streaming.cli import look
 from airflow_streaming.cli.main import main
 from airflow_streaming.core.observation import ProcessState
-from airflow_streaming.home.home import StreamHome
+from airflow_streaming.home.home import Home, StreamHome
 from tests.unit.cli.host import Run
 from tests.unit.home.make import (
     make_epoch,
@@ -41,26 +41,24 @@ class TestUse:
     ) -> None:
         monkeypatch.delenv("AIRFLOW_STREAMING_HOME", raising=False)
 
-        with pytest.raises(SystemExit):
-            main(["list"])
-
+        assert main(["list"]) == 2
         assert "Give --home, or set AIRFLOW_STREAMING_HOME." in capsys.readouterr().err
 
     def test_the_home_may_come_from_the_environment(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setenv("AIRFLOW_STREAMING_HOME", str(tmp_path))
+        monkeypatch.setenv("AIRFLOW_STREAMING_HOME", home.store.uri)
 
         assert main(["list"]) == 0
-        assert str(tmp_path) in capsys.readouterr().out
+        assert home.store.uri in capsys.readouterr().out
 
     def test_the_home_may_stand_behind_the_command(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setenv("AIRFLOW_STREAMING_HOME", "/another")
 
-        assert main(["list", "--home", str(tmp_path)]) == 0
-        assert str(tmp_path) in capsys.readouterr().out
+        assert main(["list", "--home", home.store.uri]) == 0
+        assert home.store.uri in capsys.readouterr().out
 
     @pytest.mark.parametrize("command", ["status", "start", "stop", "close-circuit"])
     def test_an_unknown_stream_is_named_with_the_known_ones(
@@ -82,17 +80,72 @@ class TestUse:
         assert main(["--home", "not/absolute", "list"]) == 2
         assert "is relative" in capsys.readouterr().err
 
-    def test_a_home_that_cannot_be_read_is_a_problem(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    @pytest.mark.parametrize(
+        ("arguments", "usage"),
+        [
+            pytest.param(["list", "--al"], "usage: airflow-streaming list ", id="a command"),
+            pytest.param(
+                ["gate", "rules", "--al"], "usage: airflow-streaming gate rules ", id="a verb"
+            ),
+            pytest.param(
+                ["checkpoint", "--al", "inspect", "/ck"],
+                "usage: airflow-streaming checkpoint ",
+                id="before the verb",
+            ),
+        ],
+    )
+    def test_an_unknown_option_shows_the_usage_of_what_was_asked_for(
+        self, capsys: pytest.CaptureFixture[str], arguments: list[str], usage: str
     ) -> None:
-        (tmp_path / "file").write_text("not a folder")
+        with pytest.raises(SystemExit) as raised:
+            main(arguments)
 
-        assert main(["--home", str(tmp_path / "file" / "home"), "stop", "orders"]) == 1
-        assert "There is no stream 'orders'" in capsys.readouterr().err
+        assert raised.value.code == 2
+        told = capsys.readouterr()
+        assert (told.out, told.err.startswith(usage)) == ("", True)
+        assert "error: unrecognized arguments: --al" in told.err
 
-    def test_a_home_that_was_misspelt_is_not_made(self, tmp_path: Path) -> None:
-        assert main(["--home", str(tmp_path / "hoem"), "stop", "orders"]) == 1
-        assert not (tmp_path / "hoem").exists()
+
+class TestJson:
+    """With --json there is one object, whatever comes."""
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            pytest.param(["list", "--json", "--al"], "unrecognized arguments: --al", id="option"),
+            pytest.param(["status", "--json"], "required: STREAM", id="no stream"),
+            pytest.param(["dance", "--json"], "invalid choice: 'dance'", id="no command"),
+            pytest.param(["list", "--json"], "Which home?", id="no home"),
+            pytest.param(["list", "--home", "/nope", "--json"], "There is no home", id="bad home"),
+        ],
+    )
+    def test_wrong_use_is_an_error_in_it(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        arguments: list[str],
+        sentence: str,
+    ) -> None:
+        monkeypatch.delenv("AIRFLOW_STREAMING_HOME", raising=False)
+
+        assert code_of(arguments) == 2
+
+        told = capsys.readouterr()
+        assert sentence in json.loads(told.out)["error"]
+        assert sentence in told.err
+
+    def test_an_argument_of_a_script_asks_for_none(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert code_of(["plan", "job.py", "--", "--json"]) == 2
+        assert capsys.readouterr().out == ""
+
+
+def code_of(arguments: list[str]) -> int:
+    try:
+        return main(arguments)
+    except SystemExit as end:
+        return int(end.code or 0)
 
 
 def test_without_a_launcher_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,17 +157,40 @@ def test_without_a_launcher_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
     assert "processes cannot be looked at from here" in process.detail
 
 
-def test_the_command_starts_without_airflow_spark_or_fsspec(tmp_path: Path) -> None:
+def test_the_command_starts_without_airflow_spark_or_fsspec(home: Home) -> None:
     code = (
         "import sys; from airflow_streaming.cli.main import main; code = main(sys.argv[1:]); "
         "print(code, sorted({'airflow', 'pyspark', 'fsspec'} & set(sys.modules)))"
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", code, "--home", str(tmp_path), "list"],
+        [sys.executable, "-c", code, "--home", home.store.uri, "list"],
         capture_output=True,
         text=True,
         check=True,
     )
 
     assert done.stdout.splitlines()[-1] == "0 []"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["--help"], id="help"),
+        pytest.param(["checkpoint", "backup", "/no/checkpoint", "--to", "/no/store"], id="backup"),
+        pytest.param(["checkpoint", "verify", "/no/store", "1"], id="verify"),
+        pytest.param(["checkpoint", "restore", "/no/store", "1", "--to", "/no/new"], id="restore"),
+    ],
+)
+def test_a_command_without_a_home_loads_nothing_that_reads_one(arguments: list[str]) -> None:
+    code = (
+        "import contextlib, sys; from airflow_streaming.cli.main import main\n"
+        "with contextlib.suppress(SystemExit): main(sys.argv[1:])\n"
+        "print(sorted({'psutil', 'airflow_streaming.home.home'} & set(sys.modules)))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.splitlines()[-1] == "[]"

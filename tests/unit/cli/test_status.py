@@ -272,3 +272,18 @@ class TestList:
         assert code == 1
         assert "broken cannot be shown: " in out
         assert "orders  never run" in out
+
+    def test_as_json_it_tells_of_every_stream_what_status_does(
+        self, run: Run, home: Home, stream: StreamHome
+    ) -> None:
+        begin(stream)
+        home.stream("broken").store.create("broken/deployments/000001.json", b"{}")
+
+        code, out, _ = run("list", "--json")
+
+        told = json.loads(out)
+        assert code == 1
+        assert (set(told), told["home"]) == ({"home", "streams", "unreadable"}, home.store.uri)
+        assert [one["stream"] for one in told["streams"]] == ["orders"]
+        assert set(told["streams"][0]) == set(json.loads(run("status", "orders", "--json")[1]))
+        assert set(told["unreadable"]) == {"broken"}

@@ -161,7 +161,23 @@ def test_only_recent_batches_count() -> None:
 
 @pytest.mark.parametrize(
     ("data", "found"),
-    [(b'{"id":"e28f"}\n', "e28f"), (b'{"id":7}', None), (b"{", None), (b"{}", None)],
+    [
+        (
+            b'{"id":"f00d0000-0000-4000-8000-000000000001"}\n',
+            "f00d0000-0000-4000-8000-000000000001",
+        ),
+        (b'{"id":"1-+1-F-0-7fffffffffffffff"}', "1-+1-F-0-7fffffffffffffff"),
+        (b'{"id":"1-1-1-1-8000000000000000"}', None),
+        (b'{"id":"f00d0000-0000-4000-8000-0000000000011"}', None),
+        (b'{"id":"../../etc"}', None),
+        (b'\xef\xbb\xbf{"id":"1-1-1-1-1"}', None),
+        (b'{"id":"1-1-1-1"}', None),
+        (b'{"id":"1-1--1-1"}', None),
+        (b'{"id":"1-1-1-1-g"}', None),
+        (b'{"id":7}', None),
+        (b"{", None),
+        (b"{}", None),
+    ],
 )
 def test_the_querys_id_is_known_where_the_checkpoint_tells_it(
     data: bytes, found: str | None

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_streaming.core.uris import (
     check_uri,
+    in_full,
     is_local,
     join,
     local_path,
@@ -36,6 +37,7 @@ SPELLINGS = [
     ("/data/streams", "/data/streams", "file:///data/streams"),
     ("file:///data/streams", "/data/streams", "file:///data/streams"),
     ("FILE:///data/streams", "/data/streams", "file:///data/streams"),
+    ("file:///data/a:b", "/data/a:b", "file:///data/a:b"),
     ("local:///data/streams", "/data/streams", "file:///data/streams"),
     ("/data/my streams", "/data/my streams", "file:///data/my streams"),
 ]
@@ -67,6 +69,8 @@ def test_a_spelling_translated_twice_stays_the_same_place(
         ("s3://bucket", "s3://bucket"),
         ("hdfs://nn:8020/", "hdfs://nn:8020"),
         ("/data//streams", "/data//streams"),
+        ("file:/data/streams/", "file:///data/streams"),
+        ("FILE:/data", "file:///data"),
         ("/data/a:b@c", "/data/a:b@c"),
         ("s3://bucket/a=1,b=ü", "s3://bucket/a=1,b=ü"),
     ],
@@ -89,7 +93,9 @@ def test_a_folder_is_returned_without_trailing_slash(given: str, returned: str) 
         ("~/streams", "is relative"),
         ("file://data/streams", "names a host"),
         ("file://", "names a host"),
-        ("file:/data/streams", "Write file:///folder"),
+        ("file:data/streams", "lacks '//' after its scheme"),
+        ("file:/", "is the root of a file system"),
+        ("word:/data", "a relative path with a colon begins with './'"),
         ("s3:bucket/streams", "lacks '//' after its scheme"),
         ("/data/s3://bucket", "has '://' in a path"),
         ("://bucket/x", "is relative"),
@@ -153,6 +159,13 @@ def test_any_text_is_a_folder_or_a_spec_error(text: str) -> None:
     assert not is_local(uri) or local_path(uri).startswith("/")
     assert check_uri(join(uri, "orders"), "home") == join(uri, "orders")
     assert to_hadoop(to_fsspec(uri)) == to_hadoop(uri)
+
+
+def test_hadoops_short_spelling_of_a_local_place_is_understood_everywhere() -> None:
+    assert is_local("file:/data/ck")
+    assert local_path("file:/data/ck") == to_fsspec("file:/data/ck") == "/data/ck"
+    assert to_hadoop("file:/data/ck") == in_full("file:/data/ck") == "file:///data/ck"
+    assert in_full("/data/file:/ck") == "/data/file:/ck"
 
 
 def test_parts_are_joined_with_one_slash() -> None:

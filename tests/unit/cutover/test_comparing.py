@@ -173,7 +173,7 @@ def test_the_exit_code_says_whether_outputs_are_the_same(
     says: str,
 ) -> None:
     made = runtime(submit)
-    monkeypatch.setattr("airflow_streaming.cli.comparing_outputs.resolve_runtime", lambda *_: made)
+    monkeypatch.setattr("airflow_streaming.cli.comparing_outputs.runtime_named", lambda _: made)
 
     assert main(GIVEN) == code
     assert says in capsys.readouterr().out
@@ -184,7 +184,7 @@ def test_terms_that_do_not_fit_are_wrong_use(
 ) -> None:
     refused = replace(SAME, error="Neither output has a column 'x'.", refused=True)
     made = runtime(reporting(refused))
-    monkeypatch.setattr("airflow_streaming.cli.comparing_outputs.resolve_runtime", lambda *_: made)
+    monkeypatch.setattr("airflow_streaming.cli.comparing_outputs.runtime_named", lambda _: made)
 
     assert main([*GIVEN, "--sum", "x"]) == 2
     assert "column 'x'" in capsys.readouterr().err

@@ -33,7 +33,7 @@ from tests.unit.checkpoint.restoring import (
 )
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
-QUERIES = {"counts": "id-counts", "sums": "id-sums"}
+QUERIES = {"counts": "c-0-0-0-1", "sums": "5-0-0-0-1"}
 
 
 class DyingStore:

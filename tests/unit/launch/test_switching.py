@@ -72,7 +72,7 @@ def test_a_restored_checkpoint_that_vanishes_before_its_start_is_known_to_be_mis
 
     claim = stream.home.claim(2, "counts")
     assert claim is not None
-    assert claim.query_id == "id-counts"
+    assert claim.query_id == "c-0-0-0-1"
     assert claim.checkpoint == f"file:{stream.checkpoint}/counts"
 
 

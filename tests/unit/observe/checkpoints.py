@@ -9,7 +9,7 @@ from pathlib import Path
 class Checkpoint:
     """A checkpoint whose batches are planned and committed by the test, at times it gives."""
 
-    def __init__(self, folder: Path, query_id: str = "e28f") -> None:
+    def __init__(self, folder: Path, query_id: str = "e28f-0-0-0-1") -> None:
         self.folder = folder
         for log in ("offsets", "commits"):
             (folder / log).mkdir(parents=True)

@@ -44,7 +44,7 @@ def test_the_newest_batches_are_told(tmp_path: Path, opened: Callable[[Path], Fo
 
     (tail,) = Tails(opened(tmp_path / "orders")).read()
 
-    assert (tail.name, tail.query_id) == ("orders", "e28f")
+    assert (tail.name, tail.query_id) == ("orders", "e28f-0-0-0-1")
     assert (tail.committed, tail.planned, tail.offsets) == (29, 30, ("290",))
     assert tail.committed_at == datetime.fromtimestamp(START + 292, UTC)
     assert tail.watermark == datetime.fromtimestamp(START, UTC), "the next one's is not yet true"

@@ -131,7 +131,7 @@ def test_a_query_without_a_plan_leaves_no_way_back_for_any(
     same_code: bool, stream: Upgraded, look: Look
 ) -> None:
     record(stream, PLAN)
-    run_batches(Path(stream.first) / "late", 3, "id-late")
+    run_batches(Path(stream.first) / "late", 3, "1a-0-0-0-1")
     late = replace(PLAN, query="late", sink=SinkPlan(sink="file", target="/out/b"))
     edits = of_same_code(stream) if same_code else {}
     found = look(PLAN, late, **edits)

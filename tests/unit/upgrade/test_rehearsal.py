@@ -305,7 +305,7 @@ def test_the_command_answers_by_its_exit_code(
     shown: str,
 ) -> None:
     runtime = a_runtime(tmp_path / "spark", submit)
-    monkeypatch.setattr("airflow_streaming.cli.rehearsing.resolve_runtime", lambda *_: runtime)
+    monkeypatch.setattr("airflow_streaming.cli.rehearsing.runtime_named", lambda _: runtime)
     (tmp_path / "job.py").write_bytes(SCRIPT)
     page = tmp_path / "page.md"
     given = ["--checkpoint", str(checkpoint.parent), "--script", str(tmp_path / "job.py")]
@@ -335,7 +335,7 @@ def test_a_page_that_cannot_be_written_costs_the_exit_code_and_not_the_verdict(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     runtime = a_runtime(tmp_path / "spark", GOOD)
-    monkeypatch.setattr("airflow_streaming.cli.rehearsing.resolve_runtime", lambda *_: runtime)
+    monkeypatch.setattr("airflow_streaming.cli.rehearsing.runtime_named", lambda _: runtime)
     (tmp_path / "job.py").write_bytes(SCRIPT)
     given = ["--checkpoint", str(checkpoint.parent), "--script", str(tmp_path / "job.py")]
 

@@ -44,7 +44,8 @@ from tests.unit.checkpoint.restoring import (
 from tests.unit.checkpoint.rewinding import DyingOutput
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
-QUERIES = ("counts", "late", "sums")
+IDS = {"counts": "c-0-0-0-1", "sums": "5-0-0-0-1"}
+QUERIES = {**IDS, "late": "1a-0-0-0-1"}
 BOUNDARY = 5
 
 
@@ -57,10 +58,10 @@ class Upgraded:
         self.checkpoint = folder / "home/orders/checkpoints/000001"
         self.sink = FileSink(folder / "out")
         self.deploy(1)
-        for name in QUERIES:
+        for name, query_id in QUERIES.items():
             claim = QueryClaim(
                 query=name,
-                query_id=f"id-{name}",
+                query_id=query_id,
                 checkpoint=f"file:{self.checkpoint / name}",
                 epoch=1,
                 batch_shift=40,
@@ -100,8 +101,8 @@ class Upgraded:
 
     def run(self, last: int, by: str) -> None:
         first = max((int(p.name) for p in self.checkpoint.glob("counts/commits/*")), default=-1)
-        for name in ("counts", "sums"):
-            run_batches(self.checkpoint / name, last, f"id-{name}")
+        for name, query_id in IDS.items():
+            run_batches(self.checkpoint / name, last, query_id)
         for batch in range(first + 1, last + 1):
             self.sink.write(batch, by=by, files=1)
 
@@ -138,7 +139,7 @@ def test_checkpoint_and_sink_are_what_the_old_deployment_left(upgraded: Upgraded
     present = bytes_of(upgraded.checkpoint)
     restored = upgraded.restore()
     assert restored.checkpoint == str(upgraded.checkpoint.with_name("restored-000001"))
-    assert restored.ids == {"counts": "id-counts", "sums": "id-sums"}
+    assert restored.ids == IDS
     assert restored.batches == {"counts": 5, "sums": 5}
     assert all(is_sound_at(Path(restored.checkpoint) / name, 5) for name in restored.ids)
     assert [plan.batches for plan in restored.rewound] == [(6, 7, 8)]
@@ -170,7 +171,7 @@ def test_the_owners_of_the_restored_checkpoints_are_recorded(upgraded: Upgraded)
     claim_restored(upgraded.home, 3, restored)
     claim_restored(upgraded.home, 3, restored)
     found = {claim.query: claim for claim in upgraded.home.claims(3)}
-    assert found["counts"].query_id == "id-counts"
+    assert found["counts"].query_id == "c-0-0-0-1"
     assert found["counts"].checkpoint == f"file:{restored.checkpoint}/counts"
     assert found.keys() == {"counts", "sums"}
     assert found["counts"].batch_shift == 40, "its batches are counted on as before"
@@ -190,7 +191,7 @@ def test_nothing_is_restored_while_a_driver_may_live(upgraded: Upgraded) -> None
 
 
 def test_a_place_that_is_not_of_this_restore_is_left_alone(upgraded: Upgraded) -> None:
-    run_batches(upgraded.checkpoint.with_name("restored-000001") / "counts", 3, "id-other")
+    run_batches(upgraded.checkpoint.with_name("restored-000001") / "counts", 3, "0-0-0-0-2")
     with pytest.raises(RestoreRefused, match="is not empty"):
         upgraded.restore()
 
@@ -225,7 +226,7 @@ def planned(upgraded: Upgraded) -> None:
 
 
 def committed_first(upgraded: Upgraded) -> None:
-    run_batches(upgraded.checkpoint / "late", 0, "id-late")
+    run_batches(upgraded.checkpoint / "late", 0, "1a-0-0-0-1")
 
 
 def pinned_anew(upgraded: Upgraded) -> None:

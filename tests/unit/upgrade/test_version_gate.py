@@ -118,7 +118,7 @@ def test_a_state_schema_that_cannot_be_read_leaves_it_to_the_matrix(tmp_path: Pa
 
 
 def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="no checkpoint"):
+    with pytest.raises(CheckpointError, match="There is no folder"):
         gate_version(str(tmp_path / "nothing"), "3.5.9", "4.3.0")
 
 

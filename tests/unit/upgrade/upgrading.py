@@ -65,7 +65,7 @@ class Upgraded:
         self.conf: dict[str, Any] = {"spark.sql.shuffle.partitions": "2"}
         self.first = f"{self.uri}/orders/checkpoints/000001"
         self.home.create_deployment(make_deployment(1, checkpoint=self.first), SCRIPT)
-        run_batches(Path(self.first) / QUERY, 0, "id-counts")
+        run_batches(Path(self.first) / QUERY, 0, "c-0-0-0-1")
         self._start()
 
     # What is there.
@@ -223,7 +223,7 @@ class Upgraded:
         folder = Path(self.home.deployment(epoch.deployment).checkpoint) / QUERY
         last = inspect(str(folder)).last_committed_batch
         batch = 0 if last is None else last + 1
-        run_batches(folder, batch, "id-counts")
+        run_batches(folder, batch, "c-0-0-0-1")
         self.written.append((epoch.deployment, batch))
 
     def _say(self, epoch: Epoch, batches: int, backlog: float, does: str) -> None:

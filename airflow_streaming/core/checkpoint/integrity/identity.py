@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from airflow_streaming.core.checkpoint.finding import Finding, FindingCode
+from airflow_streaming.core.checkpoint.integrity.edited import edited
 from airflow_streaming.core.checkpoint.integrity.logs import RESTORE
 from airflow_streaming.core.checkpoint.journal import Journal
 from airflow_streaming.core.checkpoint.listing import Listing, Read
@@ -15,24 +17,38 @@ from airflow_streaming.exceptions import RecordError
 METADATA = "metadata"
 
 
-def read_query_id(listing: Listing, read: Read) -> str | None:
-    """Return Spark's id of the query, ``None`` when the checkpoint does not tell."""
+class Identity(NamedTuple):
+    """
+    What ``metadata`` says.
+
+    :param query_id: Spark's id of the query; ``None`` when the checkpoint does not tell.
+    :param findings: The file differs from the checksum beside it.
+    """
+
+    query_id: str | None
+    findings: tuple[Finding, ...] = ()
+
+
+def read_identity(listing: Listing, read: Read) -> Identity:
+    """Return the query's id."""
     if listing.stat(METADATA) is None:
-        return None
+        return Identity(None)
     try:
         data = read(METADATA, MAX_LOG_BYTES)
     except RecordError:
-        return None
-    return parse_query_id(data) if data is not None else None
+        return Identity(None)
+    query_id = parse_query_id(data) if data is not None else None
+    if data is None or query_id is None:
+        return Identity(None)
+    return Identity(query_id, tuple(edited(listing, read, METADATA, data)))
 
 
-def identity_problems(
-    listing: Listing, query_id: str | None, journal: Journal
-) -> Iterator[Finding]:
+def identity_problems(listing: Listing, identity: Identity, journal: Journal) -> Iterator[Finding]:
     """Return what is wrong with the query's id."""
     # Spark makes the folders of a new query before it writes the id.
     is_new = not journal.planned and not journal.committed and listing.stat(METADATA) is None
-    if query_id is not None or is_new:
+    yield from identity.findings
+    if identity.query_id is not None or is_new:
         return
     if listing.stat(METADATA) is None:
         yield Finding(
@@ -46,7 +62,7 @@ def identity_problems(
         yield Finding(
             code=FindingCode.METADATA_UNREADABLE,
             path=METADATA,
-            message="The file with the query's id is empty or not what Spark writes. Spark fails "
-            f"to start. {RESTORE} Or write the id back if it is known, e.g. from a progress "
+            message="The file with the query's id is empty or not what Spark writes: it has no id "
+            f"that is a UUID. Spark fails to start. {RESTORE} Or write the id back if it is known, e.g. from a progress "
             'report: {"id":"..."}; delete .metadata.crc with it.',
         )

@@ -1,7 +1,8 @@
-"""The order of the two logs: gaps, plans ahead of commits, commits without plans, edited files."""
+"""The order of the two logs: gaps, plans ahead of commits, commits without plans, wrong names."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
@@ -11,6 +12,8 @@ from airflow_streaming.core.checkpoint.journal import COMMITS, OFFSETS, PARTITIO
 from airflow_streaming.core.checkpoint.listing import Listing
 
 RESTORE: Final = "Restore a verified backup into a new place."
+
+_PADDED: Final = re.compile(r"\+?[0-9]{1,18}", re.ASCII)
 
 _STRAGGLERS: Final = 3
 """Oldest batches that a purge may have left behind when it was cut off."""
@@ -31,6 +34,24 @@ def log_problems(journal: Journal) -> Iterator[Finding]:
         for hole in _holes(journal.committed):
             if not _is_purge(hole, journal.committed):
                 yield _commits_gap(hole, journal)
+
+
+def misnamed_batches(listing: Listing, journal: Journal) -> Iterator[Finding]:
+    """Return the newest files of the logs whose names have more than the batch's number."""
+    for log, batches in ((OFFSETS, journal.planned), (COMMITS, journal.committed)):
+        newest = batches[-1] if batches else -1
+        for name in sorted(listing.files(log)):
+            if not _PADDED.fullmatch(name) or int(name) <= newest or name == str(int(name)):
+                continue
+            yield _finding(
+                FindingCode.BATCH_MISNAMED,
+                f"{log}/{name}",
+                f"{log}/{name} is not how Spark writes batch {int(name)}, and it is the newest file "
+                f"there. Spark takes the number of the name and fails on a restart: it looks for "
+                f"{log}/{int(name)}, which does not exist. If the file is Spark's own, and was "
+                f"renamed on a copy, name it {int(name)}, without a checksum file; else restore a "
+                "verified backup into a new place.",
+            )
 
 
 def lost_logs(listing: Listing, journal: Journal, *, has_state: bool) -> Iterator[Finding]:

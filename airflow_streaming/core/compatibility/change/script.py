@@ -87,7 +87,7 @@ def judge_script(
             schemas=(schemas or {}).get(name, ()),
             same_code=same_code,
         )
-    goes_on = not new or any(_goes_on(each, checkpoints) for each in matched)
+    goes_on = any(_goes_on(each, checkpoints) for each in matched)
     pattern = pattern_of(found, stateful=stateful, same_code=same_code, goes_on=goes_on)
     return report_of(found, pattern)
 

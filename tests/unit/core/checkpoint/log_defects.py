@@ -15,6 +15,18 @@ def edit_with_stale_checksum(it: InMemory) -> None:
     it.files[hidden("offsets/11")] = checksum
 
 
+def flip_a_bit_of_the_id(it: InMemory) -> None:
+    data = bytearray(it.files["metadata"])
+    data[10] ^= 1
+    # Written past ``write``, which takes the checksum away.
+    it.files["metadata"] = bytes(data)
+
+
+def rename(it: InMemory, old: str, new: str) -> None:
+    it.write(new, it.files[old])
+    it.delete(old)
+
+
 LOG_DEFECTS: list[tuple[str, str, Break, FindingCode]] = [
     (
         "plans two ahead of the commits lose a batch of a query without state",
@@ -129,6 +141,33 @@ LOG_DEFECTS: list[tuple[str, str, Break, FindingCode]] = [
         "agg",
         lambda it: it.truncate("metadata"),
         FindingCode.METADATA_UNREADABLE,
+    ),
+    (
+        "the query's id has a flipped bit",
+        "agg",
+        flip_a_bit_of_the_id,
+        FindingCode.LOG_EDITED,
+    ),
+    (
+        "the query's id is none that Java takes",
+        "agg",
+        lambda it: it.write("metadata", b'{"id":"../../etc"}'),
+        FindingCode.METADATA_UNREADABLE,
+    ),
+    (
+        "the newest plan has leading zeros in its name",
+        "stateless",
+        lambda it: rename(it, "offsets/11", "offsets/0011"),
+        FindingCode.BATCH_MISNAMED,
+    ),
+    (
+        "both of the newest batch have",
+        "stateless",
+        lambda it: (
+            rename(it, "offsets/11", "offsets/011"),
+            rename(it, "commits/11", "commits/011"),
+        )[0],
+        FindingCode.BATCH_MISNAMED,
     ),
     (
         "the log of a file source is behind the plan",

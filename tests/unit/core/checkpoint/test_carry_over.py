@@ -26,7 +26,7 @@ def a_plan(number: int, *sources: str) -> bytes:
 
 
 def an_old_one(batches: int = 4, **files: bytes) -> InMemory:
-    made = {"metadata": b'{"id":"old"}'}
+    made = {"metadata": b'{"id":"0-0-0-0-1"}'}
     for number in range(batches):
         made[f"offsets/{number}"] = a_plan(number)
         made[f"commits/{number}"] = COMMIT
@@ -47,7 +47,9 @@ def planned(old: InMemory, report: Checkpoint | None = None, **asked: Any) -> Ca
 
 
 def looked_at(old: InMemory, report: Checkpoint | None = None, **asked: Any) -> CarryOver | Unready:
-    return plan_carry_over(report or old.report(), old.listing(), old.read, query_id="new", **asked)
+    return plan_carry_over(
+        report or old.report(), old.listing(), old.read, query_id="0-0-0-0-2", **asked
+    )
 
 
 def unready(old: InMemory, report: Checkpoint | None = None, **asked: Any) -> Unready:
@@ -67,7 +69,7 @@ def test_the_new_checkpoint_is_sound_and_at_the_same_batch_of_another_query() ->
     new = built(old, planned(old, stateless=True)).report()
 
     assert new.problems == ()
-    assert (new.query_id, new.last_committed_batch, new.last_planned_batch) == ("new", 3, 3)
+    assert (new.query_id, new.last_committed_batch, new.last_planned_batch) == ("0-0-0-0-2", 3, 3)
     assert new.sources == old.report().sources
 
 
@@ -167,7 +169,7 @@ def test_what_is_purged_after_it_was_listed_is_to_be_looked_at_again(gone: str) 
     report, listing = old.report(), old.listing()
     old.delete(gone)
 
-    found = plan_carry_over(report, listing, old.read, query_id="new", stateless=True)
+    found = plan_carry_over(report, listing, old.read, query_id="0-0-0-0-2", stateless=True)
 
     assert isinstance(found, Unready)
     assert (found.path, found.is_moving) == (gone, True)

@@ -212,7 +212,7 @@ def checkpoint(*, ends: list[int], state: list[int] | None = None, planned: bool
     files = {f"offsets/{n}": plan(ends[n]) for n in batches}
     files |= {f"commits/{n}": b"v1\n{}" for n in list(batches)[: -1 if planned else None]}
     files |= {f"state/0/0/{version}.delta": b"x" for version in state or []}
-    return InMemory({"metadata": b'{"id":"q"}', **files})
+    return InMemory({"metadata": b'{"id":"0-0-0-0-1"}', **files})
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def a_backup(spark: str | None, at_least: str | None = None) -> Backup:
     query = QueryBackup(
         folder="",
         checkpoint="/ck",
-        query_id="q",
+        query_id="0-0-0-0-1",
         batch=1,
         planned=1,
         spark_at_least=at_least,

@@ -39,7 +39,7 @@ from tests.unit.core.checkpoint.backups import a_backup
 def a_checkpoint(batch: int | None = 4, planned: int | None = None, **changes: Any) -> Checkpoint:
     fields: dict[str, Any] = {
         "uri": "/ck",
-        "query_id": "id-1",
+        "query_id": "1-0-0-0-1",
         "offset_log_version": 1,
         "commit_log_version": 1,
         "last_committed_batch": batch,
@@ -203,9 +203,9 @@ def test_nothing_speaks_against_a_stopped_stream(driver: DriverFate) -> None:
 @pytest.mark.parametrize(
     ("claims", "locations", "found"),
     [
-        ({"a": "id-1"}, {}, []),
-        ({"a": "id-2"}, {}, [RefusalCode.QUERY_ID_DIFFERS]),
-        ({"a": "id-1", "b": "id-3"}, {}, [RefusalCode.QUERY_MISSING]),
+        ({"a": "1-0-0-0-1"}, {}, []),
+        ({"a": "2-0-0-0-1"}, {}, [RefusalCode.QUERY_ID_DIFFERS]),
+        ({"a": "1-0-0-0-1", "b": "3-0-0-0-1"}, {}, [RefusalCode.QUERY_MISSING]),
         ({}, {"a": "/own/place"}, [RefusalCode.OWN_LOCATION]),
         ({}, {}, []),
     ],
@@ -220,7 +220,7 @@ def test_the_queries_have_to_be_the_streams_own(
 
 
 def test_a_backup_of_one_checkpoint_is_held_against_the_only_query() -> None:
-    known = Circumstances(stream="orders", claims={"a": "id-2"})
+    known = Circumstances(stream="orders", claims={"a": "2-0-0-0-1"})
 
     assert codes(of_queries({"": a_checkpoint()}, known)) == [RefusalCode.QUERY_ID_DIFFERS]
 

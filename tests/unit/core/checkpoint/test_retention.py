@@ -101,7 +101,7 @@ def test_every_reason_is_told_of_what_stays() -> None:
     plan = plan_retention(backups, [verified(backups[0])], policy, at(31))
 
     assert [line.partition(" ")[2] for line in plan.lines()] == [
-        "(scheduled) stays: one of the last 1, daily of 2026-03-03",
+        "(scheduled) stays: one of the last 1; daily of 2026-03-03",
         "(scheduled) stays: it is the newest verified one",
     ]
 

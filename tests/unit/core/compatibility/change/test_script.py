@@ -98,8 +98,22 @@ def test_a_refusal_that_has_to_be_mended_first_has_no_pattern() -> None:
     assert (found.decision, found.pattern) == (GateDecision.NOT_ALLOWED, None)
 
 
-def test_where_every_query_begins_anew_there_is_no_same_checkpoint() -> None:
-    assert judge_script([ONE], [ONE], {"q": None}).pattern is None
+@pytest.mark.parametrize(
+    ("old", "new", "checkpoint", "problem"),
+    [
+        pytest.param([ONE], [ONE], None, "", id="begins anew"),
+        pytest.param([], [], STATELESS, "SystemExit: 3.", id="the script came to no end"),
+        pytest.param([AGG], [], STATELESS, "SystemExit: 3.", id="the same, with the old plan"),
+        pytest.param([ONE], [], STATELESS, "", id="starts none"),
+    ],
+)
+def test_where_no_query_goes_on_from_a_checkpoint_there_is_no_pattern(
+    old: Sequence[QueryPlan],
+    new: Sequence[QueryPlan],
+    checkpoint: Checkpoint | None,
+    problem: str,
+) -> None:
+    assert judge_script(old, new, {"q": checkpoint}, problem=problem).pattern is None
 
 
 def test_a_watermark_has_no_effect_in_complete_mode() -> None:

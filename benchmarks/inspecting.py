@@ -1,7 +1,7 @@
 """
 How long it takes to read a checkpoint of ten thousand files, from its walk to the report.
 
-    python -m benchmarks.inspect
+    python -m benchmarks.inspecting
 
 Makes checkpoints of a query with 200 state partitions and 100 batches out of the content of golden
 ones, so that every file is what Spark writes, and reads each of them many times. The goal is 300

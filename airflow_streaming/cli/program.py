@@ -1,0 +1,52 @@
+"""What a command runs on a Spark: the script and the runtime that a person named."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from airflow_streaming.checkpoint.drill_program import Program, read_program
+from airflow_streaming.checkpoint.drill_runtime import RUNTIMES_VARIABLE, runtimes_from
+from airflow_streaming.core.uris import is_local, local_path
+from airflow_streaming.exceptions import ApplicationNotFound, RuntimeNotFound
+from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+
+
+def script_of(arguments: argparse.Namespace, script: str) -> Program:
+    """
+    Read a script, with the arguments and the configuration that were given.
+
+    :param script: A URI, or a path; a relative one starts in the working folder.
+    :raises ApplicationNotFound: it cannot be read, or is not Python.
+    """
+    if is_local(script):
+        path = Path(local_path(script)).absolute()
+        if not path.is_file():
+            raise ApplicationNotFound(
+                f"There is no script at {path}. Give its path, absolute or from the folder you are "
+                "in, or its URI."
+            )
+    return read_program(script, arguments.arguments, dict(arguments.conf))
+
+
+def runtime_named(name: str) -> Runtime:
+    """
+    Return the Spark of ``--runtime``.
+
+    :param name: A name in AIRFLOW__STREAMING__RUNTIMES, or a folder.
+    :raises RuntimeNotFound: there is none, or it does not run.
+    """
+    runtimes = runtimes_from(os.environ)
+    if name in runtimes:
+        return resolve_runtime(name, runtimes)
+    folder = Path(name).expanduser().absolute()
+    if os.sep in name and folder.is_dir():
+        return resolve_runtime(name, {name: str(folder)})
+    known = ", ".join(sorted(runtimes)) or "none"
+    what = f"folder {folder}" if os.sep in name else f"runtime {name!r}"
+    raise RuntimeNotFound(
+        f"There is no {what}. Give --runtime the folder of a virtual environment with pyspark or of "
+        f"a SPARK_HOME, or a name in {RUNTIMES_VARIABLE}, for example "
+        f'{{"spark-4.3": "/opt/spark-4.3"}}; there are: {known}.'
+    )

@@ -1,0 +1,89 @@
+"""How the program ends when a person or its output ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.home.home import Home
+from benchmarks.checkpoint_tree import make_checkpoint
+
+PROGRAM = [sys.executable, "-m", "airflow_streaming.cli.main"]
+FULL = Path("/dev/full")
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A checkpoint in a folder whose name is not ASCII."""
+    folder = tmp_path / "prüfung"
+    folder.mkdir()
+    make_checkpoint(folder, partitions=1, versions=1)
+    return folder
+
+
+def done(
+    *arguments: str, environment: Mapping[str, str] | None = None, **given: object
+) -> subprocess.CompletedProcess[str]:
+    settings: dict[str, object] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **given}
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [*PROGRAM, *arguments],
+        env={**os.environ, **(environment or {})},
+        text=True,
+        check=False,
+        **settings,
+    )
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="This system has no /dev/full.")
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+def test_an_output_that_cannot_be_written_is_one_sentence(
+    checkpoint: Path, form: list[str]
+) -> None:
+    with FULL.open("w") as full:
+        ended = done("checkpoint", "inspect", str(checkpoint), *form, stdout=full)
+
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "airflow-streaming: The output cannot be written: No space left on device.\n"
+    )
+
+
+def test_what_the_terminal_cannot_show_is_escaped(checkpoint: Path) -> None:
+    plain = done("checkpoint", "inspect", str(checkpoint))
+    ascii_only = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+
+    ended = done("checkpoint", "inspect", str(checkpoint), environment=ascii_only)
+
+    assert (ended.returncode, ended.stderr) == (plain.returncode, plain.stderr)
+    assert "pr\\xfcfung" in ended.stdout
+
+
+def test_a_person_who_interrupts_reads_one_sentence(home: Home) -> None:
+    # The list stands for any work: Ctrl-C comes in the middle of it.
+    code = (
+        "import os, signal, sys\n"
+        "from airflow_streaming.cli import commands, main\n"
+        "commands.list_streams = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
+        "print('begun')\n"
+        "sys.exit(main.main(sys.argv[1:]))\n"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "--home", home.store.uri, "list"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == -signal.SIGINT
+    assert ended.stdout == "begun\n"
+    assert ended.stderr == (
+        "airflow-streaming: Interrupted. What was recorded by now stands, and nothing half done "
+        "counts. Give the command again to go on.\n"
+    )
