@@ -1,13 +1,23 @@
-"""What the tests of operators, triggers and sensors share."""
+"""What the unit tests share."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.unit.world import World, make_spark_home
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """No unit test cuts the power, so nothing has to reach the disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        patch.setattr("os.sync", lambda: None)
+        yield
 
 
 @pytest.fixture

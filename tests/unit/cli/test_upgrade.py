@@ -13,8 +13,7 @@ from tests.unit.upgrade.upgrading import Upgraded
 
 
 @pytest.fixture
-def stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Upgraded:
-    monkeypatch.setattr("os.fsync", lambda _: None)
+def stream(tmp_path: Path) -> Upgraded:
     made = Upgraded(tmp_path)
     made.begin(keeps_by_itself=False)
     return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,6 @@ from tests.system.cutovers.model.course import Course, Leg, drawn
 from tests.system.cutovers.model.driver import Life, ModelDriver
 from tests.system.cutovers.model.playing import Play
 from tests.system.cutovers.model.world import Shape
-
-
-@pytest.fixture(autouse=True)
-def no_power_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 def a_course(way: SwitchWay, *legs: Leg) -> Course:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -10,16 +10,6 @@ from airflow_streaming.core.epoch import Epoch, Host, LaunchCause
 from airflow_streaming.files.host import this_host
 
 MakeEpoch = Callable[..., Epoch]
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk() -> Iterator[None]:
-    """No power is cut in these tests, so nothing has to reach the disk."""
-    # Not by the fixture monkeypatch: asked for here, it would undo a test's own patches too late.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.fsync", lambda _: None)
-        patch.setattr("os.sync", lambda: None)
-        yield
 
 
 @pytest.fixture

@@ -15,14 +15,6 @@ from airflow_streaming.operators.cutover import SideBySide
 from tests.unit.cutover.cutting import Cutting
 from tests.unit.operators.cutovers import ALL, BEFORE, REPORT, SETTLE, Run, another_script
 
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No power is cut in these tests, so nothing has to reach the disk."""
-    monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("os.sync", lambda: None)
-
-
 WAYS = pytest.mark.parametrize("way", list(SwitchWay), ids=str)
 
 

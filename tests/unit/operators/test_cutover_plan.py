@@ -57,7 +57,6 @@ def gates(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         ways=WaysReport(),
         replay=ReplayStart(at=None, reason="There is no watermark."),
     )
-    monkeypatch.setattr("os.fsync", lambda _: None)
     monkeypatch.setattr(f"{PLANNING}.plan_script", lambda *_, **__: told.plan)
     monkeypatch.setattr(f"{PLANNING}.judge_plan", lambda *_: told.change)
     monkeypatch.setattr(f"{PLANNING}.switch_ways", lambda *_, **__: told.ways)

@@ -14,12 +14,6 @@ from tests.unit.cutover.cutting import Cutting
 from tests.unit.operators.cutovers import Run
 
 
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No power is cut in these tests, so nothing has to reach the disk."""
-    monkeypatch.setattr("os.fsync", lambda _: None)
-
-
 @pytest.fixture
 def stream(tmp_path: Path) -> Cutting:
     return Cutting(tmp_path)

@@ -17,13 +17,6 @@ from tests.unit.operators.upgrades import ALL, SETTLE, Run, hook_of
 from tests.unit.upgrade.upgrading import Upgraded, end_of
 
 
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No power is cut in these tests, so nothing has to reach the disk."""
-    monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("os.sync", lambda: None)
-
-
 @pytest.fixture
 def stream(tmp_path: Path) -> Upgraded:
     return Upgraded(tmp_path)

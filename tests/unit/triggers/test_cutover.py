@@ -15,9 +15,8 @@ from tests.unit.cutover.cutting import Cutting
 
 
 @pytest.fixture
-def stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cutting:
+def stream(tmp_path: Path) -> Cutting:
     """Return a stream whose green runs beside blue."""
-    monkeypatch.setattr("os.fsync", lambda _: None)
     cut = Cutting(tmp_path)
     cut.begin()
     cut.advance(CutoverState.CATCHING_UP)
