@@ -27,12 +27,12 @@ from typing import Final
 
 import psutil
 
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Launch, LaunchCause
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.core.status import CheckpointOrigin, DriverState, QueryStatus, Status
-from airflow_streaming.core.wire import encode
 from airflow_streaming.files.host import this_host
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome

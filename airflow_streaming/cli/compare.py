@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_streaming.cli.argument_types import pair, place
-from airflow_streaming.core.wire import parse_time
+from airflow_streaming.core.times import parse_time
 from airflow_streaming.exceptions import RecordError
 
 _HOUR: Final = 3600.0

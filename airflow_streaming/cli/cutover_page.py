@@ -13,7 +13,7 @@ from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
 from airflow_streaming.core.cutover.terms import CutoverTerms
 from airflow_streaming.core.cutover.transition import Transition, state_of
 from airflow_streaming.core.cutover.verbs import verbs_in, words
-from airflow_streaming.core.wire import format_time
+from airflow_streaming.core.times import format_time
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.lanes import live_lane

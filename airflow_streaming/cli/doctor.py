@@ -17,9 +17,9 @@ from airflow_streaming.cli.conf import WIDTH
 from airflow_streaming.cli.facts import gather
 from airflow_streaming.cli.person import OK, PROBLEM
 from airflow_streaming.cli.table import printable
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.doctor.doctor import examine, risks
 from airflow_streaming.core.doctor.facts import Advice, Outcome
-from airflow_streaming.core.wire import encode
 from airflow_streaming.home.home import Home, StreamHome
 
 _INDENT: Final = "    "

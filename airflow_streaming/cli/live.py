@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_streaming.cli.person import OK
 from airflow_streaming.cli.table import clock, columns, printable
-from airflow_streaming.core.wire import encode
+from airflow_streaming.core.codec import encode
 from airflow_streaming.home.consumers import Live, live
 from airflow_streaming.home.home import Home
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from airflow_streaming.core.alerts.alert import Alert
 from airflow_streaming.core.alerts.alerting import open_incidents
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.control import Circuit, Desired, DesiredState, Event
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Launch
@@ -23,8 +24,8 @@ from airflow_streaming.core.health import HealthRules, judge
 from airflow_streaming.core.lanes import Colour, colour_of, other_lane
 from airflow_streaming.core.observation import Observation, Process
 from airflow_streaming.core.restart import RestartAction, RestartDecision
+from airflow_streaming.core.times import format_time
 from airflow_streaming.core.verdict import Verdict
-from airflow_streaming.core.wire import encode, format_time
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.lanes import live_lane
 from airflow_streaming.observe.changes import change_in_progress

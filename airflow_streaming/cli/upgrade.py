@@ -20,10 +20,10 @@ from airflow_streaming.cli.argument_types import place
 from airflow_streaming.cli.person import OK, PROBLEM, Person
 from airflow_streaming.cli.table import clock, printable
 from airflow_streaming.core.change import Change, ChangeSort
+from airflow_streaming.core.times import format_time
 from airflow_streaming.core.upgrade.deciding import way_out
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.core.upgrade.state import newest_stage
-from airflow_streaming.core.wire import format_time
 from airflow_streaming.exceptions import SpecError, StreamingError, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
 

@@ -12,11 +12,13 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.gating import asked
 from airflow_streaming.core.lanes import colour_of
 from airflow_streaming.core.sight import QuerySight, Sight
+from airflow_streaming.core.times import format_time
 from airflow_streaming.core.verdict import WELL, VerdictState
-from airflow_streaming.core.wire import decode, encode, format_time
+from airflow_streaming.core.wire import decode
 
 _PASSING: Final = frozenset({VerdictState.STARTING, VerdictState.STOPPING})
 """On the way from one state to another; what it comes to is told when it is there."""

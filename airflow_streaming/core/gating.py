@@ -14,11 +14,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.offsets import is_at_least
 from airflow_streaming.core.readiness import Readiness, ReadinessState
 from airflow_streaming.core.sight import QuerySight, Sight
+from airflow_streaming.core.times import format_time
 from airflow_streaming.core.verdict import VerdictState
-from airflow_streaming.core.wire import decode, encode, format_time
+from airflow_streaming.core.wire import decode
 from airflow_streaming.exceptions import RecordError
 
 

@@ -14,13 +14,14 @@ from datetime import timedelta
 from typing import Any, Self
 
 from airflow_streaming.core.batches import judge_batches
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.liveness import closed, judge_end, judge_silence, judge_spawning
 from airflow_streaming.core.observation import Observation
 from airflow_streaming.core.rules.recommended import recommended_rules
 from airflow_streaming.core.rules.rule import Finding, HealthRule, RuleState, Severity
 from airflow_streaming.core.status import DriverState, Status
 from airflow_streaming.core.verdict import Verdict, VerdictState
-from airflow_streaming.core.wire import decode, encode
+from airflow_streaming.core.wire import decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from airflow_streaming.core.blackout import Blackout
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.failures.kind import FailureClass
-from airflow_streaming.core.wire import decode, encode
+from airflow_streaming.core.wire import decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.uris import is_local
-from airflow_streaming.core.wire import decode, encode
+from airflow_streaming.core.wire import decode
 from airflow_streaming.exceptions import SpecError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_streaming.core.gating import BacklogUnit, Condition
 from airflow_streaming.core.subject import Subject
-from airflow_streaming.core.wire import parse_time
+from airflow_streaming.core.times import parse_time
 from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.sensors.gate import LISTEN, StreamGateSensor
 

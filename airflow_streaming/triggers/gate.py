@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from airflow_streaming.core.catching_up import catch_up
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.gating import Condition, asked, gate
 from airflow_streaming.core.health import HealthRules
 from airflow_streaming.core.readiness import Readiness, ReadinessState
 from airflow_streaming.core.sight import Sight
 from airflow_streaming.core.subject import Subject
 from airflow_streaming.core.verdict import VerdictState
-from airflow_streaming.core.wire import encode
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.hooks.sight import Looker, open_looker
 from airflow_streaming.triggers._subject import SubjectTrigger

@@ -10,7 +10,7 @@ from airflow_streaming.cli.checkpoint.report import size
 from airflow_streaming.cli.table import NOTHING, clock, columns
 from airflow_streaming.core.checkpoint.backup import Backup, Verification
 from airflow_streaming.core.checkpoint.standing import LastWord, Standing
-from airflow_streaming.core.wire import encode
+from airflow_streaming.core.codec import encode
 
 if TYPE_CHECKING:
     # Each verb loads its own part, and prints what that returned.

@@ -10,7 +10,7 @@ from airflow_streaming.cli.checkpoint import backups
 from airflow_streaming.cli.checkpoint.printing import print_json, print_lines
 from airflow_streaming.cli.checkpoint.told import Told
 from airflow_streaming.cli.person import OK, Person
-from airflow_streaming.core.wire import encode
+from airflow_streaming.core.codec import encode
 
 
 def copy_whole(arguments: Namespace, _: Person | None) -> int:

@@ -11,7 +11,7 @@ from airflow_streaming.cli.checkpoint.printing import print_json, print_lines
 from airflow_streaming.cli.checkpoint.sinks import sink_logs
 from airflow_streaming.cli.checkpoint.told import Told
 from airflow_streaming.cli.person import OK, PROBLEM, Person
-from airflow_streaming.core.wire import encode
+from airflow_streaming.core.codec import encode
 from airflow_streaming.exceptions import SpecError
 
 

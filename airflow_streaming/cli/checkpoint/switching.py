@@ -18,7 +18,7 @@ from airflow_streaming.cli.person import OK, PROBLEM, Person
 from airflow_streaming.cli.table import printable
 from airflow_streaming.core.change import ChangeOutcome
 from airflow_streaming.core.checkpoint.backup import Origin
-from airflow_streaming.core.wire import encode
+from airflow_streaming.core.codec import encode
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.local import LocalLauncher

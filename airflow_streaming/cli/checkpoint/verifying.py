@@ -15,7 +15,7 @@ from airflow_streaming.cli.checkpoint.printing import name_of, print_json, print
 from airflow_streaming.cli.checkpoint.told import Told
 from airflow_streaming.cli.person import OK, PROBLEM, Person
 from airflow_streaming.core.checkpoint.backup import Level
-from airflow_streaming.core.wire import encode
+from airflow_streaming.core.codec import encode
 from airflow_streaming.exceptions import RuntimeNotFound, SpecError
 
 

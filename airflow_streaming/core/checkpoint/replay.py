@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from airflow_streaming.core.checkpoint.report import SourceType
-from airflow_streaming.core.wire import encode
+from airflow_streaming.core.codec import encode
 
 
 class RefusalCode(StrEnum):

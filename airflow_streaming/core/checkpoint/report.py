@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from airflow_streaming.core.checkpoint.finding import Finding
-from airflow_streaming.core.wire import encode
+from airflow_streaming.core.codec import encode
 
 
 class SourceType(StrEnum):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.failures.text import mask_secrets
-from airflow_streaming.core.wire import encode
 
 
 class GateDecision(StrEnum):

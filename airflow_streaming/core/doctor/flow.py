@@ -21,7 +21,7 @@ from airflow_streaming.core.doctor.facts import (
 from airflow_streaming.core.profile.settings import RETAINED_BATCHES
 from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.core.status import Status
-from airflow_streaming.core.wire import parse_time
+from airflow_streaming.core.times import parse_time
 from airflow_streaming.exceptions import RecordError
 
 ENOUGH: Final = 10

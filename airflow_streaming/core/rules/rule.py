@@ -14,7 +14,8 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any, Self
 
-from airflow_streaming.core.wire import decode, encode
+from airflow_streaming.core.codec import encode
+from airflow_streaming.core.wire import decode
 
 
 class Metric(StrEnum):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.compatibility.finding import (
     GateDecision,
     GateFinding,
@@ -25,7 +26,6 @@ from airflow_streaming.core.failures.text import mask_secrets
 from airflow_streaming.core.upgrade.advised_size import SizeSource
 from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts
 from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay
-from airflow_streaming.core.wire import encode
 
 _SHORT: Final = 12
 _SHOWN: Final = 200

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from airflow_streaming.core.cutover.comparing.report import MOST_NAMED, GroupDiffers
 from airflow_streaming.core.cutover.terms import CompareTerms
-from airflow_streaming.core.wire import format_time
+from airflow_streaming.core.times import format_time
 from airflow_streaming.driver.compare.columns import Measured, type_of
 from airflow_streaming.driver.compare.spans import MOMENT, moment_of
 

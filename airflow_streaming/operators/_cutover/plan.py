@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.cutover.planning.course import Course
 from airflow_streaming.core.cutover.planning.preflight import CutoverPreflight
 from airflow_streaming.core.cutover.planning.preflight_page import cutover_page
 from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.core.cutover.terms import CompareTerms, ReadyTerms
 from airflow_streaming.core.upgrade.terms import SoakTerms
-from airflow_streaming.core.wire import encode
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.operators._checkpoint.common import truth
 from airflow_streaming.operators._cutover.asked import (

@@ -17,14 +17,8 @@ from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Exit
 from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.core.status import Status
-from airflow_streaming.core.wire import (
-    MAX_RECORD_BYTES,
-    Record,
-    decode,
-    format_time,
-    parse_json,
-    parse_time,
-)
+from airflow_streaming.core.times import format_time, parse_time
+from airflow_streaming.core.wire import MAX_RECORD_BYTES, Record, decode, parse_json
 from airflow_streaming.exceptions import RecordError
 from tests.unit.core.builders import (
     NOW,

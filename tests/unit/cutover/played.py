@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.cutover.orders import Barrier, OrderAct, StandbyAnswer, StandbyOrder
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Exit, Outcome, QueryClaim
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.progress import BatchProgress, SourceProgress
-from airflow_streaming.core.wire import encode
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome

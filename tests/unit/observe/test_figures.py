@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.core.rules.rule import Finding, HealthRule, Metric, RuleState
 from airflow_streaming.core.status import Status
-from airflow_streaming.core.wire import encode
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.observe.figures import READ_EVERY, Figures

@@ -11,12 +11,12 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.compatibility.finding import GateReport
 from airflow_streaming.core.cutover.planning.course import Course
 from airflow_streaming.core.cutover.planning.preflight import CutoverPreflight, PairPreflight
 from airflow_streaming.core.cutover.ways.judge import WaysReport
 from airflow_streaming.core.lanes import other_lane
-from airflow_streaming.core.wire import encode
 from airflow_streaming.cutover.cutting_over import Cutover
 from airflow_streaming.cutover.memory import LANES
 from airflow_streaming.cutover.pairs import Candidate

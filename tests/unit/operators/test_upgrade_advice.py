@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.names import Layout
 from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.wire import encode
 from airflow_streaming.operators.upgrade import UpgradeStepOperator
 from tests.unit.checkpoint.restoring import run_batches
 from tests.unit.operators.checkpoints import checkpoint_of

@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
-from airflow_streaming.core.wire import encode
+from airflow_streaming.core.codec import encode
 from airflow_streaming.operators._upgrade.task import UpgradeTask
 from airflow_streaming.orchestration.upgrade import upgrade_in_place
 from airflow_streaming.spec import SoakTerms, StreamSpec

@@ -12,13 +12,13 @@ import pytest
 
 from airflow_streaming.cli.main import main
 from airflow_streaming.core.change import ChangeOutcome
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.epoch import Epoch, LaunchCause, Outcome
 from airflow_streaming.core.observation import Process, ProcessState
 from airflow_streaming.core.steering import Action
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay, SoakTerms
-from airflow_streaming.core.wire import encode
 from airflow_streaming.exceptions import CheckpointRefused, RecordError, UpgradeRefused
 from airflow_streaming.upgrade.looking import look
 from airflow_streaming.upgrade.words import Words

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from airflow_streaming.checkpoint.reader import inspect
 from airflow_streaming.core.change import ChangeEnd
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.control import DesiredState
 from airflow_streaming.core.deployment import Deployment
 from airflow_streaming.core.epoch import Epoch, Exit, LaunchCause, Outcome
@@ -23,7 +24,6 @@ from airflow_streaming.core.steering import Action, Step, decide
 from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit
 from airflow_streaming.core.upgrade.stage import Stage
 from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay, SoakTerms
-from airflow_streaming.core.wire import encode
 from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.keeper import Keeper, Submission

@@ -17,9 +17,9 @@ from airflow_streaming.core.health import HealthRules, judge
 from airflow_streaming.core.observation import Observation
 from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.core.status import QueryStatus
+from airflow_streaming.core.times import format_time, parse_time
 from airflow_streaming.core.upgrade.soak import Backlog, backlog_of
 from airflow_streaming.core.verdict import VerdictState
-from airflow_streaming.core.wire import format_time, parse_time
 from airflow_streaming.exceptions import RecordError
 
 QUIET_S: Final = 20.0

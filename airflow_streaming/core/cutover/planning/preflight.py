@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.compatibility.finding import (
     GateDecision,
     GateFinding,
@@ -24,7 +25,6 @@ from airflow_streaming.core.cutover.terms import Pair, StartWay, SwitchWay
 from airflow_streaming.core.cutover.ways.judge import WaysReport
 from airflow_streaming.core.cutover.ways.replay import ReplayStart
 from airflow_streaming.core.upgrade.preflight import Difference
-from airflow_streaming.core.wire import encode
 
 _OF_SCRIPT: Final = ("plan.", "script.")
 """Rules on the new script itself, which have to be put right whatever green begins with."""

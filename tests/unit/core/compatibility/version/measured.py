@@ -23,6 +23,7 @@ from airflow_streaming.core.checkpoint.report import (
     StateStore,
     StoreType,
 )
+from airflow_streaming.core.codec import encode
 from airflow_streaming.core.compatibility.stored import StoreSchema
 from airflow_streaming.core.plan.plan import (
     Column,
@@ -32,7 +33,7 @@ from airflow_streaming.core.plan.plan import (
     SinkPlan,
     SourcePlan,
 )
-from airflow_streaming.core.wire import decode, encode
+from airflow_streaming.core.wire import decode
 
 FILE: Final = Path(__file__).with_name("checkpoints.json")
 
