@@ -21,6 +21,10 @@ SERVERS := tests/integration/alerts tests/integration/home tests/integration/plu
 STREAMS := tests/integration/stream \
   $(filter-out %/test_sinks.py %/test_standby.py,$(wildcard tests/integration/driver/test_*.py))
 
+# The unit tests make and remove some hundred thousand small files: where memory can hold them, that
+# takes a fifth of the time off. Three workers on two cores, because many tests wait.
+IN_MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 2000000 ] 2>/dev/null && echo TMPDIR=/dev/shm)
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo lint check test bench chaos judge java clean
 
@@ -39,7 +43,7 @@ lint: $(INSTALLED) ## Format, lint, types, rooms.
 	$(BIN)/lint-imports
 
 check: lint ## The same, and the unit tests.
-	$(BIN)/pytest tests/unit -q -n 2 --dist worksteal $(ARGS)
+	$(IN_MEMORY) $(BIN)/pytest tests/unit -q -n 3 --dist worksteal -o tmp_path_retention_policy=failed $(ARGS)
 
 test: setup lint ## Everything, with real Spark, real stores and a real Airflow.
 	@$(BIN)/pytest tests/unit $(SERVERS) $(STREAMS) -q > .beside.log 2>&1 & beside=$$!; \
