@@ -68,6 +68,8 @@ def test_a_person_who_interrupts_reads_one_sentence(home: Home) -> None:
     # The list stands for any work: Ctrl-C comes in the middle of it.
     code = (
         "import os, signal, sys\n"
+        # A shell lets what it runs in the background ignore Ctrl-C, the tests too.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from airflow_streaming.cli import commands, main\n"
         "commands.list_streams = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
         "print('begun')\n"
