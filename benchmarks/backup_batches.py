@@ -67,7 +67,7 @@ def main() -> int:
     print(machine())
     with tempfile.TemporaryDirectory(prefix="airflow-streaming-bench-") as made:
         folder = Path(made)
-        driver = _start(folder, arguments.runtime)
+        driver = _start(folder, arguments.runtime.absolute())
         try:
             _await_batches(folder / "checkpoint", driver, WARM_UP)
             minutes = [_minute(folder, backed=turn % 2 == 1) for turn in range(2 * arguments.pairs)]
