@@ -77,15 +77,10 @@ def _pinned(
 
 
 def _newest_offsets(checkpoint: str) -> dict[str, str] | None:
-    store = open_store(to_fsspec(_with_authority(checkpoint)))
+    store = open_store(to_fsspec(checkpoint))
     newest = max((int(n) for n in store.names("offsets") if n.isdecimal()), default=None)
     data = None if newest is None else store.read(f"offsets/{newest}")
     return None if data is None else pinned_conf(data)
-
-
-def _with_authority(uri: str) -> str:
-    # Hadoop writes a local folder as file:/folder.
-    return f"file://{uri[5:]}" if uri.startswith("file:/") and uri[5:7] != "//" else uri
 
 
 def _others(home: Home, own: str, unread: list[str]) -> Iterator[OtherStream]:

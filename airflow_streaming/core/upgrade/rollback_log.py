@@ -23,7 +23,6 @@ from airflow_streaming.core.wire import Record
 from airflow_streaming.exceptions import CheckpointRefused, RecordError
 
 _ENTRY: Final = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?", re.ASCII)
-_SINGLE_SLASH: Final = re.compile(r"file:/(?!/)")
 _ONE_CLUSTER: Final = frozenset({"hdfs", "viewfs"})
 """Spark writes the name node's address out, and whoever configured the output need not."""
 
@@ -143,10 +142,9 @@ def path_in_output(path: str, output: str) -> str:
 
 
 def _place(uri: str) -> str:
-    full = _SINGLE_SLASH.sub("file:///", uri, count=1)
-    if is_local(full):
-        return local_path(full).rstrip("/")
-    spelt = to_fsspec(full).rstrip("/")
+    if is_local(uri):
+        return local_path(uri).rstrip("/")
+    spelt = to_fsspec(uri).rstrip("/")
     scheme = scheme_of(spelt)
     if scheme in _ONE_CLUSTER:
         return f"{scheme}:/{spelt.split('://', 1)[1].partition('/')[2]}"

@@ -8,7 +8,6 @@ and one that only appends has every row twice.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,11 +15,10 @@ from typing import Final
 
 from airflow_streaming.core.checkpoint.places_apart import is_same_place
 from airflow_streaming.core.plan.plan import QueryPlan, SinkPlan, SourcePlan
+from airflow_streaming.core.uris import in_full
 
 FILE: Final = "file"
 KAFKA: Final = "kafka"
-
-_SINGLE_SLASH: Final = re.compile(r"file:/(?!/)")
 
 
 class SinkHabit(StrEnum):
@@ -135,17 +133,12 @@ def _facts(plan: QueryPlan, declared: SinkHabit | None, checkpoint: str) -> Sink
 
 def _output(sink: SinkPlan) -> str:
     """Return a file sink's folder as a full URI; empty when it is relative."""
-    target = full_uri(sink.target)
+    target = in_full(sink.target)
     return target if target.startswith("/") or "://" in target else ""
 
 
-def full_uri(location: str) -> str:
-    """Return a location with the slashes that Hadoop leaves out of local ones."""
-    return _SINGLE_SLASH.sub("file:///", location, count=1)
-
-
 def _own(plan: QueryPlan, checkpoint: str) -> str:
-    chosen = full_uri(plan.checkpoint)
+    chosen = in_full(plan.checkpoint)
     if not checkpoint or not chosen or ("://" not in chosen and not chosen.startswith("/")):
         return ""
     return "" if is_same_place(chosen, f"{checkpoint.rstrip('/')}/{plan.query}") else chosen

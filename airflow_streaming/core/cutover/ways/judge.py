@@ -22,7 +22,8 @@ from airflow_streaming.core.cutover.terms import StartWay, SwitchWay
 from airflow_streaming.core.cutover.ways import rules
 from airflow_streaming.core.cutover.ways.handover import FOREACH_BATCH, judge_handover
 from airflow_streaming.core.plan.plan import QueryPlan, SinkPlan
-from airflow_streaming.core.upgrade.rollback_sinks import KAFKA, SinkFacts, full_uri
+from airflow_streaming.core.upgrade.rollback_sinks import KAFKA, SinkFacts
+from airflow_streaming.core.uris import in_full
 
 _NOWHERE: Final = frozenset({"console", "memory", "noop"})
 _UNSEEN: Final = frozenset({FOREACH_BATCH, "foreach"})
@@ -120,11 +121,11 @@ def _side_by_side(
 
 
 def _is_shared(sink: SinkPlan, old: QueryPlan | None, output: str, shadow_output: str) -> bool:
-    target = full_uri(sink.target)
+    target = in_full(sink.target)
     if output and shadow_output and shadow_output in target:
         return False
     if old is not None and old.sink.target:
-        return target == full_uri(old.sink.target)
+        return target == in_full(old.sink.target)
     return bool(output) and output in target
 
 
@@ -132,7 +133,7 @@ def _lands_elsewhere(
     old: SinkPlan, new: SinkPlan, output: str, shadow_output: str
 ) -> Iterator[GateFinding]:
     """Judge whether a sink comes to be blue's when green's output does."""
-    target, theirs = full_uri(new.target), full_uri(old.target)
+    target, theirs = in_full(new.target), in_full(old.target)
     is_seen = target and theirs and output and shadow_output and new.sink not in _UNSEEN
     if is_seen and target.replace(shadow_output, output) != theirs:
         yield rules.PLACE.found(old=theirs, new=target)
