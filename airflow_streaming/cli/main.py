@@ -7,7 +7,8 @@ home that is none, or the output cannot be written, 3 nothing is proved either w
 ``compare``). ``status`` counts a stream as well when it works or waits for data, and when it is down
 because it is wanted stopped.
 
-With ``--json`` the output is one JSON object whatever comes: an error is ``{"error": ...}``.
+With ``--json`` the output is one JSON object, an error ``{"error": ...}``, unless Ctrl-C ends the
+command or the output cannot be written.
 
 Credentials of a home on an object store come from where its client takes them (such as
 ``AWS_ACCESS_KEY_ID``); other settings of the client from ``FSSPEC_`` variables (such as

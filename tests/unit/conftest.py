@@ -11,9 +11,11 @@ import pytest
 from tests.unit.world import World, make_spark_home
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def no_waiting_for_the_disk() -> Iterator[None]:
     """No unit test cuts the power, so nothing has to reach the disk."""
+    # For each test, since others may run in the same session, and not by the fixture monkeypatch:
+    # asked for here, it would undo a test's own patches too late.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)
         patch.setattr("os.sync", lambda: None)
