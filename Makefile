@@ -12,6 +12,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK_4 := .runtimes/spark-4.3/.installed
 SPARK_3 := .runtimes/spark-3.5/.installed
+STATEFUL := .runtimes/spark-4.3/.stateful
 
 # Two halves that take about as long: whatever starts no JVM, then streams and most drivers, which
 # mostly wait, run beside the rest and the whole Airflows.
@@ -26,15 +27,15 @@ STREAMS := tests/integration/stream \
 IN_MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 2000000 ] 2>/dev/null && echo TMPDIR=/dev/shm)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint check test bench chaos judge java clean
+.PHONY: help setup demo lint check test bench chaos faults fuzz judge page java audit clean
 
 help: ## Show this list.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
 
-setup: java $(INSTALLED) $(SPARK_4) $(SPARK_3) ## Make .venv and the Spark runtimes of the tests.
+setup: java $(INSTALLED) $(SPARK_4) $(STATEFUL) $(SPARK_3) ## Make .venv and the Spark runtimes of the tests.
 
-demo: java $(INSTALLED) $(SPARK_4) ## Run a stream in a real Airflow; ARGS=--once tells the whole story and ends.
-	@exec $(BIN)/python -m demo.run $(ARGS)
+demo: java $(INSTALLED) $(SPARK_4) $(if $(PIPELINE),$(STATEFUL)) ## Run a stream in a real Airflow; PIPELINE=fraud runs an example, ARGS=--once a whole story.
+	@exec $(BIN)/python -m demo.run $(if $(PIPELINE),--pipeline $(PIPELINE)) $(ARGS)
 
 lint: $(INSTALLED) ## Format, lint, types, rooms.
 	$(BIN)/ruff format --check .
@@ -46,9 +47,10 @@ check: lint ## The same, and the unit tests.
 	$(IN_MEMORY) $(BIN)/pytest tests/unit -q -n 3 --dist worksteal -o tmp_path_retention_policy=failed $(ARGS)
 
 test: setup lint ## Everything, with real Spark, real stores and a real Airflow.
-	@$(BIN)/pytest tests/unit $(SERVERS) $(STREAMS) -q > .beside.log 2>&1 & beside=$$!; \
-	$(BIN)/pytest tests/integration tests/system $(patsubst %,--ignore=%,$(SERVERS) $(STREAMS)); \
-	spark=$$?; wait $$beside; others=$$?; tail -n 60 .beside.log; exit $$((spark | others))
+	@{ $(IN_MEMORY) $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed > .unit.log 2>&1; unit=$$?; \
+	$(BIN)/pytest $(SERVERS) $(STREAMS) -q --durations=20 > .beside.log 2>&1; exit $$((unit | $$?)); } & beside=$$!; \
+	$(BIN)/pytest tests/integration tests/system --durations=20 $(patsubst %,--ignore=%,$(SERVERS) $(STREAMS)); \
+	spark=$$?; wait $$beside; others=$$?; tail -n 60 .unit.log .beside.log; exit $$((spark | others))
 
 bench: setup ## Measure; the figures go to the screen and say what they were measured on.
 	@for program in launch listener restart triggers rules detection inspecting backup backup_batches gates cutover; do $(BIN)/python -m benchmarks.$$program || exit 1; done
@@ -56,9 +58,18 @@ bench: setup ## Measure; the figures go to the screen and say what they were mea
 chaos: setup ## Kill everything at random moments on real events and count what got lost or doubled.
 	@exec $(BIN)/python -m tests.system.chaos $(ARGS)
 
+faults: $(INSTALLED) ## Fail every durable write of every act with every fault; ARGS="launch --every 5".
+	@$(IN_MEMORY) $(BIN)/python -m tests.system.faults $(ARGS)
+
+fuzz: $(INSTALLED) ## Throw hostile bytes at every parser; FUZZ_EXAMPLES=20000 says how many at each.
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-2000} $(IN_MEMORY) $(BIN)/pytest tests/unit/fuzz -q -n 2 --dist worksteal $(ARGS)
+
 judge: setup ## Random histories against the judges, then a real driver that is slow in twenty ways.
 	$(BIN)/python -m tests.system.judging $(ARGS)
 	$(BIN)/python -m tests.system.alive
+
+page: ## Fetch the libraries of the Streams page anew; its own modules need no build.
+	@scripts/page.sh
 
 java:
 	@scripts/java.sh
@@ -74,11 +85,22 @@ $(SPARK_4): scripts/install.sh | $(INSTALLED)
 	  --constraint constraints.txt confluent-kafka prometheus-client
 	@touch $@
 
+# What state functions of users need beside Spark, and the client of PostgreSQL for the examples. Spark
+# warns of pandas 3, and constraints.txt is Airflow's.
+$(STATEFUL): scripts/install.sh | $(SPARK_4)
+	@echo "Installing pandas, Arrow and psycopg into .runtimes/spark-4.3 ..."
+	@scripts/install.sh .runtimes/spark-4.3 'pandas==2.3.3' 'numpy==2.4.6' 'pyarrow==26.0.1' \
+	  'protobuf==7.36.2' 'psycopg[binary]==3.3.9'
+	@touch $@
+
 # Spark 3.5 imports distutils, which Python 3.12 gave up; setuptools brings it back.
 $(SPARK_3): scripts/install.sh | $(INSTALLED)
 	@echo "Installing Spark 3.5 into .runtimes/spark-3.5 ..."
 	@scripts/install.sh .runtimes/spark-3.5 pyspark==3.5.9 setuptools
 	@touch $@
+
+audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt names.
+	$(BIN)/uv tool run pip-audit@2.10.1 --requirement constraints.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
 	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache

@@ -3,7 +3,7 @@ Streams as assets, so that a dag can be scheduled by what becomes of one.
 
 The asset's events are not written by a task: Airflow's triggerer watches the stream while some dag
 is scheduled by the asset. Airflow keeps one set of watchers for each asset and rewrites it at every
-parse, so an asset has to look the same in every dag file that names it; that is what the one
+parse, so an asset must look the same in every dag file that names it; that is what the one
 factory here is for.
 """
 
@@ -15,11 +15,11 @@ from urllib.parse import urlencode
 
 from airflow.sdk import Asset, AssetWatcher
 
-from airflow_streaming.core.announcing import Topic
-from airflow_streaming.core.names import check_stream_name
-from airflow_streaming.core.subject import Subject
-from airflow_streaming.core.uris import check_uri, is_local, local_path
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.names import check_stream_name
+from airflow_streaming.model.uris import check_uri, is_local, local_path
+from airflow_streaming.supervision.asset_events import EventType
+from airflow_streaming.supervision.snapshot import Subject
 from airflow_streaming.triggers.asset import StreamEventTrigger
 
 POLL: Final = timedelta(seconds=15)
@@ -45,7 +45,7 @@ def stream_asset(
 
     An event's ``extra["payload"]`` holds ``topic``, ``stream``, ``epoch``, ``state``, ``reason``
     and ``sequence``, a number that rises by one with each event; an event that comes twice, because
-    a triggerer died while it told it, has the same. Events of progress hold ``query``,
+    a triggerer died while it sent it, has the same. Events of progress hold ``query``,
     ``batch_id``, ``committed_at`` and ``watermark`` too, those of a watermark ``complete_from`` and
     ``complete_until``, between which everything is complete, those of a state ``previous``,
     ``rule`` and ``query``, and those of a cutover ``lane``, ``colour``, ``output``,
@@ -58,7 +58,7 @@ def stream_asset(
         well, or unwell in another way. ``live``: consumers are led to another output, by a cutover
         or a deployment. The first event of these two tells where the stream stands.
     :param every: Length of the intervals, counted from 1970 in UTC; of batches, the least time
-        between two that are told. States and lanes are told at once.
+        between two that are sent. States and lanes are sent at once.
     :param query: The query that counts; default: the one that is furthest behind.
     :param name: Name of the asset; default: the stream's name and ``on``, or the checkpoint's URI.
     :param home_conn_id: Connection with credentials for the home.
@@ -79,10 +79,10 @@ def stream_asset(
         conn_id=conn_id,
     )
     topic = _topic(on)
-    if topic is Topic.LIVE and subject.is_foreign:
+    if topic is EventType.LIVE and subject.is_external:
         raise SpecError("Only a stream of this provider has lanes. Give stream and home.")
     if every < timedelta(seconds=1) or poll < timedelta(seconds=1):
-        raise SpecError(f"every={every} and poll={poll} have to be a second at the least.")
+        raise SpecError(f"every={every} and poll={poll} must be at least one second.")
     called = name or _default_name(subject, topic, query)
     trigger = StreamEventTrigger(
         **subject.to_dict(),
@@ -100,23 +100,23 @@ def stream_asset(
     )
 
 
-def _topic(on: str) -> Topic:
+def _topic(on: str) -> EventType:
     try:
-        return Topic(on)
+        return EventType(on)
     except ValueError as err:
-        known = ", ".join(Topic)
+        known = ", ".join(EventType)
         raise SpecError(f"A stream has no events on {on!r}. Use one of {known}.") from err
 
 
-def _default_name(subject: Subject, topic: Topic, query: str | None) -> str:
+def _default_name(subject: Subject, topic: EventType, query: str | None) -> str:
     return ".".join(part for part in (subject.name, query, topic.value) if part)
 
 
-def _uri(subject: Subject, topic: Topic, query: str | None) -> str:
+def _uri(subject: Subject, topic: EventType, query: str | None) -> str:
     # In the spelling that Airflow would make of it: sorted, and without a slash at the end. The
     # scheme is one of our own, because what other providers do with s3:// is not meant.
     place = f"file:{local_path(subject.place)}" if is_local(subject.place) else subject.place
-    kind = "checkpoint" if subject.is_foreign else "stream"
-    folder = place if subject.is_foreign else f"{place}/{subject.stream}"
+    kind = "checkpoint" if subject.is_external else "stream"
+    folder = place if subject.is_external else f"{place}/{subject.stream}"
     asked = {"on": topic.value, **({"query": query} if query is not None else {})}
     return f"{kind}+{folder}?{urlencode(asked)}"

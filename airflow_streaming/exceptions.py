@@ -1,31 +1,35 @@
 """
-Every error this package raises, cut by who has to act.
+Every error this package raises, grouped by who must act.
 
 ::
 
     StreamingError
     ├── SpecError              the dag author: the stream as written cannot run
     │   ├── RuntimeNotFound        no Spark installation of that name, or it is broken
-    │   └── ApplicationNotFound    the script cannot be read
+    │   ├── ApplicationNotFound    the script cannot be read
+    │   └── NotTheOwner            the stream belongs to another dag
     ├── RecordError            a file in the home is not what it should be
     ├── HomeError              the home cannot be used
     │   ├── HomeUnavailable        it cannot be reached now; looking again may help
+    │   │   └── LookRefused            a page was not given a thread, or not in time
+    │   ├── HomeNotAllowed         the API server may not open it
     │   └── HomeNotExclusive       its store lets two writers create one file
-    ├── AlreadyExists          an exclusive create lost: somebody else was first
+    ├── AlreadyExists          an exclusive create lost: another writer was first
     ├── CheckpointError        a checkpoint or a backup of one
     │   ├── CheckpointRefused      it cannot be backed up or copied as it is
     │   ├── CheckpointBusy         it changed under every attempt; trying again may help
     │   ├── BackupNotFound         the store has no such backup
     │   ├── BackupDamaged          the backup is not what was written
     │   └── RestoreRefused         restoring now or to there would do harm
-    │       └── RestoreTaken           somebody else has the place that is restored to
+    │       └── RestoreTaken           another task has the place that is restored to
     ├── UpgradeRefused         an upgrade cannot be begun, or not go that way any more
     ├── CutoverRefused         the same of a cutover
     │   └── PointerRefused         what consumers follow is not ours to move, or not any more
     ├── PointerFailed          what consumers follow could not be moved; trying again may help
     ├── LaunchError            the driver process could not be started
-    ├── StreamFailed           a person on call: the stream is down and stays down
+    ├── StreamFailed           on-call: the stream is down and stays down
     └── DriverRefusal          inside the driver: the script asks for what we do not allow
+        ├── CheckpointMismatch     a query's checkpoint is empty, another query's, or garbled
         ├── FencedError            a newer epoch owns the stream
         └── StopRequested          the stream is being stopped at a batch boundary
 
@@ -51,6 +55,10 @@ class ApplicationNotFound(SpecError):
     """The application script cannot be read."""
 
 
+class NotTheOwner(SpecError):
+    """The stream belongs to another dag, which has not handed it over."""
+
+
 class RecordError(StreamingError, ValueError):
     """A record is malformed, too large, or of a version this release does not know."""
 
@@ -61,6 +69,22 @@ class HomeError(StreamingError):
 
 class HomeUnavailable(HomeError):
     """The home could not be read or written just now."""
+
+
+class LookRefused(HomeUnavailable):
+    """
+    A page could not look at a home: it hangs, is slow, or too many pages look.
+
+    :param retry_after: Seconds after which looking again may help.
+    """
+
+    def __init__(self, message: str, *, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class HomeNotAllowed(HomeError):
+    """The API server does not open this home, or not with this connection."""
 
 
 class HomeNotExclusive(HomeError):
@@ -75,7 +99,7 @@ class AlreadyExists(StreamingError):
     """
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} exists already; somebody else created it first.")
+        super().__init__(f"{path} exists already; another process created it first.")
         self.path = path
 
 
@@ -104,7 +128,7 @@ class RestoreRefused(CheckpointError):
 
 
 class RestoreTaken(RestoreRefused):
-    """Somebody else has, or had and finished, the place that was to be restored to."""
+    """Another task has, or had and finished, the place that was to be restored to."""
 
 
 class UpgradeRefused(StreamingError):
@@ -123,16 +147,28 @@ class PointerFailed(StreamingError):
     """What consumers follow could not be moved just now; trying again may help."""
 
 
+class CircuitReopened(StreamingError):
+    """A circuit was closed and is open all the same."""
+
+
+class DeclarationRefused(StreamingError):
+    """A driver cannot be declared dead: it lives, or another one is the newest."""
+
+
 class LaunchError(StreamingError):
     """The driver process could not be started."""
 
 
 class StreamFailed(StreamingError):
-    """The stream is down and nothing will bring it back until a person acts."""
+    """The stream is down and nothing will bring it back until a user acts."""
 
 
 class DriverRefusal(StreamingError):
     """The script asks the driver for something that would not be safe to run."""
+
+
+class CheckpointMismatch(DriverRefusal):
+    """A query's checkpoint is empty, another query's, or garbled; its state is not there."""
 
 
 class FencedError(DriverRefusal):

@@ -22,16 +22,32 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "operators": _modules(
-            "operators", "checkpoint", "cutover", "gate", "stream", "switch", "upgrade"
+            "operators",
+            "backup",
+            "cutover",
+            "cutover_check",
+            "cutover_preflight",
+            "doctor",
+            "gate",
+            "rehearsal",
+            "restore",
+            "stream",
+            "switch",
+            "upgrade",
+            "upgrade_preflight",
         ),
-        "sensors": _modules("sensors", "gate", "stream"),
+        "sensors": _modules("sensors", "stream"),
         "hooks": _modules(
-            "hooks", "backup_store", "checkpoint", "home", "sight", "spark_submit", "stream"
+            "hooks",
+            "checkpoint",
+            "clusters",
+            "home",
+            "snapshot",
+            "spark_submit",
+            "sql_pointer",
+            "stream",
         ),
-        "triggers": _modules(
-            *("triggers", "answer", "asset", "cutover", "gate", "health", "home", "lanes"),
-            *("stream", "upgrade"),
-        ),
+        "triggers": _modules("triggers", "asset", "change", "gate", "home", "polling", "stream"),
         "extra-links": [
             "airflow_streaming.links.stream.SparkUiLink",
             "airflow_streaming.links.stream.DriverLogLink",
@@ -56,6 +72,11 @@ def _stream_home() -> dict[str, Any]:
             "relabeling": {"login": "Access key or account", "password": "Secret key"},
         },
         "conn-fields": {
+            "home": {
+                "label": "Home",
+                "description": "Path or URI of a home in this store, which Test opens.",
+                "schema": _NULLABLE_TEXT,
+            },
             "endpoint_url": {
                 "label": "Endpoint URL",
                 "description": "For a store that speaks S3 and is not AWS.",
@@ -91,6 +112,47 @@ def _config() -> dict[str, Any]:
                 "type": "string",
                 "example": "http://spark-driver.internal:4040",
                 "default": "",
+            },
+            "homes": {
+                "description": (
+                    "Homes, or folders above them, that the API server may open for pages, separated "
+                    "by commas. Empty: homes that are spelled out in a dag file, on local folders, "
+                    "S3, GCS and Azure. With a list, nothing else."
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "s3://bucket/streams, /srv/streams",
+                "default": "",
+            },
+            "ui_hosts": {
+                "description": (
+                    "Hosts to whose Spark UI the API server leads a browser beside the host that "
+                    "launched the driver: names, .domains and networks, separated by commas."
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "spark.example.com, .workers.internal, 10.0.0.0/8",
+                "default": "",
+            },
+            "page_deadline": {
+                "description": (
+                    "Seconds after which a page about a stream is refused when its home does not "
+                    "answer, from 0.5 to 30."
+                ),
+                "version_added": "0.1.0",
+                "type": "float",
+                "example": "3",
+                "default": "4",
+            },
+            "page_threads": {
+                "description": (
+                    "How many homes are read for pages at once in one process of the API server, "
+                    "from 2 to 64. One home gets at most two of them."
+                ),
+                "version_added": "0.1.0",
+                "type": "integer",
+                "example": "16",
+                "default": "8",
             },
             "driver_folder": {
                 "description": (

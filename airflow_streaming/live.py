@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.home.consumers import Live, Reign
+from airflow_streaming.home.consumers import LiveOutput, LivePeriod
 from airflow_streaming.home.consumers import live as _live
 from airflow_streaming.home.consumers import live_together as _live_together
 from airflow_streaming.home.home import Home, open_home
 
-__all__ = ["Live", "Reign", "live", "live_together"]
-
+__all__ = ["LiveOutput", "LivePeriod", "live", "live_together"]
 HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"
 """Where the home is read from when none is named, here as on the command line."""
 
@@ -30,7 +29,7 @@ def live(
     home: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     history: bool = False,
-) -> Live:
+) -> LiveOutput:
     """
     Return which lane of a stream is live, and what it writes.
 
@@ -51,7 +50,7 @@ def live_together(
     *,
     home: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
-) -> Mapping[str, Live]:
+) -> Mapping[str, LiveOutput]:
     """
     Return what is live of several streams at one and the same moment.
 

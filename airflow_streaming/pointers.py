@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_streaming.cutover.pointers.called import CallablePointer
-from airflow_streaming.cutover.pointers.file import PointerFile
-from airflow_streaming.cutover.pointers.port import Pointer
-from airflow_streaming.cutover.pointers.spark import SparkTable, SparkView
+from airflow_streaming.changes.pointers.file import PointerFile
+from airflow_streaming.changes.pointers.port import CallablePointer, Pointer
+from airflow_streaming.changes.pointers.spark import SparkTable, SparkView
 
 if TYPE_CHECKING:
-    from airflow_streaming.operators._cutover.sql import SqlPointer
+    from airflow_streaming.hooks.sql_pointer import SqlPointer
 
 __all__ = [
     "CallablePointer",
@@ -28,7 +27,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "SqlPointer":
-        from airflow_streaming.operators._cutover.sql import SqlPointer
+        from airflow_streaming.hooks.sql_pointer import SqlPointer
 
         return SqlPointer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

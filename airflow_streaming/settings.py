@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airflow_streaming.core.names import check_stream_name, numbered
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.names import check_stream_name, numbered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +21,9 @@ class Settings:
     runtimes: Mapping[str, Any]
     """
     Named Spark installations: ``{"spark-4.3": "/opt/spark-4.3"}``, a virtual environment with
-    pyspark or a SPARK_HOME. They live here and not in connections, because whoever names a program
-    to run can run any program, and connections may be edited by people who should not.
+    pyspark or a SPARK_HOME. They live here and not in connections, because the right to name a
+    program to run is the right to run any program, and connections may be edited by people who
+    should not.
     """
 
     driver_folder: Path
@@ -33,9 +35,26 @@ class Settings:
     metrics_endpoints: tuple[str, ...] = ()
     """
     Endpoints of drivers that we did not launch and that may be asked, each ``http://host:port``.
-    They live here, because whoever names an address to ask can ask any service this host can reach.
+    They live here, because the right to name an address is the right to query any service that this
+    host can reach.
     Default: none.
     """
+
+    homes: tuple[str, ...] = ()
+    """
+    Homes, or folders above them, that the API server may open for pages. They live here, because who
+    names a home names a place that the API server connects to. Default: homes that are spelled out
+    in a dag file, on local folders, S3, GCS and Azure.
+    """
+
+    ui_hosts: tuple[str, ...] = ()
+    """Hosts, ``.domains`` and networks, beside the host of the launch, to whose Spark UI links lead."""
+
+    page_deadline: float = 4.0
+    """Seconds after which a page about a stream is refused when its home does not answer."""
+
+    page_threads: int = 8
+    """Homes that are read for pages at once, in one process of the API server."""
 
     def driver_log(self, stream: str, epoch: int) -> Path:
         """Return the file that holds the output of an epoch's driver."""
@@ -46,7 +65,7 @@ def read_settings() -> Settings:
     """
     Read the settings.
 
-    :raises SpecError: ``runtimes`` is not a JSON object.
+    :raises SpecError: ``runtimes`` is not a JSON object, or a number is out of its bounds.
     """
     from airflow.sdk.configuration import conf  # not at dag parse
 
@@ -65,5 +84,29 @@ def read_settings() -> Settings:
     return Settings(
         runtimes=runtimes,
         metrics_endpoints=tuple(endpoints.replace(",", " ").split()),
+        homes=_listed(conf.get("streaming", "homes", fallback="")),
+        ui_hosts=_listed(conf.get("streaming", "ui_hosts", fallback="")),
         driver_folder=Path(folder or Path(airflow_home).expanduser() / "streams"),
+        page_deadline=_number("page_deadline", conf.get, 4.0, least=0.5, most=30.0),
+        page_threads=int(_number("page_threads", conf.get, 8, least=2, most=64)),
     )
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    entries = (entry.strip() for entry in (text or "").split(","))
+    return tuple(entry for entry in entries if entry)
+
+
+def _number(
+    option: str, get: Callable[..., Any], default: float, *, least: float, most: float
+) -> float:
+    text = get("streaming", option, fallback="") or default
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not least <= number <= most:
+        raise SpecError(
+            f"[streaming] {option} is {text!r}; it must be a number from {least:g} to {most:g}."
+        )
+    return number

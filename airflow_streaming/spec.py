@@ -1,17 +1,212 @@
-"""What a dag file needs to describe a stream; light to import."""
+"""
+What a dag file needs to describe a stream.
+
+The spec is the user's; it may hold secrets in ``conf`` and ``env`` and never leaves the process as
+it is. What is recorded of it is a ``Deployment``: secrets replaced by a mark, the script by its
+digest, and the profile by the values it stands for.
+"""
 
 from __future__ import annotations
 
-from airflow_streaming.core.blackout import Blackout
-from airflow_streaming.core.checkpoint.backup import Origin
-from airflow_streaming.core.checkpoint.retention import RetentionPolicy
-from airflow_streaming.core.cutover.terms import CompareTerms, ReadyTerms
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.policy import Budget, RestartPolicy
-from airflow_streaming.core.profile.profile import Profile, StateStore, production
-from airflow_streaming.core.rules.rule import Comparison, HealthRule, Metric, Severity
-from airflow_streaming.core.spec import StreamSpec
-from airflow_streaming.core.upgrade.terms import SoakTerms
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, ClassVar, Final
+
+from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
+from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
+from airflow_streaming.model.lease import USUAL_LEASE, OnLostHost, check_lease
+from airflow_streaming.model.metrics import Metric
+from airflow_streaming.model.names import check_is_stream, check_stream_name
+from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
+from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
+from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
+from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, mask_password, redact
+from airflow_streaming.model.uris import check_uri
+
+_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class StreamSpec:
+    """
+    One PySpark application with streaming queries, as a dag asks for it.
+
+    ``{stream}``, ``{output}``, ``{checkpoint}``, ``{home}`` and ``{deployment}`` in the arguments
+    are replaced when the driver is launched. So are ``{replay_from}`` and ``{replay_from_ms}``: the
+    time from which a fresh checkpoint must read, as text and in milliseconds, empty and 0 but in
+    a cutover that starts so. Sequences may be given as lists.
+
+    :param name: The stream's name: one folder of the home. (templated)
+    :param application: The PySpark script, a path (relative to the dag file) or URI. (templated)
+    :param home: Folder or object-store URI that holds the records of all streams. (templated)
+    :param runtime: Name of a Spark installation from ``[streaming] runtimes``. (templated)
+    :param application_args: Arguments for the script. Not for secrets. (templated)
+    :param conf: Spark configuration. It reaches Spark through a private file, and wins over the
+        profile, key by key. (templated)
+    :param env: Environment of the driver; values are never recorded. (templated)
+    :param py_files: Python files or zips beside the script. (templated)
+    :param jars: Jars for the class path. (templated)
+    :param packages: Maven coordinates. (templated)
+    :param files: Files to ship to executors. (templated)
+    :param output: Where the script writes; by default a folder under the home. (templated)
+    :param checkpoint: Folder for the queries' checkpoints; default: under the home. (templated)
+    :param restart: When a failed or unhealthy driver comes back.
+    :param health: What counts as unhealthy, and what it asks for: windows of silence and
+        standstill, and rules on figures; default: no rule on figures.
+    :param profile: Recommended configuration under ``conf``, e.g. ``production(cores=8)``.
+    :param fair_pools: Give every query a fair scheduler pool of its own; by default when the
+        profile asks for fair scheduling.
+    :param launcher: Who starts the driver. By default the Spark connection's master and deploy mode
+        say so: in client mode ``local``, a process of the worker's host; in cluster mode
+        ``kubernetes`` for ``k8s://``, ``standalone`` for ``spark://``. Or the name of a
+        launcher that another package registers. A driver that runs already stays with the launcher
+        that started it.
+    :param on_lost_host: What becomes of the stream when its driver is silent and its host cannot be
+        seen: ``ask`` waits for the host or for an operator, ``takeover`` starts a new driver once the
+        lease of the old one is over. It counts from the next launch on.
+    :param lease: With ``takeover``: how long a driver goes on without a heartbeat that it got
+        written, 30 s to one day.
+    :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed.
+    """
+
+    template_fields: ClassVar[tuple[str, ...]] = (
+        "name",
+        "application",
+        "home",
+        "runtime",
+        "application_args",
+        "conf",
+        "env",
+        "py_files",
+        "jars",
+        "packages",
+        "files",
+        "output",
+        "checkpoint",
+    )
+
+    name: str
+    application: str
+    home: str
+    runtime: str
+    application_args: Sequence[str] = ()
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    py_files: Sequence[str] = ()
+    jars: Sequence[str] = ()
+    packages: Sequence[str] = ()
+    files: Sequence[str] = ()
+    output: str | None = None
+    checkpoint: str | None = None
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    health: HealthRules = field(default_factory=HealthRules)
+    profile: Profile | None = None
+    fair_pools: bool | None = None
+    launcher: str = ""
+    on_lost_host: OnLostHost | str = OnLostHost.ASK
+    lease: timedelta = USUAL_LEASE
+    stop_grace: timedelta = USUAL_STOP_GRACE
+
+    def __repr__(self) -> str:
+        return f"StreamSpec({json.dumps(self.serialize(), sort_keys=True, default=str)})"
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the spec without secrets, as Airflow shows it among the rendered templates."""
+        shown = {name: _shown(getattr(self, name)) for name in self.template_fields}
+        return {**shown, "conf": redact(self.conf), "env": dict.fromkeys(self.env, REDACTED)}
+
+    def configuration(
+        self, spark_version: str, carried_on: Mapping[str, str] | None = None
+    ) -> tuple[ConfValue, ...]:
+        """
+        Return the configuration for one Spark version, each value with where it came from.
+
+        :param carried_on: Conf of the deployment whose checkpoint is continued; ``None`` for a new
+            one.
+        :raises SpecError: not a Spark version.
+        """
+        return resolve(self.profile, spark_version, self.conf, carried_on=carried_on)
+
+    @property
+    def has_fair_pools(self) -> bool:
+        """Tell whether every query gets a scheduler pool of its own."""
+        if self.fair_pools is not None:
+            return self.fair_pools
+        return self.profile is not None and self.profile.fair_scheduling
+
+    def check(self) -> None:
+        """
+        Check what can be checked without looking outside.
+
+        :raises SpecError: with the field and what to write instead.
+        """
+        for what in ("name", "application", "home", "runtime", "launcher"):
+            value = getattr(self, what)
+            if not isinstance(value, str) or not (value.strip() or what == "launcher"):
+                raise SpecError(f"Stream {self.name!r} has no {what}. Give it as a text.")
+        check_is_stream(check_stream_name(self.name))
+        _check_lost_host(self)
+        for what in ("home", "output", "checkpoint"):
+            if uri := getattr(self, what):
+                check_uri(uri, what)
+        for what in ("application_args", "py_files", "jars", "packages", "files"):
+            _check_texts(self.name, what, getattr(self, what))
+        for key, value in self.conf.items():
+            _check_conf(self.name, key, value)
+        for key, value in self.env.items():
+            _check_env(self.name, key, value)
+        if self.profile is not None and not isinstance(self.profile, Profile):
+            raise SpecError(
+                f"profile of stream {self.name!r} must be a Profile, such as production(cores=8)."
+            )
+        if not timedelta(0) <= self.stop_grace <= MAX_STOP_GRACE:
+            raise SpecError(f"stop_grace of stream {self.name!r} must be between 0 s and one day.")
+
+
+def _check_lost_host(spec: StreamSpec) -> None:
+    if spec.on_lost_host not in tuple(OnLostHost):
+        raise SpecError(
+            f"on_lost_host of stream {spec.name!r} is {spec.on_lost_host!r}. Give 'ask' or 'takeover'."
+        )
+    try:
+        check_lease(spec.lease)
+    except ValueError as err:
+        raise SpecError(f"lease of stream {spec.name!r} cannot be kept: {err}") from err
+
+
+def _check_texts(stream: str, what: str, values: Any) -> None:
+    # One text is a sequence too, of its letters; a number would be refused when read back.
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise SpecError(f"{what} of stream {stream!r} must be a list of texts.")
+    if any("\0" in value for value in values):
+        raise SpecError(f"{what} of stream {stream!r} has a NUL character in it. Remove it.")
+
+
+def _check_conf(stream: str, key: str, value: Any) -> None:
+    check_conf_key(key)
+    if not isinstance(value, str | int | float) or "\0" in str(value):
+        raise SpecError(f"{key!r} in conf of stream {stream!r} must be a text, number or boolean.")
+
+
+def _check_env(stream: str, key: str, value: Any) -> None:
+    if not _ENV_NAME.fullmatch(key):
+        raise SpecError(f"{key!r} in env of stream {stream!r} is not a valid variable name.")
+    if not isinstance(value, str) or "\0" in value:
+        raise SpecError(f"{key!r} in env of stream {stream!r} must be a text without NUL.")
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str):
+        return mask_password(value)
+    return [_shown(item) for item in value] if isinstance(value, list | tuple) else value
+
 
 __all__ = [
     "Blackout",
@@ -21,6 +216,7 @@ __all__ = [
     "HealthRule",
     "HealthRules",
     "Metric",
+    "OnLostHost",
     "Origin",
     "Profile",
     "ReadyTerms",

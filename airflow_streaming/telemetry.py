@@ -14,9 +14,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 log: Final = logging.getLogger(__name__)
-
 PREFIX: Final = "streaming"
-
 _complained: Final[set[str]] = set()
 
 

@@ -1,141 +1,170 @@
-"""
-The command ``airflow-streaming compare``: whether two outputs hold the same.
-
-Exit codes: 0 they do, 1 they differ, 2 wrong use, 3 it could not be told.
-"""
+"""``airflow-streaming compare``: two outputs, by time bucket and key."""
 
 from __future__ import annotations
 
 import argparse
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 from typing import Final
 
-from airflow_streaming.cli.argument_types import pair, place
-from airflow_streaming.core.times import parse_time
-from airflow_streaming.exceptions import RecordError
+from airflow_streaming.cli.common import (
+    INCONCLUSIVE,
+    OK,
+    PROBLEM,
+    add_report,
+    add_runtime,
+    duration,
+    moment,
+    number,
+    pair,
+    place,
+    positive,
+)
+from airflow_streaming.cli.output import NOT_WRITTEN, progress, show, show_json, write_page
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.jobs.comparison import Bound, CompareResult
+from airflow_streaming.model.records.cutover import CompareTerms
+from airflow_streaming.model.uris import check_uri
+from airflow_streaming.reports.comparison import comparison_report
+from airflow_streaming.reports.markdown import markdown
 
-_HOUR: Final = 3600.0
+CODES: Final = {
+    CompareResult.SAME: OK,
+    CompareResult.DIFFERS: PROBLEM,
+    CompareResult.INCONCLUSIVE: INCONCLUSIVE,
+}
+_HOUR: Final = timedelta(hours=1)
+_MOST_SECONDS: Final = 3_155_760_000.0
+"""A hundred years."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.set_defaults(run=run)
-    for colour, what in (("blue", "what is trusted"), ("green", "what is compared with it")):
+    for color, what in (("blue", "the output that is trusted"), ("green", "the one to compare")):
         parser.add_argument(
-            f"--{colour}", type=place, required=True, metavar="URI", help=f"output: {what}"
+            f"--{color}", type=place, required=True, metavar="URI", help=f"{what} (required)"
         )
-    parser.add_argument(
-        "--runtime",
-        required=True,
-        metavar="NAME_OR_PATH",
-        help="the Spark to read with: a name in AIRFLOW__STREAMING__RUNTIMES, or a folder",
-    )
-    _add_terms(parser)
-    _add_bound(parser)
+    add_runtime(parser, "reads both outputs (required)")
+    _add_terms(parser.add_argument_group("what is compared"))
+    _add_bound(parser.add_argument_group("which time is compared"))
     parser.add_argument(
         "--seconds",
-        type=_seconds,
-        default=1800.0,
+        type=duration,
+        default=timedelta(minutes=30),
         metavar="SECONDS",
-        help="time it may take (default: %(default)s)",
+        help="time limit of the Spark job (default: 1800)",
     )
-    parser.add_argument(
-        "--report", type=Path, metavar="FILE", help="write the report there, as Markdown"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_report(parser)
 
 
-def _add_terms(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", default="parquet", help="of both outputs (default: %(default)s)"
-    )
-    parser.add_argument(
+def _add_terms(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--format", default="parquet", help="of both outputs (default: %(default)s)")
+    group.add_argument(
         "--option",
         action="append",
         default=[],
         type=pair,
         metavar="KEY=VALUE",
-        help="of the reader; may be repeated; 'schema' gives the columns",
+        help="option of the reader; repeatable; `schema` gives the columns",
     )
     for name, what in (
         ("key", "by which rows belong together"),
-        ("sum", "to be summed by bucket and key"),
-        ("ignore", "that may differ, or be in one of the two only"),
+        ("sum", "that is summed by bucket and key"),
+        ("ignore", "that may differ, or be in one output only"),
     ):
-        parser.add_argument(
+        group.add_argument(
             f"--{name}",
             action="append",
             default=[],
             metavar="COLUMN",
-            help=f"column {what}; may be repeated",
+            help=f"column {what}; repeatable",
         )
-    parser.add_argument("--time", default="", metavar="COLUMN", help="column with the event time")
-    parser.add_argument(
+    group.add_argument("--time", default="", metavar="COLUMN", help="column with the event time")
+    group.add_argument(
         "--bucket",
-        type=_seconds,
-        default=_HOUR,
+        type=number(0.001, _MOST_SECONDS, "seconds"),
+        default=_HOUR.total_seconds(),
         metavar="SECONDS",
-        help="length of a time bucket (default: %(default)s)",
+        help="length of a time bucket (default: %(default)g)",
     )
-    parser.add_argument("--full", action="store_true", help="compare every row as well")
-    parser.add_argument(
+    group.add_argument("--full", action="store_true", help="compare every row as well")
+    group.add_argument(
         "--tolerance",
-        type=_share,
+        type=number(0, 0.999_999),
         default=0.0,
         metavar="SHARE",
-        help="relative difference of a sum that counts as none, such as 0.001",
+        help="relative difference of a sum that is accepted, e.g. 0.001 (default: 0)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--least-rows",
-        type=int,
+        type=positive,
         default=1,
         metavar="N",
-        help="with fewer in the common time nothing can be told (default: %(default)s)",
+        help="with fewer rows in the common time the result is inconclusive (default: %(default)s)",
     )
 
 
-def _add_bound(parser: argparse.ArgumentParser) -> None:
-    for name, what in (
-        ("since", "from when on both are complete; default: as the outputs tell"),
-        ("until", "until when both are complete; default: as the outputs tell"),
-    ):
-        parser.add_argument(
-            f"--{name}", type=_time, metavar="TIME", help=f"{what} (ISO 8601, zone)"
+def _add_bound(group: argparse._ArgumentGroup) -> None:
+    for name, what in (("since", "begin"), ("until", "end")):
+        group.add_argument(
+            f"--{name}",
+            type=moment,
+            metavar="TIME",
+            help=f"{what} of the time in which both are complete, ISO 8601 with a zone (default: from "
+            "the outputs)",
         )
-    parser.add_argument(
+    group.add_argument(
         "--settled",
-        type=_seconds,
+        type=number(0, _MOST_SECONDS, "seconds"),
         default=0.0,
         metavar="SECONDS",
-        help="leave out rows that are newer than this before the end of the common time",
+        help="leave out rows this close to the end of the common time (default: 0)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command; see ``comparing_outputs.run``."""
-    # Not at the top: the other commands do without all that starts a Spark.
-    from airflow_streaming.cli import comparing_outputs
+    """
+    Compare, show what was found, and return the exit code.
 
-    return comparing_outputs.run(arguments)
+    :raises SpecError: an argument that cannot be.
+    """
+    # Not at the top: help and wrong use do without all that starts a Spark.
+    from airflow_streaming.cli.program import runtime_named
+    from airflow_streaming.spark_jobs.compare import compare
+
+    with progress() as told:
+        found = compare(
+            _terms(arguments),
+            check_uri(arguments.blue, "output of blue"),
+            check_uri(arguments.green, "output of green"),
+            runtime_named(arguments.runtime),
+            bound=Bound(since=arguments.since, until=arguments.until),
+            timeout=arguments.seconds,
+            progress=told,
+        )
+    if found.refused:
+        raise SpecError(found.error)
+    report = comparison_report(found)
+    if arguments.json:
+        show_json(found.to_dict())
+    else:
+        show(report)
+    is_written = write_page(arguments.report, lambda: markdown(report))
+    return CODES[found.result] if is_written else NOT_WRITTEN
 
 
-def _time(text: str) -> datetime:
-    try:
-        return parse_time(text, "time")
-    except RecordError as err:
-        raise argparse.ArgumentTypeError(str(err)) from err
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds <= timedelta(days=36_500).total_seconds():
-        raise ValueError(text)
-    return seconds
-
-
-def _share(text: str) -> float:
-    share = float(text)
-    if not 0 <= share < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share from 0 to below 1")
-    return share
+def _terms(arguments: argparse.Namespace) -> CompareTerms:
+    return CompareTerms(
+        stream="output",
+        format=arguments.format,
+        time=arguments.time,
+        bucket=timedelta(seconds=arguments.bucket),
+        keys=tuple(arguments.key),
+        sums=tuple(arguments.sum),
+        full=arguments.full,
+        ignore=tuple(arguments.ignore),
+        tolerance=arguments.tolerance,
+        settled=timedelta(seconds=arguments.settled),
+        least_rows=arguments.least_rows,
+        options=dict(arguments.option),
+    )

@@ -1,5 +1,5 @@
 """
-What a person on call can do about a cutover in progress.
+``airflow-streaming cutover``: a cutover in progress, and commands to it.
 
 A word given here is a record in the home. What follows from it is the task's of the cutover; when
 its run has failed, clear the failed task and it goes on.
@@ -9,26 +9,239 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from airflow_streaming.cli.argument_types import place
-from airflow_streaming.cli.cutover_found import led_by
-from airflow_streaming.cli.cutover_page import CutoverPage, page_of
-from airflow_streaming.cli.person import OK, PROBLEM, Person
-from airflow_streaming.core.change import Change
-from airflow_streaming.core.cutover.table import CutoverState
-from airflow_streaming.core.cutover.transition import state_of
-from airflow_streaming.core.cutover.verbs import VERBS, outcome, refusal, verbs_in
-from airflow_streaming.exceptions import CutoverRefused
+from airflow_streaming.changes.cutover.plan import outcome
+from airflow_streaming.cli.common import OK, PROBLEM, Person, add_commands, place
+from airflow_streaming.exceptions import CutoverRefused, RecordError
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.home.lanes import stream_of
+from airflow_streaming.home.live_lane import live_lane, stream_of
+from airflow_streaming.model.codec import format_time
+from airflow_streaming.model.names import Colour, colour_of, other_lane
+from airflow_streaming.model.records.change_table import words
+from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
+from airflow_streaming.model.records.cutover import CutoverTerms
+from airflow_streaming.model.records.cutover_table import (
+    CUTOVER,
+    CutoverCommand,
+    CutoverEvent,
+    CutoverState,
+    CutoverTransition,
+)
+from airflow_streaming.reports.terminal import clock, printable
+from airflow_streaming.services.changes import command_cutover, final_backup
 
 if TYPE_CHECKING:
-    from airflow_streaming.core.cutover.terms import Pair
-    from airflow_streaming.core.deployment import Deployment
-    from airflow_streaming.cutover.ports import LaneHands, Retire
-    from airflow_streaming.cutover.progress import Progress
+    from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
+    from airflow_streaming.changes.cutover.lanes import Retire
+    from airflow_streaming.model.records.cutover import Pair
+    from airflow_streaming.model.records.deployment import Deployment
+
+
+def led_by(home: StreamHome) -> Change | None:
+    """
+    Return the newest cutover that a stream leads; ``None`` when it has led none.
+
+    :raises CutoverRefused: the stream moves with another one, which leads.
+    """
+    cutovers = [one for one in home.changes() if one.what is ChangeKind.CUTOVER]
+    led = [one for one in cutovers if home.leads(one)]
+    newest = cutovers[-1] if cutovers else None
+    if newest is None or home.leads(newest):
+        return newest
+    if led and home.change_end(newest.number) is not None:
+        return led[-1]
+    leader, _, number = newest.leader.rpartition("/")
+    raise CutoverRefused(
+        f"Stream {home.name!r} is moved by cutover {number} of {leader!r}: ask that."
+    )
+
+
+def is_open_in(lane: StreamHome) -> tuple[int, str, CutoverState] | None:
+    """Return number, leading stream and state of the cutover that is open in a lane."""
+    change = lane.unfinished_change()
+    if change is None or change.what is not ChangeKind.CUTOVER:
+        return None
+    leader, number = lane.leader_of(change)
+    return number, leader.name, CUTOVER.state_of(leader.steps(number))
+
+
+def what_a_stop_does(lane: StreamHome) -> str:
+    """Return what a wish to stop means for the cutover that is open; empty when nothing."""
+    found = is_open_in(lane)
+    if found is None or not CUTOVER.allows(found[2], CutoverEvent.STOP_WANTED):
+        return ""
+    return (
+        f"{CUTOVER.standing(*found)}: this gives it up. Its task leads everything back to blue, and then "
+        "stops blue too."
+    )
+
+
+def why_there_is_none(lane: StreamHome) -> str:
+    """Return why a green lane has no deployment; empty when its stream is not there either."""
+    if colour_of(lane.name) is not Colour.GREEN:
+        return ""
+    base = lane.beside(other_lane(lane.name))
+    if base.newest_deployment() is None:
+        return ""
+    found = is_open_in(base)
+    why = f"{CUTOVER.standing(*found)}." if found else "It was never cut over."
+    return f"The green lane of stream {base.name!r} has no deployment yet. {why}"
+
+
+T = TypeVar("T")
+_FOR_A_WORD: Final = frozenset({CutoverState.READY, CutoverState.HELD})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutoverPage:
+    """
+    What a home tells of one cutover.
+
+    :param terms: ``None`` when they cannot be read.
+    :param live: Name of the lane that is live; empty when it cannot be told.
+    :param problems: What is wrong with the records, a sentence each.
+    """
+
+    change: Change
+    history: tuple[CutoverTransition, ...]
+    end: ChangeEnd | None
+    terms: CutoverTerms | None
+    live: str
+    problems: tuple[str, ...]
+
+    @property
+    def state(self) -> CutoverState:
+        """Return where it stands."""
+        return CUTOVER.state_of(self.history)
+
+    @property
+    def since(self) -> datetime:
+        """Return since when."""
+        return self.history[-1].at if self.history else self.change.at
+
+    @property
+    def deadline_at(self) -> datetime | None:
+        """Return when it is given up if nothing comes of it; ``None`` for never."""
+        if self.end is not None or self.terms is None:
+            return None
+        deadline = self.terms.deadline(self.state)
+        return None if deadline is None else self.since + deadline
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """Return what a person can say of it."""
+        return CUTOVER.commands_in(self.state)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it for ``--json``."""
+        leader, until = None if self.terms is None else self.terms.leader, self.deadline_at
+        return {
+            "stream": self.change.stream,
+            "change": self.change.number,
+            "way": None if self.terms is None else self.terms.way.value,
+            "blue": None if leader is None else leader.blue,
+            "green": None if leader is None else leader.green,
+            "live": self.live or None,
+            "state": self.state.value,
+            "since": format_time(self.since),
+            "deadline_at": None if until is None else format_time(until),
+            "verbs": list(self.verbs),
+            "problems": list(self.problems),
+            "outcome": None if self.end is None else self.end.outcome.value,
+            "steps": [_step(step) for step in self.history],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines for a terminal: where it stands, what is wrong, and every step."""
+        yield printable(self._first())
+        yield from (printable(f"  PROBLEM: {problem}") for problem in self.problems)
+        begun, by = self.change, self.change.by
+        yield printable(f"  {clock(begun.at)}  planned       {begun.reason} ({by})")
+        for step in self.history:
+            # The same task takes many steps in a row, and its name is long.
+            who, by = "" if step.by == by else f" ({step.by})", step.by
+            told = f"{step.after.value:13} {step.event.value}: {step.reason}{who}"
+            yield printable(f"  {clock(step.at)}  {told}")
+
+    def _first(self) -> str:
+        parts = [f"{words(self.state)} since {clock(self.since)}"]
+        if self.end is not None:
+            parts.append("it has come to its end")
+        elif self.deadline_at is not None:
+            waits = "waits for a word" if self.state in _FOR_A_WORD else "may last"
+            parts.append(f"{waits} until {clock(self.deadline_at)}")
+        if self.verbs:
+            parts.append(f"you can: {', '.join(self.verbs)}")
+        which = f"Cutover {self.change.number} of {self.change.stream}{self._way()}"
+        return f"{which}: {'; '.join(parts)}."
+
+    def _way(self) -> str:
+        if self.terms is None:
+            return ""
+        lanes = [f"blue {pair.blue} -> green {pair.green}" for pair in self.terms.pairs]
+        return f" ({', '.join([self.terms.way.value, *lanes])})"
+
+
+def page_of(home: StreamHome, change: Change) -> CutoverPage:
+    """
+    Return what a home tells of a cutover.
+
+    :raises RecordError: its steps or its end cannot be read.
+    """
+    problems: list[str] = []
+    history = tuple(home.steps(change.number))
+    terms = _tried(lambda: home.cutover_terms(change), problems)
+    if terms is not None and history and history[0].event is CutoverEvent.BEGIN:
+        problems += _guests(home, change, terms)
+    return CutoverPage(
+        change=change,
+        history=history,
+        end=home.change_end(change.number),
+        terms=terms,
+        live=_tried(lambda: live_lane(Home(home.store), home.name), problems) or "",
+        problems=tuple(problems),
+    )
+
+
+def _tried(read: Callable[[], T], problems: list[str]) -> T | None:
+    try:
+        return read()
+    except RecordError as err:
+        problems.append(str(err))
+        return None
+
+
+def _guests(home: StreamHome, change: Change, terms: CutoverTerms) -> Iterator[str]:
+    """Tell of every lane that should know of the cutover and does not."""
+    name = f"{change.stream}/{change.number}"
+    lanes = {lane for pair in terms.pairs for lane in (pair.blue, pair.green)} - {home.name}
+    for lane in sorted(lanes):
+        try:
+            if not any(one.leader == name for one in home.beside(lane).changes()):
+                yield (
+                    f"Lane {lane!r} has no record of this cutover among its changes, so others may "
+                    "change it meanwhile. Put back what was there."
+                )
+        except RecordError as err:
+            yield str(err)
+
+
+def _step(step: CutoverTransition) -> dict[str, Any]:
+    return {
+        "number": step.number,
+        "before": step.before.value,
+        "event": step.event.value,
+        "after": step.after.value,
+        "at": format_time(step.at),
+        "by": step.by,
+        "reason": step.reason,
+        "facts": dict(step.facts),
+    }
+
 
 _STATUS: Final = "show where it stands, and what can be said; exit code 1 when there is none"
 _NEXT: Final = (
@@ -40,16 +253,10 @@ def add_arguments(
     parser: argparse.ArgumentParser, add_person: Callable[[argparse.ArgumentParser], None]
 ) -> None:
     """Declare the verbs and their arguments."""
-    kinds = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for name, text in {"status": _STATUS, **VERBS}.items():
-        verb = kinds.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        about = "folder or URI with the records of all streams"
-        verb.add_argument("--home", default=argparse.SUPPRESS, metavar="URI", help=about)
-        verb.add_argument("stream", metavar="STREAM", help="name of the stream that leads")
-        verb.add_argument("--json", action="store_true", help="print JSON")
-        add_person(verb)
-        if name == "retire":
-            _add_backup(verb)
+    verbs = add_commands(
+        parser, CUTOVER, add_person, status=_STATUS, whose="name of the stream that leads"
+    )
+    _add_backup(verbs["retire"])
 
 
 def _add_backup(verb: argparse.ArgumentParser) -> None:
@@ -79,29 +286,17 @@ def run(stream: StreamHome, arguments: argparse.Namespace, person: Person) -> in
     if change is None:
         raise CutoverRefused(f"Stream {stream.name!r} leads no cutover.")
     retire = _final_backup(stream, arguments, person) if arguments.verb == "retire" else None
-    progress = _say(stream, change, arguments.verb, person, retire)
+    progress = command_cutover(
+        *(stream, change.number, CutoverCommand(arguments.verb)),
+        by=person.name,
+        reason=person.reason,
+        retire=retire,
+    )
     if arguments.json:
         print(json.dumps(page_of(stream, change).to_dict(), indent=2))
     else:
         print(_told(progress))
     return OK
-
-
-def _say(
-    home: StreamHome, change: Change, verb: str, person: Person, retire: Retire | None
-) -> Progress:
-    from airflow_streaming.cutover.cutting_over import Cutover  # the other commands do without
-
-    lanes = _Terminal(Home(home.store), person.name)
-    engine = Cutover(home.name, lanes, by=person.name, retire=retire)
-    word: Callable[[str, int], Progress] = getattr(engine, verb.replace("-", "_"))
-    try:
-        return word(person.reason, change.number)
-    except CutoverRefused as err:
-        state = state_of(home.steps(change.number))
-        if verb in verbs_in(state):
-            raise
-        raise CutoverRefused(refusal(change.number, home.name, state, verb)) from err
 
 
 def _told(progress: Progress) -> str:
@@ -128,49 +323,26 @@ def _final_backup(home: StreamHome, arguments: argparse.Namespace, person: Perso
     """Return who takes the backup with which blue is let go; ``None`` to go without."""
     if arguments.no_backup:
         return None
-    from airflow_streaming.checkpoint.ours import Asked, backup_before, default_store
-    from airflow_streaming.checkpoint.store import open_backup_store
-    from airflow_streaming.cli.checkpoint.told import Told
-    from airflow_streaming.core.checkpoint.backup import Origin
+    from airflow_streaming.checkpoints.backup.stream_backup import default_store
+    from airflow_streaming.checkpoints.vault.store import open_backup_store
+    from airflow_streaming.cli.output import ConsoleProgress
 
     uri = arguments.to or default_store(home.store.uri)
 
     def take(change: Change, pair: Pair, blue: Deployment) -> str:
-        note = f"Final backup of deployment {blue.number}, change {change.number}: {person.reason}"
-        asked = Asked(origin=Origin.BEFORE_UPGRADE, by=person.name, note=note, progress=Told())
-        store = open_backup_store(uri, create=True)
-        return backup_before(home.beside(pair.blue), store, asked)
+        return final_backup(
+            *(home, open_backup_store(uri, create=True), change, pair, blue),
+            by=person.name,
+            reason=person.reason,
+            progress=ConsoleProgress(),
+        )
 
     return take
 
 
-class _Terminal:
-    """Opens lanes for one who gives a word: he sees what can be seen from here."""
-
-    def __init__(self, home: Home, by: str) -> None:
-        self._home, self._by = home, by
-
-    def open(self, stream: str, lane: str) -> LaneHands:
-        """Return the hands of one lane; nothing can be launched with them."""
-        from airflow_streaming.cutover.ports import LaneHands
-        from airflow_streaming.launch.acts import StreamActs
-        from airflow_streaming.launch.local import LocalLauncher
-        from airflow_streaming.observe.stream import Observer
-
-        home, launcher = self._home.stream(lane), LocalLauncher()
-        return LaneHands(
-            home=home,
-            keeper=None,
-            acts=StreamActs(home, launcher, by=self._by),
-            observer=Observer(home, launcher),
-        )
-
-
 def _show(home: StreamHome, change: Change | None, *, as_json: bool) -> int:
     if change is None:
-        message = f"Stream {home.name!r} has led no cutover."
-        print(json.dumps({"error": message}, indent=2) if as_json else message)
-        return PROBLEM
+        raise CutoverRefused(f"Stream {home.name!r} has led no cutover.")
     page: CutoverPage = page_of(home, change)
     print(json.dumps(page.to_dict(), indent=2) if as_json else "\n".join(page.lines()))
     return PROBLEM if page.problems else OK

@@ -1,10 +1,10 @@
 """
-The home that a command is given, looked at before anything is said of it.
+The home and the lane that a command is given, looked at before anything is reported of them.
 
-A folder that was misspelt or is not mounted has no streams, and "no streams" must never look well to
-whoever watches the exit code. What tells a home from a folder is the record that its store was
-tried, which is written before the first stream is deployed there; one that has lost that record is
-known by its streams.
+A misspelt or unmounted folder has no streams, and "no streams" must never look healthy to what
+watches the exit code. What tells a home from a folder is the record that its store was probed, which
+is written before the first stream is deployed there; a home that lost that record is recognized by
+its streams.
 """
 
 from __future__ import annotations
@@ -14,27 +14,31 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.cli.parser import HOME_VARIABLE
-from airflow_streaming.core.names import is_path_part
-from airflow_streaming.core.uris import is_local, local_path
+from airflow_streaming.cli.common import HOME_VARIABLE
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.files.store import Store
-from airflow_streaming.home.home import Home, open_home
-from airflow_streaming.home.probe import RECORD
+from airflow_streaming.home.home import Home, StreamHome, open_home
+from airflow_streaming.home.live_lane import live_lane, stream_of
+from airflow_streaming.model.names import Colour, colour_of, is_path_part, other_lane
+from airflow_streaming.model.storage import Store
+from airflow_streaming.model.uris import is_local, local_path
+from airflow_streaming.storage.probe import RECORD
 
 _MOST_FOLDERS: Final = 100
 """How many folders to look into for a stream; a bucket that was named by mistake may hold more."""
 
+
 _MOST_NAMED: Final = 3
+
+
 _ADVICE: Final = (
-    f"Check --home or ${HOME_VARIABLE}, and whether its disk is mounted; a home is made by "
-    "the first deployment of a stream."
+    f"Check --home or ${HOME_VARIABLE}, and whether its disk is mounted; the first deployment of a "
+    "stream creates the home."
 )
 
 
 def open_known(uri: str | None) -> Home:
     """
-    Open the home that a person named; nothing is written.
+    Open the home that the user named; nothing is written.
 
     :param uri: As given by ``--home`` or the environment; ``None`` or empty when it was not.
     :raises SpecError: none was named, it cannot be a home, or there is no home.
@@ -60,10 +64,29 @@ def _check_has_stream(store: Store) -> None:
 def _what_is_there(store: Store, names: Sequence[str]) -> str:
     if names:
         more = ", ..." if len(names) > _MOST_NAMED else ""
-        return f"what is there is not of ours ({', '.join(names[:_MOST_NAMED])}{more})"
+        return f"what is there does not belong to a home ({', '.join(names[:_MOST_NAMED])}{more})"
     if not is_local(store.uri):
         return "nothing is stored there"
     path = Path(local_path(store.uri))
     if path.is_dir():
         return "the folder is empty"
     return "that is a file" if path.exists() else "there is no such folder"
+
+
+def lane_named(home: Home, name: str, colour: str | None = None) -> StreamHome:
+    """
+    Return the records of the lane that is meant.
+
+    :param name: Of the stream, or of its green lane.
+    :param colour: Of the lane; ``None`` for the live one.
+    :raises SpecError: the name and the colour do not go together, or the name cannot be a folder, or is
+        that of a lane of a lane.
+    """
+    base = stream_of(name)
+    if colour is None:
+        is_green = colour_of(name) is Colour.GREEN
+        return home.stream(name if is_green else live_lane(home, name))
+    lanes = {colour_of(lane): lane for lane in (base, other_lane(base))}
+    if name != base and name != lanes[Colour(colour)]:
+        raise SpecError(f"{name!r} is not the {colour} lane of {base!r}.")
+    return home.stream(lanes[Colour(colour)])

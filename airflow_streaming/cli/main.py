@@ -1,14 +1,15 @@
 """
-The command ``airflow-streaming``: streams for a person on call without the UI.
+The command ``airflow-streaming``: streams for on-call engineers, without the UI.
 
 Exit codes: 0 all right, 1 a problem (the stream is not well, is unknown, could not be read or
 stopped, the doctor found a risk, or a checkpoint or a backup is not sound), 2 wrong use, such as a
-home that is none, or the output cannot be written, 3 nothing is proved either way (``gate``,
-``compare``). ``status`` counts a stream as well when it works or waits for data, and when it is down
-because it is wanted stopped.
+home that does not exist, or the output cannot be written, 3 inconclusive (``gate``, ``compare``).
+``status`` counts a stream as all right when it works or waits for data, and when it is intentionally
+stopped.
 
-With ``--json`` the output is one JSON object, an error ``{"error": ...}``, unless Ctrl-C ends the
-command or the output cannot be written.
+Results go to the output; errors, notices and progress to stderr. With ``--json`` the output is one
+JSON object, an error ``{"error": ...}``, unless Ctrl-C ends the command or the output cannot be
+written.
 
 Credentials of a home on an object store come from where its client takes them (such as
 ``AWS_ACCESS_KEY_ID``); other settings of the client from ``FSSPEC_`` variables (such as
@@ -20,18 +21,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from airflow_streaming.cli.common import PROBLEM, WRONG_USE, person_of
+from airflow_streaming.cli.output import complain, show_json
 from airflow_streaming.cli.parser import build_parser, parsed
-from airflow_streaming.cli.person import PROBLEM, WRONG_USE, person_of
 from airflow_streaming.exceptions import SpecError, StreamingError
 
 if TYPE_CHECKING:
-    from airflow_streaming.cli.look import Probe
+    from airflow_streaming.services.streams import Probe
 
 CUT_OFF: Final = 141
 """What shells report of a program that was ended by a closed pipe: 128 + SIGPIPE."""
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> in
         code = _main(argv, probe)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read along, such as ``head``, has seen enough.
+        # The reader of the output, such as ``head``, has seen enough.
         _drop_output()
         return CUT_OFF
     except KeyboardInterrupt:
@@ -60,8 +61,7 @@ def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> in
         if not _output_is_lost():
             raise
         _drop_output()
-        told = f"airflow-streaming: The output cannot be written: {err.strerror or err}."
-        print(told, file=sys.stderr)
+        complain(f"The output cannot be written: {err.strerror or err}.")
         return WRONG_USE
     return code
 
@@ -102,10 +102,9 @@ def _output_is_lost() -> bool:
 def _end_interrupted() -> int:
     with contextlib.suppress(OSError):
         sys.stdout.flush()
-    print(
-        "airflow-streaming: Interrupted. What was recorded by now stands, and nothing half done "
-        "counts. Give the command again to go on.",
-        file=sys.stderr,
+    complain(
+        "Interrupted. Recorded steps stand, and nothing half done counts. Give the command again to "
+        "continue."
     )
     import signal  # every other run does without
 
@@ -116,9 +115,11 @@ def _end_interrupted() -> int:
 
 
 def _refuse(arguments: argparse.Namespace, err: StreamingError, code: int) -> int:
-    print(f"airflow-streaming: {err}", file=sys.stderr)
+    # Notes say what an act had recorded before it failed.
+    message = " ".join([str(err), *getattr(err, "__notes__", ())])
+    complain(message)
     if getattr(arguments, "json", False):
-        print(json.dumps({"error": str(err)}, indent=2))
+        show_json({"error": message})
     return code
 
 
@@ -134,19 +135,19 @@ def _needs_home(arguments: argparse.Namespace) -> bool:
 
 # Each way loads only what it needs: a backup of ten thousand files takes little longer than that.
 def _run(arguments: argparse.Namespace, probe: Probe | None) -> int:
-    from airflow_streaming.cli import steering
+    from airflow_streaming.cli import streams
 
-    return steering.run(arguments, probe)
+    return streams.run(arguments, probe)
 
 
 def _run_without_home(arguments: argparse.Namespace) -> int:
     if arguments.command == "conf":
-        from airflow_streaming.cli import conf
+        from airflow_streaming.cli import advice
 
-        return conf.show_conf(arguments, None)
+        return advice.show_conf(arguments, None)
     if "run" in arguments:
         return int(arguments.run(arguments))
-    from airflow_streaming.cli.checkpoint import verbs
+    from airflow_streaming.cli.checkpoint import arguments as verbs
 
     return verbs.run(arguments, person_of(arguments) if "by" in arguments else None)
 

@@ -1,5 +1,5 @@
 """
-The arguments of ``airflow-streaming``; those of larger commands are in their own modules.
+The commands of ``airflow-streaming``: one row each, grouped as its help shows them.
 
 A command learns its arguments when it is chosen. So a run loads what its own command needs and
 nothing of the others: that is half of what a short command takes.
@@ -12,32 +12,56 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
+from itertools import groupby
 from typing import Any, Final, NoReturn
 
 from airflow_streaming import __version__
-from airflow_streaming.cli.person import WRONG_USE
-
-HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"
-DEFAULT_GRACE: Final = 60.0
-"""Seconds; the default of ``StreamSpec.stop_grace``."""
+from airflow_streaming.cli.common import (
+    HOME_VARIABLE,
+    WRONG_USE,
+    add_home,
+    add_json,
+    add_person,
+    add_stream,
+)
 
 Fill = Callable[[argparse.ArgumentParser], None]
 """Adds the arguments of one command."""
 
 
 class _WrongUse(SystemExit):
-    """The end of a command whose arguments cannot be; a person was told."""
+    """The end of a command whose arguments cannot be; the user has been told."""
 
     def __init__(self, message: str) -> None:
         super().__init__(WRONG_USE)
         self.message = message
 
 
-class _Parser(argparse.ArgumentParser):
+class _Formatter(argparse.HelpFormatter):
+    """Wraps sentences, and leaves indented lines, such as examples, as they are."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        lines = text.splitlines()
+        blocks = groupby(lines, key=lambda line: (not line.strip(), line.startswith(" ")))
+        return "\n".join(
+            "\n".join(several) if is_empty or is_raw else fill("\n".join(several), width, indent)
+            for (is_empty, is_raw), several in blocks
+        )
+
+
+class Parser(argparse.ArgumentParser):
     """A parser that is filled when it is first used, and shows its own usage when it is misused."""
 
     fill: Fill | None = None
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**{"formatter_class": _Formatter, **given})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         fill, self.fill = self.fill, None
@@ -52,24 +76,240 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         print(f"{self.prog}: error: {message}", file=sys.stderr)
+        print(f"Try '{self.prog} --help'.", file=sys.stderr)
         raise _WrongUse(message)
+
+
+def _of(module: str, function: str, *more: object) -> Fill:
+    """Return what fills a parser with the arguments that a module of this room declares."""
+
+    def fill(parser: argparse.ArgumentParser) -> None:
+        declare = getattr(import_module(f"airflow_streaming.cli.{module}"), function)
+        declare(parser, *more)
+
+    return fill
+
+
+def _add_status(parser: argparse.ArgumentParser) -> None:
+    add_stream(parser)
+    add_json(parser)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """
+    One command.
+
+    :param summary: What it does, as an order, without a period.
+    :param more: Sentences about it, such as its exit codes.
+    :param examples: Lines to copy, without the program's name.
+    """
+
+    name: str
+    summary: str
+    fill: Fill
+    more: str = ""
+    examples: tuple[str, ...] = ()
+
+    @property
+    def epilog(self) -> str:
+        """Return what stands below the arguments."""
+        shown = "\n".join(f"  airflow-streaming {one}" for one in self.examples)
+        return "\n\n".join(filter(None, (f"Examples:\n{shown}" if shown else "", self.more)))
+
+
+_WELL: Final = (
+    "Exit codes: 0 the stream works, waits for data, or is intentionally stopped; 1 it does not, or "
+    "cannot be read; 2 wrong use."
+)
+COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
+    (
+        "Look",
+        (
+            Command("list", "List the streams of the home", add_json),
+            Command(
+                "status",
+                "Show the state of one stream",
+                _add_status,
+                f"{_WELL} A driver that seems silent is watched for 10 seconds first.",
+                ("status orders", "status orders --json"),
+            ),
+            Command(
+                "top",
+                "Watch the streams of the home, or one of them, live",
+                _of("top", "add_arguments"),
+                examples=("top", "top orders --hours 6", "top --once"),
+            ),
+            Command(
+                "events",
+                "Show what happened to a stream, with filters",
+                _of("events", "add_arguments"),
+                examples=("events orders --kind launched --since 24",),
+            ),
+            Command(
+                "live",
+                "Show which lane of a stream is live, and where it writes",
+                _of("status", "add_live_arguments"),
+                examples=("live orders", "live orders --output"),
+            ),
+            Command(
+                "doctor",
+                "Report configuration risks of a stream",
+                _of("advice", "add_doctor_arguments"),
+                "Exit codes: 0 no risk found, 1 a risk was found, 2 wrong use.",
+                ("doctor orders --cores 16",),
+            ),
+            Command(
+                "conf",
+                "Show the Spark configuration of the production profile, and why",
+                _of("advice", "add_conf_arguments"),
+                "It needs neither Spark nor a home, unless a stream is named.",
+                ("conf --spark 4.3 --cores 16", "conf --spark 4.3 --cores 16 orders"),
+            ),
+        ),
+    ),
+    (
+        "Operate",
+        (
+            Command(
+                "start",
+                "Start a stream, and close its circuit",
+                _of("streams", "add_start_arguments"),
+                "It records the desired state; the stream's keep-alive task starts the driver.",
+                ('start orders --reason "topic is back"',),
+            ),
+            Command(
+                "stop",
+                "Stop a stream at its next batch boundary",
+                _of("streams", "add_stop_arguments"),
+                "It records the desired state, then asks the driver to stop. With --wait the exit code "
+                "is 1 when the driver is not proved dead in time.",
+                ('stop orders --reason "broker upgrade"', "stop orders --grace 300 --wait 330"),
+            ),
+            Command(
+                "close-circuit",
+                "Let a stream that was given up run again",
+                _of("streams", "add_start_arguments"),
+                "Fix the cause first: the restart budget is whole again. The desired state stays as it "
+                "is; `start` changes both.",
+                ('close-circuit orders --reason "disk replaced"',),
+            ),
+            Command(
+                "declare-dead",
+                "Confirm that the driver of the newest epoch is dead",
+                _of("streams", "add_declare_dead_arguments"),
+                "Only for a driver that no machine can see any more. Two drivers on one checkpoint "
+                "write rows twice, so make sure first.",
+                ('declare-dead orders --epoch 17 --reason "node-3 was wiped"',),
+            ),
+            Command(
+                "hand-over",
+                "Make another DAG the owner of a stream",
+                _of("streams", "add_hand_over_arguments"),
+                examples=('hand-over orders --to orders_v2 --reason "DAG renamed"',),
+            ),
+        ),
+    ),
+    (
+        "Change",
+        (
+            Command(
+                "plan",
+                "Print the plan of every query that a script would start; starts none",
+                _of("gate", "add_plan"),
+                examples=("plan job.py --runtime spark-4.3 -- --topic orders",),
+            ),
+            Command(
+                "gate",
+                "Decide whether a new Spark or new code may continue from a checkpoint",
+                _of("gate", "add_gate"),
+            ),
+            Command(
+                "rehearse",
+                "Run a new script on a copy of a stream's checkpoints",
+                _of("rehearse", "add_arguments"),
+                "Nothing of the stream is touched. Exit codes: 0 passed; 1 failed or inconclusive; 2 "
+                "wrong use, or the report could not be written.",
+                ("rehearse --stream orders --script new.py --runtime spark-4.3",),
+            ),
+            Command(
+                "upgrade",
+                "Show an upgrade in progress; keep it, roll it back, abort or leave it",
+                _of("upgrade", "add_arguments", add_person),
+            ),
+            Command(
+                "cutover",
+                "Show a cutover in progress, and command it",
+                _of("cutover", "add_arguments", add_person),
+            ),
+            Command(
+                "compare",
+                "Compare two outputs by time bucket and key",
+                _of("compare", "add_arguments"),
+                "Exit codes: 0 the same; 1 they differ; 2 wrong use, or the report could not be "
+                "written; 3 inconclusive.",
+                (
+                    "compare --blue /lake/a --green /lake/b --runtime spark-4.3 --time ts --sum amount",
+                ),
+            ),
+        ),
+    ),
+    (
+        "Back up",
+        (
+            Command(
+                "checkpoint",
+                "Inspect, back up, verify and restore checkpoints",
+                _of("checkpoint.arguments", "add_verbs"),
+            ),
+        ),
+    ),
+)
+
+
+class _MainParser(Parser):
+    """The outermost parser, whose help groups the commands."""
+
+    def format_help(self) -> str:
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for group, commands in COMMANDS:
+            formatter.start_section(group)
+            lines = (f"  {one.name:15} {one.summary}" for one in commands)
+            formatter.add_text("\n".join(lines))
+            formatter.end_section()
+        for section in self._action_groups[1:]:
+            formatter.start_section(section.title)
+            formatter.add_arguments(section._group_actions)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    parser = _Parser(
+    parser = _MainParser(
         prog="airflow-streaming",
-        description="Look at streams and steer them through the records in their home.",
-        epilog="Exit codes: 0 all right, 1 a problem (an unknown stream is one), 2 wrong use, "
-        "3 nothing is proved either way (gate, compare).",
+        description="Inspect and operate the streams of a home, with or without Airflow's UI.",
+        epilog="'airflow-streaming COMMAND --help' shows the arguments and examples of a command.\n\n"
+        "Exit codes: 0 all right; 1 a problem, such as an unknown stream; 2 wrong use; 3 inconclusive "
+        "(gate, compare).\n\n"
+        "Credentials of a home on an object store come from its client's environment variables (such "
+        "as AWS_ACCESS_KEY_ID), other settings of the client from FSSPEC_ variables.",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    _add_home(parser, os.environ.get(HOME_VARIABLE))
-    kinds = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, text, fill in _COMMANDS:
-        command = kinds.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        _add_home(command, argparse.SUPPRESS)
-        command.fill = fill
+    add_home(parser, os.environ.get(HOME_VARIABLE))
+    kinds = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=Parser
+    )
+    for _, commands in COMMANDS:
+        for one in commands:
+            command = kinds.add_parser(
+                one.name, help=one.summary, description=f"{one.summary}.", epilog=one.epilog
+            )
+            add_home(command)
+            command.fill = one.fill
     return parser
 
 
@@ -100,135 +340,3 @@ def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Na
         return parser.parse_args(given)
     arguments.arguments = [*arguments.arguments, *given[cut + 1 :]]
     return arguments
-
-
-def _add_stream(parser: argparse.ArgumentParser) -> None:
-    from airflow_streaming.cli.lane import add_colour
-
-    parser.add_argument("stream", metavar="STREAM", help="name of the stream")
-    add_colour(parser)
-
-
-def _add_status(parser: argparse.ArgumentParser) -> None:
-    _add_stream(parser)
-    _add_list(parser)
-
-
-def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-
-
-def _add_doctor(parser: argparse.ArgumentParser) -> None:
-    _add_stream(parser)
-    _of("doctor")(parser)
-
-
-def _add_start(parser: argparse.ArgumentParser) -> None:
-    _add_stream(parser)
-    _add_person(parser)
-
-
-def _add_dead(parser: argparse.ArgumentParser) -> None:
-    _add_stream(parser)
-    parser.add_argument("--epoch", type=int, required=True, metavar="N", help="the newest epoch")
-    _add_person(parser, must_say_why=True)
-
-
-def _add_home(parser: argparse.ArgumentParser, default: str | None) -> None:
-    parser.add_argument(
-        "--home",
-        default=default,
-        metavar="URI",
-        help=f"folder or URI with the records of all streams (default: ${HOME_VARIABLE})",
-    )
-
-
-def _add_stop(parser: argparse.ArgumentParser) -> None:
-    _add_stream(parser)
-    parser.add_argument(
-        "--grace",
-        type=_seconds,
-        default=DEFAULT_GRACE,
-        metavar="SECONDS",
-        help="how long the driver may look for a batch boundary (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--wait", type=_seconds, metavar="SECONDS", help="wait until the driver is proved down"
-    )
-    _add_person(parser)
-
-
-def _add_person(parser: argparse.ArgumentParser, *, must_say_why: bool = False) -> None:
-    parser.add_argument("--by", metavar="NAME", help="who acts (default: the user of this host)")
-    parser.add_argument(
-        "--reason",
-        required=must_say_why,
-        default="No reason was given.",
-        metavar="TEXT",
-        help="why, for the record",
-    )
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds < 10_000_000:
-        raise ValueError(text)
-    return seconds
-
-
-def _of(module: str, function: str = "add_arguments", *more: object) -> Fill:
-    """Return what fills a parser with the arguments that a module of this room declares."""
-
-    def fill(parser: argparse.ArgumentParser) -> None:
-        declare = getattr(import_module(f"airflow_streaming.cli.{module}"), function)
-        declare(parser, *more)
-
-    return fill
-
-
-_COMMANDS: Final[tuple[tuple[str, str, Fill], ...]] = (
-    ("list", "list the streams of the home", _add_list),
-    ("status", "show one stream; exit code 1 when it is not well", _add_status),
-    ("live", "show which lane of a stream is live, and what it writes", _of("live")),
-    ("doctor", "say what is risky; exit code 1 when anything is", _add_doctor),
-    ("conf", "show what the production profile gives Spark, and why", _of("conf")),
-    ("start", "want the stream running", _add_start),
-    ("stop", "want the stream stopped, and ask its driver to stop", _add_stop),
-    ("close-circuit", "let a stream run again that was given up", _add_start),
-    ("declare-dead", "vouch that the driver of the newest epoch is gone", _add_dead),
-    (
-        "checkpoint",
-        "read, back up, verify and restore checkpoints",
-        _of("checkpoint.arguments", "add_verbs", _add_person),
-    ),
-    (
-        "plan",
-        "print the plan of every query that a script would start; starts none",
-        _of("gate.arguments", "add_plan"),
-    ),
-    (
-        "gate",
-        "say whether a new Spark or new code may go on from a checkpoint",
-        _of("gate.arguments", "add_gate"),
-    ),
-    (
-        "upgrade",
-        "look at an upgrade in progress, keep it, roll it back, give it up or leave it",
-        _of("upgrade", "add_arguments", _add_person),
-    ),
-    (
-        "cutover",
-        "look at a cutover in progress, and say what becomes of it",
-        _of("cutover", "add_arguments", _add_person),
-    ),
-    (
-        "rehearse",
-        "run a new script on a copy of a stream's checkpoints; exit code 1 unless it fits",
-        _of("rehearse"),
-    ),
-    (
-        "compare",
-        "compare two outputs by time bucket and key; exit code 1 if they differ, 3 if unknown",
-        _of("compare"),
-    ),
-)

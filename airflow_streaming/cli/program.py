@@ -1,4 +1,4 @@
-"""What a command runs on a Spark: the script and the runtime that a person named."""
+"""The script and the Spark runtime that a command is given."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 import os
 from pathlib import Path
 
-from airflow_streaming.checkpoint.drill_program import Program, read_program
-from airflow_streaming.checkpoint.drill_runtime import RUNTIMES_VARIABLE, runtimes_from
-from airflow_streaming.core.uris import is_local, local_path
 from airflow_streaming.exceptions import ApplicationNotFound, RuntimeNotFound
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.model.uris import is_local, local_path
+from airflow_streaming.spark_jobs.drill import RUNTIMES_VARIABLE, runtimes_from
+from airflow_streaming.spark_jobs.runner import Program, read_program
 
 
 def script_of(arguments: argparse.Namespace, script: str) -> Program:

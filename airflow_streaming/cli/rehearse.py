@@ -1,17 +1,30 @@
-"""
-The command ``airflow-streaming rehearse``: a new script on a copy of a stream's checkpoints.
-
-Exit codes: 0 when it went well, 1 when it failed or proved nothing, 2 wrong use, or the report could
-not be written.
-"""
+"""``airflow-streaming rehearse``: a new script on a copy of a stream's checkpoints."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from airflow_streaming.cli.argument_types import pair, place
-from airflow_streaming.core.rehearsal.order import Bounds
+from airflow_streaming.cli.common import (
+    OK,
+    PROBLEM,
+    add_conf,
+    add_report,
+    add_runtime,
+    add_script_arguments,
+    count,
+    place,
+    seconds,
+)
+from airflow_streaming.cli.output import NOT_WRITTEN, progress, show, show_json, write_page
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
+
+if TYPE_CHECKING:
+    from airflow_streaming.checkpoints.copies import OfBackup, OfCheckpoints
+    from airflow_streaming.gates.rehearsal import Rehearsed
+    from airflow_streaming.home.home import StreamHome
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,37 +34,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--query",
         metavar="NAME",
-        help="whose checkpoint it is, where a single one is given and the script has more queries",
+        help="query of a single checkpoint, where the script has several",
     )
     parser.add_argument(
-        "--script", required=True, metavar="FILE", help="the new version of the script"
+        "--script", required=True, metavar="FILE", help="new version of the script (required)"
     )
-    parser.add_argument(
-        "--runtime",
-        required=True,
-        metavar="NAME_OR_PATH",
-        help="the Spark it is meant for: a name in AIRFLOW__STREAMING__RUNTIMES, or a folder",
-    )
-    _add_bounds(parser)
-    parser.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        type=pair,
-        metavar="KEY=VALUE",
-        help="Spark configuration; may be repeated; not for secrets",
-    )
-    parser.add_argument(
-        "--report", type=Path, metavar="FILE", help="write the report there, as Markdown"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument(
-        "arguments", nargs="*", metavar="ARGUMENT", help="arguments of the script, after --"
-    )
+    add_runtime(parser, "the new version is meant for (required)")
+    _add_bounds(parser.add_argument_group("how far it runs"))
+    add_conf(parser, "the new version")
+    add_report(parser)
+    add_script_arguments(parser)
 
 
 def _add_subject(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_mutually_exclusive_group(required=True)
+    group = parser.add_argument_group("what it runs on, one of")
+    what = group.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--checkpoint",
         type=place,
@@ -59,39 +56,109 @@ def _add_subject(parser: argparse.ArgumentParser) -> None:
         help="checkpoint of one query, or the folder above those of one application",
     )
     what.add_argument(
-        "--backup", nargs=2, metavar=("STORE", "ID"), help="a backup, instead of live checkpoints"
+        "--backup", nargs=2, metavar=("STORE", "ID"), help="a backup instead of live checkpoints"
     )
     what.add_argument(
-        "--stream", metavar="NAME", help="a stream of the home, with whose pace it is compared"
+        "--stream", metavar="NAME", help="a stream of the home; the report compares their pace"
     )
 
 
-def _add_bounds(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def _add_bounds(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--batches",
-        type=int,
+        type=count,
         default=Bounds().batches,
         metavar="N",
         help="batches of each query (default: %(default)s)",
     )
-    parser.add_argument(
-        "--until-caught-up", action="store_true", help="go on until all input there is was read"
+    group.add_argument(
+        "--until-caught-up", action="store_true", help="run until all available input is processed"
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="run one batch again and no more, where one can be"
+    group.add_argument(
+        "--quick", action="store_true", help="replay one batch, where one can be replayed"
     )
-    parser.add_argument(
+    group.add_argument(
         "--seconds",
-        type=float,
+        type=seconds,
         default=Bounds().seconds,
         metavar="SECONDS",
-        help="time for all queries together (default: %(default)s)",
+        help="time limit of all queries together (default: %(default)g)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command; see ``rehearsing.run``."""
-    # Not at the top: the other commands do without all that reads and runs checkpoints.
-    from airflow_streaming.cli import rehearsing
+    """
+    Rehearse, show what was found, and return the exit code.
 
-    return rehearsing.run(arguments)
+    :raises SpecError: an argument that cannot be.
+    :raises StreamingError: a store is not available, or Spark could not be started.
+    """
+    # Not at the top: help and wrong use do without all that reads and runs checkpoints.
+    from airflow_streaming.cli.program import runtime_named, script_of
+    from airflow_streaming.reports.markdown import markdown
+    from airflow_streaming.reports.rehearsal import rehearsal_report
+    from airflow_streaming.spark_jobs.rehearsal import rehearse
+
+    home = _home(arguments)
+    with progress() as told:
+        found = rehearse(
+            _subject(arguments, home),
+            script_of(arguments, arguments.script),
+            runtime_named(arguments.runtime),
+            bounds=_bounds(arguments),
+            compare_with=home,
+            progress=told,
+        )
+    report = rehearsal_report(found)
+    if arguments.json:
+        show_json(found.to_dict())
+    else:
+        show(report)
+    if not write_page(arguments.report, lambda: markdown(report)):
+        return NOT_WRITTEN
+    return OK if _is_good(found) else PROBLEM
+
+
+def _is_good(found: Rehearsed) -> bool:
+    from airflow_streaming.gates.findings import GateDecision
+
+    return found.decision in (GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE)
+
+
+def _home(arguments: argparse.Namespace) -> StreamHome | None:
+    if arguments.stream is None:
+        return None
+    from airflow_streaming.cli.known_home import lane_named, open_known
+
+    return lane_named(open_known(arguments.home), arguments.stream)
+
+
+def _subject(arguments: argparse.Namespace, home: StreamHome | None) -> OfBackup | OfCheckpoints:
+    from airflow_streaming.checkpoints.copies import OfBackup, checkpoints_at, checkpoints_of
+    from airflow_streaming.checkpoints.vault.store import open_backup_store
+
+    if home is not None:
+        return checkpoints_of(home)
+    if arguments.backup is not None:
+        uri, backup_id = arguments.backup
+        store = open_backup_store(place(uri))
+        return OfBackup(store=store, backup=store.backup(backup_id))
+    found = checkpoints_at(arguments.checkpoint)
+    if arguments.query is None:
+        return found
+    if list(found.checkpoints) != [""]:
+        raise SpecError("--query names the one query of a single checkpoint; here are several.")
+    return replace(found, checkpoints={arguments.query: arguments.checkpoint})
+
+
+def _bounds(arguments: argparse.Namespace) -> Bounds:
+    if arguments.quick:
+        return QUICK
+    try:
+        return Bounds(
+            batches=arguments.batches,
+            until_caught_up=arguments.until_caught_up,
+            seconds=arguments.seconds,
+        )
+    except ValueError as err:
+        raise SpecError(str(err)) from err

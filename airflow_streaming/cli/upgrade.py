@@ -16,37 +16,36 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_streaming.cli.argument_types import place
-from airflow_streaming.cli.person import OK, PROBLEM, Person
-from airflow_streaming.cli.table import clock, printable
-from airflow_streaming.core.change import Change, ChangeSort
-from airflow_streaming.core.times import format_time
-from airflow_streaming.core.upgrade.deciding import way_out
-from airflow_streaming.core.upgrade.stage import Stage
-from airflow_streaming.core.upgrade.state import newest_stage
+from airflow_streaming.changes.upgrade.decide import way_out
+from airflow_streaming.cli.common import OK, PROBLEM, Person, add_commands, place
 from airflow_streaming.exceptions import SpecError, StreamingError, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.codec import format_time
+from airflow_streaming.model.records.control import Change, ChangeKind
+from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
+from airflow_streaming.reports.terminal import clock, printable
+from airflow_streaming.services.changes import command_upgrade
 
 if TYPE_CHECKING:
-    from airflow_streaming.upgrade.carrying_through import CarryingThrough
+    from airflow_streaming.changes.upgrade.offline import CarryingThrough
 
 MOST_WAITING_S: Final = 600.0
 """How long a command waits for a driver to stop, before it gives the terminal back."""
-
 _LOOK_S: Final = 1.0
-
 _SAID: Final = {
-    "keep": "{deployment} stays: this is the point of no return.",
-    "roll-back": "{deployment} is taken back, and the deployment before it returns.",
-    "abort": "It is given up; the stream stays as it was.",
-    "leave": "Nothing is put back, and the stream is wanted stopped. Put checkpoint and sinks in order "
+    UpgradeCommand.KEEP: "{deployment} stays: this is the point of no return.",
+    UpgradeCommand.ROLL_BACK: "{deployment} is taken back, and the deployment before it returns.",
+    UpgradeCommand.ABORT: "It is given up; the stream stays as it was.",
+    UpgradeCommand.LEAVE: "Nothing is put back, and the stream is wanted stopped. Put checkpoint and sinks in order "
     "before you start it.",
 }
-_CARRIED: Final = ("roll-back", "abort")
+_CARRIED: Final = (UpgradeCommand.ROLL_BACK, UpgradeCommand.ABORT)
+"""What can be carried through from here with ``--here``."""
 _NEXT: Final = (
     "The task of the upgrade goes on from here. If its run has failed, clear the failed task; the "
     "next upgrade of the stream finishes it too. If no run is left: the same command with --here."
 )
+_STATUS: Final = "show how far it has come, and why; exit code 1 when there is none"
 _AGAIN: Final = "Give the same command again to go on."
 _CLOSED: Final = "The upgrade is closed."
 
@@ -55,22 +54,19 @@ def add_arguments(
     parser: argparse.ArgumentParser, add_person: Callable[[argparse.ArgumentParser], None]
 ) -> None:
     """Declare the verbs and their arguments."""
-    parser.add_argument("verb", choices=("status", *_SAID), help="what to do")
-    parser.add_argument("stream", metavar="STREAM", help="name of the stream")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--here",
-        action="store_true",
-        help="carry it through from this host, when no run of the upgrade dag is left to",
-    )
-    parser.add_argument(
-        "--store",
-        type=place,
-        metavar="URI",
-        help="where the upgrade's backups lie, for --here (default: HOME/_backups)",
-    )
-    add_person(parser)
-    parser.set_defaults(unsaid=parser.get_default("reason"))
+    verbs = add_commands(parser, UPGRADE, add_person, status=_STATUS, whose="name of the stream")
+    for name in _CARRIED:
+        verbs[name].add_argument(
+            "--here",
+            action="store_true",
+            help="carry it through from this host, when no run of the upgrade dag is left to",
+        )
+        verbs[name].add_argument(
+            "--store",
+            type=place,
+            metavar="URI",
+            help="where the upgrade's backups lie, for --here (default: HOME/_backups)",
+        )
 
 
 def run(stream: StreamHome, arguments: argparse.Namespace, person: Person) -> int:
@@ -80,10 +76,12 @@ def run(stream: StreamHome, arguments: argparse.Namespace, person: Person) -> in
         return _show(stream, change, as_json=arguments.json)
     if change is None or stream.change_end(change.number) is not None:
         raise UpgradeRefused(f"Stream {stream.name!r} has no upgrade in progress.")
-    through = _through(stream, change, arguments, person) if arguments.here else None
+    through = (
+        _through(stream, change, arguments, person) if getattr(arguments, "here", False) else None
+    )
     told = "It had come to its end already."
-    if not newest_stage(stream.stages(change.number)).is_end:
-        _say(stream, change, arguments, person)
+    if not UPGRADE.state_of(stream.upgrade_steps(change.number)).is_end:
+        _command(stream, change, arguments, person)
         told = _SAID[arguments.verb].format(deployment=f"Deployment {change.deployment}")
     rest = _finish(stream, change, person)
     if rest and through is not None:
@@ -103,22 +101,22 @@ def _through(
     Return who carries an upgrade through from this host.
 
     :raises UpgradeRefused: only the dag can; nothing was said or done.
-    :raises SpecError: there is nothing to be carried through for this word.
     """
-    if arguments.verb not in _CARRIED:
-        raise SpecError(f"--here goes with {' and '.join(_CARRIED)}, not with {arguments.verb}.")
-    from airflow_streaming.checkpoint.ours import default_store
-    from airflow_streaming.checkpoint.store import open_backup_store
-    from airflow_streaming.cli.checkpoint.told import Told
-    from airflow_streaming.launch.local import LocalLauncher
-    from airflow_streaming.upgrade.carrying_through import CarryingThrough
-    from airflow_streaming.upgrade.words import now_in_utc
+    from airflow_streaming.changes.restore.switch import now_in_utc
+    from airflow_streaming.changes.upgrade.offline import CarryingThrough
+    from airflow_streaming.checkpoints.backup.stream_backup import default_store
+    from airflow_streaming.checkpoints.vault.store import open_backup_store
+    from airflow_streaming.cli.output import ConsoleProgress
+    from airflow_streaming.launch.registry import open_launcher
 
     store = open_backup_store(arguments.store or default_store(stream.store.uri))
     through = CarryingThrough(
-        *(stream, LocalLauncher(), store, change), by=person.name, now=now_in_utc, progress=Told()
+        *(stream, open_launcher(), store, change),
+        by=person.name,
+        now=now_in_utc,
+        progress=ConsoleProgress(),
     )
-    if arguments.verb == "roll-back":
+    if arguments.verb == UpgradeCommand.ROLL_BACK:
         through.check()
     return through
 
@@ -138,47 +136,36 @@ def _carry(through: CarryingThrough, *, quietly: bool) -> str:
         time.sleep(_LOOK_S)
 
 
-def _say(stream: StreamHome, change: Change, arguments: argparse.Namespace, person: Person) -> None:
-    from airflow_streaming.upgrade.words import Words  # the other commands do without all of it
-
-    if arguments.verb == "leave" and person.reason == arguments.unsaid:
+def _command(
+    stream: StreamHome, change: Change, arguments: argparse.Namespace, person: Person
+) -> None:
+    command = UpgradeCommand(arguments.verb)
+    if command is UpgradeCommand.LEAVE and not person.says_why:
         raise SpecError("Say why nothing is put back, for whoever starts the stream: --reason TEXT")
-    words = Words(stream, by=person.name)
-    say = {
-        "keep": words.keep,
-        "roll-back": words.roll_back,
-        "abort": words.abort,
-        "leave": words.leave,
-    }
-    say[arguments.verb](change, person.reason)
+    command_upgrade(stream, change, command, by=person.name, reason=person.reason)
 
 
 def _finish(stream: StreamHome, change: Change, person: Person) -> str:
     """Do what needs nothing but the home; return what is still to be done, empty for nothing."""
-    from airflow_streaming.upgrade.ending import finish
-    from airflow_streaming.upgrade.words import now_in_utc
+    from airflow_streaming.changes.restore.switch import now_in_utc
+    from airflow_streaming.changes.upgrade.finish import finish
+    from airflow_streaming.launch.registry import open_launcher
 
     try:
-        from airflow_streaming.launch.local import LocalLauncher
-    except ImportError as err:
-        return f"Processes cannot be looked at from here ({err})."
-    try:
-        return finish(stream, LocalLauncher(), change, by=person.name, now=now_in_utc)
+        return finish(stream, open_launcher(), change, by=person.name, now=now_in_utc)
     except StreamingError as err:
         # The word stands all the same.
         return str(err)
 
 
 def _newest(stream: StreamHome) -> Change | None:
-    upgrades = [one for one in stream.changes() if one.what is ChangeSort.UPGRADE]
+    upgrades = [one for one in stream.changes() if one.what is ChangeKind.UPGRADE]
     return upgrades[-1] if upgrades else None
 
 
 def _show(stream: StreamHome, change: Change | None, *, as_json: bool) -> int:
     if change is None:
-        message = f"Stream {stream.name!r} was never upgraded in place."
-        print(json.dumps({"error": message}, indent=2) if as_json else message)
-        return PROBLEM
+        raise UpgradeRefused(f"Stream {stream.name!r} was never upgraded in place.")
     print(
         json.dumps(_facts(stream, change), indent=2)
         if as_json
@@ -188,30 +175,30 @@ def _show(stream: StreamHome, change: Change | None, *, as_json: bool) -> int:
 
 
 def _facts(stream: StreamHome, change: Change) -> dict[str, Any]:
-    reached, end = stream.stages(change.number), stream.change_end(change.number)
+    history, end = stream.upgrade_steps(change.number), stream.change_end(change.number)
     return {
         "stream": stream.name,
         "change": change.number,
         "replaced": change.replaced,
         "deployment": change.deployment,
-        "stage": newest_stage(reached).value,
+        "stage": UPGRADE.state_of(history).value,
         "outcome": None if end is None else end.outcome.value,
         "stages": [
             {
-                "stage": stage.value,
-                "at": format_time(reached[stage].at),
-                "by": reached[stage].by,
-                "reason": reached[stage].reason,
-                "facts": dict(reached[stage].facts),
+                "stage": step.after.value,
+                "event": step.event.value,
+                "at": format_time(step.at),
+                "by": step.by,
+                "reason": step.reason,
+                "facts": dict(step.facts),
             }
-            for stage in Stage
-            if stage in reached
+            for step in history
         ],
     }
 
 
 def _lines(stream: StreamHome, change: Change) -> list[str]:
-    reached, end = stream.stages(change.number), stream.change_end(change.number)
+    history, end = stream.upgrade_steps(change.number), stream.change_end(change.number)
     state = f"{end.outcome} since {clock(end.at)}" if end is not None else "in progress"
     first = (
         f"Change {change.number} of {stream.name}: from deployment {change.replaced} to "
@@ -219,11 +206,8 @@ def _lines(stream: StreamHome, change: Change) -> list[str]:
     )
     lines = [first, f"  {clock(change.at)}  begun         {change.reason} ({change.by})"]
     lines += [
-        f"  {clock(reached[stage].at)}  {stage.value:13} {reached[stage].reason} "
-        f"({reached[stage].by})"
-        for stage in Stage
-        if stage in reached
+        f"  {clock(step.at)}  {step.after.value:13} {step.reason} ({step.by})" for step in history
     ]
-    if end is None and Stage.ROLLING_BACK in reached and Stage.RESTORED not in reached:
+    if end is None and UPGRADE.state_of(history) is Stage.ROLLING_BACK:
         lines.append(f"  Checkpoint and sinks are not put back yet. {way_out(stream.name)}")
     return [printable(line) for line in lines]

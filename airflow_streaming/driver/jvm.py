@@ -1,19 +1,25 @@
 """
-The Spark JVM beside this Python process: reaching it, and ending it for good.
+The Spark JVM beside this Python process: reaching it, ending it, and the CPU time of both.
 
 ``spark-submit`` is the JVM; it starts Python and serves it through py4j. Python dies with it only
-when somebody looks, so the process is watched from here without py4j, which a frozen JVM would
+when a call fails, so the process is watched from here without py4j, which a frozen JVM would
 block.
+
+Read from ``/proc``; elsewhere it is this process's own only. Which processes belong to the driver
+is looked up anew every ten seconds, because that means reading through all processes of the host.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import sys
 import time
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
 
 
 def ensure_gateway() -> Any:
@@ -22,6 +28,37 @@ def ensure_gateway() -> Any:
 
     SparkContext._ensure_initialized()
     return SparkContext._gateway
+
+
+def die_with_jvm() -> bool:
+    """
+    Have the kernel kill this process when its JVM ends, and tell whether it will.
+
+    For clusters that watch the JVM only: what they report as ended must not write any more.
+    """
+    jvm = os.getppid()
+    try:
+        asked = bool(ctypes.CDLL(None).prctl(_SIGNAL_WITH_PARENT, signal.SIGKILL) == 0)
+    except (OSError, AttributeError):  # no Linux
+        return False
+    if os.getppid() != jvm:
+        os.kill(os.getpid(), signal.SIGKILL)  # it ended before the kernel was asked
+    return asked
+
+
+_SIGNAL_WITH_PARENT: Final = 1
+"""``PR_SET_PDEATHSIG`` of Linux."""
+
+
+def set_properties(conf: Mapping[str, str]) -> None:
+    """
+    Set Spark configuration as system properties of the JVM, from which every SparkConf takes it.
+
+    It comes too late for what the JVM itself was started with, such as its memory.
+    """
+    system = ensure_gateway().jvm.java.lang.System
+    for key, value in conf.items():
+        system.setProperty(key, value)
 
 
 def connected_gateway() -> Any | None:
@@ -33,7 +70,9 @@ def connected_gateway() -> Any | None:
 def active_context() -> Any | None:
     """Return the running Spark context, if the script has created one."""
     context = _context_class()
-    return None if context is None else context._active_spark_context
+    running = None if context is None else context._active_spark_context
+    # PySpark announces it before it has its Java part.
+    return running if getattr(running, "_jsc", None) is not None else None
 
 
 def _context_class() -> Any | None:
@@ -137,3 +176,87 @@ class JvmView:
         self.application_id = str(context.applicationId)
         self.ui_url = context.uiWebUrl
         self._context = context
+
+
+_LOOK_EVERY: Final = 10.0
+_MAX_PROCESSES: Final = 5_000
+"""Processes of the host that are looked through; on a larger host the driver's two must do."""
+
+
+class CpuMeter:
+    """
+    Adds up CPU time.
+
+    :param jvm_pid: Returns the JVM's pid; 0 while it is not known.
+    :param proc: Where the host's processes are found.
+    """
+
+    def __init__(
+        self,
+        jvm_pid: Callable[[], int],
+        *,
+        proc: Path = Path("/proc"),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._jvm_pid, self._proc, self._clock = jvm_pid, proc, clock
+        self._pids: tuple[int, ...] = ()
+        self._looked_at = float("-inf")
+        self._used: dict[tuple[int, int], float] = {}
+        self._total = 0.0
+
+    def seconds(self) -> float:
+        """Return the seconds used since the first call, by processes seen twice or more."""
+        used = dict(self._readings())
+        self._total += sum(
+            max(0.0, now - self._used[process])
+            for process, now in used.items()
+            if process in self._used
+        )
+        self._used = used
+        return self._total
+
+    def _readings(self) -> Iterator[tuple[tuple[int, int], float]]:
+        own = os.getpid()
+        yield (own, 0), time.process_time()
+        if self._clock() - self._looked_at >= _LOOK_EVERY:
+            self._pids, self._looked_at = self._family(own), self._clock()
+        ticks = os.sysconf("SC_CLK_TCK")
+        for pid in self._pids:
+            found = _stat(self._proc, pid)
+            if found is not None and pid != own:
+                # With its start time, because a number is given to another process later.
+                yield (pid, int(found[19])), (int(found[11]) + int(found[12])) / ticks
+
+    def _family(self, own: int) -> tuple[int, ...]:
+        family = {pid for pid in (own, self._jvm_pid()) if pid}
+        pids = _pids(self._proc)
+        if len(pids) > _MAX_PROCESSES:
+            return tuple(family)
+        parents = {pid: int(found[1]) for pid in pids if (found := _stat(self._proc, pid))}
+        children: dict[int, list[int]] = {}
+        for pid, parent in parents.items():
+            children.setdefault(parent, []).append(pid)
+        waiting = list(family)
+        while waiting:
+            for child in children.get(waiting.pop(), ()):
+                if child not in family:
+                    family.add(child)
+                    waiting.append(child)
+        return tuple(family)
+
+
+def _pids(proc: Path) -> list[int]:
+    try:
+        return [int(entry.name) for entry in os.scandir(proc) if entry.name.isdigit()]
+    except OSError:
+        return []
+
+
+def _stat(proc: Path, pid: int) -> list[str] | None:
+    """Return what follows a process's name: its state, its parent, ...; ``None`` when it is gone."""
+    try:
+        text = (proc / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return fields if len(fields) > 19 else None

@@ -1,5 +1,5 @@
 """
-Running the user's script as if Python had started it.
+Running the user's script as Python would.
 
 The copy that was deployed is run, under the name and path of the original: ``__main__`` is the
 script's module, so functions defined in it are pickled by value for the executors as usual, and
@@ -16,20 +16,50 @@ import sys
 import threading
 import traceback
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
-from airflow_streaming.core.failures.diagnosis import diagnose
-from airflow_streaming.core.failures.text import conditions_in, core_of, first_line, presentable
-from airflow_streaming.core.uris import is_local, local_path
-from airflow_streaming.driver.faults import logger
-from airflow_streaming.driver.order import Assignment
-from airflow_streaming.driver.outcome import ScriptEnd, ScriptState
-from airflow_streaming.driver.query import QueryError
+from airflow_streaming.driver.errors import logger
+from airflow_streaming.driver.exit_status import ScriptEnd, ScriptState
+from airflow_streaming.driver.launch_context import LaunchContext
+from airflow_streaming.driver.monitoring.queries import QueryError
 from airflow_streaming.exceptions import DriverRefusal
+from airflow_streaming.model.failures import (
+    conditions_in,
+    core_of,
+    diagnose,
+    first_line,
+    presentable,
+)
+from airflow_streaming.model.uris import is_local, local_path
+
+CONNECT_REFUSAL: Final = (
+    "This script uses Spark Connect, whose queries run in another process that cannot be watched, "
+    "stopped or fenced from here. Use a classic session: remove SPARK_REMOTE, builder.remote(...) "
+    "and spark.api.mode=connect."
+)
 
 
-def run_script(assignment: Assignment) -> ScriptEnd:
+def is_connect(environment: Mapping[str, str], options: Mapping[str, Any]) -> bool:
+    """Tell whether a session built here and now would be one of Spark Connect."""
+    if environment.get("SPARK_REMOTE") or environment.get("SPARK_CONNECT_MODE_ENABLED"):
+        return True
+    mode = options.get("spark.api.mode") or environment.get("SPARK_API_MODE") or "classic"
+    return "spark.remote" in options or str(mode).lower() == "connect"
+
+
+def check_classic(connect: bool) -> None:
+    """
+    Refuse a session of Spark Connect.
+
+    :raises DriverRefusal: it is one.
+    """
+    if connect:
+        raise DriverRefusal(CONNECT_REFUSAL)
+
+
+def run_script(assignment: LaunchContext) -> ScriptEnd:
     """Run the script to its end and tell how it ended; an interrupt passes through."""
     deployment = assignment.deployment
     arguments = deployment.arguments(assignment.home)

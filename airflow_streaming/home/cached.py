@@ -17,26 +17,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
-from airflow_streaming.core.status import Status
-from airflow_streaming.core.wire import Record
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.files.store import Store
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.status import Status
+from airflow_streaming.model.storage import Store
+from airflow_streaming.model.wire import Record
 
 FORGET_AFTER: Final = 300.0
-"""Seconds. For what nobody should do but somebody may: files moved or deleted by hand."""
-
+"""Seconds. For files that are moved or deleted by hand, which should not happen but does."""
 RARE: Final = frozenset({"deployments", "supervision", "changes"})
 """Kinds that only a task writes which is at work, so that no trigger of its own waits for them; and
 a new deployment leads to a new epoch. A change that a look misses costs one that is woken in vain:
 he looks again himself."""
-
 TRY_RARE_AFTER: Final = 60.0
 """Seconds between two tries for a newer record of a rare kind while the epoch stays the same."""
-
 MOST_RECORDS: Final = 256
-"""A look reads about ten, and one for each alert that has been told."""
-
+"""A look reads about ten, and one for each recorded alert."""
 R = TypeVar("R", bound=Record)
 
 

@@ -1,31 +1,98 @@
 """
-The changes of a stream, how far an upgrade has come, and which query owns which checkpoint.
+The changes of a stream: number, stages, steps and outcome of each.
 
 The terms of an upgrade are written before its change is begun, under a name that holds their
-digest, which the change names: what a dead or slower task has left stands in nobody's way.
+digest, which the change names: what a dead or slower task has left blocks no other task.
+
+A cutover is recorded in the home of the leading stream's base lane. Every other lane that it
+touches has a guest: a change of the same sort that names the leader and keeps everybody else from
+changing that lane meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Self, TypeVar
 
-from airflow_streaming.core.change import Change, ChangeEnd, ChangeSort
-from airflow_streaming.core.epoch import QueryClaim
-from airflow_streaming.core.names import is_path_part, is_sha256, numbered
-from airflow_streaming.core.upgrade.stage import Stage, StageReached
-from airflow_streaming.core.upgrade.terms import UpgradeTerms
 from airflow_streaming.exceptions import AlreadyExists, RecordError
 from airflow_streaming.home.folder import StreamFolder
+from airflow_streaming.model.names import is_path_part, is_sha256, numbered
+from airflow_streaming.model.records.change_table import ChangeTable, Transition
+from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
+from airflow_streaming.model.records.cutover import CheckResult, CutoverTerms
+from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverTransition
+from airflow_streaming.model.records.epoch import QueryClaim
+from airflow_streaming.model.records.upgrade import UpgradeTerms
+from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeTransition
 
 log: Final = logging.getLogger(__name__)
+_IN_HAND: Final = frozenset({ChangeKind.UPGRADE, ChangeKind.CUTOVER})
 
-_IN_HAND: Final = frozenset({ChangeSort.UPGRADE, ChangeSort.CUTOVER})
+
+T = TypeVar("T", bound=Transition[Any, Any])
 
 
-class Changes(StreamFolder):
+class Histories(StreamFolder):
+    """Read and record the numbered steps of changes, whatever their kind."""
+
+    def history(
+        self, cls: type[T], table: ChangeTable[Any, Any], number: int, known: Sequence[T] = ()
+    ) -> list[T]:
+        """
+        Return the history of a change, oldest step first; without gaps.
+
+        :param cls: The record of its kind's steps, and ``table`` its kind's table.
+        :param known: What was read of it before: a step never changes.
+        :raises RecordError: a step is missing though a later one is there, or a step does not begin
+            where the one before it ended. A hole taken for the end would be filled with a new step,
+            and all the later ones would tell of another course.
+        """
+        history = list(known)
+        newest = max(self._numbers(f"changes/{numbered(number)}/steps"), default=0)
+        while len(history) < newest:
+            # Read whether it is listed or not: a store may list a newer file before an older one.
+            step = self._step(cls, number, len(history) + 1, newest)
+            history.append(self._following(table, history, step))
+        return history
+
+    def take_step(self, step: T) -> T:
+        """
+        Take the next step; return the one that counts under its number.
+
+        A caller that gets another one back than it gave was too late, and looks again.
+        """
+        path = self._step_path(step.change, step.number)
+        return self._create_or_read(step, path, change=step.change, number=step.number)
+
+    def _following(self, table: ChangeTable[Any, Any], history: Sequence[T], step: T) -> T:
+        before = table.state_of(history)
+        if step.before is not before:
+            path = self._shown(self._step_path(step.change, step.number))
+            raise RecordError(
+                f"{path} is no step of this {table.name} of {self.name!r}: it begins in "
+                f"{step.before.value!r}, and the step before it ended in {before.value!r}. Put back "
+                "what was there."
+            )
+        return step
+
+    def _step(self, cls: type[T], change: int, number: int, newest: int) -> T:
+        path = self._step_path(change, number)
+        found = self._read(cls, path, change=change, number=number)
+        if found is None:
+            raise RecordError(
+                f"Step {number} of change {change} of {self.name!r} is missing though step "
+                f"{newest} is there: {self._shown(path)}. Put back what was there; until then "
+                "nothing is done."
+            )
+        return found
+
+    def _step_path(self, change: int, number: int) -> str:
+        return self._layout.change_file(change, f"steps/{numbered(number)}.json")
+
+
+class Changes(Histories):
     """Read and record the changes of one stream's checkpoint."""
 
     def newest_change(self) -> Change | None:
@@ -72,7 +139,7 @@ class Changes(StreamFolder):
     def open_upgrade(self) -> Change | None:
         """Return the upgrade that has not ended, if the unfinished change is one."""
         found = self.unfinished_change()
-        return found if found is not None and found.what is ChangeSort.UPGRADE else None
+        return found if found is not None and found.what is ChangeKind.UPGRADE else None
 
     def change_in_hand(self) -> Change | None:
         """Return the upgrade or cutover that has not ended: nothing else is deployed meanwhile."""
@@ -96,38 +163,25 @@ class Changes(StreamFolder):
         if found is None:
             raise RecordError(
                 f"{self._shown(path)} is missing, so change {change.number} of stream "
-                f"{self.name!r} cannot go on. Put the file back, or give the upgrade up."
+                f"{self.name!r} cannot continue. Put the file back, or abort the upgrade."
             )
         return found
 
     def wish(self, change: Change) -> str:
-        """Return the key of whoever asked for an upgrade; empty when its terms cannot be read."""
+        """Return the key of the request for an upgrade; empty when its terms cannot be read."""
         try:
             return self.terms(change).key
         except RecordError as err:
             log.warning("Who asked for change %d is not known: %s", change.number, err)
             return ""
 
-    def stages(self, number: int) -> dict[Stage, StageReached]:
-        """Return the stages that an upgrade has reached; there is no record of ``BEGUN``."""
-        names = frozenset(self.store.names(self._layout.change_file(number, "").rstrip("/")))
-        found: dict[Stage, StageReached] = {}
-        for file in dict.fromkeys(stage.file for stage in Stage):
-            path = self._layout.change_file(number, file)
-            reached = self._read(StageReached, path, change=number) if file in names else None
-            if reached is not None:
-                found[self._checked(reached, file, path)] = reached
-        return found
+    def upgrade_steps(self, number: int) -> list[UpgradeTransition]:
+        """Return the history of an upgrade; see ``Histories.history``."""
+        return self.history(UpgradeTransition, UPGRADE, number)
 
-    def reach(self, reached: StageReached) -> StageReached:
-        """
-        Record a stage; return the record that counts.
-
-        Of stages that exclude each other the first one counts: look at ``stage`` of what comes
-        back.
-        """
-        path = self._layout.change_file(reached.change, reached.stage.file)
-        return self._create_or_read(reached, path, change=reached.change)
+    def stages(self, number: int) -> dict[Stage, UpgradeTransition]:
+        """Return by stage the step with which an upgrade came to it; ``BEGUN`` has none."""
+        return {step.after: step for step in self.upgrade_steps(number)}
 
     def claims(self, deployment: int) -> list[QueryClaim]:
         """Return which queries own which checkpoints, as recorded under one deployment."""
@@ -136,7 +190,7 @@ class Changes(StreamFolder):
         return list(self._claims(deployment, [name for name in names if is_path_part(name)]))
 
     def add_claim(self, deployment: int, claim: QueryClaim) -> None:
-        """Record which query owns a new checkpoint, unless a driver has said so already."""
+        """Record which query owns a new checkpoint, unless a driver has recorded it already."""
         with contextlib.suppress(AlreadyExists):
             self.store.create(self._layout.claim(deployment, claim.query), claim.to_bytes())
 
@@ -148,17 +202,87 @@ class Changes(StreamFolder):
             )
         return self._layout.change_file(number, f"terms-{digest[:16]}.json")
 
-    def _checked(self, reached: StageReached, file: str, path: str) -> Stage:
-        if reached.stage.file != file:
-            raise RecordError(
-                f"{self._shown(path)} is not what its name says: it tells of stage "
-                f"{reached.stage.value!r}. Move the file out of the home."
-            )
-        return reached.stage
-
     def _claims(self, deployment: int, names: list[str]) -> Iterator[QueryClaim]:
         for name in names:
             path = self._layout.claim(deployment, name)
             claim = self._read(QueryClaim, path, query=name)
             if claim is not None:
                 yield claim
+
+
+class Cutovers(Histories):
+    """Read and record the cutovers that one stream leads."""
+
+    def keep_cutover_terms(self, terms: CutoverTerms) -> str:
+        """Keep the terms of a cutover that is about to be begun; return their digest."""
+        digest = terms.digest
+        path = self._cutover_terms(terms.change, digest)
+        self._create_or_read(terms, path, change=terms.change)
+        return digest
+
+    def cutover_terms(self, change: Change) -> CutoverTerms:
+        """
+        Return the terms of a cutover, from the home that leads it.
+
+        :raises RecordError: they are missing, or not what the change was begun with.
+        """
+        path = self._cutover_terms(change.number, change.terms)
+        found = self._read(CutoverTerms, path, change=change.number, digest=change.terms)
+        if found is None:
+            raise RecordError(
+                f"{self._shown(path)} is missing, so change {change.number} of stream "
+                f"{self.name!r} cannot continue. Put the file back."
+            )
+        return found
+
+    def steps(
+        self, number: int, known: Sequence[CutoverTransition] = ()
+    ) -> list[CutoverTransition]:
+        """Return the history of a cutover; see ``Histories.history``."""
+        return self.history(CutoverTransition, CUTOVER, number, known)
+
+    def check_results(self, number: int, step: int) -> dict[str, CheckResult]:
+        """Return by name what checks have shown in the stay that began with a step."""
+        names = self.store.names(self._layout.change_file(number, "checks"))
+        prefix = f"{numbered(step)}-"
+        wanted = [name for name in names if name.startswith(prefix) and name.endswith(".json")]
+        found: dict[str, CheckResult] = {}
+        for name in wanted:
+            check = name.removeprefix(prefix).removesuffix(".json")
+            path = self._layout.change_file(number, f"checks/{name}")
+            result = self._read(CheckResult, path, change=number, step=step, name=check)
+            if result is not None:
+                found[check] = result
+        return found
+
+    def record_check(self, result: CheckResult) -> CheckResult:
+        """
+        Record what a check has shown; the first result of a stay counts.
+
+        :raises RecordError: its name cannot be a file name.
+        """
+        if not is_path_part(result.name):
+            raise RecordError(f"The check's name {result.name!r} cannot be used as a file name.")
+        name = f"checks/{numbered(result.step)}-{result.name}.json"
+        path = self._layout.change_file(result.change, name)
+        return self._create_or_read(
+            result, path, change=result.change, step=result.step, name=result.name
+        )
+
+    def leader_of(self, change: Change) -> tuple[Self, int]:
+        """Return the records of the stream that leads a cutover, and the number it has there."""
+        leader, _, number = change.leader.rpartition("/")
+        is_guest = bool(leader) and number.isdecimal()
+        return (self.beside(leader), int(number)) if is_guest else (self, change.number)
+
+    def leads(self, change: Change) -> bool:
+        """Tell whether a change of this home is a cutover that this home leads."""
+        return change.what is ChangeKind.CUTOVER and not change.leader
+
+    def _cutover_terms(self, number: int, digest: str) -> str:
+        if not is_sha256(digest):
+            raise RecordError(
+                f"Change {number} of stream {self.name!r} names no terms. It is no cutover that "
+                "this stream leads, or its record was changed."
+            )
+        return self._layout.change_file(number, f"terms-{digest[:16]}.json")

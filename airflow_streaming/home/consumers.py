@@ -15,19 +15,19 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final, Self
 
-from airflow_streaming.core.cutover.live import LiveRecord
-from airflow_streaming.core.cutover.transition import Transition
-from airflow_streaming.core.lanes import Colour, colour_of
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.home.lanes import counting_record, stream_of
+from airflow_streaming.home.live_lane import counting_record, stream_of
+from airflow_streaming.model.names import Colour, colour_of
+from airflow_streaming.model.records.cutover import LiveRecord
+from airflow_streaming.model.records.cutover_table import CutoverTransition
 
 LOOKS: Final = 20
-"""A pointer that moves during each of twenty looks is a fault, or somebody's experiment."""
+"""A pointer that moves during each of twenty looks is a fault, or an experiment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reign:
+class LivePeriod:
     """
     A time during which one lane was live.
 
@@ -50,7 +50,7 @@ class Reign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
+class LiveOutput:
     """
     What consumers of a stream read.
 
@@ -70,7 +70,7 @@ class Live:
     output: str
     number: int = 0
     since: datetime | None = None
-    history: tuple[Reign, ...] = ()
+    history: tuple[LivePeriod, ...] = ()
 
     @property
     def colour(self) -> Colour:
@@ -90,7 +90,7 @@ class Live:
         )
 
 
-def live(home: Home, stream: str, *, history: bool = False) -> Live:
+def live(home: Home, stream: str, *, history: bool = False) -> LiveOutput:
     """
     Return what consumers of a stream read now.
 
@@ -105,7 +105,7 @@ def live(home: Home, stream: str, *, history: bool = False) -> Live:
     return replace(found, history=_history(home, base)) if history else found
 
 
-def live_together(home: Home, streams: Sequence[str]) -> Mapping[str, Live]:
+def live_together(home: Home, streams: Sequence[str]) -> Mapping[str, LiveOutput]:
     """
     Return what is live of several streams at one and the same moment.
 
@@ -125,7 +125,7 @@ def live_together(home: Home, streams: Sequence[str]) -> Mapping[str, Live]:
     )
 
 
-def _look(home: Home, base: str) -> Live:
+def _look(home: Home, base: str) -> LiveOutput:
     folder = home.stream(base)
     found = counting_record(folder)
     if found is None:
@@ -139,26 +139,26 @@ def _look(home: Home, base: str) -> Live:
         )
     # An upgrade or a restore makes newer deployments in a lane that stays live.
     shown = replace(record, deployment=newest.number, output=newest.output)
-    return Live.of(shown, since=step.at)
+    return LiveOutput.of(shown, since=step.at)
 
 
-def _never_moved(home: Home, folder: StreamHome) -> Live:
+def _never_moved(home: Home, folder: StreamHome) -> LiveOutput:
     newest = folder.newest_deployment()
     if newest is None:
         raise SpecError(
             f"There is no stream {folder.name!r} in {home.store.uri}. Its streams are: "
             f"{', '.join(home.streams()) or 'none'}."
         )
-    return Live(
+    return LiveOutput(
         stream=folder.name, lane=folder.name, deployment=newest.number, output=newest.output
     )
 
 
-def _has_moved(home: Home, found: Live) -> bool:
+def _has_moved(home: Home, found: LiveOutput) -> bool:
     return home.stream(found.stream).live_record(after=found.number) is not None
 
 
-def _history(home: Home, base: str) -> tuple[Reign, ...]:
+def _history(home: Home, base: str) -> tuple[LivePeriod, ...]:
     folder = home.stream(base)
     found = [(record, folder.live_step(*_step_of(record))) for record in folder.live_records()]
     moves = [(r, step) for r, step in found if step is not None and step.event is r.event]
@@ -168,7 +168,7 @@ def _history(home: Home, base: str) -> tuple[Reign, ...]:
     reigns = [_first_reign(folder, first)]
     for (record, step), (_, following) in pairwise(moves):
         reigns.append(
-            Reign(
+            LivePeriod(
                 lane=record.lane,
                 deployment=record.deployment,
                 output=record.output,
@@ -179,7 +179,7 @@ def _history(home: Home, base: str) -> tuple[Reign, ...]:
     return tuple(reigns)
 
 
-def _first_reign(folder: StreamHome, first: Transition) -> Reign:
+def _first_reign(folder: StreamHome, first: CutoverTransition) -> LivePeriod:
     """Return what was live until the first move: the base lane's deployment of that time."""
     shown = folder.deployment(1)
     for number in range(2, (folder.newest_deployment() or shown).number + 1):
@@ -187,7 +187,7 @@ def _first_reign(folder: StreamHome, first: Transition) -> Reign:
         if following.created_at > first.at:
             break
         shown = following
-    return Reign(
+    return LivePeriod(
         lane=folder.name,
         deployment=shown.number,
         output=shown.output,

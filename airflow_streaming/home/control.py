@@ -1,23 +1,47 @@
-"""What is wanted of a stream: its desired state, its circuit, and what it is watched by."""
+"""
+Desired state, circuit, timeline and alerts of a stream, as records.
+
+Nothing here is read to decide anything. So a fault in it costs a line of history, never a restart.
+
+A record says that an alert is due, a mark beside it that it was delivered. A task that dies in
+between leaves a record without a mark, and the next task delivers it. A try is recorded before it
+is made, so that an alert which takes its task down with it is not tried for ever.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from datetime import datetime
+import logging
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
-from airflow_streaming.core.control import Circuit, CircuitState, Desired, DesiredState
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.supervision import Supervision
-from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
-from airflow_streaming.home.folder import StreamFolder
+from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError, StreamingError
+from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.names import number_of, numbered
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.alert import Alert, AlertSent, AlertTry, is_told
+from airflow_streaming.model.records.control import (
+    Circuit,
+    CircuitState,
+    Desired,
+    DesiredState,
+    Event,
+)
+from airflow_streaming.model.records.epoch import USUAL_STOP_GRACE
+from airflow_streaming.model.records.policy import RestartPolicy, Supervision
+from airflow_streaming.model.wire import decode, parse_json
 
 
 class Control(StreamFolder):
     """Read and change the desired state and the circuit of one stream."""
 
     def desired(self) -> Desired | None:
-        """Return the newest wish, ``None`` when nobody ever said."""
+        """Return the newest desired state; ``None`` when none was ever recorded."""
         return self._newest(Desired, "desired")
 
     def want(self, state: DesiredState, *, by: str, reason: str, now: datetime) -> Desired:
@@ -37,7 +61,8 @@ class Control(StreamFolder):
         """
         Record a wish under the very number that it has; tell whether it was recorded.
 
-        For whoever may have been asleep since he looked: when anybody has wished anything since,
+        For a task that may have slept since it looked: when another desired state was recorded
+        since,
         the number is taken, and nothing is done.
         """
         try:
@@ -54,8 +79,8 @@ class Control(StreamFolder):
         """
         Open the circuit because of an epoch's failure; return the newest record.
 
-        Nothing is recorded when it is open for that epoch already, or when a person has closed it
-        since: a task that was slow to act must not undo what the person decided.
+        Nothing is recorded when it is open for that epoch already, or when a user has closed it
+        since: a task that was slow to act must not undo what the user decided.
         """
 
         def change(newest: Circuit | None, number: int) -> Circuit | None:
@@ -91,18 +116,197 @@ class Control(StreamFolder):
         return self._newest(Supervision, "supervision")
 
     def supervise(
-        self, health: HealthRules, restart: RestartPolicy, *, by: str, now: datetime
+        self,
+        health: HealthRules,
+        restart: RestartPolicy,
+        *,
+        by: str,
+        now: datetime,
+        stop_grace: timedelta = USUAL_STOP_GRACE,
     ) -> None:
         """
-        Record what the stream is watched by, unless the newest record says the same.
+        Record what the stream is watched by, and how long it may take to stop, unless the newest record says the same.
 
         A newest record that cannot be read, of a newer release perhaps, is followed by another.
         """
         with contextlib.suppress(RecordError):
             newest = self.supervision()
-            if newest is not None and (newest.health, newest.restart) == (health, restart):
+            if newest is not None and (newest.health, newest.restart, newest.stop_grace) == (
+                health,
+                restart,
+                stop_grace,
+            ):
                 return
         number = max(self._numbers("supervision"), default=0) + 1
-        record = Supervision(number=number, by=by, at=now, health=health, restart=restart)
+        record = Supervision(
+            number=number, by=by, at=now, health=health, restart=restart, stop_grace=stop_grace
+        )
         with contextlib.suppress(AlreadyExists):  # another task says what its dag asks
             self.store.create(self._layout.record("supervision", number), record.to_bytes())
+
+
+log: Final = logging.getLogger(__name__)
+MAX_LINE_BYTES: Final = 16 * 1024
+"""A line of progress has nine figures and is about 300 bytes long."""
+_EVENT_FILE: Final = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}\.json")
+
+
+class Timeline(StreamFolder):
+    """Read and add to the history of one stream."""
+
+    def add_event(self, event: Event) -> None:
+        """Add a line to the timeline; a home that cannot take it is logged, not raised."""
+        moment = event.at.astimezone(UTC)
+        name = f"{moment:%Y%m%dT%H%M%S.%f}Z-{uuid.uuid4().hex[:8]}.json"
+        try:
+            self.store.create(f"{self._layout.events()}/{name}", event.to_bytes())
+        except StreamingError as err:
+            log.warning("The timeline of stream %s misses %s: %s", self.name, event.event, err)
+
+    def events(self, limit: int = 50) -> list[Event]:
+        """Return the last events, the newest last."""
+        folder = self._layout.events()
+        names = [name for name in self.store.names(folder) if _EVENT_FILE.fullmatch(name)]
+        found = (self._event(f"{folder}/{name}") for name in names[-max(limit, 1) :])
+        return [event for event in found if event is not None]
+
+    def read_progress(self, epoch: int, limit: int = 500) -> list[BatchProgress]:
+        """Return the figures of an epoch's last batches, over all its queries, the newest last."""
+        newest_first: list[BatchProgress] = []
+        for number in reversed(self.progress_chunks(epoch)[-max(limit, 1) :]):
+            newest_first.extend(reversed(self.progress_rows(epoch, number)[0]))
+            if len(newest_first) >= limit:
+                break
+        return newest_first[:limit][::-1]
+
+    def progress_chunks(self, epoch: int) -> list[int]:
+        """Return the numbers of an epoch's chunks of progress, the newest last."""
+        return sorted(
+            number
+            for name in self.store.names(self._layout.progress(epoch))
+            if name.endswith(".jsonl") and (number := number_of(name[:-1])) is not None
+        )
+
+    def progress_rows(
+        self, epoch: int, chunk: int, *, skip: int = 0
+    ) -> tuple[list[BatchProgress], int]:
+        """
+        Return the rows of one chunk, and how many lines it has.
+
+        :param skip: Lines that were read before; a chunk only grows.
+        """
+        path = f"{self._layout.progress(epoch)}/{numbered(chunk)}.jsonl"
+        try:
+            lines = (self.store.read(path) or b"").splitlines()
+        except RecordError as err:
+            log.info("Left out of the progress history: %s", err)
+            return [], skip
+        return [*self._rows(lines, path, skip)], len(lines)
+
+    def _event(self, path: str) -> Event | None:
+        try:
+            return self._read(Event, path)
+        except RecordError as err:
+            log.info("Left out of the timeline: %s", err)
+            return None
+
+    def _rows(self, lines: list[bytes], path: str, skip: int) -> Iterator[BatchProgress]:
+        for number, line in enumerate(lines[skip:], start=skip + 1):
+            where = f"{self._shown(path)} line {number}"
+            try:
+                yield decode(BatchProgress, parse_json(line, limit=MAX_LINE_BYTES), where)
+            except RecordError as err:
+                log.debug("Left out of the progress history: %s: %s", where, err)
+
+
+LOG_LENGTH: Final = 200
+"""Alerts that count. An incident that is older than the last 200 and still open would be sent
+again."""
+MAX_TRIES: Final = 3
+"""Tries to deliver one alert, over all tasks."""
+
+
+class AlertLog(StreamFolder):
+    """Read and add to the alerts of one stream."""
+
+    def alerts(self, limit: int = LOG_LENGTH) -> tuple[Alert, ...]:
+        """Return the last alerts, oldest first; one that cannot be read is logged and left out."""
+        return self._told(self._numbers("alerts")[-max(limit, 1) :])
+
+    def add_alert(self, alert: Alert) -> Alert | None:
+        """
+        Record an alert under the next number, unless it was recorded already.
+
+        :returns: The record, or ``None`` when it was recorded before, perhaps by another task a
+            moment ago.
+        :raises HomeUnavailable: it could not be recorded.
+        """
+        for _ in range(APPEND_TRIES):
+            numbers = self._numbers("alerts")
+            if is_told(alert, self._told(numbers[-LOG_LENGTH:])):
+                return None
+            numbered = replace(alert, number=numbers[-1] + 1 if numbers else 1)
+            path = self._layout.record("alerts", numbered.number)
+            try:
+                self.store.create(path, numbered.to_bytes())
+            except AlreadyExists:
+                continue  # the winner may have recorded the same
+            return numbered
+        raise HomeUnavailable(
+            f"An alert of stream {self.name!r} was not recorded: {APPEND_TRIES} times another one "
+            "was there first. Check that the store lists its newest files."
+        )
+
+    def unsent_alerts(self) -> tuple[Alert, ...]:
+        """Return the alerts whose delivery is not finished, oldest first."""
+        paths = self._paths()
+        names = (path.rpartition("/")[2] for path in paths)
+        numbers = sorted(number for name in names if (number := number_of(name)) is not None)
+        unsent = (n for n in numbers[-LOG_LENGTH:] if self._layout.alert_sent(n) not in paths)
+        return self._told(unsent)
+
+    def begin_try(self, number: int, *, by: str, now: datetime) -> int | None:
+        """
+        Claim the next try to deliver an alert.
+
+        :returns: Which try it is, from 1 to ``MAX_TRIES``. ``None`` when it is not the caller's to
+            make: another task makes it at this moment, or all are used up; then the alert is marked
+            as failed.
+        """
+        paths = self._paths()
+        for attempt in range(1, MAX_TRIES + 1):
+            path = self._layout.alert_try(number, attempt)
+            if path in paths:
+                continue
+            record = AlertTry(number=number, attempt=attempt, at=now, by=by)
+            try:
+                self.store.create(path, record.to_bytes())
+            except AlreadyExists:
+                return None
+            return attempt
+        self.mark_sent(number, f"failed: {MAX_TRIES} tries were not seen through", now=now)
+        return None
+
+    def mark_sent(self, number: int, outcome: str, *, now: datetime) -> None:
+        """Record that the alert needs no further delivery; the first mark stays."""
+        record = AlertSent(number=number, outcome=outcome, at=now)
+        self._create_or_read(record, self._layout.alert_sent(number), number=number)
+
+    def sent(self, number: int) -> AlertSent | None:
+        """Return the mark of a delivered alert, ``None`` while it is to be delivered."""
+        return self._read(AlertSent, self._layout.alert_sent(number), number=number)
+
+    def _paths(self) -> set[str]:
+        folder = self._layout.folder("alerts")
+        return {f"{folder}/{name}" for name in self.store.names(folder)}
+
+    def _told(self, numbers: Iterable[int]) -> tuple[Alert, ...]:
+        found = (self._alert(number) for number in numbers)
+        return tuple(alert for alert in found if alert is not None)
+
+    def _alert(self, number: int) -> Alert | None:
+        try:
+            return self._numbered(Alert, "alerts", number)
+        except RecordError as err:
+            log.warning("Left out of the alerts: %s", err)
+            return None

@@ -1,14 +1,34 @@
-"""The deployments of a stream: what runs, with the script beside it."""
+"""
+The deployments of a stream, and its live pointer, as records.
+
+``orders/live/000003.json`` says that a lane becomes live with one step of a cutover, and counts as
+soon as that step exists with that event (``model.records.cutover``). So the records of several streams
+are written beforehand, one after another, and all begin to count in the one moment in which the
+step is created.
+
+A record must be written before its step is taken. A task that finds one for the same step and event
+uses that, however long it slept before: so a slow task cannot put an old word behind a newer one.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
 
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.epoch import QueryClaim
-from airflow_streaming.core.wire import MAX_RECORD_BYTES
-from airflow_streaming.exceptions import AlreadyExists, ApplicationNotFound, RecordError
-from airflow_streaming.home.folder import StreamFolder
+from airflow_streaming.exceptions import (
+    AlreadyExists,
+    ApplicationNotFound,
+    HomeUnavailable,
+    RecordError,
+)
+from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder
+from airflow_streaming.model.names import Layout, numbered
+from airflow_streaming.model.records.cutover import LiveRecord, effective
+from airflow_streaming.model.records.cutover_table import CutoverTransition
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import QueryClaim
+from airflow_streaming.model.wire import MAX_RECORD_BYTES
 
 
 class Deployments(StreamFolder):
@@ -17,6 +37,10 @@ class Deployments(StreamFolder):
     def newest_deployment(self) -> Deployment | None:
         """Return the deployment that should run, ``None`` before the first."""
         return self._newest(Deployment, "deployments")
+
+    def deployment_numbers(self) -> list[int]:
+        """Return the numbers of all deployments, the newest last."""
+        return self._numbers("deployments")
 
     def deployment(self, number: int) -> Deployment:
         """
@@ -31,8 +55,8 @@ class Deployments(StreamFolder):
         Record a deployment together with its script.
 
         The copy of the script is written first, under a name that holds its digest. So a record
-        never points at a missing or foreign script, and a copy whose record was never written
-        (because the writer died or lost) stands in nobody's way.
+        never points at a missing or different script, and a copy whose record was never written
+        (because the writer died or lost) does no harm.
 
         :raises AlreadyExists: another deployment took the number first.
         :raises RecordError: the record's digest is not that of the script.
@@ -101,3 +125,76 @@ class Deployments(StreamFolder):
         except AlreadyExists:
             if self.store.read(path) != source:
                 raise
+
+
+class LivePointer(StreamFolder):
+    """Read and move the live pointer of one stream; use it on the home of the base lane."""
+
+    def live_records(self) -> list[LiveRecord]:
+        """Return all records, oldest first, those included that never came to count."""
+        return [self._numbered(LiveRecord, "live", number) for number in self._numbers("live")]
+
+    def live_record(self, *, after: int = 0) -> tuple[LiveRecord, CutoverTransition] | None:
+        """
+        Return the record that counts, and the step that made it count.
+
+        :param after: Look only at records with a higher number: did the pointer move since?
+        :returns: ``None`` while the stream has never been moved: its base lane is live.
+        """
+        for record in self._newest_live_first(after):
+            step = self.live_step(record.leader, record.change, record.step)
+            if step is not None and step.event is record.event:
+                return record, step
+        return None
+
+    def live_step(self, leader: str, change: int, step: int) -> CutoverTransition | None:
+        """Return a step of a cutover, of whichever stream; ``None`` when it was not taken yet."""
+        path = Layout(leader).change_file(change, f"steps/{numbered(step)}.json")
+        return self._read(CutoverTransition, path, change=change, number=step)
+
+    def point(self, record: LiveRecord) -> LiveRecord:
+        """
+        Record that a lane becomes live with a step that is about to be taken.
+
+        :param record: Its number is not read: the next one is given.
+        :returns: The record that stands for this step and event, perhaps another task's. Its number
+            rises with every move of the stream and is passed to pointers outside.
+        :raises HomeUnavailable: it could not be recorded.
+        """
+        for _ in range(APPEND_TRIES):
+            numbers = self._numbers("live")
+            found = self._same(record)
+            if found is not None:
+                return found
+            new = replace(record, number=numbers[-1] + 1 if numbers else 1)
+            try:
+                self.store.create(self._layout.record("live", new.number), new.to_bytes())
+            except AlreadyExists:
+                continue
+            return new
+        raise HomeUnavailable(
+            f"The live pointer of stream {self.name!r} was not moved: {APPEND_TRIES} times another "
+            "record was there first. Check that the store lists its newest files."
+        )
+
+    def _same(self, wanted: LiveRecord) -> LiveRecord | None:
+        """Return the record for the same step and event."""
+        for record in self._newest_live_first():
+            if _key(record) == _key(wanted):
+                return record
+            # What counts of an earlier cutover was written before this one began, and so was all
+            # that lies before it; another leader's numbers cannot be compared.
+            is_earlier = record.leader == wanted.leader and record.change < wanted.change
+            if is_earlier and effective([record], self.live_step) is not None:
+                return None
+        return None
+
+    def _newest_live_first(self, after: int = 0) -> Iterator[LiveRecord]:
+        for number in reversed(self._numbers("live")):
+            if number <= after:
+                return
+            yield self._numbered(LiveRecord, "live", number)
+
+
+def _key(record: LiveRecord) -> tuple[str, int, int, str]:
+    return record.leader, record.change, record.step, record.event.value

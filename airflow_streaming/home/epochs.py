@@ -1,26 +1,43 @@
-"""The epochs of a stream, and what is known of each one's driver."""
+"""
+The epochs of a stream: what is known of each driver, its plans, and its standby orders.
+
+An order is created once and never taken back. A task that repeats one, after a crash between the
+order and its answer, finds the number taken by the same order and continues with that.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from airflow_streaming.core.control import Circuit, CircuitState
-from airflow_streaming.core.epoch import Death, Epoch, Exit, Launch, StopRequest
-from airflow_streaming.core.names import numbered
-from airflow_streaming.core.restart import RestartDecision
-from airflow_streaming.core.status import Status
 from airflow_streaming.exceptions import AlreadyExists
 from airflow_streaming.home.folder import StreamFolder
+from airflow_streaming.model.names import is_path_part, number_of, numbered
+from airflow_streaming.model.records.control import Circuit, CircuitState
+from airflow_streaming.model.records.epoch import (
+    Barrier,
+    Epoch,
+    Exit,
+    Launch,
+    QueryClaim,
+    StandbyAnswer,
+    StandbyOrder,
+    StopRequest,
+    TerminationProof,
+)
+from airflow_streaming.model.records.policy import RestartDecision
+from airflow_streaming.model.spark.plan import QueryPlan
+from airflow_streaming.model.status import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aftermath:
+class EpochOutcome:
     """What was written about an epoch besides its driver's heartbeat; mostly nothing."""
 
     stop: StopRequest | None = None
     exit: Exit | None = None
-    death: Death | None = None
+    death: TerminationProof | None = None
     decision: RestartDecision | None = None
 
 
@@ -29,12 +46,16 @@ class Epochs(StreamFolder):
     Read and create the epochs of one stream and the records in their folders.
 
     A method that records something about an epoch returns the record that counts: the given one,
-    or the one that somebody else wrote first.
+    or the one that another writer wrote first.
     """
 
     def newest_epoch(self) -> Epoch | None:
         """Return the epoch that may write, ``None`` before the first."""
         return self._newest(Epoch, "epochs")
+
+    def epoch_numbers(self) -> list[int]:
+        """Return the numbers of all epochs, the newest last."""
+        return self._numbers("epochs")
 
     def epoch(self, number: int) -> Epoch:
         """
@@ -48,11 +69,11 @@ class Epochs(StreamFolder):
         """
         Take an epoch: from now on no driver of an older one may write.
 
-        :raises AlreadyExists: somebody else took it first.
+        :raises AlreadyExists: another task took it first.
         """
         path = self._layout.record("epochs", epoch.number)
-        # A store's client repeats a request whose reply got lost and is then told "exists". The
-        # token says whether it is ours; taken for a loss, nobody would start the epoch's driver.
+        # A store's client repeats a request whose reply was lost and then gets "exists". The token
+        # says whether it is ours; taken for a loss, no task would start the epoch's driver.
         if self._create_or_read(epoch, path, number=epoch.number).token != epoch.token:
             raise AlreadyExists(self._shown(path))
 
@@ -69,6 +90,11 @@ class Epochs(StreamFolder):
         """Return the driver's latest heartbeat, ``None`` before the first."""
         return self._read(Status, self._layout.epoch(epoch, "status.json"), epoch=epoch)
 
+    def heartbeat(self, epoch: int) -> datetime | None:
+        """Return when the driver wrote its latest heartbeat, by its clock; ``None`` before that."""
+        status = self.status(epoch)
+        return None if status is None else status.at
+
     def exit(self, epoch: int) -> Exit | None:
         """Return the driver's own word on why it ended, ``None`` when it has left none."""
         return self._read(Exit, self._layout.epoch(epoch, "exit.json"), epoch=epoch)
@@ -82,19 +108,19 @@ class Epochs(StreamFolder):
         path = self._layout.epoch(request.epoch, "stop.json")
         return self._create_or_read(request, path, epoch=request.epoch)
 
-    def death(self, epoch: int) -> Death | None:
+    def death(self, epoch: int) -> TerminationProof | None:
         """Return the proof that the epoch's driver is gone, if there is one."""
-        return self._read(Death, self._layout.epoch(epoch, "death.json"), epoch=epoch)
+        return self._read(TerminationProof, self._layout.epoch(epoch, "death.json"), epoch=epoch)
 
-    def declare_dead(self, death: Death) -> Death:
+    def declare_dead(self, death: TerminationProof) -> TerminationProof:
         """Record that an epoch's driver is gone; the first proof counts."""
         path = self._layout.epoch(death.epoch, "death.json")
         return self._create_or_read(death, path, epoch=death.epoch)
 
-    def aftermath(self, epoch: int) -> Aftermath:
+    def aftermath(self, epoch: int) -> EpochOutcome:
         """Return what was written about an epoch, reading only what a listing shows."""
         names = self._file_names(epoch)
-        return Aftermath(
+        return EpochOutcome(
             stop=self.stop_request(epoch) if "stop.json" in names else None,
             exit=self.exit(epoch) if "exit.json" in names else None,
             death=self.death(epoch) if "death.json" in names else None,
@@ -120,14 +146,17 @@ class Epochs(StreamFolder):
         """
         Return what a restart policy may hold against an epoch, oldest first.
 
-        These are the decisions about the epochs before it, back to the moment when a person last
-        closed the circuit: whoever closes it grants a new budget.
+        These are the decisions about the epochs before it, back to the moment when a user last
+        closed the circuit: closing it grants a new budget.
 
         :param since: How far the longest window of a budget reaches back.
         :param least: How many to return at least, where there are as many.
         """
         newest_first: list[RestartDecision] = []
-        for number in range(epoch - 1, self._forgiven(), -1):
+        forgiven = self._forgiven()
+        # Those that are there: a forged record may have a number too large to count down from.
+        listed = (number for number in self._numbers("epochs") if forgiven < number < epoch)
+        for number in sorted(listed, reverse=True):
             decision = self.restart_decision(number)
             if decision is None:
                 continue
@@ -143,3 +172,115 @@ class Epochs(StreamFolder):
             if circuit.state is CircuitState.CLOSED:
                 return circuit.epoch
         return 0
+
+
+class Plans(StreamFolder):
+    """Read what each query of an epoch is, taken from its analysed plan."""
+
+    def plans(self, epoch: int) -> list[QueryPlan]:
+        """Return the plans of an epoch's queries by name; none of a driver that recorded none."""
+        found = [self.plan(epoch, name) for name in self._planned(epoch)]
+        return [plan for plan in found if plan is not None]
+
+    def plan(self, epoch: int, query: str) -> QueryPlan | None:
+        """Return the plan of one query of an epoch, ``None`` when there is none."""
+        return self._read(QueryPlan, self._layout.plan(epoch, query), query=query)
+
+    def newest_plans(self, deployment: int | None = None) -> list[QueryPlan]:
+        """
+        Return the newest plan of each query of one deployment, by name.
+
+        A driver that was ended before all its queries started has recorded some of them only; those
+        it has not are in an earlier epoch. What another deployment ran says nothing of this one.
+
+        :param deployment: Its number; the newest one when not given.
+        :return: None of a deployment whose drivers recorded none.
+        """
+        wanted = deployment or max(self._numbers("deployments"), default=0)
+        found: dict[str, QueryPlan] = {}
+        for epoch in self._epochs_of(wanted):
+            for query in self._planned(epoch):
+                plan = None if query in found else self.plan(epoch, query)
+                if plan is not None:
+                    found[query] = plan
+        return [found[query] for query in sorted(found)]
+
+    def _epochs_of(self, deployment: int) -> Iterator[int]:
+        """Yield the numbers of a deployment's epochs, newest first."""
+        for number in reversed(self._numbers("epochs")):
+            of = self._numbered(Epoch, "epochs", number).deployment
+            if of < deployment:
+                # An older deployment is never returned to under its old number.
+                return
+            if of == deployment:
+                yield number
+
+    def _planned(self, epoch: int) -> list[str]:
+        folder = f"{self._layout.folder('epochs')}/{numbered(epoch)}/plans"
+        names = (name.removesuffix(".json") for name in self.store.names(folder))
+        return sorted(name for name in names if is_path_part(name))
+
+
+class Standby(StreamFolder):
+    """Read the barrier and the answers of standby drivers of one stream, and give them orders."""
+
+    def barrier(self, epoch: int) -> Barrier | None:
+        """Return which queries wait at the barrier, ``None`` before the first one does."""
+        return self._read(Barrier, self._layout.barrier(epoch), epoch=epoch)
+
+    def orders(self, epoch: int) -> list[StandbyOrder]:
+        """
+        Return the orders that an epoch's driver was given, the first one first.
+
+        :raises RecordError: one of them is malformed.
+        """
+        folder = f"{self._layout.folder('epochs')}/{numbered(epoch)}/orders"
+        numbers = sorted(filter(None, map(number_of, self.store.names(folder))))
+        found = (self._order(epoch, number) for number in numbers)
+        return [order for order in found if order is not None]
+
+    def give_order(self, order: StandbyOrder) -> StandbyOrder:
+        """
+        Give an epoch's driver an order, and return the one that counts under its number.
+
+        The driver takes orders by their number, without gaps: the next one is
+        ``len(home.orders(epoch)) + 1``.
+        """
+        path = self._layout.standby_order(order.epoch, order.number)
+        return self._create_or_read(order, path, epoch=order.epoch, number=order.number)
+
+    def answer(self, epoch: int, number: int) -> StandbyAnswer | None:
+        """Return what became of an order, ``None`` before it was answered."""
+        path = self._layout.standby_answer(epoch, number)
+        return self._read(StandbyAnswer, path, epoch=epoch, number=number)
+
+    def batch_shift(self, query_id: str) -> int:
+        """
+        Return what is added to the batch ids of a query of this stream, 0 when nothing is.
+
+        It belongs to the query's id, which is in the checkpoint: a copy restored elsewhere counts
+        on from the same numbers.
+        """
+        claim = self.claim_of(query_id)
+        return claim.batch_shift if claim else 0
+
+    def claim_of(self, query_id: str) -> QueryClaim | None:
+        """Return the newest claim of a query of this stream, whatever checkpoint it is on."""
+        folder = self._layout.folder("queries")
+        claims = [
+            claim
+            for deployment in self.store.names(folder)
+            for claim in self._claims_in(f"{folder}/{deployment}")
+            if claim.query_id == query_id
+        ]
+        return claims[-1] if claims else None
+
+    def _claims_in(self, folder: str) -> Iterator[QueryClaim]:
+        for name in self.store.names(folder):
+            claim = self._read(QueryClaim, f"{folder}/{name}")
+            if claim is not None:
+                yield claim
+
+    def _order(self, epoch: int, number: int) -> StandbyOrder | None:
+        path = self._layout.standby_order(epoch, number)
+        return self._read(StandbyOrder, path, epoch=epoch, number=number)

@@ -7,20 +7,21 @@ copied or renamed file cannot pass for another epoch's.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final, Self, TypeVar
 
-from airflow_streaming.core.names import Layout, number_of
-from airflow_streaming.core.uris import join
-from airflow_streaming.core.wire import Record
 from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
-from airflow_streaming.files.store import Store
+from airflow_streaming.model.names import Layout, is_absurd, number_of
+from airflow_streaming.model.storage import Store
+from airflow_streaming.model.uris import join
+from airflow_streaming.model.wire import Record
 
+log: Final = logging.getLogger(__name__)
 R = TypeVar("R", bound=Record)
-
-_KEPT: Final = frozenset({"cutover_terms", "cutover_transition", "live"})
-"""Records that nobody writes a second time: what follows on them is right only with what was there."""
-
+_KEPT: Final = frozenset({"cutover_terms", "cutover_transition", "live", "upgrade_transition"})
+"""Records that are never written a second time: what follows on them is right only with what was
+there."""
 APPEND_TRIES: Final = 100
 """Every lost try means that another writer got one record in; a hundred in a row is a fault."""
 
@@ -78,6 +79,12 @@ class StreamFolder:
 
     def _numbers(self, kind: str) -> list[int]:
         names = self.store.names(self._layout.folder(kind))
+        for name in filter(is_absurd, names):
+            log.warning(
+                "%s is no record of ours, for no number is that large; it is left unread. Find out "
+                "who wrote it, and move it out of the home.",
+                self._shown(f"{self._layout.folder(kind)}/{name}"),
+            )
         return sorted(number for name in names if (number := number_of(name)) is not None)
 
     def _numbered(self, cls: type[R], kind: str, number: int) -> R:
@@ -102,7 +109,7 @@ class StreamFolder:
         """
         Append the record that ``change`` makes of the newest one and the next number.
 
-        Whoever loses the number looks again, so ``change`` always judges the newest record.
+        A task that loses the number reads again, so ``change`` always judges the newest record.
 
         :returns: The newest record; the one found when ``change`` returned ``None``.
         """
@@ -129,4 +136,4 @@ class StreamFolder:
     def _what_to_do(self, cls: type[Record]) -> str:
         if cls.KIND not in _KEPT:
             return ""
-        return f" Stream {self.name!r} cannot go on without it: put back what was there."
+        return f" Stream {self.name!r} cannot continue without it: put back what was there."

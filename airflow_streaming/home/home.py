@@ -1,8 +1,8 @@
 """
 A home: the folder that is the record of all its streams.
 
-Everything that has to happen once is a file that can be created once. The home has no server and
-no lock; whoever can write to the folder can act, and whoever can read it can see what happened.
+Everything that must happen once is a file that can be created once. The home has no server and no
+lock; write access to the folder is the right to act, read access the right to see.
 """
 
 from __future__ import annotations
@@ -10,24 +10,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_streaming.core.names import is_path_part
-from airflow_streaming.files.store import Store
-from airflow_streaming.home.alerts import AlertLog
-from airflow_streaming.home.changes import Changes
-from airflow_streaming.home.control import Control
-from airflow_streaming.home.cutovers import Cutovers
-from airflow_streaming.home.deployments import Deployments
-from airflow_streaming.home.epochs import Epochs
-from airflow_streaming.home.live import LivePointer
-from airflow_streaming.home.opening import open_store
-from airflow_streaming.home.plans import Plans
-from airflow_streaming.home.probe import ensure_exclusive
-from airflow_streaming.home.standby import Standby
-from airflow_streaming.home.timeline import Timeline
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.home.changes import Changes, Cutovers
+from airflow_streaming.home.control import AlertLog, Control, Timeline
+from airflow_streaming.home.deployments import Deployments, LivePointer
+from airflow_streaming.home.epochs import Epochs, Plans, Standby
+from airflow_streaming.home.owners import Owners
+from airflow_streaming.model.names import is_path_part
+from airflow_streaming.model.storage import Store
+from airflow_streaming.storage.fsspec_store import open_store
+from airflow_streaming.storage.probe import ensure_exclusive
 
 
 class StreamHome(
-    Deployments, Changes, Cutovers, Epochs, Standby, Plans, Control, Timeline, AlertLog, LivePointer
+    Deployments,
+    Changes,
+    Cutovers,
+    Epochs,
+    Standby,
+    Plans,
+    Control,
+    Timeline,
+    AlertLog,
+    LivePointer,
+    Owners,
 ):
     """
     Every record of one stream.
@@ -54,7 +60,14 @@ class Home:
     def streams(self) -> list[str]:
         """Return the names of the streams that have a deployment, sorted."""
         names = filter(is_path_part, self.store.names(""))
-        return [name for name in names if "deployments" in self.store.names(name)]
+        return [name for name in names if self._is_stream(name)]
+
+    def _is_stream(self, name: str) -> bool:
+        try:
+            return "deployments" in self.store.names(name)
+        except RecordError:
+            # Something in a stream's place: reading it reports what, and the others are read.
+            return True
 
     def stream(self, name: str) -> StreamHome:
         """
@@ -71,6 +84,7 @@ def open_home(
     filesystem: Any = None,
     *,
     probe: bool = True,
+    looks_only: bool = False,
 ) -> Home:
     """
     Open a home, and on its first use make sure that it can be relied on.
@@ -80,11 +94,12 @@ def open_home(
     :param filesystem: An fsspec file system to use instead of a new one.
     :param probe: Race writers against each other unless this home is known to stand it. Leave it
         on wherever something is written; with ``False`` opening writes nothing.
+    :param looks_only: Give up on a store that does not answer after a few seconds.
     :raises SpecError: the URI cannot be a home.
     :raises HomeNotExclusive: its store lets two writers create one file.
     :raises HomeUnavailable: it cannot be reached, or not be written.
     """
-    store = open_store(uri, storage_options, filesystem)
+    store = open_store(uri, storage_options, filesystem, looks_only=looks_only)
     if probe:
         ensure_exclusive(store)
     return Home(store)

@@ -1,4 +1,4 @@
-"""Airflow connection → a checkpoint that somebody else writes."""
+"""Airflow connection to backup store or to an external checkpoint."""
 
 from __future__ import annotations
 
@@ -6,9 +6,44 @@ from typing import Any
 
 from airflow.sdk import BaseHook
 
-from airflow_streaming.checkpoint.folders import Folders, open_folders
-from airflow_streaming.core.uris import is_local, scheme_of, to_fsspec
-from airflow_streaming.hooks.home import StreamHomeHook, storage_options
+from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
+from airflow_streaming.hooks.home import StreamHomeHook, access, storage_options
+from airflow_streaming.model.uris import is_local, scheme_of, to_fsspec
+from airflow_streaming.storage.folders import Folders, open_folders
+
+
+class BackupStoreHook(BaseHook):
+    """
+    Opens a store of backups.
+
+    Without a connection the store is reached with the credentials of the environment, as fsspec
+    finds them. A connection of type ``stream_home`` is understood as for a home; one of another
+    type is left to the provider that owns the scheme.
+
+    :param store: Absolute path or URI of the store.
+    :param conn_id: Connection with credentials for it.
+    """
+
+    conn_name_attr = "conn_id"
+    default_conn_name = StreamHomeHook.default_conn_name
+    conn_type = StreamHomeHook.conn_type
+    hook_name = "Backup store"
+
+    def __init__(self, store: str, conn_id: str | None = None) -> None:
+        super().__init__()
+        self.store = store
+        self.conn_id = conn_id
+
+    def get_conn(self, *, create: bool = False) -> BackupStore:
+        """
+        Open the store.
+
+        :param create: Make an empty folder a store; without it an empty one is refused.
+        :raises SpecError: the URI cannot be a store, or its file system is not installed.
+        :raises CheckpointError: it is no backup store.
+        :raises HomeUnavailable: it cannot be reached.
+        """
+        return open_backup_store(self.store, **access(self.store, self.conn_id), create=create)
 
 
 class CheckpointHook(BaseHook):
@@ -38,16 +73,16 @@ class CheckpointHook(BaseHook):
         Open the checkpoint.
 
         :raises SpecError: the URI cannot be a checkpoint, or its file system is not installed.
-        :raises HomeUnavailable: the file system cannot be set up, e.g. for want of credentials.
+        :raises HomeUnavailable: the file system cannot be set up, e.g. without credentials.
         """
         if self.conn_id is None or is_local(self.checkpoint):
             return open_folders(self.checkpoint)
         connection = self.get_connection(self.conn_id)
         if connection.conn_type == StreamHomeHook.conn_type:
             return open_folders(self.checkpoint, storage_options(self.checkpoint, connection))
-        return open_folders(self.checkpoint, filesystem=self._foreign_filesystem())
+        return open_folders(self.checkpoint, filesystem=self._provider_filesystem())
 
-    def _foreign_filesystem(self) -> Any:
+    def _provider_filesystem(self) -> Any:
         from airflow.sdk.io.fs import get_fs  # loads every provider
 
         return get_fs(scheme_of(to_fsspec(self.checkpoint)), self.conn_id)

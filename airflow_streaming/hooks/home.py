@@ -1,22 +1,40 @@
-"""Airflow connection → home."""
+"""Airflow connection to home."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 from weakref import WeakValueDictionary
 
 from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.uris import is_local, scheme_of, to_fsspec
-from airflow_streaming.exceptions import SpecError
-from airflow_streaming.files.store import Store
+from airflow_streaming.exceptions import HomeNotAllowed, HomeNotExclusive, SpecError
 from airflow_streaming.home.home import Home, open_home
+from airflow_streaming.hooks.clusters import kubernetes_credentials
+from airflow_streaming.launch.kubernetes_api import log_in_by
+from airflow_streaming.model.storage import Store
+from airflow_streaming.model.uris import is_local, scheme_of, to_fsspec
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
+
+
+# Whatever opens homes in Airflow's processes also looks at drivers, with Airflow's connections.
+log_in_by(kubernetes_credentials)
+
+
+@contextlib.contextmanager
+def spec_errors_are_final() -> Iterator[None]:
+    """Turn "retrying is useless" into Airflow's word for it; the one place that does."""
+    try:
+        yield
+    except (SpecError, HomeNotExclusive) as err:
+        raise AirflowFailException(str(err)) from err
+
 
 _stores: Final[WeakValueDictionary[tuple[str, str], Store]] = WeakValueDictionary()
 """Stores of those who only look, by home and digest of the credentials. A client of an object store
@@ -31,9 +49,13 @@ class StreamHomeHook(BaseHook):
     finds them. A connection of type ``stream_home`` carries a key, a secret, an endpoint and a
     region; a connection of another type is left to the provider that owns the scheme.
 
-    :param home: Absolute path or URI of the home.
+    :param home: Absolute path or URI of the home; without it, the one that the connection names in
+        its field ``home``.
     :param home_conn_id: Connection with credentials for the home's store.
-    :param looks_only: Open without the probe that writes; for triggers and pages.
+    :param looks_only: Open without the probe that writes, and give up on a store that does not
+        answer after a few seconds; for triggers and pages.
+    :param own_type_only: Refuse a connection of another type than ``stream_home``, whose provider
+        would be asked to connect; for pages.
     """
 
     conn_name_attr = "home_conn_id"
@@ -42,31 +64,45 @@ class StreamHomeHook(BaseHook):
     hook_name = "Stream home"
 
     def __init__(
-        self, home: str, home_conn_id: str | None = None, *, looks_only: bool = False
+        self,
+        home: str = "",
+        home_conn_id: str | None = None,
+        *,
+        looks_only: bool = False,
+        own_type_only: bool = False,
     ) -> None:
         super().__init__()
         self.home = home
         self.home_conn_id = home_conn_id
         self.looks_only = looks_only
+        self.own_type_only = own_type_only
 
     def get_conn(self) -> Home:
         """
         Open the home, proving on its first use that its store honours exclusive create.
 
-        :raises SpecError: the URI cannot be a home.
+        :raises SpecError: none is named, or the URI cannot be one.
+        :raises HomeNotAllowed: the connection is of another type, and only ours are to be used.
         :raises HomeError: the home cannot be reached, or its store lets two writers win.
         """
+        if not self.home:
+            self.home = self._named_home()
         if self.home_conn_id is None or is_local(self.home):
             return self._open(dict)
         connection = self.get_connection(self.home_conn_id)
         if connection.conn_type != self.conn_type:
-            return self._open(self._foreign_filesystem, connection.get_uri())
+            if self.own_type_only:
+                raise HomeNotAllowed(
+                    f"Connection {self.home_conn_id!r} is of type {connection.conn_type!r}. The API "
+                    f"server opens homes with connections of type {self.conn_type!r} only."
+                )
+            return self._open(self._provider_filesystem, connection.get_uri())
         options = storage_options(self.home, connection)
         return self._open(
             lambda: {"storage_options": options}, json.dumps(options, sort_keys=True, default=str)
         )
 
-    def _foreign_filesystem(self) -> dict[str, Any]:
+    def _provider_filesystem(self) -> dict[str, Any]:
         from airflow.sdk.io.fs import get_fs  # loads every provider
 
         return {"filesystem": get_fs(scheme_of(to_fsspec(self.home)), self.home_conn_id)}
@@ -81,17 +117,29 @@ class StreamHomeHook(BaseHook):
         if store is None:
             # Not under a lock: a store that is slow to answer must not hold up the others. Of two
             # that are opened at once, the first is kept.
-            opened = open_home(self.home, probe=False, **options()).store
+            opened = open_home(self.home, probe=False, looks_only=True, **options()).store
             store = _stores.setdefault(key, opened)
         return Home(store)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Open the home named in the connection's host and list its streams."""
+        """Open the home that the connection names and count its streams; nothing is written."""
         try:
-            streams = self.get_conn().streams()
+            home = self.home or self._named_home()
+            hook = StreamHomeHook(home, self.home_conn_id, looks_only=True)
+            streams = hook.get_conn().streams()
         except Exception as err:  # noqa: BLE001 - the form shows whatever went wrong
             return False, str(err)
-        return True, f"The home holds {len(streams)} streams."
+        return True, f"The home {home} holds {len(streams)} streams."
+
+    def _named_home(self) -> str:
+        connection = None if self.home_conn_id is None else self.get_connection(self.home_conn_id)
+        home = None if connection is None else connection.extra_dejson.get("home")
+        if not isinstance(home, str) or not home:
+            raise SpecError(
+                f"Connection {self.home_conn_id!r} names no home to open. Fill in its field 'Home', "
+                "or give the operator or hook a home."
+            )
+        return home
 
 
 def storage_options(home: str, connection: Connection) -> dict[str, Any]:
@@ -127,3 +175,52 @@ def storage_options(home: str, connection: Connection) -> dict[str, Any]:
                 "connection type of the provider that owns this scheme."
             )
     return {name: value for name, value in options.items() if value}
+
+
+class Access(TypedDict):
+    """What everything that opens a URI takes; both ``None`` for the environment's credentials."""
+
+    storage_options: dict[str, Any] | None
+    filesystem: Any
+
+
+def access(uri: str, conn_id: str | None) -> Access:
+    """
+    Return how to reach a URI.
+
+    A connection of type ``stream_home`` is understood as for a home; one of another type is left
+    to the provider that owns the URI's scheme.
+
+    :raises SpecError: a ``stream_home`` connection cannot hold credentials for this scheme.
+    """
+    if conn_id is None or is_local(uri):
+        return Access(storage_options=None, filesystem=None)
+    connection = BaseHook.get_connection(conn_id)
+    if connection.conn_type == StreamHomeHook.conn_type:
+        return Access(storage_options=storage_options(uri, connection), filesystem=None)
+    from airflow.sdk.io.fs import get_fs  # loads every provider
+
+    return Access(storage_options=None, filesystem=get_fs(scheme_of(to_fsspec(uri)), conn_id))
+
+
+def access_options(uri: str, conn_id: str | None) -> dict[str, Any] | None:
+    """
+    Return how to reach everything beside a URI, as options for fsspec alone.
+
+    For callers that open several locations, some of them local: a file system would be used for all
+    of them. A file system of another provider is described by the options it was created with.
+
+    :return: ``None`` for the environment's credentials.
+    :raises SpecError: the connection cannot be expressed as options.
+    """
+    found = access(uri, conn_id)
+    if found["filesystem"] is None:
+        return found["storage_options"]
+    options: object = getattr(found["filesystem"], "storage_options", None)
+    unnamed: object = getattr(found["filesystem"], "storage_args", None)
+    if not isinstance(options, Mapping) or unnamed:
+        raise SpecError(
+            f"The store {uri} cannot be opened again with connection {conn_id!r} of another "
+            f"provider. Make it a connection of type {StreamHomeHook.conn_type!r}."
+        )
+    return dict(options)

@@ -22,7 +22,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, Connection
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.launch.private import write_private
+from airflow_streaming.launch.environment import write_private
 from airflow_streaming.launch.runtime import Runtime
 
 _MASTER: Final = re.compile(r"local(-cluster)?(\[[^\s\[\]]+\])?|yarn|spark://[^\s/]+|k8s://[^\s]+")
@@ -51,7 +51,7 @@ class StreamSubmitHook(SparkSubmitHook):
                 conn_id=conn_id,
                 spark_binary=str(runtime.spark_submit),
                 properties_file=str(properties_file),
-                # Said aloud, so that no spark-defaults.conf can say cluster.
+                # Explicit, so that no spark-defaults.conf can set cluster.
                 deploy_mode="client",
                 **options,
             )
@@ -89,9 +89,9 @@ class StreamSubmitHook(SparkSubmitHook):
             return self.get_connection(self._conn_id)
         except AirflowNotFoundException as err:
             raise SpecError(
-                f"There is no Spark connection {self._conn_id!r}. Create it with: airflow "
-                f"connections add {self._conn_id} --conn-type spark --conn-host 'local[*]' "
-                "(or yarn, spark://HOST:PORT, k8s://URL), or name another one as conn_id."
+                f"There is no Spark connection {self._conn_id!r}. Create it with: airflow connections add "
+                f"{self._conn_id} --conn-type spark --conn-host 'local[*]' (or yarn, spark://HOST:PORT, "
+                "k8s://URL), or name another one as conn_id."
             ) from err
 
     def _create_keytab_path_from_base64_keytab(
@@ -142,12 +142,14 @@ def _check_extra(conn_id: str, connection: Connection) -> None:
     for field in _TEXT_FIELDS:
         value = extra.get(field)
         if value is not None and not (isinstance(value, str) and value.isprintable()):
-            raise SpecError(f"Spark connection {conn_id!r} has an extra {field!r} that is no text.")
+            raise SpecError(
+                f"Spark connection {conn_id!r} has an extra {field!r} that is not a string."
+            )
     if (mode := extra.get("deploy-mode")) not in (None, "", "client"):
         raise SpecError(
-            f"Spark connection {conn_id!r} asks for deploy mode {mode!r}. Streams run in client "
-            "mode, the driver on the worker's host; cluster mode comes later. Set deploy-mode to "
-            "client."
+            f"Spark connection {conn_id!r} asks for deploy mode {mode!r}, and the launcher is 'local', "
+            "which runs the driver on the worker's host. Set deploy-mode to client, or leave the "
+            "stream's launcher out."
         )
     try:
         base64.b64decode("".join((extra.get("keytab") or "").split()), validate=True)
@@ -169,7 +171,7 @@ def _listed(what: str, entries: Iterable[str]) -> str | None:
             )
         if _PASSWORD.match(entry):
             raise SpecError(
-                f"An entry of {what} carries a password, which everybody on the host could read. "
-                "Give a plain URI and put credentials into conf or the environment."
+                f"An entry of {what} carries a password, which every user on the host could read. Give a "
+                "plain URI and put credentials into conf or the environment."
             )
     return ",".join(listed) or None

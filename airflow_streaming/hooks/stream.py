@@ -8,28 +8,49 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
 
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.lanes import other_lane
-from airflow_streaming.core.names import numbered
-from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.home.lanes import live_lane
-from airflow_streaming.hooks._lane import for_lane
+from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.hooks.clusters import Target, application_for, target_of
 from airflow_streaming.hooks.home import StreamHomeHook
-from airflow_streaming.launch.application import locate_application, read_application
-from airflow_streaming.launch.environment import driver_environment
-from airflow_streaming.launch.keeper import Keeper, Submission
-from airflow_streaming.launch.local import LocalLauncher
-from airflow_streaming.launch.package import build_driver_package
+from airflow_streaming.hooks.snapshot import for_lane
+from airflow_streaming.launch.environment import (
+    delete_secret,
+    driver_environment,
+    guarded,
+    listening,
+    properties_text,
+    secret_files,
+    spark_defaults,
+    write_private,
+)
+from airflow_streaming.launch.package import (
+    build_driver_package,
+    locate_application,
+    read_application,
+)
 from airflow_streaming.launch.port import Launcher, LaunchRequest
-from airflow_streaming.launch.private import write_private
-from airflow_streaming.launch.properties import properties_text, spark_defaults
-from airflow_streaming.launch.runtime import Runtime, resolve_runtime
-from airflow_streaming.observe.stream import Observer
+from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.launch.runtime import (
+    OLDEST_WITH_FILES,
+    OPTIONS_VARIABLE,
+    Runtime,
+    argument_file,
+    check_executor_options,
+    find_java,
+    resolve_runtime,
+    split_options,
+)
+from airflow_streaming.model.names import other_lane
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.spark.conf import secret_values
 from airflow_streaming.settings import read_settings
+from airflow_streaming.spec import StreamSpec
+from airflow_streaming.supervision.controller import StreamController, Submission
+from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.version_compat import check_airflow
 
 MINOR: Final = 2
@@ -70,7 +91,7 @@ class SparkStreamHook(BaseHook):
         check_airflow()
         spec.check()
         if lane is not None and lane not in (spec.name, other_lane(spec.name)):
-            raise SpecError(f"{lane!r} is no lane of stream {spec.name!r}.")
+            raise SpecError(f"{lane!r} is not a lane of stream {spec.name!r}.")
         self.asked, self.conn_id, self.home_conn_id = spec, conn_id, home_conn_id
         self.by, self.folders, self._given_lane = by, folders, lane
 
@@ -111,14 +132,30 @@ class SparkStreamHook(BaseHook):
         return live_lane(self.streams, self.asked.name)
 
     @cached_property
-    def launcher(self) -> Launcher:
-        """How drivers are started and found."""
-        return LocalLauncher()
+    def target(self) -> Target:
+        """
+        Where new drivers of the stream are started.
+
+        :raises SpecError: the Spark connection asks for what cannot be run.
+        """
+        try:
+            connection = self.get_connection(self.conn_id)
+        except AirflowNotFoundException:
+            connection = None  # said when a driver is to be started
+        return target_of(self.conn_id, connection, self.asked.launcher)
 
     @cached_property
-    def keeper(self) -> Keeper:
+    def launcher(self) -> Launcher:
+        """Who starts the next driver, and sees those that were started."""
+        folder = read_settings().driver_folder
+        return open_launcher(self.target.launcher, folder=folder, cluster=self.target.cluster)
+
+    @cached_property
+    def keeper(self) -> StreamController:
         """Who acts on the stream."""
-        return Keeper(self.home, self.launcher, spec=self.spec, submit=self.submit, by=self.by)
+        return StreamController(
+            self.home, self.launcher, spec=self.spec, submit=self.submit, by=self.by
+        )
 
     def observer(self, memory: dict[str, Any] | None = None, *, follows: bool = False) -> Observer:
         """
@@ -140,7 +177,7 @@ class SparkStreamHook(BaseHook):
         self, *, fresh: bool = False, carried_on: Mapping[str, str] | None = None
     ) -> tuple[Deployment, bytes]:
         """
-        Return the deployment the spec asks for, and its script; see ``Keeper.propose``.
+        Return the deployment the spec asks for, and its script; see ``StreamController.propose``.
 
         :raises SpecError: the script or the runtime is not there.
         """
@@ -162,41 +199,109 @@ class SparkStreamHook(BaseHook):
 
         The configuration goes to a file that only this user can read and that the driver deletes.
         """
+        if self.target.cluster:
+            return self._submit_to_cluster(submission)
         from airflow_streaming.hooks.spark_submit import build_submit_command
 
         epoch, deployment = submission.epoch, submission.deployment
+        self._mask(submission.conf)
         runtime = self.runtime(deployment.runtime)
         _check_same_spark(deployment, runtime)
         settings = read_settings()
         log = settings.driver_log(epoch.stream, epoch.number)
         package = build_driver_package(settings.driver_folder)
-        properties = log.parent / f"{numbered(epoch.number)}-{epoch.token[:8]}.conf"
-        command = build_submit_command(
-            conn_id=self.conn_id,
-            runtime=runtime,
-            stream=epoch.stream,
-            properties_file=properties,
-            main=package.main,
-            py_files=(str(package.archive), *deployment.py_files),
-            jars=deployment.jars,
-            packages=deployment.packages,
-            files=deployment.files,
-            arguments=(
-                *("--home", self.asked.home, "--stream", epoch.stream),
-                *("--epoch", str(epoch.number), "--token", epoch.token),
-                *("--properties-file", str(properties)),
-            ),
-        )
+        properties, _, options = private_files = secret_files(log.parent, epoch)
         environment = driver_environment(os.environ, runtime, self.asked.env)
         defaults = spark_defaults(runtime, environment)
-        write_private(properties, properties_text(submission.conf, defaults))
+        try:
+            command = build_submit_command(
+                conn_id=self.conn_id,
+                runtime=runtime,
+                stream=epoch.stream,
+                properties_file=properties,
+                main=package.main,
+                py_files=(str(package.archive), *deployment.py_files),
+                jars=deployment.jars,
+                packages=deployment.packages,
+                files=deployment.files,
+                arguments=(
+                    *("--home", self.asked.home, "--stream", epoch.stream),
+                    *("--epoch", str(epoch.number), "--token", epoch.mark),
+                    *("--properties-file", str(properties)),
+                ),
+            )
+            master = command[command.index("--master") + 1]
+            conf, secret = split_options(submission.conf)
+            check_executor_options(conf, master)
+            environment = listening(environment, master, conf)
+            if secret:
+                environment = self._hand_over(secret, options, runtime, environment)
+            write_private(properties, properties_text(guarded(conf, defaults), defaults))
+        except BaseException:
+            for file in private_files:
+                delete_secret(file)
+            raise
         return LaunchRequest(
             epoch=epoch,
             command=command,
             environment=environment,
             log=log,
-            private_files=(properties, properties.with_suffix(".keytab")),
+            private_files=private_files,
         )
+
+    def _submit_to_cluster(self, submission: Submission) -> LaunchRequest:
+        epoch, deployment = submission.epoch, submission.deployment
+        self._mask(submission.conf)
+        runtime, settings = self.runtime(deployment.runtime), read_settings()
+        _check_same_spark(deployment, runtime)
+        application = application_for(
+            self.target,
+            deployment,
+            runtime,
+            package=build_driver_package(settings.driver_folder),
+            arguments=(
+                *("--home", self.asked.home, "--stream", epoch.stream),
+                *("--epoch", str(epoch.number), "--token", epoch.mark),
+            ),
+            conf=submission.conf,
+            environment=self.asked.env,
+            home=self.asked.home,
+            store=self.streams.store,
+        )
+        return LaunchRequest(
+            epoch=epoch,
+            command=(str(runtime.spark_submit),),
+            environment=driver_environment(os.environ, runtime, {}),
+            log=settings.driver_log(epoch.stream, epoch.number),
+            application=application,
+        )
+
+    def _mask(self, conf: Mapping[str, str]) -> None:
+        """Keep the stream's secrets out of Airflow's logs, wherever they are quoted."""
+        from airflow.sdk.log import mask_secret
+
+        env = self.asked.env
+        for value in sorted(secret_values(conf) | secret_values(env, all_of=tuple(env))):
+            mask_secret(value)
+
+    def _hand_over(
+        self,
+        secret: tuple[str, ...],
+        path: Path,
+        runtime: Runtime,
+        environment: Mapping[str, str],
+    ) -> dict[str, str]:
+        java = find_java(runtime.name, runtime.java_home, environment)
+        if java.feature < OLDEST_WITH_FILES:
+            raise SpecError(
+                f"Stream {self.asked.name!r} has secret Java options, and Java {java.version} of "
+                f"runtime {runtime.name!r} takes them from its command line only, which all users "
+                "of this host can read. Name a newer java_home for the runtime."
+            )
+        text, variable = argument_file(secret, path)
+        write_private(path, text)
+        given = environment.get(OPTIONS_VARIABLE, "")
+        return {**environment, OPTIONS_VARIABLE: f"{given} {variable}".strip()}
 
 
 def _check_same_spark(deployment: Deployment, runtime: Runtime) -> None:

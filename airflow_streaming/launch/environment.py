@@ -1,18 +1,138 @@
 """
-The driver's environment: the worker's, without what belongs to Airflow, with the runtime's Spark.
+The driver's environment, its properties file, and files that only their owner may read.
+
+A driver deletes the files of its launch that hold secrets as soon as Spark has read them. One that
+dies before that leaves them, so they are named by their epoch, and deleted when it is proved gone
+and before the next driver is started.
 
 The worker's environment holds Airflow's connections and keys, and a Python that is not Spark's.
 Everything else (cloud credentials, Hadoop and Kerberos settings, locale) is the driver's too.
+
+Spark reads it as Java properties. Once a file is given, Spark leaves ``spark-defaults.conf``
+unread, so that its text goes in front of ours; of two lines with one key the later counts. Spark
+itself cuts blanks off both ends of every value; no notation prevents that.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import stat
 from collections.abc import Mapping
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.exceptions import AlreadyExists, LaunchError, RuntimeNotFound, SpecError
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.names import numbered
+from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.spark.conf import REDACTED, SECRET_KEY, conf_text, redact
+
+SUFFIXES: Final = (".conf", ".keytab", ".java")
+"""Of Spark's properties, of the connection's keytab, and of Java options that are secret."""
+_SECRET: Final = re.compile(r"([0-9]{6,18})-[0-9a-f]{8}\.(?:conf|keytab|java)")
+
+
+def secret_files(folder: Path, epoch: Epoch) -> tuple[Path, ...]:
+    """Return the files with which an epoch's launch hands over secrets, in ``SUFFIXES``' order."""
+    name = f"{numbered(epoch.number)}-{epoch.token[:8]}"
+    return tuple(folder / f"{name}{suffix}" for suffix in SUFFIXES)
+
+
+def sweep_secrets(folder: Path, up_to: int, keep: tuple[Path, ...] = ()) -> None:
+    """
+    Delete the secrets that launches of dead drivers left in a folder.
+
+    :param up_to: The newest epoch whose files may go; every driver up to it is proved gone.
+    :param keep: Files of the launch that is just being made.
+    """
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):  # noqa: PTH208 - thousands of logs; names are enough
+            found = _SECRET.fullmatch(name)
+            if found and int(found[1]) <= up_to and folder / name not in keep:
+                delete_secret(folder / name)
+
+
+def delete_secret(path: Path) -> None:
+    """Delete a file with secrets, if it is a plain file of this user; no error when it is not."""
+    with contextlib.suppress(OSError):
+        found = path.lstat()
+        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+            path.unlink()
+
+
+def private_folder(path: Path) -> Path:
+    """
+    Create a folder and its missing parents, each with mode 0700.
+
+    :raises LaunchError: it cannot be created, or something else has its name.
+    """
+    try:
+        # Path.mkdir applies the mode to the last folder only; its parents would be readable.
+        for folder in reversed([path, *path.parents]):
+            if not folder.is_dir():
+                folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as err:
+        raise LaunchError(
+            f"The folder {path} cannot be created: {err.strerror or err}. "
+            "Check that its parent exists and that this user may write there."
+        ) from err
+    return path
+
+
+def open_private_log(path: Path) -> int:
+    """
+    Open a file for appending, with mode 0600, and return its descriptor.
+
+    :raises LaunchError: it cannot be opened, or is a symbolic link.
+    """
+    private_folder(path.parent)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as err:
+        raise LaunchError(
+            f"The driver log {path} cannot be written: {err.strerror or err}. "
+            "Check that it is a plain file and that this user may write there."
+        ) from err
+    os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+def write_private(path: Path, content: str | bytes) -> Path:
+    """
+    Create a file with mode 0600; it may hold secrets.
+
+    :raises AlreadyExists: the name is taken, by whatever; it is left as it is.
+    :raises LaunchError: it cannot be written.
+    """
+    private_folder(path.parent)
+    data = content.encode() if isinstance(content, str) else content
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except FileExistsError as err:
+        raise AlreadyExists(str(path)) from err
+    except OSError as err:
+        raise _unwritable(path, err) from err
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123  # a descriptor
+            file.write(data)
+    except BaseException as err:
+        path.unlink(missing_ok=True)  # half of it is a secret too
+        if isinstance(err, OSError):
+            raise _unwritable(path, err) from err
+        raise
+    return path
+
+
+def _unwritable(path: Path, err: OSError) -> LaunchError:
+    return LaunchError(
+        f"The private file {path} cannot be written: {err.strerror or err}. "
+        "Check that its folder belongs to this user and that the disk has room."
+    )
+
 
 _AIRFLOWS: Final = re.compile(r"_*(AIRFLOW|CELERY|GUNICORN|FORKED_BY_MULTIPROCESSING)")
 _ANOTHER_PYTHONS: Final = re.compile(r"PYTHON|VIRTUAL_ENV|CONDA_|_*PYSPARK")
@@ -26,6 +146,9 @@ _ANOTHER_SPARKS: Final = frozenset(
         "SPARK_SCALA_VERSION",
     }
 )
+_ADDRESSES: Final = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
+_HOSTS: Final = ("spark.driver.host", "spark.driver.bindAddress")
+_LOCAL: Final = re.compile(r"local(\[.*\])?")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -53,6 +176,22 @@ def driver_environment(
     return {**kept, **extra, **ours}
 
 
+def listening(
+    environment: Mapping[str, str], master: str, conf: Mapping[str, str]
+) -> dict[str, str]:
+    """
+    Return the environment with which a driver listens on this host only, its UI too.
+
+    Spark's UI asks nobody for a password, and by default listens on all addresses. Where the user
+    names an address or a host, and where executors run elsewhere and call the driver, nothing is
+    changed.
+    """
+    is_said = any(name in environment for name in _ADDRESSES) or any(key in conf for key in _HOSTS)
+    if is_said or _LOCAL.fullmatch(master) is None:
+        return dict(environment)
+    return {**environment, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
 def _is_dropped(name: str) -> bool:
     upper = name.upper()
     patterns = (_AIRFLOWS, _ANOTHER_PYTHONS)
@@ -70,3 +209,87 @@ def _check(name: str, runtime: Runtime) -> None:
             f"The stream's env may not set {name}; runtime {runtime.name!r} does. "
             "Choose another runtime, or define one under [streaming] runtimes."
         )
+
+
+_REDACTION: Final = "spark.redaction.regex"
+_ESCAPES: Final = {
+    "\\": "\\\\",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\f": "\\f",
+    "=": "\\=",
+    ":": "\\:",
+    "#": "\\#",
+    "!": "\\!",
+}
+
+
+def spark_defaults(runtime: Runtime, environment: Mapping[str, str]) -> str:
+    """
+    Return the defaults that this runtime's ``spark-submit`` would read; empty when there are none.
+
+    :param environment: The driver's: SPARK_CONF_DIR in it counts before the runtime's ``conf``.
+    :raises RuntimeNotFound: the file is there and cannot be read.
+    """
+    folder = environment.get("SPARK_CONF_DIR") or str(runtime.spark_home / "conf")
+    path = Path(folder) / "spark-defaults.conf"
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")  # as Java would read it
+    except FileNotFoundError:
+        return ""
+    except OSError as err:
+        raise RuntimeNotFound(
+            f"Runtime {runtime.name!r} has defaults in {path} that cannot be read: "
+            f"{err.strerror or err}. Make the file readable for this user."
+        ) from err
+
+
+def guarded(conf: Mapping[str, str], defaults: str = "") -> dict[str, str]:
+    """
+    Return the configuration with which Spark's own pages show none of what we know to be secret.
+
+    :param defaults: Text of ``spark-defaults.conf``. Who says there or in ``conf`` what to redact
+        is followed.
+    """
+    is_said = _REDACTION in conf or re.search(
+        rf"^[ \t\f]*{re.escape(_REDACTION)}[\s=:]", defaults, re.MULTILINE
+    )
+    return dict(conf) if is_said else {_REDACTION: f"(?i){SECRET_KEY.pattern}", **conf}
+
+
+def split_secrets(conf: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what of a configuration may be shown, and what is secret."""
+    hidden = {key for key, value in redact(conf).items() if value == REDACTED}
+    shown = {key: value for key, value in conf.items() if key not in hidden}
+    return shown, {key: conf[key] for key in hidden}
+
+
+def properties_text(conf: Mapping[str, Any], defaults: str = "") -> str:
+    """
+    Return the text of the properties file.
+
+    :param conf: The stream's configuration, with its secrets.
+    :param defaults: Text of ``spark-defaults.conf``, put in front as it is.
+    """
+    lines = [f"{_escape(key, is_key=True)}={_escape(conf_text(conf[key]))}" for key in sorted(conf)]
+    # The empty line ends a last line of the defaults that asks for a continuation.
+    front = [defaults, ""] if defaults else []
+    return "\n".join([*front, *lines, ""])
+
+
+def _escape(text: str, *, is_key: bool = False) -> str:
+    leading = len(text) if is_key else len(text) - len(text.lstrip(" "))
+    return "".join(_escape_char(char, index < leading) for index, char in enumerate(text))
+
+
+def _escape_char(char: str, blank_counts: bool) -> str:
+    if char == " ":
+        return "\\ " if blank_counts else " "
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if " " <= char <= "~":
+        return char
+    # Java's characters are UTF-16 units: one beyond the first 65,536 is written as two.
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))

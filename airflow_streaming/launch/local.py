@@ -10,11 +10,13 @@ wrapper: the recorded process is the JVM, and both carry the epoch's token among
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -23,20 +25,100 @@ from typing import Final
 
 import psutil
 
-from airflow_streaming.core.epoch import Epoch, Host, Launch
-from airflow_streaming.core.observation import Process, ProcessState
-from airflow_streaming.exceptions import LaunchError
-from airflow_streaming.files.host import is_proved_rebooted, this_host
-from airflow_streaming.launch.evidence import describe, describe_glance
-from airflow_streaming.launch.glance import glance
-from airflow_streaming.launch.port import TOKEN_OPTION, LaunchRequest
-from airflow_streaming.launch.private import open_private_log
-from airflow_streaming.launch.processes import look, scan
+from airflow_streaming.exceptions import LaunchError, RecordError
+from airflow_streaming.launch.environment import (
+    delete_secret,
+    open_private_log,
+    secret_files,
+    sweep_secrets,
+)
+from airflow_streaming.launch.port import TOKEN_OPTION, DriverLog, Heartbeat, LaunchRequest
+from airflow_streaming.launch.processes import (
+    ProcessHandle,
+    ProcessScan,
+    ProcessTree,
+    carries,
+    glance,
+    look,
+    owner_of,
+    scan,
+)
+from airflow_streaming.model.host import booted_at, is_proved_rebooted, this_host
+from airflow_streaming.model.observation import Process, ProcessState
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch
+from airflow_streaming.model.storage import LocalFolder
 
+_STOPPED: Final = frozenset({psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP})
+
+
+def describe(seen: ProcessScan, epoch: Epoch, launch: Launch | None, host: Host) -> Process:
+    """Tell what a look at this host means; ``GONE`` only when nothing was hidden from us."""
+    if seen.members:
+        return _describe_alive(seen, epoch, launch, host)
+    if not seen.is_complete:
+        return Process.unseen(
+            f"no process with the driver's token was found on host {host.name}, but processes of "
+            "other users are hidden from this user"
+        )
+    handle = ProcessHandle.recorded(launch)
+    lost = f"process {handle.pid} is gone and " if handle is not None else ""
+    return Process.gone(f"{lost}no process on host {host.name} carries the driver's token")
+
+
+def describe_glance(seen: ProcessTree, host: Host) -> Process:
+    """Tell what a glance at a living driver means."""
+    return _alive(seen.leader, seen.stopped, host, lost=None, cpu_seconds=seen.cpu_seconds)
+
+
+def _describe_alive(seen: ProcessScan, epoch: Epoch, launch: Launch | None, host: Host) -> Process:
+    leader, handle = seen.members[0], ProcessHandle.recorded(launch)
+    owner = owner_of(epoch, launch)
+    stopped = (member for member in seen.members if _is_stopped(member, epoch, leader, owner))
+    first = next(stopped, None)
+    return _alive(
+        leader.pid,
+        first.pid if first is not None else None,
+        host,
+        lost=handle.pid if handle is not None and handle.pid != leader.pid else None,
+        cpu_seconds=_cpu_seconds(seen),
+    )
+
+
+def _alive(
+    leader: int, stopped: int | None, host: Host, *, lost: int | None, cpu_seconds: float
+) -> Process:
+    if stopped is not None:
+        words = f"process {stopped} is stopped on host {host.name}"
+        return Process(state=ProcessState.SUSPENDED, detail=words, cpu_seconds=cpu_seconds)
+    words = f"process {leader} is alive on host {host.name}"
+    if lost is not None:
+        words = f"process {lost} is gone, but its {words}"
+    return Process(state=ProcessState.RUNNING, detail=words, cpu_seconds=cpu_seconds)
+
+
+def _is_stopped(
+    process: psutil.Process, epoch: Epoch, leader: psutil.Process, owner: int | None
+) -> bool:
+    # Members without the token are Python workers; a debugger on one does not stop the driver.
+    with contextlib.suppress(psutil.Error):
+        if process.status() not in _STOPPED:
+            return False
+        return process == leader or carries(process, epoch, owner)
+    return False
+
+
+def _cpu_seconds(seen: ProcessScan) -> float:
+    total = 0.0
+    for process in seen.members:
+        with contextlib.suppress(psutil.Error):
+            total += sum(process.cpu_times()[:4])  # user and system, its own and ended children's
+    return total
+
+
+log: Final = logging.getLogger(__name__)
 KILL_PATIENCE: Final = 10.0
 """Seconds to wait for killed processes to be gone; only one in uninterruptible sleep takes longer
 than a moment."""
-
 _POLL: Final = 0.05
 _ALIVE: Final = frozenset({ProcessState.RUNNING, ProcessState.SUSPENDED})
 
@@ -46,55 +128,64 @@ class LocalLauncher:
     Starts drivers as detached processes of this host.
 
     :param host: The host this is; by default it is asked from the system.
+    :param booted: Returns when this host was booted.
+    :param folder: Where driver logs lie, by stream; ``None`` where it is not known.
     """
 
     kind = "local"
 
-    def __init__(self, host: Host | None = None) -> None:
+    def __init__(
+        self,
+        host: Host | None = None,
+        booted: Callable[[], datetime | None] = booted_at,
+        folder: Path | None = None,
+    ) -> None:
         self._host = host or this_host()
+        self._booted, self._folder = booted, folder
         self._gone: tuple[str, Process] | None = None
 
     def host(self) -> Host:
         return self._host
 
     def launch(self, request: LaunchRequest) -> Launch:
-        if (TOKEN_OPTION, request.epoch.token) not in pairwise(request.command):
+        pairs = pairwise(request.command)
+        if not request.epoch.is_carried_by(v for option, v in pairs if option == TOKEN_OPTION):
             raise LaunchError(
                 f"The command of stream {request.epoch.stream!r} does not carry the token of epoch "
                 f"{request.epoch.number}; its driver could not be found again. Nothing was started."
             )
+        sweep_secrets(request.log.parent, request.epoch.number, keep=request.private_files)
         process = _spawn(request)
-        started = psutil.Process(process.pid).create_time()
+        handle = ProcessHandle.of(psutil.Process(process.pid))
         # Whoever started a process has to collect its exit status; until then its id is taken.
         threading.Thread(target=process.wait, name=f"reap-{process.pid}", daemon=True).start()
-        return Launch(
-            epoch=request.epoch.number,
-            token=request.epoch.token,
-            host=self._host,
-            pid=process.pid,
-            started=started,
-            log=str(request.log),
-            launched_at=datetime.now(UTC),
-        )
+        return self._launched(request.epoch, handle, str(request.log), datetime.now(UTC))
 
     def find(self, epoch: Epoch) -> Launch | None:
         if epoch.host != self._host:
             return None
         with contextlib.suppress(psutil.Error, OSError):
             for leader in scan(epoch, None).members[:1]:
-                return Launch(
-                    epoch=epoch.number,
-                    token=epoch.token,
-                    host=self._host,
-                    pid=leader.pid,
-                    started=leader.create_time(),
-                    log=_output_of(leader),
-                    launched_at=datetime.fromtimestamp(leader.create_time(), UTC),
-                )
+                handle = ProcessHandle.of(leader)
+                began = datetime.fromtimestamp(handle.started, UTC)
+                return self._launched(epoch, handle, _output_of(leader), began)
         return None
 
-    def probe(self, epoch: Epoch, launch: Launch | None, /) -> Process:
-        elsewhere = self._judge_host(epoch, launch)
+    def _launched(self, epoch: Epoch, handle: ProcessHandle, log: str, at: datetime) -> Launch:
+        return Launch(
+            epoch=epoch.number,
+            token=epoch.token,
+            host=self._host,
+            launched_at=at,
+            handle=handle.to_dict(),
+            driver=f"pid {handle.pid}",
+            log=log,
+        )
+
+    def probe(
+        self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
+    ) -> Process:
+        elsewhere = self._judge_host(epoch, launch, heartbeat)
         if elsewhere is not None:
             return elsewhere
         if self._gone is not None and self._gone[0] == epoch.token:
@@ -115,8 +206,10 @@ class LocalLauncher:
         except (psutil.Error, OSError) as err:
             return Process.unseen(f"the processes of host {self._host.name} cannot be read: {err}")
 
-    def kill(self, epoch: Epoch, launch: Launch | None) -> Process:
-        elsewhere = self._judge_host(epoch, launch)
+    def kill(
+        self, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None = None
+    ) -> Process:
+        elsewhere = self._judge_host(epoch, launch, heartbeat)
         if elsewhere is not None:
             return elsewhere
         deadline = time.monotonic() + KILL_PATIENCE
@@ -132,13 +225,51 @@ class LocalLauncher:
                 return replace(seen, detail=f"{seen.detail}; {waited}")
             time.sleep(_POLL)
 
-    def _judge_host(self, epoch: Epoch, launch: Launch | None) -> Process | None:
+    def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
+        folders = [self._folder / epoch.stream] if self._folder is not None else []
+        if launch is not None and launch.log:
+            folders.append(Path(launch.log).parent)
+        for file in (file for folder in folders for file in secret_files(folder, epoch)):
+            delete_secret(file)
+
+    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+        if launch.host != self._host or launch.log != str(file):
+            return DriverLog(place=f"{launch.log} on host {launch.host.name}")
+        try:
+            handle = LocalFolder(file.parent).open(file.name)
+            if handle is None:
+                return DriverLog(place=launch.log, trouble="there is no such file")
+            with os.fdopen(handle, "rb") as opened:
+                size = opened.seek(0, os.SEEK_END)
+                opened.seek(max(0, size - most))
+                return DriverLog(place=launch.log, tail=opened.read(most), size=size)
+        except RecordError as err:
+            return DriverLog(place=launch.log, trouble=str(err))
+        except OSError as err:
+            return DriverLog(place=launch.log, trouble=err.strerror or str(err))
+
+    def _judge_host(
+        self, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None
+    ) -> Process | None:
         here, there = self._host, launch.host if launch is not None else epoch.host
         if here == there:
             return None
-        if is_proved_rebooted(here, there):
+        if self._is_rebooted(epoch, launch, heartbeat):
             return Process.gone(f"host {there.name} was rebooted since the driver was started")
         return Process.unseen(f"driver runs on host {_named(there)}, this is {_named(here)}")
+
+    def _is_rebooted(
+        self, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None
+    ) -> bool:
+        there = launch.host if launch is not None else epoch.host
+        if heartbeat is None or not self._host.rebooted_since(there):
+            return False
+        try:
+            alive = [epoch.created_at, launch.launched_at if launch else None, heartbeat()]
+        except RecordError as err:
+            log.warning("Whether host %s was rebooted is not known: %s", there.name, err)
+            return False
+        return is_proved_rebooted(self._host, there, booted=self._booted(), alive=alive)
 
 
 def _spawn(request: LaunchRequest) -> subprocess.Popen[bytes]:

@@ -1,5 +1,5 @@
 """
-The part of this package that a driver needs, as one zip and one script.
+What travels to the driver: the user's script, and the part of this package that a driver needs.
 
 ``spark-submit`` ships the zip beside the script. Its content depends on nothing but our sources, so
 that its name can be a digest of it: built once, shared by all streams of a user, never out of date.
@@ -12,17 +12,80 @@ import io
 import os
 import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import airflow_streaming
-from airflow_streaming.exceptions import LaunchError
-from airflow_streaming.launch.private import private_folder, write_private
+from airflow_streaming.exceptions import ApplicationNotFound, LaunchError
+from airflow_streaming.launch.environment import private_folder, write_private
+from airflow_streaming.model.uris import is_local, local_path, scheme_of, to_fsspec
+from airflow_streaming.model.wire import MAX_RECORD_BYTES
+
+
+def locate_application(application: str, folders: Iterable[Path]) -> str:
+    """
+    Return the script's absolute path, or its URI.
+
+    :param folders: Where a relative path may start: the dag file's folder, the dags folder.
+    :raises ApplicationNotFound: naming every place that was looked at.
+    """
+    if not is_local(application):
+        return application
+    path = Path(local_path(application))
+    candidates = [path] if path.is_absolute() else [folder / path for folder in folders]
+    for candidate in candidates:
+        if candidate.is_file():
+            return str(candidate.resolve())
+    raise ApplicationNotFound(
+        f"Application {application!r} was not found. Looked at: "
+        f"{', '.join(map(str, candidates)) or 'no folder'}. Give an absolute path, or one relative "
+        "to the dag file."
+    )
+
+
+def read_application(location: str) -> bytes:
+    """
+    Return the script's source.
+
+    :raises ApplicationNotFound: it cannot be read, is too large, or is not Python.
+    """
+    data = _read(location)
+    if len(data) > _LIMIT:
+        raise ApplicationNotFound(
+            f"Application {location!r} is larger than {_LIMIT} bytes. Give the script, and put "
+            "libraries into py_files."
+        )
+    try:
+        compile(data, location, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as err:
+        raise ApplicationNotFound(f"Application {location!r} is not valid Python: {err}") from err
+    return data
+
+
+_LIMIT: Final = MAX_RECORD_BYTES
+
+
+def _read(location: str) -> bytes:
+    try:
+        if is_local(location):
+            with Path(local_path(location)).open("rb") as file:
+                return file.read(_LIMIT + 1)
+        import fsspec  # heavy, and needed for remote scripts only
+
+        with fsspec.open(to_fsspec(location), "rb") as remote:
+            data: bytes = remote.read(_LIMIT + 1)
+            return data
+    except (OSError, ImportError, ValueError) as err:
+        raise ApplicationNotFound(
+            f"Application {location!r} cannot be read: {err}. Check the path and, for "
+            f"{scheme_of(location) or 'a local file'}, the rights of the Airflow worker."
+        ) from err
+
 
 _MODULES: Final = ("__init__.py", "exceptions.py")
-_ROOMS: Final = ("core", "files", "driver")
+_ROOMS: Final = ("model", "driver")
 _ENTRY: Final = "driver/main.py"
 _OLDEST_ZIP_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -96,4 +159,11 @@ def _keep(path: Path, data: bytes) -> None:
         return
     # A running spark-submit may be reading the old file: it is replaced, never written over.
     temporary = write_private(path.with_name(f".{path.name}.{uuid.uuid4().hex}"), data)
-    temporary.replace(path)
+    try:
+        temporary.replace(path)
+    except OSError as err:
+        temporary.unlink(missing_ok=True)
+        raise LaunchError(
+            f"The driver's package {path} cannot be written: {err.strerror or err}. Check that its "
+            "folder belongs to this user and that the disk has room."
+        ) from err

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-STREAM_XCOM_KEY = "stream"
-"""XCom under which a task says which stream it keeps: home, connection and name; no secrets."""
-
 
 class StreamLink(BaseOperatorLink):
     """A link to a page of the plugin about the stream that a task keeps."""

@@ -1,27 +1,464 @@
-"""
-The operators of a cutover: look, ask, run green beside blue, judge, switch, settle, retire.
-
-``orchestration.blue_green`` strings them together; who composes a dag of his own needs the same
-order.
-"""
+"""The operators of a cutover: approve, begin, step, finish, retire."""
 
 from __future__ import annotations
 
-from airflow_streaming.operators._cutover.check import CutoverCheckOperator
-from airflow_streaming.operators._cutover.checking import CutoverCheck, SideBySide
-from airflow_streaming.operators._cutover.plan import CutoverPlanOperator
-from airflow_streaming.operators._cutover.question import CutoverQuestionOperator
-from airflow_streaming.operators._cutover.retire import CutoverRetireOperator
-from airflow_streaming.operators._cutover.settle import CutoverSettleOperator
-from airflow_streaming.operators._cutover.step import CutoverStepOperator
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = [
-    "CutoverCheck",
-    "CutoverCheckOperator",
-    "CutoverPlanOperator",
-    "CutoverQuestionOperator",
-    "CutoverRetireOperator",
-    "CutoverSettleOperator",
-    "CutoverStepOperator",
-    "SideBySide",
-]
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import TriggerRule
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_streaming.changes.cutover.lanes import Candidate, Facts, pair_of
+from airflow_streaming.changes.cutover.plan import CutoverPlan
+from airflow_streaming.exceptions import CutoverRefused, SpecError
+from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.model.records.cutover import Pair, StartWay, SwitchMethod
+from airflow_streaming.model.records.cutover_table import (
+    CUTOVER,
+    CutoverCommand,
+    CutoverState,
+    CutoverTransition,
+)
+from airflow_streaming.model.records.upgrade import SinkFacts
+from airflow_streaming.model.wire import decode
+from airflow_streaming.operators.common.base import actor_of, who
+from airflow_streaming.operators.common.cutover import (
+    CutoverTask,
+    found_cutover,
+    led_by,
+    words,
+)
+from airflow_streaming.operators.common.form_edits import (
+    ENDED_XCOM_KEY,
+    WRONG_XCOM_KEY,
+    first_told,
+    pulled,
+)
+from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
+from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, answered_by
+from airflow_streaming.services.changes import command_cutover
+from airflow_streaming.triggers.change import CutoverTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.changes.cutover.engine import Cutover
+    from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
+    from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.model.records.control import Change
+    from airflow_streaming.operators.common.cutover import DagLanes
+
+PROMOTE: Final = CutoverCommand.PROMOTE
+KEEP: Final = CutoverCommand.KEEP
+_NO: Final = {PROMOTE: CutoverCommand.ABORT, KEEP: CutoverCommand.ROLL_BACK}
+"""What a no is to each word."""
+_IN: Final = {
+    PROMOTE: (CutoverState.READY, CutoverState.HELD),
+    KEEP: (CutoverState.LIVE, CutoverState.SOAKING),
+}
+"""States in which each word may be given."""
+
+
+class CutoverApprovalOperator(StreamApprovalOperator):
+    """
+    Ask a person for the word that a cutover waits for, and give it.
+
+    The word is a record in the stream's home, as one from the command line is; whoever waits there
+    goes on by it. Silence until ``response_timeout`` is a no.
+
+    :param word: ``promote``: make green live, and a no gives it up; ``keep``: leave it live for
+        good, and a no leads consumers back to blue.
+    :param preflight_task_id: The task of the same run that made the report.
+    :param home: URI of the home. (templated)
+    :param stream: Name of the stream that leads. (templated)
+    :param home_conn_id: Connection with credentials for the home. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *StreamApprovalOperator.template_fields,
+        *("home", "stream", "home_conn_id"),
+    )
+
+    def __init__(
+        self,
+        *,
+        word: str,
+        preflight_task_id: str,
+        home: str,
+        stream: str,
+        home_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if word not in _NO:
+            raise SpecError(f"word is {word!r}; give {', '.join(_NO)}.")
+        self.word = CutoverCommand(word)
+        self.preflight_task_id = preflight_task_id
+        self.home, self.stream, self.home_conn_id = home, stream, home_conn_id
+
+    def execute(self, context: Context) -> Any:
+        home = self._records()
+        change = self._change(home, context)
+        state = CUTOVER.state_of(home.steps(change.number))
+        if state not in _IN[self.word]:
+            raise AirflowSkipException(
+                f"No approval is needed: the cutover is in state {words(state)}."
+            )
+        terms = home.cutover_terms(change)
+        if self.word is PROMOTE and terms.promotes_by_itself and state is CutoverState.READY:
+            raise AirflowSkipException(
+                "No approval is needed: the terms promote a ready green automatically."
+            )
+        return self.ask(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        # Not the approval's own: after a no it would skip the tasks that carry the no out.
+        answer = HITLOperator.execute_complete(self, context, event)
+        no = self.said_no(event)
+        word = _NO[self.word] if no else self.word
+        self._give(word, no or f"Approved by {answered_by(event) or 'an unnamed user'}.", context)
+        return answer
+
+    def _give(self, word: CutoverCommand, reason: str, context: Context) -> None:
+        home = self._records()
+        change = self._change(home, context)
+        try:
+            command_cutover(home, change.number, word, by=who(context), reason=reason)
+        except CutoverRefused as err:
+            state = CUTOVER.state_of(home.steps(change.number))
+            raise AirflowFailException(
+                f"The answer came too late: the cutover is in state {words(state)}. {err}"
+            ) from err
+        self.log.info("Recorded %s: %s", words(word), reason)
+
+    def _change(self, home: StreamHome, context: Context) -> Change:
+        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY)
+        found = found_cutover(home, report)
+        if found is None:
+            raise AirflowFailException(
+                f"This run has started no cutover of stream {self.stream!r}. Run the whole DAG again."
+            )
+        return found
+
+    def _records(self) -> StreamHome:
+        return StreamHomeHook(self.home, self.home_conn_id).get_conn().stream(self.stream)
+
+
+def begin(engine: Cutover, lanes: DagLanes, report: Mapping[str, Any]) -> Change:
+    """
+    Open the change, or find the one that was opened for the same.
+
+    :raises CutoverRefused: something else is proposed, or runs, than the report was made for.
+    """
+    _retire_what_is_kept(engine, lanes)
+    way = SwitchMethod(report["way"])
+    made = list(_pairs(lanes, report, way))
+    course = decode(CutoverPlan, report["course"], "course")
+    terms = course.terms(way, tuple(pair for pair, _ in made), report["key"])
+    sources = {pair.stream: source for pair, source in made}
+    return engine.begin(terms, sources, f"Asked by a run of a dag: {report['key']}.")
+
+
+def _retire_what_is_kept(engine: Cutover, lanes: DagLanes) -> None:
+    """Give an earlier blue up, as the report has said: its lane is needed."""
+    change = next(led_by(lanes.home), None)
+    if (
+        change is not None
+        and CUTOVER.state_of(lanes.home.steps(change.number)) is CutoverState.FINALISED
+    ):
+        engine.command(CutoverCommand.RETIRE, "The next cutover needs its lane.", change.number)
+
+
+def _pairs(
+    lanes: DagLanes, report: Mapping[str, Any], way: SwitchMethod
+) -> Iterator[tuple[Pair, bytes]]:
+    told = {one["stream"]: one for one in report["pairs"]}
+    for candidate in lanes.candidates():
+        one = told.get(candidate.stream)
+        if one is None:
+            raise CutoverRefused(
+                f"Stream {candidate.stream!r} was not in the report that was approved. Run the "
+                "whole dag again."
+            )
+        yield _pair(candidate, one, way)
+
+
+def _pair(candidate: Candidate, told: Mapping[str, Any], way: SwitchMethod) -> tuple[Pair, bytes]:
+    pair, source = pair_of(
+        candidate,
+        way,
+        Facts(
+            start=StartWay(told["start"]),
+            replay_from=told["replay_from"],
+            queries=tuple(told["queries"]),
+            stateful=tuple(told["stateful"]),
+            sinks=tuple(decode(SinkFacts, sink, "sink") for sink in told["sinks"]),
+        ),
+    )
+    runs = (pair.blue, pair.blue_deployment)
+    if runs != (told["blue"], told["replaced"]):
+        raise CutoverRefused(
+            f"Stream {pair.stream!r} runs deployment {pair.blue_deployment} in lane {pair.blue!r}, "
+            f"and the report was made for {told['replaced']} in {told['blue']!r}. Run the whole dag "
+            "again."
+        )
+    if pair.shadow.fingerprint != told["fingerprint"]:
+        raise CutoverRefused(
+            f"What the dag proposes for stream {pair.stream!r} has changed since the report was "
+            "made, so it was not approved. Run the whole dag again."
+        )
+    return pair, source
+
+
+S = CutoverState
+STEPS: Final = (
+    *(S.STARTING, S.CATCHING_UP, S.SHADOWING, S.COMPARING, S.READY),
+    *(S.LIVE, S.SOAKING, S.FINALISING, S.FINALISED),
+)
+"""States that a step can lead to."""
+GIVEN_UP: Final = frozenset({S.ABORTING, S.ABORTED, S.ROLLING_BACK, S.ROLLED_BACK})
+
+
+class CutoverStepOperator(CutoverTask):
+    """
+    Take a cutover to a state, whatever is missing until then.
+
+    The first step of a run opens the change, by the preflight's report: what was approved there,
+    and nothing else, is started. It fails when the cutover is given up on the way.
+
+    A step that leads to ``ready`` ends as well where nothing is proved and a person has to say; its
+    XCom ``markdown`` is the page for him.
+
+    :param until: The state, by name, e.g. ``catching_up``, ``comparing``, ``ready``, ``soaking``.
+    """
+
+    def __init__(self, *, until: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.until = state_named(until)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        with self.telling(context):
+            return self._go(context, None)
+
+    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Look again, and go on."""
+        with self.telling(context):
+            return self._go(context, event.get("memory"))
+
+    def _go(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
+        with self.working():
+            change = self._open(context)
+        progress = self.go_on(context, self.until, memory, change)
+        self.publish(progress.change, context)
+        self._check(progress)
+        return {
+            "change": change,
+            "state": progress.state.value,
+            "reason": progress.reason,
+            "facts": dict(progress.facts),
+        }
+
+    def is_enough(self, progress: Progress) -> bool:
+        """Tell whether this step has nothing more to do."""
+        return progress.is_there or (self.until is S.READY and progress.state is S.HELD)
+
+    def _check(self, progress: Progress) -> None:
+        if progress.state in GIVEN_UP:
+            raise AirflowFailException(
+                f"The cutover of stream {self.stream.name!r} was aborted ({words(progress.state)}): "
+                f"{progress.reason}"
+            )
+
+    def _open(self, context: Context) -> int:
+
+        report = self.report(context)
+        if report is None:
+            raise AirflowFailException(
+                f"Task {self.preflight_task_id!r} left no report in this run, and a cutover needs one. "
+                "Run the whole DAG again."
+            )
+        lanes = self.lanes(context)
+        found = found_cutover(lanes.home, report)
+        if found is None:
+            actor = actor_of(self, context)
+            for one in self.streams:
+                lanes.home.beside(one.name).check_owner(actor)
+            self._lay_pointers(lanes.home)
+            found = begin(self.engine(lanes, context), lanes, report)
+            self.log.info("Change %d is open: %s", found.number, found.reason)
+        return found.number
+
+    def _lay_pointers(self, home: StreamHome) -> None:
+        from airflow_streaming.operators.common.cutover import usable  # not at dag parse
+        from airflow_streaming.operators.common.cutover_checks import lay  # not at dag parse
+
+        for name in lay(usable(self.pointers), home):
+            self.log.info("Pointer %s leads to what is live now.", name)
+
+
+def state_named(name: str) -> CutoverState:
+    """
+    Return a state that a step can lead to, by its name.
+
+    :raises SpecError: there is none of that name.
+    """
+    if name not in STEPS:
+        raise SpecError(f"until is {name!r}; give {', '.join(STEPS)}.")
+    return CutoverState(name)
+
+
+_WENT_WRONG: Final = "A task of the cutover failed; see its log."
+_BECAME: Final = {
+    CutoverState.ABORTED: "was aborted before the switch, and blue is unchanged",
+    CutoverState.ROLLED_BACK: "was rolled back, and blue is live again",
+}
+
+
+class CutoverFinishOperator(CutoverTask):
+    """
+    Bring a cutover to its end, whatever became of the tasks before it.
+
+    It succeeds when green stays, is skipped when nothing was begun on purpose, and fails, with what
+    went wrong, when blue is live. A cutover whose tasks came to no good end is given up: before the
+    switch blue is left as it is, after it consumers are led back to it.
+
+    :param approve_task_id: The task in which a person was asked whether it may begin.
+    :param step_task_ids: The steps, the last one last.
+    """
+
+    def __init__(
+        self,
+        *,
+        approve_task_id: str | None = None,
+        step_task_ids: Sequence[str] = (),
+        trigger_rule: str = TriggerRule.ALL_DONE,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(trigger_rule=trigger_rule, **kwargs)
+        self.approve_task_id = approve_task_id
+        self.step_task_ids = tuple(step_task_ids)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        self._skip_what_was_not_begun(context)
+        with self.working():
+            lanes = self.lanes(context)
+            change = self._found(context, lanes)
+            if change is None:
+                raise AirflowFailException(
+                    f"The cutover of stream {self.stream.name!r} ended before it changed anything; the "
+                    "stream is unchanged. See the log of the task that failed."
+                )
+            if lanes.home.change_end(change.number) is None:
+                self._give_up_what_failed(lanes, change, context)
+        return self._end(context, None)
+
+    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Look again; what was said stands in the stream's home."""
+        return self._end(context, event.get("memory"))
+
+    def _give_up_what_failed(self, lanes: DagLanes, change: Change, context: Context) -> None:
+        wrong = self._what_is_wrong(context)
+        if not wrong:
+            return
+        state = CUTOVER.state_of(lanes.home.steps(change.number))
+        if not (state.can_roll_back or state.can_abort):
+            return
+        try:
+            # Before the switch this gives it up.
+            command_cutover(
+                *(lanes.home, change.number, CutoverCommand.ROLL_BACK),
+                by=lanes.by,
+                reason=wrong,
+            )
+        except CutoverRefused as err:
+            # A person was faster, or the point of no return lies behind: then only forward.
+            self.log.info("The cutover is not rolled back: %s What failed: %s", err, wrong)
+
+    def _what_is_wrong(self, context: Context) -> str:
+        if self.step_task_ids and pulled(context, self.step_task_ids[-1], "return_value"):
+            return ""
+        told = first_told(context, tuple(reversed(self.step_task_ids)), WRONG_XCOM_KEY)
+        return told or _WENT_WRONG
+
+    def _end(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
+        with self.working():
+            change = self._found(context, self.lanes(context))
+        if change is None:
+            raise AirflowFailException(
+                f"The change of this run is missing from the home of stream {self.stream.name!r}. Check "
+                "that the home's volume is mounted, then run this task again."
+            )
+        progress = self.go_on(context, CutoverState.FINALISED, memory, change.number)
+        if progress.state not in (CutoverState.FINALISED, CutoverState.RETIRED):
+            raise AirflowFailException(self._sentence(progress))
+        self.log.info(
+            "Green stays. Write the new version into the DAG, or the DAG keeps proposing the old one. "
+            "Blue is stopped and can be restarted until it is retired."
+        )
+        return {"state": progress.state.value, "change": change.number, **progress.facts}
+
+    def _sentence(self, progress: Progress) -> str:
+        became = _BECAME.get(progress.state, f"is in state {words(progress.state)}")
+        return f"The cutover of stream {self.stream.name!r} {became}: {progress.reason}"
+
+    def _found(self, context: Context, lanes: DagLanes) -> Change | None:
+        return found_cutover(lanes.home, self.report(context))
+
+    def _skip_what_was_not_begun(self, context: Context) -> None:
+        askers = (self.preflight_task_id, self.approve_task_id)
+        reason = first_told(context, askers, ENDED_XCOM_KEY)
+        if reason:
+            raise AirflowSkipException(reason)
+
+
+class CutoverRetireOperator(CutoverTask):
+    """
+    Wait until blue need not be kept any longer, take its final backup, and free its lane.
+
+    It waits deferred and holds no worker. The next cutover does not wait for it: it needs the lane,
+    and retires blue itself.
+
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        change, left = self._look(context)
+        if left is not None:
+            self.log.info(
+                "Blue is kept until %s UTC.", f"{datetime.now(UTC) + left:%Y-%m-%d %H:%M}"
+            )
+            woken = {**self.woken_by(), "wake_seconds": left.total_seconds()}
+            self.defer(trigger=CutoverTrigger(change=change, **woken), method_name="on_event")
+        return {"change": change}
+
+    def on_event(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Look again: the time may be over, or somebody else has retired it."""
+        return self.execute(context)
+
+    def _look(self, context: Context) -> tuple[int, timedelta | None]:
+        """Return the cutover, and for how long blue is kept; ``None`` when it is retired now."""
+        with self.working():
+            lanes = self.lanes(context)
+            change = found_cutover(lanes.home, self.report(context))
+            if change is None:
+                raise AirflowSkipException(
+                    "This run started no cutover, so there is no blue to retire."
+                )
+            steps = lanes.home.steps(change.number)
+            left = _left(lanes.home, change, steps)
+            if left is None:
+                raise AirflowSkipException(f"Nothing is kept: {words(CUTOVER.state_of(steps))}.")
+            if left <= timedelta():
+                reason = "Blue was kept for as long as it was asked for."
+                self.engine(lanes, context).command(CutoverCommand.RETIRE, reason, change.number)
+                self.log.info("Blue is retired: its final backup is taken, and its lane is free.")
+                return change.number, None
+        return change.number, left
+
+
+def _left(home: StreamHome, change: Change, steps: Sequence[CutoverTransition]) -> timedelta | None:
+    """Return for how long blue is still kept; ``None`` when it is not, or not any more."""
+    if CUTOVER.state_of(steps) is not CutoverState.FINALISED:
+        return None
+    return steps[-1].at + home.cutover_terms(change).retain_blue - datetime.now(UTC)

@@ -1,13 +1,211 @@
-"""
-The operators that answer before a stream is touched.
-
-Does the new code fit the old checkpoint, does the new Spark read it, and does it all run on a copy?
-"""
+"""Operators that ask the gates before a stream is touched."""
 
 from __future__ import annotations
 
-from airflow_streaming.operators._gate.change import ChangeGateOperator
-from airflow_streaming.operators._gate.rehearsal import RehearsalOperator
-from airflow_streaming.operators._gate.version import SparkVersionGateOperator
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["ChangeGateOperator", "RehearsalOperator", "SparkVersionGateOperator"]
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.gates.findings import GateReport
+from airflow_streaming.operators.common.gate import GateTask, asked, fail_if_refused, publish
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.model.spark.plan import ScriptPlan
+
+
+class ChangeGateOperator(GateTask):
+    """
+    Ask whether a new version of a script may go on from the checkpoints of the running one.
+
+    The script is run in plan mode on its runtime, in the worker: it starts no query and reads
+    nothing. Its plans are compared with those that the running driver recorded and with what the
+    checkpoints say. A stream that never ran has nothing to be compared with and passes.
+
+    The return value is the decision; XCom ``report`` has the findings and ``markdown`` a page.
+
+    :param stream: The stream with its new script. (templated, field by field)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above those of
+        one application's queries. (templated)
+    :param checkpoint_conn_id: Connection with credentials for it. (templated)
+    :param application: For a checkpoint, the new script. (templated)
+    :param application_args: Its arguments. (templated)
+    :param conf: Its Spark configuration. (templated)
+    :param runtime: Name of the Spark installation it is meant for; for a stream the spec's when not
+        given. (templated)
+    :param fail_on: The best decision from which the task fails. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *GateTask.template_fields,
+        "application",
+        "application_args",
+        "conf",
+        "runtime",
+    )
+
+    def __init__(
+        self,
+        *,
+        application: str | None = None,
+        application_args: Sequence[str] = (),
+        conf: Mapping[str, Any] | None = None,
+        runtime: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.application_args = list(application_args)
+        self.conf = dict(conf or {})
+        self.runtime = runtime
+        if self.checkpoint and not (application and runtime):
+            raise SpecError(
+                f"Task {self.task_id!r}: a checkpoint alone does not describe new code. Give application "
+                "and runtime."
+            )
+
+    def execute(self, context: Context) -> str:
+        gate = self._of_checkpoint if self.checkpoint else lambda: self._of_stream(context)
+        report = asked(gate)
+        publish(report, context, self.log)
+        fail_if_refused(report, self.fail_on, what=f"The new code on {self.subject}")
+        return report.decision.value
+
+    def _of_stream(self, context: Context) -> GateReport:
+        from airflow_streaming.changes.upgrade.rollback import is_same_code
+        from airflow_streaming.gates.change_gate import gate_stream_change
+        from airflow_streaming.operators.common.form_edits import edited  # not at dag parse
+        from airflow_streaming.operators.rehearsal import candidate_of
+        from airflow_streaming.spark_jobs.plan_mode import plan_script
+
+        spec = edited(
+            self.stream, runtime=self.runtime, application=self.application, conf=self.conf
+        )
+        hook = self.open_hook(context, spec)
+        current = hook.home.newest_deployment()
+        candidate, _ = candidate_of(hook)
+        if current is None:
+            self.log.info("%s never ran: there is nothing to compare with.", self.subject)
+            return GateReport()
+        return gate_stream_change(
+            hook.home,
+            plan_script(candidate.program, candidate.runtime),
+            storage_options=self.storage_options(),
+            same_code=is_same_code(current, candidate.deployment),
+        )
+
+    def _of_checkpoint(self) -> GateReport:
+        from airflow_streaming.gates.change_gate import gate_change  # not at dag parse
+        from airflow_streaming.spark_jobs.plan_mode import plan_script
+
+        program = self.script(str(self.application), self.application_args, self.conf)
+        new = plan_script(program, self.runtime_of(str(self.runtime)))
+        places = by_query(self.checkpoints(), new)
+        return gate_change(places, [], new, storage_options=self.storage_options())
+
+
+def by_query(places: Mapping[str, str], new: ScriptPlan) -> Mapping[str, str]:
+    """
+    Return checkpoints by query; a single one, which has no name, belongs to the only query.
+
+    :raises SpecError: the script has several queries, and which one it belongs to is not said.
+    """
+    if "" not in places:
+        return places
+    if len(new.queries) != 1:
+        raise SpecError(
+            f"The script starts {len(new.queries)} queries and the checkpoint is of one. Give the "
+            "folder above the checkpoints, named like the queries."
+        )
+    return {new.queries[0].query: places[""]}
+
+
+class SparkVersionGateOperator(GateTask):
+    """
+    Ask whether another version of Spark goes on from the checkpoints, and whether one can come back.
+
+    It reads checkpoints, starts no JVM, and answers from rules and from what was measured. A stream
+    that never ran passes.
+
+    The return value is the decision; XCom ``report`` has the findings and ``markdown`` a page.
+
+    :param stream: The stream. (templated, field by field)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above those of
+        one application's queries. (templated)
+    :param checkpoint_conn_id: Connection with credentials for it. (templated)
+    :param from_version: The Spark that wrote it; for a stream, that of its deployment. (templated)
+    :param to_version: The Spark to come. (templated)
+    :param to_runtime: The same as a name in ``[streaming] runtimes``; for a stream that of the spec
+        when neither is given. (templated)
+    :param conf: Spark configuration of the new deployment; for a stream, changes of the spec's.
+        (templated)
+    :param fail_on: The best decision from which the task fails. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *GateTask.template_fields,
+        "from_version",
+        "to_version",
+        "to_runtime",
+        "conf",
+    )
+
+    def __init__(
+        self,
+        *,
+        from_version: str | None = None,
+        to_version: str | None = None,
+        to_runtime: str | None = None,
+        conf: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.from_version = from_version
+        self.to_version = to_version
+        self.to_runtime = to_runtime
+        self.conf = dict(conf or {})
+        if self.checkpoint and not (from_version and (to_version or to_runtime)):
+            raise SpecError(
+                f"Task {self.task_id!r}: a checkpoint does not record which patch release wrote it. Give "
+                "from_version, and to_version or to_runtime."
+            )
+
+    def execute(self, context: Context) -> str:
+        gate = self._of_checkpoint if self.checkpoint else lambda: self._of_stream(context)
+        report = asked(gate)
+        publish(report, context, self.log)
+        fail_if_refused(report, self.fail_on, what=f"Another Spark on {self.subject}")
+        return report.decision.value
+
+    def _of_stream(self, context: Context) -> GateReport:
+        from airflow_streaming.gates.version_gate import gate_stream_version
+        from airflow_streaming.model.spark.conf import redact  # not at dag parse
+        from airflow_streaming.operators.common.form_edits import edited
+
+        spec = edited(self.stream, runtime=self.to_runtime, conf=self.conf)
+        hook = self.open_hook(context, spec)
+        current = hook.home.newest_deployment()
+        if current is None:
+            self.log.info("%s never ran: there is no checkpoint to read.", self.subject)
+            return GateReport()
+        target = self.to_version or self.runtime_of(spec.runtime).spark_version
+        return gate_stream_version(
+            hook.home,
+            target,
+            from_version=self.from_version or current.spark_version,
+            conf=redact({**current.conf, **spec.conf}),
+            storage_options=self.storage_options(),
+        )
+
+    def _of_checkpoint(self) -> GateReport:
+        from airflow_streaming.gates.version_gate import gate_version  # not at dag parse
+
+        target = self.to_version or self.runtime_of(str(self.to_runtime)).spark_version
+        return gate_version(
+            str(self.checkpoint),
+            str(self.from_version),
+            target,
+            conf={key: str(value) for key, value in self.conf.items()},
+            storage_options=self.storage_options(),
+        )

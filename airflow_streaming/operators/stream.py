@@ -8,35 +8,43 @@ while the stream runs, waits for its restart, or is parked.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from airflow.sdk import BaseOperatorLink
 
 from airflow_streaming import telemetry
-from airflow_streaming.core.alerts.alert import AlertKind
-from airflow_streaming.core.control import EventKind
-from airflow_streaming.core.restart import RestartAction
-from airflow_streaming.core.situation import Situation
-from airflow_streaming.core.spec import StreamSpec
-from airflow_streaming.core.steering import Action, Step, decide
-from airflow_streaming.hooks._final import spec_errors_are_final
-from airflow_streaming.links.stream import STREAM_XCOM_KEY, DriverLogLink, SparkUiLink
-from airflow_streaming.operators._acting import blocked_message, gave_up, who
-from airflow_streaming.operators._alerts import Alerts
-from airflow_streaming.operators._delivery import Notifiers
-from airflow_streaming.operators._deploying import Deploying
-from airflow_streaming.operators._spec import SpecTask
-from airflow_streaming.operators._waiting import Waiting
+from airflow_streaming.exceptions import HomeUnavailable, RecordError
+from airflow_streaming.hooks.home import spec_errors_are_final
+from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
+from airflow_streaming.model.records.alert import AlertKind
+from airflow_streaming.model.records.control import EventKind
+from airflow_streaming.model.records.owner import Actor
+from airflow_streaming.model.records.policy import RestartAction
+from airflow_streaming.notifications.alerts import Alerts, Notifiers
+from airflow_streaming.operators.common.base import (
+    SpecTask,
+    actor_of,
+    blocked_message,
+    gave_up,
+    who,
+)
+from airflow_streaming.operators.common.stream import Deploying, TriggerFactory
+from airflow_streaming.spec import StreamSpec
+from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, decide
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.hooks.stream import SparkStreamHook
-    from airflow_streaming.observe.stream import Observer
+    from airflow_streaming.supervision.observer import Observer
 
 MAX_ACTS: Final = 8
 """Acts in one worker slice; a healthy path needs two. More means that something fights back."""
+_LOGGED_BY_THE_ACT: Final = frozenset(
+    {Action.ALERT, Action.BLOCKED, Action.KILL, Action.LAUNCH, Action.SETTLE, Action.STOP}
+)
+"""Steps whose reason is in the log line of what is done."""
 
 
 class SparkStreamOperator(SpecTask):
@@ -70,6 +78,8 @@ class SparkStreamOperator(SpecTask):
         anything. Whatever is less than that stays a proposal, and so does what the newest upgrade
         has replaced, or has tried and taken back.
     :param backup_store: URI of the store for it; ``<home>/_backups`` when not given. (templated)
+    :param changed_by: Ids of dags in other files that may upgrade the stream, cut it over or restore
+        it, and show it. Dags in the file of this one may always.
     :param on_unhealthy: Told when a health rule fires, or the driver is hung, stalled, slow or out
         of reach: a notifier, a callable that takes the context, or a list of them.
     :param on_restart: Told of every automatic restart, and of each that failed.
@@ -92,6 +102,7 @@ class SparkStreamOperator(SpecTask):
         backup_before_restart: bool = False,
         apply_allowed: bool = False,
         backup_store: str | None = None,
+        changed_by: Sequence[str] = (),
         on_unhealthy: Notifiers = None,
         on_restart: Notifiers = None,
         on_gave_up: Notifiers = None,
@@ -104,6 +115,7 @@ class SparkStreamOperator(SpecTask):
         self.backup_before_restart = backup_before_restart
         self.apply_allowed = apply_allowed
         self.backup_store = backup_store
+        self.changed_by = tuple(changed_by)
         self.on_unhealthy = on_unhealthy
         self.on_restart = on_restart
         self.on_gave_up = on_gave_up
@@ -111,14 +123,9 @@ class SparkStreamOperator(SpecTask):
 
     def execute(self, context: Context) -> dict[str, Any]:
         hook = self.open_hook(context)
-        context["ti"].xcom_push(
-            key=STREAM_XCOM_KEY,
-            value={
-                "home": self.stream.home,
-                "home_conn_id": self.home_conn_id,
-                "stream": self.stream.name,
-            },
-        )
+        actor = actor_of(self, context)
+        with spec_errors_are_final():
+            hook.home.check_owner(actor, to_keep=True)
         if self._has_no_successor():
             self.log.warning(
                 "Dag %r is @continuous and has no start_date. Airflow 3.3 gives each of its runs "
@@ -127,20 +134,30 @@ class SparkStreamOperator(SpecTask):
                 self.dag_id,
             )
         self._deploy(hook, context)
+        self._claim(hook, actor)
         hook.keeper.supervise()
         return self._steer(hook, context, {})
 
     def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Act on what the trigger saw; it is looked at again before anything is done."""
-        self.log.info("Woken to %s: %s", event.get("action"), event.get("reason"))
+        self.log.info("The trigger asks to %s; looking at the stream.", event.get("action"))
         # What was watched was watched in this lane. Whether it is live still is looked at next.
         lane = str(event.get("lane") or self.stream.name)
         hook = self.open_hook(context).lane(lane)
+        try:
+            self._claim(hook, actor_of(self, context))
+        except (HomeUnavailable, RecordError) as err:
+            # What runs is watched all the same; the next run looks again.
+            self.log.warning("The owner of stream %r is not known: %s", self.stream.name, err)
         return self._steer(hook, context, event)
 
     def on_kill(self) -> None:
         # A worker's SIGTERM comes here on every deploy. The driver is no child of this task.
         self.log.info("The stream is left running; the next attempt adopts it.")
+
+    def _claim(self, hook: SparkStreamHook, actor: Actor) -> None:
+        with spec_errors_are_final():
+            hook.home.claim_ownership(actor, self.changed_by, by=hook.by, now=datetime.now(UTC))
 
     def _deploy(self, hook: SparkStreamHook, context: Context) -> None:
         deploying = Deploying(
@@ -159,8 +176,10 @@ class SparkStreamOperator(SpecTask):
         with self._alerts(hook, context) as alerts:
             for _ in range(MAX_ACTS):
                 situation = self._look(observer, context, event)
+                hook.keeper.adopt(situation.seen)
                 step = decide(situation)
-                self.log.info("%s: %s", step.action, step.reason)
+                if step.action not in _LOGGED_BY_THE_ACT:
+                    self.log.info("%s: %s", step.action, step.reason)
                 if step.action is Action.FOLLOW and _is_there(hook, situation):
                     break
                 told = alerts.tell(*step.alerts)
@@ -186,7 +205,7 @@ class SparkStreamOperator(SpecTask):
         live.keeper.supervise()
         return self._steer(live, context, {"successor_waits": event.get("successor_waits")})
 
-    def _look(self, observer: Observer, context: Context, event: dict[str, Any]) -> Situation:
+    def _look(self, observer: Observer, context: Context, event: dict[str, Any]) -> ReconcileInput:
         return observer.situation(
             watched=event.get("watched"),
             run_started_at=context["dag_run"].start_date,
@@ -203,7 +222,9 @@ class SparkStreamOperator(SpecTask):
         dag = self.dag
         return type(dag.timetable).__name__ == "ContinuousTimetable" and dag.start_date is None
 
-    def _act(self, hook: SparkStreamHook, situation: Situation, step: Step, alerts: Alerts) -> bool:
+    def _act(
+        self, hook: SparkStreamHook, situation: ReconcileInput, step: Step, alerts: Alerts
+    ) -> bool:
         """Do one step; tell whether it could be done."""
         keeper, seen = hook.keeper, situation.seen
         match step.action:
@@ -238,13 +259,13 @@ class SparkStreamOperator(SpecTask):
         self,
         hook: SparkStreamHook,
         context: Context,
-        situation: Situation,
+        situation: ReconcileInput,
         alerts: Alerts,
         *,
         unable_to: Action | None = None,
     ) -> NoReturn:
         alerts.deliver()
-        waiting = Waiting(
+        waiting = TriggerFactory(
             spec=self.stream,
             home_conn_id=self.home_conn_id,
             poll_interval=self.poll_interval,
@@ -259,7 +280,7 @@ class SparkStreamOperator(SpecTask):
         )
         self.defer(trigger=trigger, method_name="on_event")
 
-    def _summary(self, situation: Situation, step: Step) -> dict[str, Any]:
+    def _summary(self, situation: ReconcileInput, step: Step) -> dict[str, Any]:
         return {
             "stream": self.stream.name,
             "epoch": situation.seen.epoch.number if situation.seen else None,
@@ -267,7 +288,7 @@ class SparkStreamOperator(SpecTask):
         }
 
 
-def _is_there(hook: SparkStreamHook, situation: Situation) -> bool:
+def _is_there(hook: SparkStreamHook, situation: ReconcileInput) -> bool:
     # A home that is not mounted any more names the first lane, and has no deployment of it.
     lane = situation.follows
     return lane is not None and hook.streams.stream(lane).newest_deployment() is not None

@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.steering import Action, decide
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.home.lanes import live_lane
-from airflow_streaming.hooks._final import spec_errors_are_final
-from airflow_streaming.hooks.home import StreamHomeHook
-from airflow_streaming.operators._acting import blocked_message, who
+from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.hooks.home import StreamHomeHook, spec_errors_are_final
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.operators.common.base import blocked_message, who
+from airflow_streaming.supervision.decide import Action, decide
 from airflow_streaming.triggers.stream import StreamTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_streaming.launch.acts import StreamActs
-    from airflow_streaming.observe.stream import Observer
+    from airflow_streaming.supervision.actions import StreamActions
+    from airflow_streaming.supervision.observer import Observer
 
 MAX_ACTS = 4
 """Acts in one worker slice; stopping needs two."""
@@ -81,14 +80,15 @@ class StopStreamOperator(StreamSwitch):
     :param stream: The stream's name. (templated)
     :param reason: Why, for the records. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
-    :param grace: How long the driver may take to reach a batch boundary.
+    :param grace: How long the driver may take to reach a batch boundary; default: what the dag of
+        the stream says (``StreamSpec.stop_grace``).
     :param poll_interval: Time between two looks of the trigger.
     """
 
     def __init__(
         self,
         *,
-        grace: timedelta = timedelta(seconds=60),
+        grace: timedelta | None = None,
         poll_interval: timedelta = timedelta(seconds=2),
         **kwargs: Any,
     ) -> None:
@@ -98,21 +98,28 @@ class StopStreamOperator(StreamSwitch):
 
     def execute(self, context: Context) -> dict[str, Any]:
         lane = self.open()
-        self._want(context, lane)
+        self._stop(context, lane)
         return self._steer(context, {"lane": lane.name})
 
     def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again, and act if the driver has not stopped by itself."""
         return self._steer(context, event)
 
-    def _want(self, context: Context, lane: StreamHome) -> None:
-        lane.want(DesiredState.STOPPED, by=who(context), reason=self.reason, now=datetime.now(UTC))
+    def _stop(self, context: Context, lane: StreamHome) -> None:
+        from airflow_streaming.services.streams import stop  # not at dag parse
+
+        stop(lane, by=who(context), reason=self.reason, grace=self.grace)
+
+    def _grace(self, lane: StreamHome) -> timedelta:
+        from airflow_streaming.services.streams import stop_grace  # not at dag parse
+
+        return stop_grace(lane) if self.grace is None else self.grace
 
     def _steer(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         lane, memory = self.open(), event.get("memory")
         if event.get("lane", lane.name) != lane.name:
             # A cutover has moved the stream since: the wish is for whichever lane is live.
-            self._want(context, lane)
+            self._stop(context, lane)
             memory = None
         acts, observer = self._attend(context, lane, memory)
         for _ in range(MAX_ACTS):
@@ -136,21 +143,22 @@ class StopStreamOperator(StreamSwitch):
             if seen is None or step.action is Action.WATCH:
                 break
             if step.action is Action.STOP:
-                acts.stop(seen, self.reason, self.grace)
+                # Another driver was started since, or it lives on after its last word.
+                acts.stop(seen, self.reason, self._grace(lane))
             elif step.action is not Action.KILL or not acts.kill(seen, step.reason):
                 raise AirflowFailException(blocked_message(self.stream, step))
         return self._defer()
 
     def _attend(
         self, context: Context, records: StreamHome, memory: dict[str, Any] | None
-    ) -> tuple[StreamActs, Observer]:
-        from airflow_streaming.launch.acts import StreamActs  # not at dag parse
-        from airflow_streaming.launch.local import LocalLauncher
-        from airflow_streaming.observe.stream import Observer
+    ) -> tuple[StreamActions, Observer]:
+        from airflow_streaming.launch.registry import open_launcher
+        from airflow_streaming.supervision.actions import StreamActions  # not at dag parse
+        from airflow_streaming.supervision.observer import Observer
 
-        launcher = LocalLauncher()
+        launcher = open_launcher()
         observer = Observer(records, launcher, memory=memory)
-        return StreamActs(records, launcher, by=who(context)), observer
+        return StreamActions(records, launcher, by=who(context)), observer
 
     def _defer(self) -> NoReturn:
         self.defer(
@@ -180,8 +188,6 @@ class StartStreamOperator(StreamSwitch):
     """
 
     def execute(self, context: Context) -> None:
-        home = self.open()
-        by, now, epoch = who(context), datetime.now(UTC), home.newest_epoch()
-        home.want(DesiredState.RUNNING, by=by, reason=self.reason, now=now)
-        if epoch is not None:
-            home.close_circuit(epoch=epoch.number, by=by, reason=self.reason, now=now)
+        from airflow_streaming.services.streams import start  # not at dag parse
+
+        start(self.open(), by=who(context), reason=self.reason)

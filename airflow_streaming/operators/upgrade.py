@@ -1,24 +1,485 @@
-"""
-The operators of an upgrade in place: look, ask, take it on, check, settle.
-
-``orchestration.upgrade`` strings them together; who composes a dag of his own needs the same order.
-"""
+"""The operators of an upgrade in place: approve, step, check, finish."""
 
 from __future__ import annotations
 
-from airflow_streaming.operators._upgrade.approval import UpgradeApprovalOperator
-from airflow_streaming.operators._upgrade.check import Soaked, UpgradeCheckOperator
-from airflow_streaming.operators._upgrade.preflight import UpgradePreflightOperator
-from airflow_streaming.operators._upgrade.rehearsal import UpgradeRehearsalOperator
-from airflow_streaming.operators._upgrade.settle import UpgradeSettleOperator
-from airflow_streaming.operators._upgrade.step import UpgradeStepOperator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
-__all__ = [
-    "Soaked",
-    "UpgradeApprovalOperator",
-    "UpgradeCheckOperator",
-    "UpgradePreflightOperator",
-    "UpgradeRehearsalOperator",
-    "UpgradeSettleOperator",
-    "UpgradeStepOperator",
-]
+from airflow.sdk import TriggerRule
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_streaming.changes.judging.soak import SoakResult
+from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
+from airflow_streaming.model.failures import presentable
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
+from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
+from airflow_streaming.model.wire import decode
+from airflow_streaming.operators.common.base import actor_of
+from airflow_streaming.operators.common.checkpoint import truth
+from airflow_streaming.operators.common.form_edits import (
+    ENDED_XCOM_KEY,
+    WRONG_XCOM_KEY,
+    first_told,
+    found_change,
+    positive_minutes,
+    pulled,
+)
+from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
+from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, UpgradeTask
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.changes.upgrade.begin import Asked
+    from airflow_streaming.changes.upgrade.engine import UpgradeProgress as Progress
+    from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.model.records.control import Change
+
+
+class UpgradeApprovalOperator(StreamApprovalOperator):
+    """
+    Ask a person whether an upgrade, or a cutover, may begin; until then nothing has been done.
+
+    A no leaves everything as it was, and so does silence until ``response_timeout``. A dry run ends
+    here.
+
+    :param preflight_task_id: The task whose report is asked about.
+    :param is_dry_run: End here. (templated)
+    :param need_approval: Ask; without it, whoever started the run has said yes by that. Where there
+        are ``allowed_approvers``, it cannot be turned off. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *StreamApprovalOperator.template_fields,
+        "is_dry_run",
+        "need_approval",
+    )
+
+    def __init__(
+        self,
+        *,
+        preflight_task_id: str,
+        is_dry_run: bool | str = False,
+        need_approval: bool | str = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.preflight_task_id = preflight_task_id
+        self.is_dry_run = is_dry_run
+        self.need_approval = need_approval
+
+    def execute(self, context: Context) -> Any:
+        ti = context["ti"]
+        ended = ti.xcom_pull(task_ids=self.preflight_task_id, key=ENDED_XCOM_KEY)
+        report = ti.xcom_pull(task_ids=self.preflight_task_id, key=REPORT_XCOM_KEY) or {}
+        if not ended and truth(self.is_dry_run, "dry_run"):
+            ended = "This was a dry run: nothing was changed."
+        if ended:
+            self.end(context, ended)
+            raise AirflowSkipException(ended)
+        if report.get("resumes"):
+            self.log.info("Change %s was approved when it was started.", report["resumes"])
+            return None
+        if not self.allowed_approvers and not truth(self.need_approval, "need_approval"):
+            self.log.info("No approval is asked for.")
+            return None
+        return self.ask(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        no = self.said_no(event)
+        if no:
+            self.end(context, no)
+        return super().execute_complete(context, event)
+
+
+_GIVEN_UP: Final = (Stage.ABORTED, Stage.ROLLING_BACK, Stage.RESTORED, Stage.ROLLED_BACK)
+
+
+class UpgradeStepOperator(UpgradeTask):
+    """
+    Take an upgrade to a stage, whatever is missing until then.
+
+    The first step of a run opens the change, by the preflight's report: what was approved there,
+    and nothing else, is deployed. While the change is open the keep-alive task looks on.
+
+    ``until="judged"`` is the soak; it fails when the new deployment is not good.
+
+    :param until: The stage, by name: ``backed_up``, ``stopped``, ``deployed``, ``launched`` or
+        ``judged``.
+    :param preflight_task_id: The task of the same run that made the report.
+    :param soak: What the new deployment has to show.
+    :param soak_minutes: The most that the soak may take; that of ``soak`` when empty. (templated)
+    """
+
+    template_fields: Sequence[str] = (*UpgradeTask.template_fields, "soak_minutes")
+
+    def __init__(
+        self,
+        *,
+        until: str,
+        preflight_task_id: str,
+        soak: SoakTerms | None = None,
+        soak_minutes: float | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.until = stage_of(until)
+        self.preflight_task_id = preflight_task_id
+        self.soak = soak or SoakTerms()
+        self.soak_minutes = soak_minutes
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        with self.telling(context):
+            return self._go(context, None)
+
+    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Look again, and go on."""
+        with self.telling(context):
+            return self._go(context, event.get("memory"))
+
+    def _go(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
+        with self.patient(memory), self.working():
+            change = self._open(context)
+        progress = self.go_on(context, self.until, memory, change)
+        self._check(progress)
+        return {
+            "change": change,
+            "stage": progress.state.value,
+            "reason": progress.reason,
+            "facts": dict(progress.facts),
+        }
+
+    def _check(self, progress: Progress) -> None:
+        stream = self.stream.name
+        if progress.state in _GIVEN_UP:
+            raise AirflowFailException(
+                f"The upgrade of stream {stream!r} is over ({progress.state}): {progress.reason}"
+            )
+        is_judged = self.until is Stage.JUDGED and progress.state is Stage.JUDGED
+        if is_judged and progress.facts.get("verdict") != SoakResult.GOOD:
+            raise AirflowFailException(
+                f"The new deployment of stream {stream!r} is not good: {progress.reason}"
+            )
+
+    def _open(self, context: Context) -> int:
+        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY)
+        if report is None:
+            raise AirflowFailException(
+                f"Task {self.preflight_task_id!r} left no report in this run, and an upgrade needs one. "
+                "Run the whole DAG again."
+            )
+        hook = self.hook(context)
+        found = found_change(hook.home, report)
+        if found is None:
+            hook.home.check_owner(actor_of(self, context))
+            found = self._begin(hook, report)
+            self.log.info("Change %d is open: %s", found.number, found.reason)
+        return found.number
+
+    def _begin(self, hook: SparkStreamHook, report: Mapping[str, Any]) -> Change:
+        proposed, source = hook.proposal()
+        current = hook.home.newest_deployment()
+        if proposed.fingerprint != report["fingerprint"]:
+            raise UpgradeRefused(
+                f"What the dag proposes for stream {hook.home.name!r} has changed since the report "
+                "was made, so it was not approved. Run the whole dag again."
+            )
+        if current is None or current.number != report["replaced"]:
+            raise UpgradeRefused(
+                f"Stream {hook.home.name!r} runs another deployment than the report was made for. "
+                "Run the whole dag again."
+            )
+        return self.engine(hook, hook.observer()).begin(proposed, source, self._asked(report))
+
+    def _asked(self, report: Mapping[str, Any]) -> Asked:
+        from airflow_streaming.changes.upgrade.begin import Asked  # not at dag parse
+
+        return Asked(
+            rollback=decode(RollbackPlan, report["rollback"], "rollback"),
+            soak=self._soak_terms(report),
+            keeps_by_itself=False,  # the checks, and the task that settles it, come first
+            stop_grace=self.stream.stop_grace,
+            sinks=tuple(decode(SinkFacts, sink, "sink") for sink in report["sinks"]),
+            accepts_no_way_back=True,  # or the preflight had refused it
+            key=report["key"],
+            reason=f"Asked by a run of a dag: {report['key']}.",
+        )
+
+    def _soak_terms(self, report: Mapping[str, Any]) -> SoakTerms:
+        # A script that starts one of its queries, and not the other, must not soak well.
+        soak = replace(self.soak, queries=self.soak.queries or tuple(report.get("queries", ())))
+        minutes = positive_minutes(self.soak_minutes, "soak_minutes")
+        if minutes is None:
+            return soak
+        return replace(soak, at_most=minutes, at_least=min(soak.at_least, minutes))
+
+
+def stage_of(name: str) -> Stage:
+    """
+    Return a stage that a step can lead to, by its name.
+
+    :raises SpecError: there is none of that name.
+    """
+    allowed = (Stage.BACKED_UP, Stage.STOPPED, Stage.DEPLOYED, Stage.LAUNCHED, Stage.JUDGED)
+    if name not in allowed:
+        raise SpecError(f"until is {name!r}; give {', '.join(allowed)}.")
+    return Stage(name)
+
+
+PASSED_XCOM_KEY: Final = "passed"
+"""XCom that is there when every check has passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Soaked:
+    """
+    What a check is given: an upgrade whose new deployment has soaked and may still be taken back.
+
+    :param deployment: The new one; ``replaced`` is the one before it.
+    :param begun_at: When the upgrade began.
+    :param context: Airflow's context, for connections and variables.
+    """
+
+    stream: str
+    home: str
+    change: int
+    deployment: Deployment
+    replaced: Deployment
+    begun_at: datetime
+    context: Any
+
+
+Check = Callable[[Soaked], bool | str | None]
+"""
+Looks at what a new deployment has written. ``None``, ``True`` and an empty text say that it is well;
+``False``, or a text that says what is wrong, has the upgrade rolled back. An exception is none of
+them: the task is tried again, and at last it counts as wrong.
+"""
+
+
+class UpgradeCheckOperator(UpgradeTask):
+    """
+    Run checks on what a new deployment has done, before it is kept.
+
+    The task fails with what a check has found, and the task that settles the upgrade takes it back.
+
+    :param checks: Each is called with a ``Soaked``.
+    :param preflight_task_id: The task of the same run that made the report.
+    """
+
+    def __init__(self, *, checks: Sequence[Check], preflight_task_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.checks = tuple(checks)
+        self.preflight_task_id = preflight_task_id
+
+    def on_event(self, context: Context, event: dict[str, Any]) -> int:
+        """Begin again: the task was deferred before it called the first check."""
+        return self.execute(context)
+
+    def execute(self, context: Context) -> int:
+        with self.patient(None), self.working():
+            soaked = self._soaked(context)
+        for check in self.checks:
+            wrong = wrong_by(check, self._answer(check, soaked, context))
+            if wrong:
+                context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=wrong)
+                raise AirflowFailException(wrong)
+            self.log.info("Check %r has passed.", name_of(check))
+        context["ti"].xcom_push(key=PASSED_XCOM_KEY, value=True)
+        return len(self.checks)
+
+    @staticmethod
+    def _answer(check: Check, soaked: Soaked, context: Context) -> bool | str | None:
+        try:
+            return check(soaked)
+        except Exception as err:
+            said = presentable(f"{type(err).__name__}: {err}")
+            wrong = f"Check {name_of(check)!r} raised {said}"
+            context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=wrong)
+            raise
+
+    def _soaked(self, context: Context) -> Soaked:
+        home = self.hook(context).home
+        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY)
+        change, deployment = found_change(home, report), home.newest_deployment()
+        if change is None or deployment is None or change.deployment != deployment.number:
+            raise AirflowFailException(
+                f"Stream {self.stream.name!r} does not run what this run has deployed, so there is "
+                "nothing to check."
+            )
+        return Soaked(
+            stream=home.name,
+            home=self.stream.home,
+            change=change.number,
+            deployment=deployment,
+            replaced=home.deployment(change.replaced),
+            begun_at=change.at,
+            context=context,
+        )
+
+
+def wrong_by(check: Check, answer: bool | str | None) -> str:
+    """Return what is wrong by a check's answer, in a sentence; empty when nothing is."""
+    if answer is None or answer is True or answer == "":
+        return ""
+    return (
+        f"Check {name_of(check)!r}: {answer if isinstance(answer, str) else 'it returned False.'}"
+    )
+
+
+def name_of(check: Callable[..., object]) -> str:
+    """Return what a check is called."""
+    return getattr(check, "__name__", None) or type(check).__name__
+
+
+_NOT_SOAKED: Final = "A task of the upgrade failed; see its log."
+_NOT_PASSED: Final = "A check failed to finish; see its log."
+
+
+class UpgradeFinishOperator(UpgradeTask):
+    """
+    Keep the new deployment when all went well, and otherwise take the upgrade back.
+
+    It runs whatever became of the tasks before it. It succeeds when the new deployment is kept, is
+    skipped when nothing was begun on purpose, and fails, with what went wrong, when the old
+    deployment is back. A run that only looked, or was told no, touches no upgrade that somebody
+    else has begun.
+
+    :param preflight_task_id: The task that made the report.
+    :param approve_task_id: The task in which a person was asked.
+    :param soak_task_id: The step that leads to ``judged``.
+    :param step_task_ids: The steps before it, in whose words it is told what went wrong.
+    :param check_task_id: The task with the checks; ``None`` without any.
+    """
+
+    def __init__(
+        self,
+        *,
+        preflight_task_id: str,
+        soak_task_id: str,
+        approve_task_id: str | None = None,
+        step_task_ids: Sequence[str] = (),
+        check_task_id: str | None = None,
+        trigger_rule: str = TriggerRule.ALL_DONE,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(trigger_rule=trigger_rule, **kwargs)
+        self.preflight_task_id = preflight_task_id
+        self.approve_task_id = approve_task_id
+        self.soak_task_id = soak_task_id
+        self.step_task_ids = tuple(step_task_ids)
+        self.check_task_id = check_task_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        self._skip_what_was_not_begun(context)
+        return self._settle(context, None)
+
+    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Look again; what was said stands in the stream's home."""
+        return self._settle(context, event.get("memory"))
+
+    def _settle(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:
+        with self.patient(memory), self.working():
+            hook = self.hook(context)
+            change = self._found(context, hook)
+            if hook.home.change_end(change.number) is None:
+                self._say_how_it_ends(context, hook, change)
+        return self._end(context, change, memory)
+
+    def _say_how_it_ends(self, context: Context, hook: SparkStreamHook, change: Change) -> None:
+        wrong = _judgement(hook.home, change) or self._what_is_wrong(context)
+        if not wrong and not _is_decided(hook.home, change):
+            # Checks take their time: whoever fell meanwhile is rolled back and not kept.
+            self.engine(hook, hook.observer()).advance(Stage.KEPT, change.number)
+        if _is_decided(hook.home, change):
+            return  # by a person, by the look, or by this task before it was killed
+        if not wrong:
+            self._keep(hook, change, "It soaked well, and its checks have passed.")
+            return
+        try:
+            self.command(hook, change, UpgradeCommand.ROLL_BACK, wrong)
+        except UpgradeRefused as err:
+            # Without a way back the point of no return lies behind; the keep-alive task has to
+            # have the stream again.
+            reason = f"The upgrade cannot be rolled back: {err} What failed: {wrong}"
+            self._keep(hook, change, reason)
+
+    def _keep(self, hook: SparkStreamHook, change: Change, reason: str) -> None:
+        try:
+            self.command(hook, change, UpgradeCommand.KEEP, reason)
+        except UpgradeRefused as err:
+            if not _is_decided(hook.home, change):
+                raise
+            # A person was faster, and is followed.
+            self.log.info("%s", err)
+
+    def _what_is_wrong(self, context: Context) -> str:
+        soaked = pulled(context, self.soak_task_id, "return_value")
+        if not soaked:
+            steps = (self.soak_task_id, *reversed(self.step_task_ids))
+            return first_told(context, steps, WRONG_XCOM_KEY) or _NOT_SOAKED
+        if self.check_task_id and not pulled(context, self.check_task_id, PASSED_XCOM_KEY):
+            return str(pulled(context, self.check_task_id, WRONG_XCOM_KEY) or _NOT_PASSED)
+        return ""
+
+    def _end(
+        self, context: Context, change: Change, memory: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        progress = self.go_on(context, Stage.KEPT, memory, change.number)
+        if progress.state is not Stage.KEPT or self._what_is_wrong(context):
+            raise AirflowFailException(self._sentence(progress))
+        self.log.info(
+            "Deployment %d is kept. Write the same into the DAG, or the DAG keeps proposing the old one.",
+            change.deployment,
+        )
+        return {"stage": progress.state.value, "change": change.number, **progress.facts}
+
+    def _sentence(self, progress: Progress) -> str:
+        stream = self.stream.name
+        if progress.state is Stage.KEPT:
+            return (
+                f"The new deployment of stream {stream!r} stays, though it is not good: "
+                f"{progress.reason}"
+            )
+        became = {
+            Stage.ROLLED_BACK: "was rolled back, and the old deployment runs",
+            Stage.ABORTED: "was aborted before it changed anything",
+        }.get(progress.state, f"is at stage {progress.state}")
+        return f"The upgrade of stream {stream!r} {became}: {progress.reason}"
+
+    def _found(self, context: Context, hook: SparkStreamHook) -> Change:
+        found = found_change(hook.home, pulled(context, self.preflight_task_id, REPORT_XCOM_KEY))
+        if found is not None:
+            return found
+        if any(pulled(context, step, "return_value") for step in self.step_task_ids):
+            # A folder that is not mounted looks like an empty one.
+            raise HomeUnavailable(
+                f"The change of this run is missing from the home of stream {self.stream.name!r}. Check "
+                "that the home's volume is mounted, then run this task again."
+            )
+        raise AirflowFailException(
+            f"The upgrade of stream {self.stream.name!r} ended before it changed anything; the stream is "
+            "unchanged. See the log of the task that failed."
+        )
+
+    def _skip_what_was_not_begun(self, context: Context) -> None:
+        askers = (self.preflight_task_id, self.approve_task_id)
+        reason = first_told(context, askers, ENDED_XCOM_KEY)
+        if reason:
+            raise AirflowSkipException(reason)
+
+
+def _is_decided(home: StreamHome, change: Change) -> bool:
+    return UPGRADE.state_of(home.upgrade_steps(change.number)).is_decided
+
+
+def _judgement(home: StreamHome, change: Change) -> str:
+    """Return why the soak was not good; empty when it was, or has no end yet."""
+    judged = home.stages(change.number).get(Stage.JUDGED)
+    if judged is None or judged.facts.get("verdict") == SoakResult.GOOD:
+        return ""
+    return judged.reason

@@ -1,7 +1,7 @@
 """
-The cutover as a task group: green beside blue, judged, and then made live.
+The cutover as a task group: green beside blue, judged, and switched.
 
-Look, ask a person, start green beside blue, let it catch up, watch it, run the author's checks,
+Preflight, approve, start green beside blue, let it catch up, watch it, run the author's checks,
 compare what both have written, ask again, switch, soak, and keep or go back. Until the switch blue
 is untouched; after it the way back stands open until the end of the soak. Whatever was begun comes
 to its end: the task that settles it runs whatever became of the others.
@@ -10,140 +10,219 @@ to its end: the task that settles it runs whatever became of the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
-from airflow.sdk import TaskGroup
+from airflow.sdk import BaseOperator, TaskGroup
 
-from airflow_streaming.core.cutover.terms import CompareTerms, ReadyTerms
-from airflow_streaming.core.spec import StreamSpec
-from airflow_streaming.core.upgrade.terms import SoakTerms
-from airflow_streaming.cutover.pointers.port import Pointer
-from airflow_streaming.operators.cutover import CutoverCheck
+from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.model.records.cutover_table import CutoverState
+from airflow_streaming.operators.common.cutover import ASK
+from airflow_streaming.operators.common.cutover_checks import CutoverCheck
+from airflow_streaming.operators.cutover import (
+    KEEP,
+    PROMOTE,
+    CutoverApprovalOperator,
+    CutoverFinishOperator,
+    CutoverRetireOperator,
+    CutoverStepOperator,
+)
+from airflow_streaming.operators.cutover_check import CutoverCheckOperator
+from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator
+from airflow_streaming.operators.upgrade import UpgradeApprovalOperator
+from airflow_streaming.options import Connections, CutoverOptions, plain
 from airflow_streaming.orchestration import cutover_form, form
-from airflow_streaming.orchestration._cutover_asked import (
-    check_choices,
-    check_moment,
+from airflow_streaming.orchestration.cutover_form import (
     checks_of,
     pointers_of,
     some,
     streams_of,
 )
-from airflow_streaming.orchestration._cutover_path import CutoverPath, CutoverWishes
-from airflow_streaming.orchestration.upgrade import KILLED_WORKERS
+from airflow_streaming.orchestration.upgrade import (
+    KILLED_WORKERS,
+    Asked,
+    Chain,
+    Task,
+    asked_of,
+    chosen,
+    habits_of,
+    page_of,
+)
+from airflow_streaming.spec import StreamSpec
+
+_NO_PATIENCE: Final = timedelta(0)
+"""What takes hours waits deferred from the start."""
+_SWITCHING: Final = timedelta(minutes=2)
+"""Added to the grace of a stop: the switch keeps its worker until green is live."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutoverRequest(Asked):
+    """
+    What an author wants of a cutover, with the templates of its form.
+
+    :param plan: Arguments of the preflight alone.
+    """
+
+    streams: tuple[StreamSpec, ...]
+    finalise: str = "auto"
+    pointers: Sequence[Pointer] | Mapping[str, Sequence[Pointer]] = ()
+    checks: Sequence[CutoverCheck] = ()
+    plan: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def for_all(self) -> dict[str, Any]:
+        """Return the arguments of every task on the streams."""
+        told = {"stream": self.streams, "pointers": self.pointers, "checks": self.checks}
+        return {**told, **self.for_tasks}
+
+
+class CutoverPath(Chain):
+    """
+    Strings the tasks together, inside the task group that is open.
+
+    :param wishes: What the author wants.
+    """
+
+    def __init__(self, wishes: CutoverRequest) -> None:
+        self._wishes = wishes
+        self._names = ", ".join(stream.name for stream in wishes.streams)
+        self._preflight = CutoverPreflightOperator(
+            task_id="preflight", is_dry_run=wishes.dry_run, **wishes.plan, **wishes.for_all
+        )
+        self._last: BaseOperator = self._preflight
+
+    def build(self) -> None:
+        """Add all tasks after the look."""
+        approve = self._approve()
+        steps = [
+            self._then(self._step("start_green", CutoverState.CATCHING_UP)),
+            self._then(self._step("catch_up", CutoverState.SHADOWING, patience=_NO_PATIENCE)),
+            self._then(self._step("shadow", CutoverState.COMPARING, patience=_NO_PATIENCE)),
+        ]
+        if self._wishes.checks:
+            self._then(self._task(CutoverCheckOperator, "checks"))
+        compare = self._then(self._step("compare", CutoverState.READY))
+        # Beside the task that waits for its answer, which tends green meanwhile: so the answer may
+        # come from the command line too, and no task waits for a question that is settled.
+        compare >> self._question("approve_switch", PROMOTE, "Switch", compare)
+        patience = self._wishes.streams[0].stop_grace + _SWITCHING
+        switch = self._then(self._step("switch", CutoverState.SOAKING, patience=patience))
+        soak = self._soak(switch)
+        settle = self._then(
+            self._task(
+                CutoverFinishOperator,
+                "settle",
+                approve_task_id=approve.task_id,
+                step_task_ids=[one.task_id for one in (*steps, compare, switch, soak)],
+            )
+        )
+        settle >> self._task(CutoverRetireOperator, "retire")
+
+    def _soak(self, switch: BaseOperator) -> BaseOperator:
+        soak = self._step("soak", CutoverState.FINALISING, patience=_NO_PATIENCE)
+        if self._wishes.finalise == ASK:
+            switch >> self._question("approve_end", KEEP, "Keep the new version of", switch)
+        return self._then(soak)
+
+    def _approve(self) -> UpgradeApprovalOperator:
+        wishes = self._wishes
+        return self._then(
+            UpgradeApprovalOperator(
+                task_id="approve",
+                preflight_task_id=self._preflight.task_id,
+                subject=f"Start a new version beside stream {self._names}?",
+                body=page_of(self._preflight.task_id),
+                is_dry_run=wishes.dry_run,
+                need_approval=wishes.need_approval,
+                **wishes.for_questions,
+            )
+        )
+
+    def _question(
+        self, task_id: str, word: str, subject: str, about: BaseOperator
+    ) -> CutoverApprovalOperator:
+        wishes = self._wishes
+        return CutoverApprovalOperator(
+            task_id=task_id,
+            word=word,
+            preflight_task_id=self._preflight.task_id,
+            home=wishes.streams[0].home,
+            stream=wishes.streams[0].name,
+            home_conn_id=wishes.home_conn_id,
+            subject=f"{subject} stream {self._names}?",
+            body=page_of(about.task_id),
+            **wishes.for_questions,
+        )
+
+    def _step(self, task_id: str, until: CutoverState, **more: Any) -> CutoverStepOperator:
+        return self._task(CutoverStepOperator, task_id, until=until.value, **more)
+
+    def _task(self, kind: type[Task], task_id: str, **more: Any) -> Task:
+        return kind(
+            task_id=task_id,
+            preflight_task_id=self._preflight.task_id,
+            **self._wishes.for_all,
+            **more,
+        )
 
 
 def blue_green(
     stream: StreamSpec | Sequence[StreamSpec],
+    options: CutoverOptions = CutoverOptions(),
     *,
-    way: str = cutover_form.WAY_FROM_FORM,
-    start: str = cutover_form.START_FROM_FORM,
-    replay_from: str = cutover_form.REPLAY_FROM_FORM,
-    compare: CompareTerms | Sequence[CompareTerms] = (),
-    ready: ReadyTerms | None = None,
-    soak: SoakTerms | None = None,
-    pointers: Pointer | Sequence[Pointer] | Mapping[str, Pointer | Sequence[Pointer]] = (),
-    checks: CutoverCheck | Sequence[CutoverCheck] = (),
-    approvers: Sequence[str] = (),
-    need_approval: bool | str = form.APPROVAL_FROM_FORM,
-    promote: str = cutover_form.PROMOTE_FROM_FORM,
-    finalise: str = "auto",
-    approval_timeout: timedelta | None = timedelta(days=1),
-    approval_notifiers: Sequence[Any] = (),
-    dry_run: bool | str = form.DRY_RUN_FROM_FORM,
-    retain_blue: timedelta = timedelta(days=1),
-    keeps_blue_running: bool = True,
-    deadlines: Mapping[str, timedelta] | None = None,
-    sink_habits: Mapping[str, str] | None = None,
-    conn_id: str = "spark_default",
-    home_conn_id: str | None = None,
-    backup_store: str | None = None,
-    edits: Mapping[str, Any] = form.FROM_FORM,
+    connections: Connections = Connections(),
     group_id: str = "blue_green",
 ) -> TaskGroup:
     """
     Run another version of a stream beside the live one, judge it, and make it live.
 
-    In a dag with ``params=cutover_params(stream)`` the person who starts a run chooses; a dag
-    without them gives the arguments. By default it is a dry run.
+    In a dag with ``params=cutover_params(stream)`` the user who starts a run chooses; a dag without
+    them gives the options. By default it is a dry run.
 
     :param stream: The stream as its keep-alive dag has it, or several that switch in one moment; the
         first one leads. All of them are in one home.
-    :param way: ``parallel``: green writes an output of its own and consumers are led to it;
-        ``handover``: green goes on in blue's output; templated.
-    :param start: What green begins with: ``fresh``, ``cloned``, ``carried``, or ``by_gate`` to let
-        the gates say; templated.
-    :param replay_from: From when a fresh green reads, ISO 8601, as ``{replay_from}`` in the
-        arguments of its script; computed when empty; templated.
-    :param compare: How the outputs of which streams are compared; not at all when empty.
-    :param ready: What green has to show before it may become live.
-    :param soak: What green has to show after the switch.
-    :param pointers: What consumers follow beside the home's own pointer, in their order; by stream
-        where several switch together.
-    :param checks: Called with a ``SideBySide`` while the outputs are compared; one that finds
-        something wrong ends the cutover.
-    :param approvers: Ids of the users who may answer; whoever starts a run may name fewer and not
-        do without them. Empty: the form decides.
-    :param need_approval: Ask a person before green is started; templated.
-    :param promote: ``ask`` a person before the switch, or ``auto``: a ready green goes on by itself,
-        and where nothing is proved a person is asked; templated.
-    :param finalise: ``auto``: a good soak is the point of no return; ``ask`` a person for that too.
-    :param approval_timeout: Silence for so long is a no.
-    :param approval_notifiers: Notifiers that tell people they are asked.
-    :param dry_run: Look and report, and do nothing; templated.
-    :param retain_blue: How long blue's checkpoint and output are kept afterwards; a form may say
-        another time.
-    :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that going
-        back takes no time.
-    :param deadlines: How long a state may last before it is given up, by its name, e.g.
-        ``{"catching_up": timedelta(hours=3)}``; see ``core.cutover.terms.DEADLINES``.
-    :param sink_habits: What a sink does with a batch id that it has seen, by the query's name.
-    :param conn_id: Spark connection of the apache-spark provider.
-    :param home_conn_id: Connection with credentials for the home.
-    :param backup_store: URI of the backups; ``<home>/_backups`` when not given.
-    :param edits: ``runtime``, ``application`` and ``conf`` to go to; templated.
+    :param options: What is asked of the cutover.
+    :param connections: How its tasks reach Spark, the home and the backups.
     :param group_id: Prefix of the tasks.
-    :raises SpecError: streams, choices, times, comparisons, checks, pointers or deadlines that cannot
-        be, as far as they are no templates.
+    :raises SpecError: streams, comparisons, checks, pointers, times or deadlines that cannot be, as far
+        as they are no templates.
     """
-    streams = streams_of(stream)
-    check_choices(way=way, start=start, promote=promote, finalise=finalise)
-    check_moment("replay_from", replay_from)
-    wishes = CutoverWishes(
-        streams=streams,
-        conn_id=conn_id,
-        home_conn_id=home_conn_id,
-        backup_store=backup_store,
-        approvers=tuple(approvers),
-        need_approval=need_approval,
-        dry_run=dry_run,
-        finalise=finalise,
-        approval_timeout=approval_timeout,
-        approval_notifiers=tuple(approval_notifiers),
-        pointers=pointers_of(pointers),
-        checks=checks_of(checks),
-        plan={
-            "way": way,
-            "start": start,
-            "replay_from": replay_from,
-            "ready": ready,
-            "compare": some(compare),
-            "soak": soak,
-            "soak_minutes": form.SOAK_FROM_FORM,
-            "promote": promote,
-            "finalise": finalise,
-            "retain_blue": retain_blue,
-            "retain_hours": cutover_form.RETAIN_FROM_FORM,
-            "keeps_blue_running": keeps_blue_running,
-            "deadlines": deadlines,
-            "sink_habits": sink_habits,
-        },
-        edits=dict(edits),
+    wishes = CutoverRequest(
+        streams=streams_of(stream),
+        **asked_of(options, connections, form.APPROVAL_FROM_FORM),
+        finalise=plain(options.finalise),
+        pointers=pointers_of(options.pointers),
+        checks=checks_of(options.checks),
+        plan=_plan(options),
+        edits=dict(form.FROM_FORM if options.edits is None else options.edits),
     )
     with TaskGroup(
         group_id,
-        tooltip="Another version beside the live one, judged, and made live with a way back.",
+        tooltip="Runs another version beside the live one, compares them, and switches over; can be "
+        "rolled back.",
         default_args=KILLED_WORKERS,  # type: ignore[arg-type] # attrs hides the type behind a converter
     ) as group:
         CutoverPath(wishes).build()
     return group
+
+
+def _plan(options: CutoverOptions) -> dict[str, Any]:
+    """Return the arguments of the preflight alone."""
+    return {
+        "way": plain(chosen(options.way, cutover_form.WAY_FROM_FORM)),
+        "start": plain(chosen(options.start, cutover_form.START_FROM_FORM)),
+        "replay_from": chosen(options.replay_from, cutover_form.REPLAY_FROM_FORM),
+        "ready": options.ready,
+        "compare": some(options.compare),
+        "soak": options.soak,
+        "soak_minutes": form.SOAK_FROM_FORM,
+        "promote": plain(chosen(options.promote, cutover_form.PROMOTE_FROM_FORM)),
+        "finalise": plain(options.finalise),
+        "retain_blue": options.retain_blue,
+        "retain_hours": cutover_form.RETAIN_FROM_FORM,
+        "keeps_blue_running": options.keeps_blue_running,
+        "deadlines": dict(options.deadlines),
+        "sink_habits": habits_of(options),
+    }

@@ -1,18 +1,21 @@
-"""The form of a cutover: the way, what green begins with, who is asked, and how long things take."""
+"""The form of a cutover, and what a dag's author asks of one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from airflow.sdk import Param
 
-from airflow_streaming.core.cutover.terms import StartWay, SwitchWay
-from airflow_streaming.core.spec import StreamSpec
-from airflow_streaming.core.upgrade.terms import SoakTerms
-from airflow_streaming.operators._cutover.asked import ASK, AUTO, BY_GATE, STARTS, WAYS, WHO
-from airflow_streaming.orchestration._cutover_asked import check_choices, streams_of
+from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.names import check_is_stream
+from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
+from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.operators.common.cutover import ASK, AUTO, BY_GATE, STARTS, WAYS, WHO
+from airflow_streaming.operators.common.cutover_checks import CutoverCheck
+from airflow_streaming.options import Approval, GreenStart, check_choice, plain
 from airflow_streaming.orchestration.form import (
     application_param,
     approvers_param,
@@ -21,38 +24,103 @@ from airflow_streaming.orchestration.form import (
     need_approval_param,
     runtime_param,
 )
+from airflow_streaming.spec import StreamSpec
+
+T = TypeVar("T")
+
+
+def streams_of(stream: StreamSpec | Sequence[StreamSpec]) -> tuple[StreamSpec, ...]:
+    """
+    Return the streams that switch together; one may stand for itself.
+
+    :raises SpecError: there is none, something else is given, or a name is that of a lane.
+    """
+    found = some(stream)
+    for one in found:
+        if not isinstance(one, StreamSpec):
+            raise SpecError(
+                f"A cutover is of StreamSpecs, and {one!r} is none. Give the spec itself."
+            )
+        if "{" not in one.name:
+            check_is_stream(one.name)
+    if not found:
+        raise SpecError("A cutover needs a stream. Give its StreamSpec, or several.")
+    return found
+
+
+def some(given: T | Sequence[T]) -> tuple[T, ...]:
+    """Return several as they are, and a single one as the only one of several."""
+    # A text is taken for one thing too, so that a message names it and not its letters.
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        return (given,)
+    return tuple(given)
+
+
+def checks_of(given: CutoverCheck | Sequence[CutoverCheck]) -> tuple[CutoverCheck, ...]:
+    """
+    Return the author's checks; one may stand for itself.
+
+    :raises SpecError: one of them cannot be called.
+    """
+    found = some(given)
+    for one in found:
+        if not callable(one):
+            raise SpecError(f"checks has {one!r} in it; give functions of a SideBySide.")
+    return found
+
+
+def pointers_of(
+    given: Pointer | Sequence[Pointer] | Mapping[str, Pointer | Sequence[Pointer]],
+) -> Sequence[Pointer] | Mapping[str, Sequence[Pointer]]:
+    """
+    Return the pointers, or those of each stream; one may stand for itself.
+
+    :raises SpecError: one of them is no pointer.
+    """
+    if isinstance(given, Mapping):
+        return {stream: _pointers(several) for stream, several in given.items()}
+    return _pointers(given)
+
+
+def _pointers(given: Pointer | Sequence[Pointer]) -> tuple[Pointer, ...]:
+    found = some(given)
+    for one in found:
+        if not (hasattr(one, "move") and hasattr(one, "undo")):
+            raise SpecError(
+                f"pointers has {one!r} in it; give pointers, such as PointerFile(uri=...)."
+            )
+    return found
+
 
 _MINUTE: Final = timedelta(minutes=1)
 _HOUR: Final = timedelta(hours=1)
-
-WAY_FROM_FORM: Final = "{{ params.get('way') or '" + SwitchWay.PARALLEL.value + "' }}"
+WAY_FROM_FORM: Final = "{{ params.get('way') or '" + SwitchMethod.PARALLEL.value + "' }}"
 START_FROM_FORM: Final = "{{ params.get('start') or '" + BY_GATE + "' }}"
 REPLAY_FROM_FORM: Final = "{{ params.get('replay_from') or '' }}"
 PROMOTE_FROM_FORM: Final = "{{ params.get('promote') or '" + ASK + "' }}"
 RETAIN_FROM_FORM: Final = "{{ params.get('retain_hours') or '' }}"
-
 _WAYS: Final[Mapping[str, str]] = {
-    SwitchWay.PARALLEL.value: "parallel outputs: consumers are led to green's own",
-    SwitchWay.HANDOVER.value: "handover: green goes on in blue's output",
+    SwitchMethod.PARALLEL.value: "parallel outputs: consumers are led to green's own",
+    SwitchMethod.HANDOVER.value: "handover: green resumes in blue's output",
 }
 _STARTS: Final[Mapping[str, str]] = {
-    BY_GATE: "whatever the gates say",
+    BY_GATE: "regardless of the gates",
     StartWay.FRESH.value: "an empty checkpoint, sources read again",
     StartWay.CLONED.value: "a copy of blue's checkpoint",
     StartWay.CARRIED.value: "blue's position, without state",
 }
 _WHO: Final[Mapping[str, str]] = {
-    ASK: "ask a person before the switch",
-    AUTO: "by itself when green is ready",
+    ASK: "ask for approval before the switch",
+    AUTO: "automatically when green is ready",
 }
 
 
 def cutover_params(
     stream: StreamSpec | Sequence[StreamSpec],
     *,
-    way: str = SwitchWay.PARALLEL.value,
-    start: str = BY_GATE,
-    promote: str = ASK,
+    way: SwitchMethod | str = SwitchMethod.PARALLEL,
+    start: GreenStart | str = GreenStart.BY_GATE,
+    promote: Approval | str = Approval.ASK,
     soak: SoakTerms | None = None,
     retain_blue: timedelta = timedelta(days=1),
     approvers: Sequence[str] = (),
@@ -66,24 +134,26 @@ def cutover_params(
     :raises SpecError: streams or choices that cannot be.
     """
     streams = streams_of(stream)
-    check_choices(way=way, start=start, promote=promote)
+    check_choice("way", way, SwitchMethod)
+    check_choice("start", start, GreenStart)
+    check_choice("promote", promote, Approval)
     script = {"application": application_param()} if len(streams) == 1 else {}
     return {
         "dry_run": dry_run_param(),
         "way": Param(
-            way,
+            plain(way),
             enum=list(WAYS),
             values_display=dict(_WAYS),
             title="Way of switching",
-            description="The report of a dry run says which ways are sound for the stream's sinks.",
+            description="The report of a dry run shows which methods are safe for the stream's sinks.",
         ),
         "start": Param(
-            start,
+            plain(start),
             enum=list(STARTS),
             values_display=dict(_STARTS),
             title="Green begins with",
-            description="The version that is to come runs beside the live one, with an output of "
-            "its own, until it is judged.",
+            description="The new version runs beside the live one, with its own output, until it is "
+            "judged.",
         ),
         "replay_from": _replay_from(),
         "runtime": runtime_param(streams[0]),
@@ -91,11 +161,11 @@ def cutover_params(
         "conf": conf_param(),
         "need_approval": need_approval_param(is_bound=bool(approvers), default=need_approval),
         "promote": Param(
-            promote,
+            plain(promote),
             enum=list(WHO),
             values_display=dict(_WHO),
             title="Switch",
-            description="Where nothing is proved, a person is asked all the same.",
+            description="An approval is always requested when the comparison is inconclusive.",
         ),
         "approvers": approvers_param(approvers),
         **_times(soak or SoakTerms(), retain_blue),
@@ -120,15 +190,15 @@ def _times(soak: SoakTerms, retain_blue: timedelta) -> dict[str, Param]:
             type="number",
             exclusiveMinimum=0,
             title="Soak, minutes at most",
-            description=f"After the switch green has to commit {soak.batches} batches of every "
-            "query and hold its backlog in this time, or blue is live again.",
+            description=f"After the switch green must commit {soak.batches} batches of every query and "
+            "hold its backlog within this time, or blue becomes live again.",
         ),
         "retain_hours": Param(
             retain_blue / _HOUR,
             type="number",
             exclusiveMinimum=0,
             title="Keep blue, hours",
-            description="How long checkpoint and output of the version before are kept after the soak; "
-            "then its final backup is taken. To go back by then, cut over again.",
+            description="How long the old version's checkpoint and output are kept after the soak; then "
+            "its final backup is taken. To go back within this time, start another cutover.",
         ),
     }

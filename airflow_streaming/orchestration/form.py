@@ -1,5 +1,5 @@
 """
-The form of an upgrade: what a person may choose when a run is triggered by hand.
+The form of an upgrade: what a user may choose when a run is triggered manually.
 
 Every field that is left as it is means what the dag says. The runtimes on offer are those of
 ``[streaming] runtimes`` where the dags are parsed; where there are none, the field takes any name,
@@ -17,30 +17,26 @@ from typing import Any, Final
 
 from airflow.sdk import Param
 
-from airflow_streaming.core.spec import StreamSpec
-from airflow_streaming.core.upgrade.terms import SoakTerms
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.operators._upgrade.edits import ADVISED
-from airflow_streaming.operators._upgrade.rehearsal import CHOICES, WHEN_UNKNOWN
+from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.operators.common.form_edits import ADVISED
+from airflow_streaming.options import RehearseWhen, plain
 from airflow_streaming.settings import read_settings
+from airflow_streaming.spec import StreamSpec
 
 _MINUTE: Final = timedelta(minutes=1)
-
 AS_IN_DAG: Final = "as in the dag"
 """Choice of a runtime where the dag's own is a template; a form cannot show an empty choice."""
-
 FROM_FORM: Final[Mapping[str, str]] = {
     "runtime": "{{ (params.get('runtime') or '') | replace('" + AS_IN_DAG + "', '') }}",
     "application": "{{ params.get('application') or '' }}",
     "conf": "{{ (params.get('conf') or {}) | tojson }}",
 }
 """Arguments of every task of an upgrade that come from the form, where the dag has one."""
-
 _TYPED: Final = "".join(
     f" and not params.get('{name}')"
     for name in ("executors", "executor_cores", "executor_memory", "shuffle_partitions", "conf")
 )
-
 SIZE_FROM_FORM: Final[Mapping[str, str]] = {
     "executors": "{{ '" + ADVISED + "' if params.get('take_advice')" + _TYPED + " "
     "else params.get('executors') or '' }}",
@@ -50,11 +46,12 @@ SIZE_FROM_FORM: Final[Mapping[str, str]] = {
     },
 }
 """What a stream runs with, from the form of a rescale; what is typed there counts alone."""
-
 DRY_RUN_FROM_FORM: Final = "{{ params.get('dry_run', True) }}"
 APPROVAL_FROM_FORM: Final = "{{ params.get('need_approval', True) }}"
 APPROVERS_FROM_FORM: Final = "{{ (params.get('approvers') or []) | join(',') }}"
-REHEARSE_FROM_FORM: Final = "{{ params.get('rehearse') or '" + WHEN_UNKNOWN + "' }}"
+REHEARSE_FROM_FORM: Final = (
+    "{{ params.get('rehearse') or '" + RehearseWhen.WHEN_UNKNOWN.value + "' }}"
+)
 SOAK_FROM_FORM: Final = "{{ params.get('soak_minutes') or '' }}"
 
 
@@ -64,7 +61,7 @@ def upgrade_params(
     soak: SoakTerms | None = None,
     approvers: Sequence[str] = (),
     need_approval: bool = True,
-    rehearse: str = WHEN_UNKNOWN,
+    rehearse: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
 ) -> dict[str, Param]:
     """Return the form of an upgrade, for the ``params`` of a dag."""
     return {
@@ -73,15 +70,15 @@ def upgrade_params(
         "conf": conf_param(),
         **_course(soak, approvers, need_approval=need_approval),
         "rehearse": Param(
-            rehearse,
-            enum=list(CHOICES),
+            plain(rehearse),
+            enum=[choice.value for choice in RehearseWhen],
             values_display={
                 "when_unknown": "when the gates do not know",
                 "always": "always",
                 "never": "never",
             },
             title="Rehearse",
-            description="Run it on a copy of the checkpoints before anybody is asked.",
+            description="Run it on a copy of the checkpoints before the approval is requested.",
         ),
     }
 
@@ -99,9 +96,9 @@ def rescale_params(
             True,
             type="boolean",
             title="Take the advice",
-            description="When nothing is typed below: as many executors as the recent batches call "
-            "for. The report says how many and from what; without such advice the run is refused. "
-            "Off, and nothing typed: a plain restart.",
+            description="If the fields below are empty: use as many executors as recent batches need. "
+            "The report shows the number and the figures behind it; without enough figures "
+            "the run is refused. Off, with the fields below empty: a plain restart.",
         ),
         "executors": Param(None, type=number, minimum=1, title="Executors", description=_LEFT),
         "executor_cores": Param(
@@ -125,7 +122,7 @@ def rescale_params(
     }
 
 
-_LEFT: Final = "Empty: as it is."
+_LEFT: Final = "Leave empty to keep the current value."
 
 
 def _course(
@@ -141,8 +138,8 @@ def _course(
             type="number",
             exclusiveMinimum=0,
             title="Soak, minutes at most",
-            description=f"The new deployment has to commit {terms.batches} batches of every query "
-            "and hold its backlog in this time, or it is rolled back.",
+            description=f"The new deployment must commit {terms.batches} batches of every query and hold "
+            "its backlog within this time, or it is rolled back.",
         ),
     }
 
@@ -167,7 +164,7 @@ def dry_run_param() -> Param:
         True,
         type="boolean",
         title="Dry run",
-        description="Only look and report. Turn it off to have it done.",
+        description="Report only. Turn off to apply.",
     )
 
 
@@ -193,12 +190,12 @@ def conf_param() -> Param:
 
 
 def need_approval_param(*, is_bound: bool, default: bool) -> Param:
-    """Return the field that says whether a person is asked."""
+    """Return the field that says whether an approval is asked for."""
     told: dict[str, Any] = {
         "title": "Needs approval",
-        "description": "Ask a person in Airflow before anything is done.",
+        "description": "Request an approval in Airflow before anything is changed.",
     }
-    # Whoever may start a run must not be able to do without those whom the author has named.
+    # A user who may start a run must not be able to bypass the approvers whom the author named.
     return (
         Param(True, type="boolean", const=True, **told)
         if is_bound
@@ -218,8 +215,8 @@ def approvers_param(approvers: Sequence[str]) -> Param:
         items=items,
         title="Approvers",
         **told,
-        description="Ids of the users who may approve, one a line. Empty: everybody who may edit "
-        "the dag."
+        description="Ids of the users who may approve, one per line. Empty: every user who may edit the "
+        "DAG."
         if not approvers
         else "Who of these may approve, one a line.",
     )
@@ -230,4 +227,4 @@ def known_runtimes() -> list[str]:
     try:
         return sorted(str(name) for name in read_settings().runtimes)
     except SpecError:
-        return []  # the worker says what is wrong; a dag has to be parsed
+        return []  # the worker reports what is wrong; a dag must be parsed

@@ -1,8 +1,8 @@
 """
 The upgrade in place as a task group.
 
-Look, perhaps rehearse, ask a person, back up, exchange the deployment, soak, check, and keep or go
-back. Nothing is done before the person has said yes, and nothing that was begun is left without its
+Preflight, perhaps rehearse, approve, back up, exchange the deployment, soak, check, and keep or
+roll back. Nothing is done before the approval, and nothing that was begun is left without its
 end: the last task runs whatever became of the others. Stopping and starting is one task, because
 between two tasks a stream would stand still for as long as Airflow needs to start the second.
 """
@@ -10,19 +10,219 @@ between two tasks a stream would stand still for as long as Airflow needs to sta
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from airflow.sdk import TaskGroup
+from airflow.sdk import BaseOperator, TaskGroup, TriggerRule
 
-from airflow_streaming.core.spec import StreamSpec
-from airflow_streaming.core.upgrade.terms import SoakTerms
-from airflow_streaming.operators._upgrade.check import Check
+from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.model.records.upgrade_table import Stage
+from airflow_streaming.operators.rehearsal import UpgradeRehearsalOperator
+from airflow_streaming.operators.upgrade import (
+    Check,
+    UpgradeApprovalOperator,
+    UpgradeCheckOperator,
+    UpgradeFinishOperator,
+    UpgradeStepOperator,
+)
+from airflow_streaming.operators.upgrade_preflight import UpgradePreflightOperator
+from airflow_streaming.options import (
+    ChangeOptions,
+    Connections,
+    RestartOptions,
+    UpgradeOptions,
+    plain,
+)
 from airflow_streaming.orchestration import form
-from airflow_streaming.orchestration._path import Path, Wishes
+from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
-    from airflow_streaming.checkpoint.sink_rewind import AuthorsRewind
+    from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
+
+Task = TypeVar("Task", bound=BaseOperator)
+_NO_PATIENCE: Final = timedelta(0)
+"""A soak takes minutes, so its task waits deferred from the start."""
+_STARTING: Final = timedelta(minutes=1)
+"""Added to the grace of a stop: the exchange keeps its worker until the new driver is started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """
+    What an author wants of every change: connections, who is asked, and what the stream becomes.
+
+    :param edits: Arguments of every task that say what the stream becomes.
+    """
+
+    conn_id: str
+    home_conn_id: str | None
+    backup_store: str | None
+    approvers: Sequence[str]
+    need_approval: bool | str
+    dry_run: bool | str
+    approval_timeout: timedelta | None = timedelta(days=1)
+    approval_notifiers: Sequence[Any] = ()
+    edits: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def for_tasks(self) -> dict[str, Any]:
+        """Return the arguments of every task on the stream but the stream itself."""
+        return {
+            "conn_id": self.conn_id,
+            "home_conn_id": self.home_conn_id,
+            "backup_store": self.backup_store,
+            **self.edits,
+        }
+
+    @property
+    def for_questions(self) -> dict[str, Any]:
+        """Return the arguments of every task that asks for an approval."""
+        return {
+            "approvers": form.APPROVERS_FROM_FORM,
+            "allowed_approvers": self.approvers,
+            "response_timeout": self.approval_timeout,
+            "notifiers": list(self.approval_notifiers),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeRequest(Asked):
+    """
+    What an author wants of an upgrade, with the templates of its form.
+
+    :param preflight: Arguments of the preflight alone.
+    """
+
+    stream: StreamSpec
+    soak: SoakTerms
+    checks: Sequence[Check] = ()
+    rewind_sink: AuthorsRewind | None = None
+    preflight: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def for_all(self) -> dict[str, Any]:
+        """Return the arguments of every task on the stream."""
+        return {"stream": self.stream, "rewind_sink": self.rewind_sink, **self.for_tasks}
+
+
+class Chain:
+    """Strings tasks together, one after the other."""
+
+    _last: BaseOperator
+
+    def _then(self, task: Task) -> Task:
+        self._last >> task
+        self._last = task
+        return task
+
+
+class Path(Chain):
+    """
+    Strings the tasks together, inside the task group that is open.
+
+    :param wishes: What the author wants.
+    """
+
+    def __init__(self, wishes: UpgradeRequest) -> None:
+        self._wishes = wishes
+        self._preflight = UpgradePreflightOperator(
+            task_id="preflight",
+            soak=wishes.soak,
+            is_dry_run=wishes.dry_run,
+            # Where the author has named approvers, an approval is always asked for.
+            asks_person=True if wishes.approvers else wishes.need_approval,
+            **wishes.preflight,
+            **wishes.for_all,
+        )
+        self._last: BaseOperator = self._preflight
+        self._pages = [page_of(self._preflight.task_id)]
+
+    def rehearse(self, **how: Any) -> None:
+        """Rehearse on a copy before the approval; ``how`` are arguments of the rehearsal."""
+        wishes = self._wishes
+        rehearsal = UpgradeRehearsalOperator(
+            task_id="rehearse",
+            preflight_task_id=self._preflight.task_id,
+            stream=wishes.stream,
+            conn_id=wishes.conn_id,
+            home_conn_id=wishes.home_conn_id,
+            backup_store=wishes.backup_store,
+            **how,
+            **wishes.edits,
+        )
+        self._pages.append(page_of(rehearsal.task_id, "The rehearsal decides"))
+        self._then(rehearsal)
+
+    def finish(self) -> None:
+        """Add what comes after the looks: the question, the exchange, the soak, and the end."""
+        approve = self._approve()
+        back_up = self._step("back_up", Stage.BACKED_UP)
+        patience = self._wishes.stream.stop_grace + _STARTING
+        switch = self._step("switch", Stage.LAUNCHED, patience=patience)
+        soak = self._step("soak", Stage.JUDGED, patience=_NO_PATIENCE)
+        check = self._check() if self._wishes.checks else None
+        self._then(
+            UpgradeFinishOperator(
+                task_id="settle",
+                preflight_task_id=self._preflight.task_id,
+                approve_task_id=approve.task_id,
+                soak_task_id=soak.task_id,
+                step_task_ids=(back_up.task_id, switch.task_id),
+                check_task_id=None if check is None else check.task_id,
+                **self._wishes.for_all,
+            )
+        )
+
+    def _approve(self) -> UpgradeApprovalOperator:
+        wishes = self._wishes
+        return self._then(
+            UpgradeApprovalOperator(
+                task_id="approve",
+                preflight_task_id=self._preflight.task_id,
+                subject="Upgrade stream " + wishes.stream.name + "?",
+                body="".join(self._pages),
+                is_dry_run=wishes.dry_run,
+                need_approval=wishes.need_approval,
+                **wishes.for_questions,
+                # A rehearsal that was not needed is skipped; one that failed ends it here.
+                trigger_rule=TriggerRule.NONE_FAILED,
+            )
+        )
+
+    def _step(self, task_id: str, until: Stage, **more: Any) -> UpgradeStepOperator:
+        return self._then(
+            UpgradeStepOperator(
+                task_id=task_id,
+                until=until,
+                preflight_task_id=self._preflight.task_id,
+                soak=self._wishes.soak,
+                soak_minutes=form.SOAK_FROM_FORM,
+                **self._wishes.for_all,
+                **more,
+            )
+        )
+
+    def _check(self) -> UpgradeCheckOperator:
+        return self._then(
+            UpgradeCheckOperator(
+                task_id="checks",
+                checks=self._wishes.checks,
+                preflight_task_id=self._preflight.task_id,
+                **self._wishes.for_all,
+            )
+        )
+
+
+def page_of(task_id: str, decides: str = "") -> str:
+    """Return the template of a task's page; with its decision below, where it has one to tell."""
+    pull = "ti.xcom_pull(task_ids='" + task_id + "'"
+    page = "{{ " + pull + ", key='markdown') or '' }}\n"
+    if not decides:
+        return page
+    told = "{{ (" + pull + ") or '') | replace('_', ' ') }}"
+    return page + "{% if " + pull + ") %}\n**" + decides + ": " + told + ".**\n{% endif %}"
+
 
 KILLED_WORKERS: Final[Mapping[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
 """Of every task: an author's own default_args would take these retries away, and with them the
@@ -31,135 +231,81 @@ promise that a killed worker costs nothing but time."""
 
 def upgrade_in_place(
     stream: StreamSpec,
+    options: UpgradeOptions = UpgradeOptions(),
     *,
-    conn_id: str = "spark_default",
-    home_conn_id: str | None = None,
-    backup_store: str | None = None,
-    soak: SoakTerms | None = None,
-    approvers: Sequence[str] = (),
-    need_approval: bool | str = form.APPROVAL_FROM_FORM,
-    approval_timeout: timedelta | None = timedelta(days=1),
-    approval_notifiers: Sequence[Any] = (),
-    dry_run: bool | str = form.DRY_RUN_FROM_FORM,
-    rehearse: str = form.REHEARSE_FROM_FORM,
-    rehearsal_batches: int = 5,
-    rehearsal_backup: str | None = None,
-    rehearsal_time: timedelta = timedelta(minutes=10),
-    checks: Sequence[Check] = (),
-    rewind_sink: AuthorsRewind | None = None,
-    sink_habits: Mapping[str, str] | None = None,
-    accept_replay: bool = False,
-    needs_way_back: bool = True,
-    edits: Mapping[str, Any] = form.FROM_FORM,
+    connections: Connections = Connections(),
     group_id: str = "upgrade",
 ) -> TaskGroup:
     """
-    Upgrade a stream to another runtime, script or configuration, and take it back if it is no good.
+    Upgrade a stream to another runtime, script or configuration, and roll it back if it is no good.
 
-    In a dag with ``params=upgrade_params(stream)`` the person who starts a run chooses; a dag
-    without them gives the arguments. By default it is a dry run.
+    In a dag with ``params=upgrade_params(stream)`` the user who starts a run chooses; a dag without
+    them gives the options. By default it is a dry run.
 
     :param stream: The stream, as its keep-alive dag has it.
-    :param conn_id: Spark connection of the apache-spark provider.
-    :param home_conn_id: Connection with credentials for the home.
-    :param backup_store: URI of the backups; ``<home>/_backups`` when not given.
-    :param soak: What the new deployment has to show before it is kept.
-    :param approvers: Ids of the users who may approve; whoever starts a run may name fewer and not
-        do without them. Empty: the form decides.
-    :param need_approval: Ask a person; templated.
-    :param approval_timeout: Silence for so long is a no.
-    :param approval_notifiers: Notifiers that tell people they are asked.
-    :param dry_run: Look and report, and do nothing; templated.
-    :param rehearse: ``when_unknown``, ``always`` or ``never``; templated.
-    :param rehearsal_batches: Batches of each query in the rehearsal; 0 for one replayed batch.
-    :param rehearsal_backup: Id of the backup to rehearse on, or ``newest``; a copy of the live
-        checkpoints when not given.
-    :param rehearsal_time: The most that the rehearsal's queries may take.
-    :param checks: Called with a ``Soaked`` when the soak was good; one that finds something wrong
-        has the upgrade rolled back.
-    :param rewind_sink: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
-    :param sink_habits: What a sink does with a batch id that it has seen, by the query's name:
-        ``overwrites``, ``remembers``, ``appends`` or ``nothing``.
-    :param accept_replay: Rows that come twice after a rollback are accepted.
-    :param needs_way_back: Refuse an upgrade that could not be taken back.
-    :param edits: ``runtime``, ``application`` and ``conf`` to go to; templated.
+    :param options: What is asked of the upgrade.
+    :param connections: How its tasks reach Spark, the home and the backups.
     :param group_id: Prefix of the tasks.
     """
+    rehearsal = options.rehearsal
     return _build(
-        Wishes(
+        UpgradeRequest(
             stream=stream,
-            conn_id=conn_id,
-            home_conn_id=home_conn_id,
-            backup_store=backup_store,
-            soak=soak or SoakTerms(),
-            approvers=tuple(approvers),
-            need_approval=need_approval,
-            approval_timeout=approval_timeout,
-            approval_notifiers=tuple(approval_notifiers),
-            dry_run=dry_run,
-            checks=tuple(checks),
-            rewind_sink=rewind_sink,
+            **asked_of(options, connections, form.APPROVAL_FROM_FORM),
+            soak=options.soak or SoakTerms(),
+            checks=tuple(options.checks),
+            rewind_sink=options.rewind_sink,
             preflight={
-                "sink_habits": dict(sink_habits or {}),
-                "accept_replay": accept_replay,
-                "needs_way_back": needs_way_back,
+                "sink_habits": habits_of(options),
+                "accept_replay": options.accept_replay,
+                "needs_way_back": options.needs_rollback,
             },
-            edits=dict(edits),
+            edits=dict(form.FROM_FORM if options.edits is None else options.edits),
         ),
         group_id,
         lambda path: path.rehearse(
-            when=rehearse,
-            batches=rehearsal_batches,
-            backup_id=rehearsal_backup,
-            time_limit=rehearsal_time,
+            when=plain(chosen(rehearsal.when, form.REHEARSE_FROM_FORM)),
+            batches=rehearsal.batches,
+            backup_id=rehearsal.backup_id,
+            time_limit=rehearsal.time_limit,
         ),
-        tooltip="Another runtime, script or configuration on the same checkpoint, with a way back.",
+        tooltip="Another runtime, script or configuration on the same checkpoint; can be rolled back.",
     )
 
 
 def rolling_restart(
     stream: StreamSpec,
+    options: RestartOptions = RestartOptions(),
     *,
-    conn_id: str = "spark_default",
-    home_conn_id: str | None = None,
-    backup_store: str | None = None,
-    soak: SoakTerms | None = None,
-    approvers: Sequence[str] = (),
-    need_approval: bool | str = "{{ params.get('need_approval', False) }}",
-    dry_run: bool | str = form.DRY_RUN_FROM_FORM,
-    checks: Sequence[Check] = (),
-    rewind_sink: AuthorsRewind | None = None,
-    sink_habits: Mapping[str, str] | None = None,
-    conf: Mapping[str, Any] | str = form.FROM_FORM["conf"],
     size: Mapping[str, Any] | None = None,
+    connections: Connections = Connections(),
     group_id: str = "restart",
 ) -> TaskGroup:
     """
     Restart a stream with the same code and Spark: another configuration, or none at all.
 
     It is the path of an upgrade without a rehearsal; a changed script, or another minor version of
-    Spark, is refused. The parameters are those of ``upgrade_in_place``.
+    Spark, is refused.
 
-    :param conf: Changes of the configuration; templated.
+    :param stream: The stream, as its keep-alive dag has it.
+    :param options: What is asked of the restart.
     :param size: Changes of what it runs with; see ``rescale``.
+    :param connections: How its tasks reach Spark, the home and the backups.
+    :param group_id: Prefix of the tasks.
     """
+    conf = chosen(options.conf, form.FROM_FORM["conf"])
     return _build(
-        Wishes(
+        UpgradeRequest(
             stream=stream,
-            conn_id=conn_id,
-            home_conn_id=home_conn_id,
-            backup_store=backup_store,
-            soak=soak or SoakTerms(),
-            approvers=tuple(approvers),
-            need_approval=need_approval,
-            dry_run=dry_run,
-            checks=tuple(checks),
-            rewind_sink=rewind_sink,
+            **asked_of(options, connections, _RESTART_APPROVAL),
+            soak=options.soak or SoakTerms(),
+            checks=tuple(options.checks),
+            rewind_sink=options.rewind_sink,
             preflight={
                 "same_code": True,
                 "even_if_equal": True,
                 "needs_way_back": False,
-                "sink_habits": dict(sink_habits or {}),
+                "sink_habits": habits_of(options),
             },
             edits={"conf": conf, "size": dict(size or {})},
         ),
@@ -169,27 +315,57 @@ def rolling_restart(
     )
 
 
+_RESTART_APPROVAL: Final = "{{ params.get('need_approval', False) }}"
+
+
 def rescale(
     stream: StreamSpec,
+    options: RestartOptions = RestartOptions(),
     *,
     size: Mapping[str, Any] = form.SIZE_FROM_FORM,
+    connections: Connections = Connections(),
     group_id: str = "rescale",
-    **restart: Any,
 ) -> TaskGroup:
     """
     Restart a stream with another size.
 
+    :param options: As for ``rolling_restart``.
     :param size: ``executors``, ``executor_cores``, ``executor_memory`` and ``shuffle_partitions``;
-        empty ones stay; templated. ``executors`` may be ``advised``: what the recent batches call
-        for, told by the preflight, or refused where they call for nothing else. A query with state keeps the partitions that its checkpoint was
-        made with, so another number is refused with the way out.
-    :param restart: The parameters of ``rolling_restart``.
+        empty ones stay; templated. ``executors`` may be ``advised``: the number that the recent batches
+        need, which the preflight reports, or refuses where they need no other. A query with state keeps
+        the partitions of its checkpoint, so another number is refused with the alternatives.
     """
-    return rolling_restart(stream, size=size, group_id=group_id, **restart)
+    return rolling_restart(stream, options, size=size, connections=connections, group_id=group_id)
+
+
+def chosen(given: Any, from_form: Any) -> Any:
+    """Return what the author says, or the template that leaves it to the form."""
+    return from_form if given is None else given
+
+
+def asked_of(
+    options: ChangeOptions, connections: Connections, approval_from_form: str
+) -> dict[str, Any]:
+    """Return the arguments of a request that all changes have; see ``Asked``."""
+    return {
+        "conn_id": connections.conn_id,
+        "home_conn_id": connections.home_conn_id,
+        "backup_store": connections.backup_store,
+        "approvers": tuple(options.approvers),
+        "need_approval": chosen(options.need_approval, approval_from_form),
+        "dry_run": chosen(options.dry_run, form.DRY_RUN_FROM_FORM),
+        "approval_timeout": options.approval_timeout,
+        "approval_notifiers": tuple(options.approval_notifiers),
+    }
+
+
+def habits_of(options: ChangeOptions) -> dict[str, str]:
+    """Return what each sink does with a batch id that it has seen, by the query's name."""
+    return {query: plain(habit) for query, habit in options.sink_habits.items()}
 
 
 def _build(
-    wishes: Wishes, group_id: str, rehearse: Callable[[Path], None] | None, *, tooltip: str
+    wishes: UpgradeRequest, group_id: str, rehearse: Callable[[Path], None] | None, *, tooltip: str
 ) -> TaskGroup:
     with TaskGroup(
         group_id,

@@ -2,15 +2,193 @@
 
 from __future__ import annotations
 
+import time
+from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from airflow_streaming.core.gating import BacklogUnit, Condition
-from airflow_streaming.core.subject import Subject
-from airflow_streaming.core.times import parse_time
-from airflow_streaming.exceptions import RecordError, SpecError
-from airflow_streaming.sensors.gate import LISTEN, StreamGateSensor
+from airflow.sdk import BaseSensorOperator
+from airflow.sdk.bases.sensor import PokeReturnValue
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
+from airflow_streaming.hooks.home import spec_errors_are_final
+from airflow_streaming.model.codec import parse_time
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.supervision.conditions import BacklogUnit, Condition
+from airflow_streaming.supervision.snapshot import (
+    Readiness,
+    ReadinessState,
+    StreamSnapshot,
+    Subject,
+)
+from airflow_streaming.triggers.gate import GateTrigger, StreamGate
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+LISTEN: Final = timedelta(seconds=15)
+"""How long a poke listens for a sign of life: drivers beat every 2 s, and every 10 s under load."""
+
+
+class StreamGateSensor(BaseSensorOperator):
+    """
+    Wait until a stream meets a condition; the sensors of this provider are made of it.
+
+    The stream is either one of this provider, named by ``stream`` and ``home``, or any Spark stream
+    at all, named by its ``checkpoint``. It fails at once, without retries, when the stream will not
+    meet the condition without intervention: it is stopped, or its circuit is open. It returns what
+    it saw:
+    ``stream``, ``batch``, ``watermark`` (the least of all its queries) and ``reason``.
+
+    :param stream: Name of a stream of this provider. (templated)
+    :param home: The home's URI. (templated)
+    :param home_conn_id: Connection with credentials for the home. (templated)
+    :param checkpoint: Checkpoint of any Spark query, or the folder above the checkpoints of one
+        application. (templated)
+    :param endpoint: ``http://host:port`` of that application's web page, which tells a query that
+        waits from one that is dead. It must be listed in ``[streaming] metrics_endpoints``.
+        (templated)
+    :param conn_id: Connection with credentials for the checkpoint's store. (templated)
+    :param query: Ask this query only; default: every query of the stream must meet the condition.
+        (templated)
+    :param rules: What health is judged by; default: what the stream itself is watched by.
+    :param deferrable: Wait in the triggerer; else poke or reschedule, as ``mode`` says.
+    """
+
+    template_fields: Sequence[str] = (
+        "stream",
+        "home",
+        "home_conn_id",
+        "checkpoint",
+        "endpoint",
+        "conn_id",
+        "query",
+    )
+    ui_color = "#f9e0c7"
+
+    def __init__(
+        self,
+        *,
+        stream: str | None = None,
+        home: str | None = None,
+        home_conn_id: str | None = None,
+        checkpoint: str | None = None,
+        endpoint: str | None = None,
+        conn_id: str | None = None,
+        query: str | None = None,
+        rules: HealthRules | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+        self.home = home
+        self.home_conn_id = home_conn_id
+        self.checkpoint = checkpoint
+        self.endpoint = endpoint
+        self.conn_id = conn_id
+        self.query = query
+        self.rules = rules
+        self.deferrable = deferrable
+        self._gate: StreamGate | None = None
+        self.subject()  # so that a stream that is named wrongly breaks the dag and not its run
+
+    @abstractmethod
+    def condition(self) -> Condition:
+        """
+        Return the condition, from rendered fields.
+
+        :raises SpecError: a field does not say what it should.
+        """
+
+    def other(self) -> Subject | None:
+        """Return the stream to catch up with, if there is one."""
+        return None
+
+    def subject(self) -> Subject:
+        """
+        Return the stream that is asked.
+
+        :raises SpecError: it is named in no way, or in two.
+        """
+        return Subject(
+            stream=self.stream,
+            home=self.home,
+            home_conn_id=self.home_conn_id,
+            checkpoint=self.checkpoint,
+            endpoint=self.endpoint,
+            conn_id=self.conn_id,
+        )
+
+    def execute(self, context: Context) -> Any:
+        if self.deferrable:
+            self._defer()
+        return super().execute(context)
+
+    def _defer(self) -> NoReturn:
+        with spec_errors_are_final():
+            other = self.other()
+            trigger = GateTrigger(
+                **self.subject().to_dict(),
+                condition=self.condition().to_dict(),
+                other=other.to_dict() if other is not None else None,
+                rules=self.rules.to_dict() if self.rules is not None else None,
+                deferred_at=datetime.now(UTC).isoformat(),
+                poll_seconds=self.poke_interval,
+            )
+        self.defer(
+            trigger=trigger,
+            method_name="execute_complete",
+            timeout=timedelta(seconds=self.timeout),
+        )
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """End with what the trigger found."""
+        readiness = Readiness(state=ReadinessState(event["state"]), reason=str(event["reason"]))
+        self._conclude(readiness)
+        return event.get("seen")
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        with spec_errors_are_final():
+            if self._gate is None:
+                self._gate = StreamGate(
+                    self.subject(), self.condition(), other=self.other(), rules=self.rules
+                )
+            try:
+                readiness, sight = self._listen(self._gate)
+            except (HomeUnavailable, RecordError) as err:
+                # Not being able to look says nothing of the stream.
+                self._gate.lose_sight()
+                self.log.warning("Cannot look at %s: %s", self.subject().who, err)
+                return PokeReturnValue(is_done=False)
+        is_done = self._conclude(readiness)
+        seen = self._gate.describe(readiness, sight) if is_done else None
+        return PokeReturnValue(is_done=is_done, xcom_value=seen)
+
+    def _listen(self, gate: StreamGate) -> tuple[Readiness, StreamSnapshot]:
+        deadline = time.monotonic() + LISTEN.total_seconds()
+        readiness, sight = gate.look()
+        # Two looks at the least: what one of them reads may have been written long ago.
+        while (
+            readiness.state is ReadinessState.WAITING
+            and gate.needs_to_listen(sight)
+            and time.monotonic() < deadline
+        ):
+            time.sleep(1.0)
+            readiness, sight = gate.look()
+        return readiness, sight
+
+    def _conclude(self, readiness: Readiness) -> bool:
+        if readiness.state is ReadinessState.LOST:
+            raise AirflowFailException(
+                f"{self.subject().who} cannot meet the condition without a start or deploy: "
+                f"{readiness.reason}"
+            )
+        self.log.info("%s", readiness.reason)
+        return readiness.state is ReadinessState.READY
 
 
 class StreamHealthSensor(StreamGateSensor):
@@ -18,11 +196,11 @@ class StreamHealthSensor(StreamGateSensor):
     Wait until a stream has been healthy for a time.
 
     Healthy means that its queries make progress, or wait because no source has data, and that a
-    sign of life was seen by whoever waits. A foreign stream without an endpoint shows life by its
-    commits alone, so one that waits for data does not pass.
+    sign of life was observed while waiting. An external stream without an endpoint shows life by
+    its commits alone, so one that waits for data does not pass.
 
-    :param healthy_for: How long the stream has to have been healthy: of this provider's, in its
-        present epoch; a foreign one, under the eyes of this sensor.
+    :param healthy_for: How long the stream must have been healthy: a stream of this provider, in
+        its present epoch; an external one, while this sensor watched.
     :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
     """
 
@@ -30,10 +208,10 @@ class StreamHealthSensor(StreamGateSensor):
         super().__init__(**kwargs)
         self.healthy_for = healthy_for
         forgets = self.mode == "reschedule" and not self.deferrable
-        if forgets and self.subject().is_foreign and healthy_for > LISTEN:
+        if forgets and self.subject().is_external and healthy_for > LISTEN:
             raise SpecError(
-                f"How long {self.checkpoint} has been healthy is timed by whoever listens, and in "
-                "reschedule mode every poke begins anew. Use deferrable=True or mode='poke'."
+                f"The time for which {self.checkpoint} has been healthy is measured by the waiting task, "
+                "and in reschedule mode every poke starts from zero. Use deferrable=True or mode='poke'."
             )
 
     def condition(self) -> Condition:
@@ -47,7 +225,8 @@ class StreamProgressSensor(StreamGateSensor):
     What is committed stays so: it passes for a stopped stream too, if the batch is there.
 
     :param batch: This batch, or a later one.
-    :param committed_since: At or after this time, by the clock of whoever writes the checkpoint;
+    :param committed_since: At or after this time, by the clock of the driver that writes the
+        checkpoint;
         a time with its zone, or ISO 8601 that names its zone. (templated)
     :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
     """
@@ -101,10 +280,10 @@ class StreamBacklogSensor(StreamGateSensor):
     """
     Wait until little is left for a stream to read.
 
-    The figure is that of the latest batch, so the stream has to be seen at work. A checkpoint alone
-    tells no backlog: this sensor is for streams of this provider.
+    The figure is that of the latest batch, so the stream must be observed while it works. A
+    checkpoint alone shows no backlog: this sensor is for streams of this provider.
 
-    :param below: The backlog has to be below this.
+    :param below: The backlog must be below this.
     :param unit: ``records``, ``bytes``, ``files`` or ``seconds``; records over the rate at which
         the stream processes them are seconds. Not every source tells each of them.
     :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
@@ -115,9 +294,9 @@ class StreamBacklogSensor(StreamGateSensor):
         if unit not in tuple(BacklogUnit):
             known = ", ".join(BacklogUnit)
             raise SpecError(f"A backlog is not counted in {unit!r}. Use one of {known}.")
-        if self.subject().is_foreign:
+        if self.subject().is_external:
             raise SpecError(
-                "A checkpoint does not tell how much is left to read. Give stream= and home= of a "
+                "A checkpoint does not record how much is left to read. Give stream= and home= of a "
                 "stream of this provider, or wait with StreamCaughtUpSensor."
             )
         self.below = below
@@ -136,13 +315,13 @@ class StreamCaughtUpSensor(StreamGateSensor):
     Wait until a stream has read at least as far as another one stands.
 
     Their queries are compared by name; where both have a single query, these two. The offsets are
-    those of the sources, so both have to read the same ones, in the same order.
+    those of the sources, so both must read the same ones, in the same order.
 
     :param with_stream: Name of the other stream, when it is one of this provider. (templated)
     :param with_home: Its home; default: that of the stream that is asked. (templated)
     :param with_home_conn_id: Connection with credentials for that home; default: likewise.
         (templated)
-    :param with_checkpoint: Checkpoint of the other stream, when it is a foreign one. (templated)
+    :param with_checkpoint: Checkpoint of the other stream, when it is an external one. (templated)
     :param with_conn_id: Connection with credentials for that checkpoint's store. (templated)
     :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
     """
@@ -201,7 +380,7 @@ class StreamCaughtUpSensor(StreamGateSensor):
 def _moment(told: datetime | str, field: str) -> datetime:
     if isinstance(told, datetime):
         if told.tzinfo is None:
-            raise SpecError(f"{field}={told} does not say its time zone. Give a time that does.")
+            raise SpecError(f"{field}={told} has no time zone. Give a time with one.")
         return told.astimezone(UTC)
     try:
         return parse_time(told, field)

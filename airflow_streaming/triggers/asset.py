@@ -1,8 +1,8 @@
 """
 Announce what becomes of a stream as events of an asset.
 
-It runs as long as a dag is scheduled by the asset, and is moved between triggerers, so what it told
-last is kept with the asset, in Airflow's own store. An event is kept there before it is told, and
+It runs as long as a dag is scheduled by the asset, and is moved between triggerers, so its last
+event is kept with the asset, in Airflow's own store. An event is kept there before it is sent, and
 as pending until it must have been delivered: when a triggerer dies in between, the next one tells
 the very same event once more, rather than never.
 """
@@ -20,11 +20,11 @@ from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import AssetStateStoreAccessor
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_streaming.core.announcing import Announcement, Told, Topic, announce
-from airflow_streaming.core.verdict import VerdictState
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
-from airflow_streaming.hooks.sight import Looker, open_looker
-from airflow_streaming.triggers._subject import SubjectTrigger
+from airflow_streaming.hooks.snapshot import SnapshotReader, open_looker
+from airflow_streaming.model.observation import VerdictState
+from airflow_streaming.supervision.asset_events import EventType, StreamEvent, Told, announce
+from airflow_streaming.triggers.polling import SubjectTrigger
 
 DELIVERY: Final = 5.0
 """Seconds; a triggerer hands over its events every second."""
@@ -34,9 +34,9 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
     """
     Announces what becomes of a stream, again and again.
 
-    :param asset: Name of the asset, with which it is kept what was told last.
+    :param asset: Name of the asset, with which the last event is kept.
     :param topic: What is announced: ``watermark``, ``batch``, ``state`` or ``live``.
-    :param every_seconds: See ``core.announcing.announce``.
+    :param every_seconds: See ``supervision.asset_events.announce``.
     :param query: The query that counts; default: the one that is furthest behind.
     :param poll_seconds: Time between two looks.
     :param kwargs: Those of ``SubjectTrigger``, which say which stream.
@@ -54,10 +54,10 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
     ) -> None:
         super().__init__(poll_seconds=poll_seconds, **kwargs)
         self.asset, self.query = asset, query
-        self.topic, self.every_seconds = Topic(topic), every_seconds
-        self._looker: Looker | None = None
+        self.topic, self.every_seconds = EventType(topic), every_seconds
+        self._looker: SnapshotReader | None = None
         self._told: Told | None = None
-        self._next: Announcement | None = None
+        self._next: StreamEvent | None = None
         self._delivered_at: float | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -88,7 +88,7 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
             if self._looker is None:
                 self._looker = open_looker(self.subject)
         except SpecError as err:
-            # A watcher that ends is not told to anybody; one that complains can be read.
+            # A watcher that ends is not reported anywhere; an error in its log can be read.
             raise HomeUnavailable(str(err)) from err
         sight = self._looker.sight()
         self._next = announce(
@@ -119,14 +119,14 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
                 return None
             await self._keep(self._next.told, payload)
         except Exception as err:  # noqa: BLE001 - whatever Airflow's trouble is, it passes
-            # Nothing is told that may be told again without end.
-            self._say(f"What was told of {self._who} cannot be read or kept: {err}")
+            # No event is sent that might be sent again without end.
+            self._say(f"The last asset event of {self._who} cannot be read or stored: {err}")
             return None
         self._told = self._next.told
         return payload
 
     async def _recall(self) -> dict[str, Any] | None:
-        """Learn what was told; return what may not have been delivered."""
+        """Load the last event; return what may not have been delivered."""
         store = self._store()
         kept: Any = await store.aget(self._key) if store is not None else None
         self._told = Told() if kept is None else Told.from_dict(kept["told"])

@@ -1,23 +1,26 @@
-"""Fire when a stream meets a condition, or will not by itself."""
+"""Fire when a stream meets a condition, or cannot meet it any more."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any, Final
 
-from airflow_streaming.core.catching_up import catch_up
-from airflow_streaming.core.codec import encode
-from airflow_streaming.core.gating import Condition, asked, gate
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.readiness import Readiness, ReadinessState
-from airflow_streaming.core.sight import Sight
-from airflow_streaming.core.subject import Subject
-from airflow_streaming.core.verdict import VerdictState
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.hooks.sight import Looker, open_looker
-from airflow_streaming.triggers._subject import SubjectTrigger
+from airflow_streaming.hooks.snapshot import SnapshotReader, open_looker
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.observation import VerdictState
+from airflow_streaming.supervision.conditions import Condition, asked, catch_up, gate
+from airflow_streaming.supervision.snapshot import (
+    Readiness,
+    ReadinessState,
+    StreamSnapshot,
+    Subject,
+)
 from airflow_streaming.triggers.home import rules_from
+from airflow_streaming.triggers.polling import SubjectTrigger
 
 _FIGURES: Final = re.compile(r"\d+")
 
@@ -27,8 +30,8 @@ class StreamGate:
     Asks whether a stream meets a condition.
 
     :param subject: The stream.
-    :param condition: What it has to meet.
-    :param other: A stream it has to have caught up with.
+    :param condition: The condition it must meet.
+    :param other: A stream it must have caught up with.
     :param rules: What to judge by; default: what is recorded of the stream.
     """
 
@@ -42,9 +45,9 @@ class StreamGate:
     ) -> None:
         self._subject, self._condition, self._other = subject, condition, other
         self._rules = rules
-        self._lookers: list[Looker] = []
+        self._lookers: list[SnapshotReader] = []
 
-    def look(self) -> tuple[Readiness, Sight]:
+    def look(self) -> tuple[Readiness, StreamSnapshot]:
         """
         Look once at everything that is asked about.
 
@@ -67,11 +70,11 @@ class StreamGate:
         for looker in self._lookers:
             looker.lose_sight()
 
-    def needs_to_listen(self, sight: Sight) -> bool:
+    def needs_to_listen(self, sight: StreamSnapshot) -> bool:
         """Tell whether another look in a moment may show what a single one cannot."""
         return self._condition.needs_a_sign_of_life and not sight.fresh
 
-    def describe(self, readiness: Readiness, sight: Sight) -> dict[str, Any]:
+    def describe(self, readiness: Readiness, sight: StreamSnapshot) -> dict[str, Any]:
         """Return what was seen, for those who come after: what every asked query has reached."""
         queries = asked(sight, self._condition.query)
         return {
@@ -90,7 +93,7 @@ def _least(values: Iterable[Any]) -> Any:
 
 class GateTrigger(SubjectTrigger):
     """
-    Fires when a stream meets a condition, or will not by itself.
+    Fires when a stream meets a condition, or cannot without intervention.
 
     :param condition: ``Condition`` as JSON.
     :param deferred_at: When the task deferred, ISO 8601.
@@ -158,3 +161,22 @@ class GateTrigger(SubjectTrigger):
         if missing != self._missing:
             self._missing = missing
             self.log.info("%s", reason)
+
+
+class StreamHealthTrigger(GateTrigger):
+    """
+    Fires when a stream has been healthy for a time, or cannot be without intervention.
+
+    :param healthy_for_seconds: How long it must have made progress.
+    :param kwargs: Those of ``GateTrigger``.
+    """
+
+    def __init__(self, *, healthy_for_seconds: float = 0.0, **kwargs: Any) -> None:
+        self.healthy_for_seconds = healthy_for_seconds
+        condition = Condition(healthy_for=timedelta(seconds=healthy_for_seconds))
+        super().__init__(**{**kwargs, "condition": condition.to_dict()})
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        path, kwargs = super().serialize()
+        del kwargs["condition"]
+        return path, {**kwargs, "healthy_for_seconds": self.healthy_for_seconds}

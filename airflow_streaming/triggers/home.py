@@ -7,19 +7,18 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.verdict import VerdictState
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.home.following import LiveLane
 from airflow_streaming.home.home import Home
+from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook
-from airflow_streaming.launch.local import LocalLauncher
-from airflow_streaming.observe.stream import Observer
-from airflow_streaming.triggers._polling import PollingTrigger
+from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.observation import VerdictState
+from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.supervision.observer import Observer
+from airflow_streaming.triggers.polling import PollingTrigger
 
 Value = TypeVar("Value")
-
 log: Final = logging.getLogger(__name__)
 
 
@@ -41,7 +40,7 @@ class HomeTrigger(PollingTrigger):
     """Seconds between two questions which lane is live; 0 for every look."""
 
     follows = False
-    """Whether its task keeps alive what is live, and so has to be told when that is another lane."""
+    """Whether its task keeps the live lane running, and so must know when another lane is live."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class HomeTrigger(PollingTrigger):
         self.home = home
         self.stream = stream
         self.home_conn_id = home_conn_id
-        self._live: LiveLane | None = None
+        self._live: LiveLaneCache | None = None
         self._watcher: Observer | None = None
         self._watched_lane = ""
 
@@ -81,7 +80,7 @@ class HomeTrigger(PollingTrigger):
 
     def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
         if self._live is None:
-            self._live = LiveLane(self._home().store, self.stream, every=self.asks_every)
+            self._live = LiveLaneCache(self._home().store, self.stream, every=self.asks_every)
         lane = self.lane(self._live)
         if self._watcher is None or lane != self._watched_lane:
             self._watcher, self._watched_lane = self._observer(self._live, lane), lane
@@ -92,10 +91,10 @@ class HomeTrigger(PollingTrigger):
             self._watcher.lose_sight()
 
     def damaged(self, reason: str) -> dict[str, Any] | None:
-        # Nobody reads the log of a triggerer. The task looks itself, and fails with what is wrong.
+        # The log of a triggerer is rarely read. The task looks itself, and fails with the cause.
         return {"action": "look", "reason": reason, "memory": None}
 
-    def lane(self, live: LiveLane) -> str:
+    def lane(self, live: LiveLaneCache) -> str:
         """Return the lane to look at now."""
         return live()
 
@@ -106,7 +105,7 @@ class HomeTrigger(PollingTrigger):
 
     @abstractmethod
     def look(self, observer: Observer) -> dict[str, Any] | None:
-        """Look once; return the event's payload, or ``None`` to go on looking."""
+        """Look once; return the event's payload, or ``None`` to keep polling."""
 
     @abstractmethod
     def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
@@ -115,10 +114,10 @@ class HomeTrigger(PollingTrigger):
     def _home(self) -> Home:
         return StreamHomeHook(self.home, self.home_conn_id, looks_only=True).get_conn()
 
-    def _observer(self, live: LiveLane, lane: str) -> Observer:
+    def _observer(self, live: LiveLaneCache, lane: str) -> Observer:
         rules, policy = self.rules()
         return Observer(
-            *(live.home(lane), LocalLauncher()),
+            *(live.home(lane), open_launcher()),
             rules=rules,
             policy=policy,
             # What was learnt of one lane says nothing of the other.
@@ -132,7 +131,8 @@ def rules_from(data: dict[str, Any] | None) -> HealthRules | None:
     Return the rules that a trigger's kwargs hold, if any.
 
     A row of a newer release may hold rules that this one does not know. A driver that died is worth
-    more than they are, so the usual rules do then; whoever is woken decides by the real ones.
+    more than they are, so the default rules apply then; the resumed task decides by the recorded
+    ones.
     """
     return None if data is None else _understood(HealthRules.from_dict, data, HealthRules())
 
@@ -148,5 +148,5 @@ def _understood(
     try:
         return read(data)
     except RecordError as err:
-        log.warning("Looking by what is usual: %s", err)
+        log.warning("Cannot parse trigger settings, using defaults: %s", err)
         return usual

@@ -1,7 +1,7 @@
 """
-Watch one stream and wake its task when something has to be done.
+Watch one stream and resume its task when there is something to do.
 
-It looks and never acts, with one exception: ``on_kill`` passes on a person's word (see ADR 7).
+It looks and never acts, with one exception: ``on_kill`` passes on a user's request (see ADR 7).
 """
 
 from __future__ import annotations
@@ -10,35 +10,28 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.epoch import LaunchCause, StopRequest
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.steering import Action, Step, decide
-from airflow_streaming.home.following import SELDOM, LiveLane
-from airflow_streaming.home.lanes import live_lane
-from airflow_streaming.observe.stream import Observer
+from airflow_streaming.home.live_lane import SELDOM, LiveLaneCache, live_lane
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.records.epoch import LaunchCause
+from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.supervision.decide import Action, Step, decide
+from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.triggers.home import HomeTrigger, policy_from, rules_from
 
 RELOOK: Final = timedelta(minutes=5)
 """How often a blocked stream is shown to a worker again; the worker may see what we cannot."""
-
 REDELIVER: Final = timedelta(minutes=3)
-"""When a worker is woken for an alert that nobody took; a mail server is back by then, mostly."""
-
+"""When a task is resumed for an undelivered alert; a mail server is usually back by then."""
 CLOCKS_APART: Final = timedelta(minutes=1)
 """How long a task that says that a restart is not due is believed, where this clock says that it
 is. Without it a clock that goes ahead of the worker's would wake the task all the wait long."""
-
 ASK_AIRFLOW_EVERY: Final = timedelta(seconds=50)
 """How often Airflow is asked whether another run of the dag is queued, give or take a fifth; looks
 at the home cost Airflow nothing, this costs its database a query."""
-
 USER_MARKED: Final = frozenset({"failed", "success"})
-
 _running_kills: Final[set[asyncio.Task[None]]] = set()
 """Airflow 3.3 cancels ``on_kill`` about a second after it began, so the work is kept alive here."""
 
@@ -55,7 +48,7 @@ class StreamTrigger(HomeTrigger):
     :param blocked: The task could not do what the step asks, and need not be woken for it at once.
     :param unable_to: The action that it could not do.
     :param undelivered: An alert could not be delivered; a worker tries again after a while.
-    :param due_in_seconds: How long a restart has to wait by the clock of the task; ``None`` when none
+    :param due_in_seconds: How long a restart must wait by the clock of the task; ``None`` when none
         is decided.
     :param until_parked: Fire as well when the stream is down and nothing is to be done.
     :param keeps: The lane that the task keeps alive; it is woken when another one has become live.
@@ -91,7 +84,7 @@ class StreamTrigger(HomeTrigger):
         self.judged_by, self.policy = rules, policy
         self.blocked, self.unable_to, self.undelivered = blocked, unable_to, undelivered
         self.due_in_seconds = due_in_seconds
-        self._reason: str | None = None
+        self._shown: Step | None = None
         self._started = time.monotonic()
         # Not at once: a triggerer that takes over a thousand triggers would ask for all together.
         self._ask_again_at = self._started + ASK_AIRFLOW_EVERY.total_seconds() * random.random()  # noqa: S311 - spreads
@@ -118,7 +111,7 @@ class StreamTrigger(HomeTrigger):
     def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
         return rules_from(self.judged_by), policy_from(self.policy)
 
-    def lane(self, live: LiveLane) -> str:
+    def lane(self, live: LiveLaneCache) -> str:
         # Not the live one: which that is, is part of what is looked at, and the task's to act on.
         return self.keeps or self.stream if self.follows else live()
 
@@ -134,11 +127,12 @@ class StreamTrigger(HomeTrigger):
             tells=not self.until_parked,
         )
         step = decide(situation)
-        if step.action is not Action.WATCH and step.reason != self._reason:
-            self.log.info("Stream %r: %s. %s", self.stream, step.action, step.reason)
-        self._reason = step.reason
         if not self._needs_a_worker(step) and not self._has_to_deliver():
+            if step.action is not Action.WATCH and step != self._shown:
+                self.log.info("Stream %r: %s. %s", self.stream, step.action, step.reason)
+            self._shown = step
             return None
+        # The task looks afresh and logs what it finds in the same log.
         return self._event(step.action.value, step.reason, observer.memory())
 
     def damaged(self, reason: str) -> dict[str, Any] | None:
@@ -155,10 +149,10 @@ class StreamTrigger(HomeTrigger):
         }
 
     async def ask_airflow(self) -> None:
-        # A dag that follows itself has one active run, so a run that a person triggers (to apply an
+        # A dag that follows itself has one active run, so a run that a user triggers (to apply an
         # edited stream, say) would wait for the rollover of this one.
         ti, now = self.task_instance, time.monotonic()
-        # Whoever waits for a stop sees it through; only the task that keeps the stream makes way.
+        # A task that waits for a stop finishes it; only the keep-alive task makes way.
         if ti is None or self.until_parked or now < self._ask_again_at:
             return
         every = ASK_AIRFLOW_EVERY.total_seconds()
@@ -174,8 +168,8 @@ class StreamTrigger(HomeTrigger):
         count = sync_to_async(RuntimeTaskInstance.get_dr_count)
         try:
             self._successor_waits = await count(dag_id, states=["queued"]) > 0
-        except Exception as err:  # noqa: BLE001 - watching goes on whatever Airflow's trouble is
-            self.log.warning("Airflow did not say whether another run is queued: %s", err)
+        except Exception as err:  # noqa: BLE001 - watching continues whatever Airflow's error is
+            self.log.warning("Cannot read from Airflow whether another run is queued: %s", err)
 
     def _has_to_deliver(self) -> bool:
         return self.undelivered and self._waits_for(REDELIVER)
@@ -193,7 +187,7 @@ class StreamTrigger(HomeTrigger):
         return time.monotonic() - self._started >= duration.total_seconds()
 
     async def on_kill(self) -> None:
-        """Stop the stream if a person marked the task failed or successful by hand."""
+        """Stop the stream if a user marked the task failed or successful."""
         await _keep_alive(self._stop_if_marked())
 
     async def _stop_if_marked(self) -> None:
@@ -218,16 +212,11 @@ class StreamTrigger(HomeTrigger):
         return next(iter(states.get(ti.run_id, {}).values()), None)
 
     def _request_stop(self, reason: str) -> None:
-        homes, by, now = self._home(), f"Airflow task of {self.stream}", datetime.now(UTC)
+        from airflow_streaming.services.streams import stop  # not at dag parse
+
+        homes = self._home()
         home = homes.stream(live_lane(homes, self.stream))
-        home.want(DesiredState.STOPPED, by=by, reason=reason, now=now)
-        epoch = home.newest_epoch()
-        if epoch is not None:
-            home.request_stop(
-                StopRequest(
-                    epoch=epoch.number, by=by, reason=reason, grace_seconds=60.0, requested_at=now
-                )
-            )
+        stop(home, by=f"Airflow task of {self.stream}", reason=reason)
 
 
 async def _keep_alive(work: Coroutine[Any, Any, None]) -> None:

@@ -3,45 +3,56 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from argparse import Namespace
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from airflow_streaming.cli.argument_types import pair, place
-from airflow_streaming.core.checkpoint.backup import Level
-from airflow_streaming.core.checkpoint.replay import ACCEPTABLE, RefusalCode
+from airflow_streaming.checkpoints.backup.records import Level
+from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE, RefusalCode
+from airflow_streaming.cli.common import Person, add_home, add_json, add_person, count, pair, place
+
+if TYPE_CHECKING:
+    from airflow_streaming.home.home import StreamHome
 
 Kinds: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
 _OF_A_HOME: Final = frozenset({"backup", "restore", "undo", "abandon"})
-
+_CODES: Final = "Exit codes: 0 done, 1 a problem or a refusal, 2 wrong use."
 _EPILOGS: Final = {
-    "list": "Exit codes: 0 all right, 1 a backup is damaged or the store cannot be read, 2 wrong use.",
-    "verify": "Exit codes: 0 it holds, 1 it does not or cannot be read, 2 wrong use; a drill "
-    "without a Spark that fits is that.",
-    "restore": "Exit codes: 0 it is restored, or with --dry-run could be; 1 it is refused or cannot "
-    "be read; 2 wrong use, and so is a place inside a checkpoint or a backup store.",
+    "inspect": "Examples:\n  airflow-streaming checkpoint inspect s3a://lake/checkpoints/orders\n\n"
+    "Exit codes: 0 sound, 1 a problem was found, 2 wrong use.",
+    "backup": "Examples:\n  airflow-streaming checkpoint backup --stream orders --to s3://backups\n"
+    f"  airflow-streaming checkpoint backup /data/cp/orders --to /backups\n\n{_CODES}",
+    "list": "Exit codes: 0 all sound, 1 a backup is damaged or the store cannot be read, 2 wrong use.",
+    "verify": "Examples:\n  airflow-streaming checkpoint verify s3://backups BACKUP_ID --level full\n\n"
+    "Exit codes: 0 it holds, 1 it does not or cannot be read, 2 wrong use, such as a drill without a "
+    "Spark that fits.",
+    "restore": "Examples:\n  airflow-streaming checkpoint restore s3://backups BACKUP_ID --stream orders "
+    "--dry-run\n  airflow-streaming checkpoint restore /backups BACKUP_ID --to /data/cp/new\n\n"
+    "Exit codes: 0 restored, or with --dry-run could be; 1 refused, or it cannot be read; 2 wrong use, "
+    "such as a place inside a checkpoint or a backup store.",
+    "retain": "Examples:\n  airflow-streaming checkpoint retain /backups orders --keep-last 24 --daily 7 "
+    f"--dry-run\n\n{_CODES}",
+    "delete": "Examples:\n  airflow-streaming checkpoint delete /backups BACKUP_ID\n"
+    "  airflow-streaming checkpoint delete /backups BACKUP_ID --yes --reason 'of a test'\n\n"
+    f"{_CODES}",
 }
-
 _ONE_OR_SEVERAL: Final = "checkpoint of one query, or the folder above those of one application"
 
 
-def add_verbs(parser: argparse.ArgumentParser, person: Callable[..., None]) -> None:
-    """
-    Add every verb and its arguments.
-
-    :param person: Adds the arguments that say who acts and why.
-    """
+def add_verbs(parser: argparse.ArgumentParser) -> None:
+    """Add every verb and its arguments."""
     kinds = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     _inspect(kinds)
-    _backup(kinds, person)
+    _backup(kinds)
     _list(kinds)
-    _verify(kinds, person)
-    _restore(kinds, person)
-    _undo(kinds, person)
-    _abandon(kinds, person)
+    _verify(kinds)
+    _restore(kinds)
+    _undo(kinds)
+    _abandon(kinds)
     _clone(kinds)
     _carry_over(kinds)
-    _retain(kinds, person)
+    _retain(kinds)
+    _delete(kinds)
 
 
 def needs_home(arguments: argparse.Namespace) -> bool:
@@ -58,65 +69,68 @@ def needs_home(arguments: argparse.Namespace) -> bool:
 
 
 def _inspect(kinds: Kinds) -> None:
-    verb = _verb(kinds, "inspect", "say what a checkpoint holds; exit code 1 with any problem")
+    verb = _verb(kinds, "inspect", "Show what a checkpoint holds, and everything wrong with it")
     verb.add_argument("uri", type=place, metavar="URI", help=_ONE_OR_SEVERAL)
     verb.add_argument(
         "--thorough",
         action="store_true",
-        help="look into all state files, and at every checksum; takes long for large state",
+        help="read all state files and every checksum; slow for large state",
     )
 
 
-def _backup(kinds: Kinds, person: Callable[..., None]) -> None:
-    verb = _verb(kinds, "backup", "back up a checkpoint, while its query runs or not")
+def _backup(kinds: Kinds) -> None:
+    verb = _verb(kinds, "backup", "Back up a checkpoint; its query may be running")
     verb.add_argument(
         "uri",
         type=place,
         nargs="?",
         metavar="URI",
-        help=f"{_ONE_OR_SEVERAL}; none for a stream of the home",
+        help=f"{_ONE_OR_SEVERAL} (default: those of --stream)",
     )
-    verb.add_argument("--to", type=place, required=True, metavar="STORE", help="the backup store")
+    verb.add_argument(
+        "--to", type=place, required=True, metavar="STORE", help="backup store (required)"
+    )
     verb.add_argument(
         "--stream",
         metavar="NAME",
-        help="the stream of the home, or with a URI the name to file it under (default: one made "
-        "of the URI)",
+        help="stream of the home; with a URI, the name to file the backup under (default: one "
+        "made of the URI)",
     )
-    _add_sinks(verb, "whose log is to be taken too")
-    person(verb)
+    _add_sinks(verb, "whose log is backed up too")
+    add_person(verb)
 
 
 def _list(kinds: Kinds) -> None:
-    verb = _verb(kinds, "list", "list the backups of a store, oldest first")
-    verb.add_argument("store", type=place, metavar="STORE")
-    verb.add_argument("--stream", metavar="NAME", help="of this stream only")
+    verb = _verb(kinds, "list", "List the backups of a store, oldest first")
+    verb.add_argument("store", type=place, metavar="STORE", help="backup store")
+    verb.add_argument("--stream", metavar="NAME", help="only the backups of this stream")
 
 
-def _verify(kinds: Kinds, person: Callable[..., None]) -> None:
-    verb = _verb(kinds, "verify", "verify a backup; exit code 1 when it does not hold")
-    verb.add_argument("store", type=place, metavar="STORE")
-    verb.add_argument("backup_id", metavar="BACKUP_ID")
+def _verify(kinds: Kinds) -> None:
+    verb = _verb(kinds, "verify", "Verify a backup")
+    verb.add_argument("store", type=place, metavar="STORE", help="backup store")
+    verb.add_argument("backup_id", metavar="BACKUP_ID", help="id as `checkpoint list` shows it")
     verb.add_argument(
         "--level",
         choices=[str(level) for level in Level],
         default=str(Level.FULL),
-        help="manifest and sizes, every byte, or with a real Spark (default: %(default)s)",
+        help="quick: manifest and sizes; full: every byte; drill: a real Spark opens the state and runs a "
+        "batch in a copy (default: %(default)s)",
     )
     verb.add_argument(
         "--runtime",
         metavar="NAME_OR_PATH",
-        help="the Spark of a drill (default: by version, of those in AIRFLOW__STREAMING__RUNTIMES)",
+        help="Spark of a drill (default: the one in AIRFLOW__STREAMING__RUNTIMES whose version fits)",
     )
     verb.add_argument(
-        "--script", metavar="FILE", help="the stream's script; a drill runs one batch of it"
+        "--script", metavar="FILE", help="script of the stream, of which a drill runs one batch"
     )
     verb.add_argument(
         "--argument",
         action="append",
         default=[],
         metavar="TEXT",
-        help="an argument of the script; may be repeated",
+        help="argument of the script; repeatable",
     )
     verb.add_argument(
         "--conf",
@@ -124,25 +138,25 @@ def _verify(kinds: Kinds, person: Callable[..., None]) -> None:
         default=[],
         type=pair,
         metavar="KEY=VALUE",
-        help="Spark configuration of a drill; may be repeated; not for secrets",
+        help="Spark configuration of a drill; repeatable; not for secrets",
     )
-    person(verb)
+    add_person(verb)
 
 
-def _restore(kinds: Kinds, person: Callable[..., None]) -> None:
-    verb = _verb(kinds, "restore", "restore a backup into a new place")
-    verb.add_argument("store", type=place, metavar="STORE")
-    verb.add_argument("backup_id", metavar="BACKUP_ID")
+def _restore(kinds: Kinds) -> None:
+    verb = _verb(kinds, "restore", "Restore a backup into a new place")
+    verb.add_argument("store", type=place, metavar="STORE", help="backup store")
+    verb.add_argument("backup_id", metavar="BACKUP_ID", help="id as `checkpoint list` shows it")
     verb.add_argument(
-        "--to", type=place, metavar="NEW_URI", help="where the checkpoints will lie; has to be free"
+        "--to", type=place, metavar="NEW_URI", help="new folder of the checkpoints; must be empty"
     )
     verb.add_argument(
         "--stream",
         metavar="NAME",
-        help="have this stream of the home go on from the backup with its next start",
+        help="stream of the home whose next start continues from the backup",
     )
     verb.add_argument(
-        "--dry-run", action="store_true", help="say what the restore means, and write nothing"
+        "--dry-run", action="store_true", help="show what the restore would do, and write nothing"
     )
     verb.add_argument(
         "--accept",
@@ -151,67 +165,79 @@ def _restore(kinds: Kinds, person: Callable[..., None]) -> None:
         type=_reason,
         choices=sorted(ACCEPTABLE),
         metavar="REASON",
-        help="go on although this speaks against it: " + ", ".join(sorted(ACCEPTABLE)),
+        help="restore in spite of this refusal; repeatable: " + ", ".join(sorted(ACCEPTABLE)),
     )
-    _add_sinks(verb, "whose log is to be compared (default: the one that the backup names)")
-    person(verb)
+    _add_sinks(verb, "whose log is compared (default: the one that the backup names)")
+    add_person(verb)
 
 
-def _undo(kinds: Kinds, person: Callable[..., None]) -> None:
-    verb = _verb(kinds, "undo", "have a stream go on from the checkpoint it had before a restore")
+def _undo(kinds: Kinds) -> None:
+    verb = _verb(kinds, "undo", "Continue a stream from the checkpoint it had before a restore")
     verb.add_argument("stream", metavar="STREAM", help="name of the stream")
-    person(verb)
+    add_person(verb)
 
 
-def _abandon(kinds: Kinds, person: Callable[..., None]) -> None:
-    verb = _verb(kinds, "abandon", "give up a restore of a stream that was begun and not finished")
+def _abandon(kinds: Kinds) -> None:
+    verb = _verb(kinds, "abandon", "Abandon an unfinished restore of a stream")
     verb.add_argument("stream", metavar="STREAM", help="name of the stream")
-    person(verb)
+    add_person(verb)
 
 
 def _clone(kinds: Kinds) -> None:
-    verb = _verb(kinds, "clone", "copy a live checkpoint to a new place as a query of its own")
+    verb = _verb(kinds, "clone", "Copy a live checkpoint to a new place, as a query of its own")
     _from_and_to(verb)
     verb.add_argument(
-        "--keep-query-id", action="store_true", help="keep the id of the query, for a move"
+        "--keep-query-id", action="store_true", help="keep the query id, to move a query"
     )
 
 
 def _carry_over(kinds: Kinds) -> None:
     verb = _verb(
-        kinds, "carry-over", "make a checkpoint that knows nothing but how far sources were read"
+        kinds, "carry-over", "Create a checkpoint that holds only the positions of the sources"
     )
     _from_and_to(verb)
     verb.add_argument(
         "--stateless",
         action="store_true",
-        help="vouch that the query has no state, where the checkpoint does not tell",
+        help="confirm that the query has no state, where the checkpoint does not tell",
     )
     verb.add_argument(
         "--source",
         action="append",
         metavar="NAME",
-        help="for each source of the new query in turn, the old source it goes on from, or 'new'; "
-        "to be repeated (default: as they were)",
+        help="for each source of the new query in turn, the old source it continues from, or 'new'; "
+        "repeatable (default: the same sources)",
     )
 
 
-def _retain(kinds: Kinds, person: Callable[..., None]) -> None:
-    verb = _verb(kinds, "retain", "remove the backups of a stream that no rule keeps")
-    verb.add_argument("store", type=place, metavar="STORE")
+def _retain(kinds: Kinds) -> None:
+    verb = _verb(kinds, "retain", "Remove the backups of a stream that no rule keeps")
+    verb.add_argument("store", type=place, metavar="STORE", help="backup store")
     verb.add_argument("stream", metavar="STREAM", help="name of the stream in the store")
     for option, text in _RULES:
-        verb.add_argument(option, type=_count, metavar="N", help=text)
-    verb.add_argument("--dry-run", action="store_true", help="say what would go")
-    person(verb)
+        verb.add_argument(option, type=count, metavar="N", help=text)
+    verb.add_argument(
+        "--dry-run", action="store_true", help="show what would be removed, and remove nothing"
+    )
+    add_person(verb)
+
+
+def _delete(kinds: Kinds) -> None:
+    verb = _verb(kinds, "delete", "Delete one backup that nothing needs")
+    verb.add_argument("store", type=place, metavar="STORE", help="backup store")
+    verb.add_argument("backup_id", metavar="BACKUP_ID", help="id of the backup")
+    verb.add_argument(
+        "--yes", action="store_true", help="delete it; without this, only tell whether it could be"
+    )
+    add_person(verb)
 
 
 _RULES: Final = (
-    ("--keep-last", "the newest N"),
-    ("--keep-for", "those of N days"),
-    ("--daily", "the newest of each of N days"),
-    ("--weekly", "the newest of each of N weeks"),
-    ("--monthly", "the newest of each of N months"),
+    ("--keep-last", "keep the newest N"),
+    ("--keep-for", "keep all of the last N days"),
+    ("--daily", "keep the newest of each of N days"),
+    ("--weekly", "keep the newest of each of N weeks"),
+    ("--monthly", "keep the newest of each of N months"),
 )
 
 
@@ -222,25 +248,28 @@ def _add_sinks(verb: argparse.ArgumentParser, what: str) -> None:
         default=[],
         type=_sink,
         metavar="[QUERY=]URI",
-        help=f"output folder of a file sink, {what}; may be repeated",
+        help=f"output folder of a file sink, {what}; repeatable",
     )
 
 
 def _from_and_to(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("uri", type=place, metavar="URI", help="checkpoint of one query")
     verb.add_argument(
-        "--to", type=place, required=True, metavar="NEW_URI", help="a place that is free"
+        "--to",
+        type=place,
+        required=True,
+        metavar="NEW_URI",
+        help="new folder; must be empty (required)",
     )
 
 
 def _verb(kinds: Kinds, name: str, text: str) -> argparse.ArgumentParser:
     verb: argparse.ArgumentParser = kinds.add_parser(
-        name, help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=_EPILOGS.get(name)
+        name, help=text, description=f"{text}.", epilog=_EPILOGS.get(name)
     )
     if name in _OF_A_HOME:
-        about = "folder or URI with the records of all streams"
-        verb.add_argument("--home", default=argparse.SUPPRESS, metavar="URI", help=about)
-    verb.add_argument("--json", action="store_true", help="print JSON instead of text")
+        add_home(verb)
+    add_json(verb)
     return verb
 
 
@@ -257,7 +286,39 @@ def _reason(text: str) -> RefusalCode:
         raise argparse.ArgumentTypeError(f"{text!r} is none of {known}") from err
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) > 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up")
-    return int(text)
+def run(arguments: Namespace, person: Person | None) -> int:
+    """
+    Run one verb that needs no home.
+
+    :param person: Who acts; ``None`` for a verb that only looks.
+    """
+    # A verb loads its own part: a small backup takes little longer than loading all of them would.
+    module, act = _VERBS[arguments.verb]
+    found = import_module(f"airflow_streaming.cli.checkpoint.{module}")
+    return int(getattr(found, act)(arguments, person))
+
+
+_VERBS: Final = {
+    "inspect": ("inspecting", "inspect"),
+    "backup": ("backups", "backup"),
+    "list": ("backups", "list_backups"),
+    "delete": ("backups", "delete"),
+    "verify": ("backups", "verify_backup"),
+    "retain": ("backups", "retain"),
+    "restore": ("restoring", "restore_backup"),
+    "clone": ("restoring", "copy_whole"),
+    "carry-over": ("restoring", "copy_position"),
+}
+_ON_A_STREAM: Final = {
+    "backup": ("backups", "back_up_of_home"),
+    "restore": ("restoring", "restore_of_home"),
+    "undo": ("restoring", "undo_restore"),
+    "abandon": ("restoring", "abandon_restore"),
+}
+
+
+def run_on_stream(stream: StreamHome, arguments: Namespace, person: Person) -> int:
+    """Run one verb on a stream of a home."""
+    module, act = _ON_A_STREAM[arguments.verb]
+    found = import_module(f"airflow_streaming.cli.checkpoint.{module}")
+    return int(getattr(found, act)(stream, arguments, person))

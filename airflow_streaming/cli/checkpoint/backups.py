@@ -1,159 +1,272 @@
-"""What the verbs on backups print."""
+"""``checkpoint backup``, ``list``, ``verify`` and ``retain``."""
 
 from __future__ import annotations
 
+import os
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow_streaming.cli.checkpoint.report import size
-from airflow_streaming.cli.table import NOTHING, clock, columns
-from airflow_streaming.core.checkpoint.backup import Backup, Verification
-from airflow_streaming.core.checkpoint.standing import LastWord, Standing
-from airflow_streaming.core.codec import encode
+from airflow_streaming.checkpoints.backup.backup import check_places, take_backup
+from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, Source, sources_of
+from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin
+from airflow_streaming.checkpoints.vault.layout import name_for
+from airflow_streaming.checkpoints.vault.retention_policy import (
+    BackupTrust,
+    RetentionPolicy,
+    last_word,
+    unreadable,
+)
+from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
+from airflow_streaming.checkpoints.vault.verify import Drill, verify
+from airflow_streaming.cli.common import OK, PROBLEM, Person
+from airflow_streaming.cli.output import Told, progress, show, show_json
+from airflow_streaming.exceptions import CheckpointError, RuntimeNotFound, SpecError
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.names import check_stream_name
+from airflow_streaming.reports.backups import (
+    backup_report,
+    backups_report,
+    retention_report,
+    trust_text,
+    verification_report,
+)
+from airflow_streaming.reports.report import Paragraph, report_of
+from airflow_streaming.storage.folders import open_folders
 
 if TYPE_CHECKING:
-    # Each verb loads its own part, and prints what that returned.
-    from airflow_streaming.checkpoint.clone import Cloned
-    from airflow_streaming.checkpoint.restore import Restored
-    from airflow_streaming.checkpoint.retention import Retained
-    from airflow_streaming.checkpoint.store import Listed
-    from airflow_streaming.checkpoint.switch import Switched
-    from airflow_streaming.core.checkpoint.replay import RestorePlan
+    from airflow_streaming.checkpoints.vault.retention import Retained
+    from airflow_streaming.checkpoints.vault.store import Listed
+    from airflow_streaming.home.home import StreamHome
 
 
-def taken(backup: Backup) -> list[str]:
-    """Return what was backed up."""
-    seconds = (backup.finished_at - backup.begun_at) / timedelta(seconds=1)
-    return [
-        backup.id,
-        f"  {backup.files:,} files, {size(backup.size)}, in {seconds:.1f} s",
-        f"  {backup.added_files:,} new files, {size(backup.added_size)} in the store",
-        *(f"  {_pinned(one.folder, one.batch, one.planned)}" for one in backup.queries),
-    ]
+def check_stream(store: BackupStore, name: str) -> None:
+    """
+    Make sure that a store has a stream.
+
+    :raises CheckpointError: it has none of that name; those it has are named.
+    """
+    streams = store.streams()
+    if name not in streams:
+        raise CheckpointError(
+            f"There is no stream {name!r} in {store.uri}. Its streams are: "
+            f"{', '.join(streams) or 'none'}."
+        )
 
 
-def _pinned(folder: str, batch: int, planned: int) -> str:
-    again = f", with the plan of batch {planned}" if planned > batch else ""
-    return f"{f'query {folder!r}' if folder else 'the query'} up to batch {batch}{again}"
+def sink_logs(arguments: Namespace) -> dict[str, str] | None:
+    """Return the log of each file sink that was named; ``None`` when none was."""
+    named = {query: f"{uri.rstrip('/')}/{SINK_LOG}" for query, uri in arguments.sink}
+    return named or None
 
 
-def as_dict(backup: Backup) -> dict[str, Any]:
+def backup(arguments: Namespace, person: Person | None) -> int:
+    """Back up a checkpoint."""
+    stream = check_stream_name(arguments.stream or name_for(arguments.uri))
+    sources = _with_sinks(sources_of(open_folders(arguments.uri)), sink_logs(arguments) or {})
+    # Before the store is made: a wrong place is left as it is.
+    check_places(sources, arguments.to)
+    with progress() as told:
+        taken = take_backup(
+            sources,
+            open_backup_store(arguments.to, create=True),
+            stream=stream,
+            origin=Origin.MANUAL,
+            by=_name_of(person),
+            note=person.reason if person else "",
+            progress=told,
+        )
+    return _show_backup(taken, arguments)
+
+
+def back_up_of_home(stream: StreamHome, arguments: Namespace, person: Person) -> int:
+    """Back up the checkpoints of a stream."""
+    # Not at the top: a backup of a checkpoint does without a home.
+    from airflow_streaming.checkpoints.backup.stream_backup import Asked, back_up_stream
+
+    sinks = dict(arguments.sink)
+    if "" in sinks:
+        raise SpecError(f"--sink must name the query here: --sink QUERY={sinks['']}.")
+    store = open_backup_store(arguments.to, create=True)
+    with progress() as told:
+        asked = Asked(
+            origin=Origin.MANUAL,
+            by=person.name,
+            note=person.reason,
+            sink_logs=sinks,
+            progress=told,
+        )
+        taken = back_up_stream(stream, store, asked)
+    return _show_backup(taken, arguments)
+
+
+def _show_backup(taken: Backup, arguments: Namespace) -> int:
+    if arguments.json:
+        show_json({"backup_id": taken.id, **_as_dict(taken)})
+    else:
+        show(backup_report(taken))
+    return OK
+
+
+def _name_of(person: Person | None) -> str:
+    return person.name if person else "unknown"
+
+
+def _as_dict(backup: Backup) -> dict[str, Any]:
     """Return a backup in JSON form, without where its bytes lie."""
     shown: dict[str, Any] = encode(backup)
     del shown["bundles"]
     return shown
 
 
-def standing(word: LastWord) -> str:
-    """Return in a word how a backup stands: the level that held or failed and still counts."""
-    if word.level is None:
-        return "not verified"
-    return f"{word.level} FAILED" if word.standing is Standing.DAMAGED else str(word.level)
+def _with_sinks(sources: Sequence[Source], sinks: Mapping[str, str]) -> list[Source]:
+    names = {source.folder for source in sources}
+    if unknown := sorted(set(sinks) - names):
+        known = ", ".join(sorted(filter(None, names))) or "none, for it is a single checkpoint"
+        raise SpecError(f"--sink names no query of this checkpoint: {unknown}. Queries: {known}.")
+    return [
+        Source(
+            folder=source.folder,
+            folders=source.folders,
+            sink_log=open_folders(sinks[source.folder]) if source.folder in sinks else None,
+        )
+        for source in sources
+    ]
 
 
-def listed_as_dict(listed: Listed, standing: str) -> dict[str, Any]:
+def list_backups(arguments: Namespace, _: Person | None) -> int:
+    """Print the backups of a store; one that is damaged or failed a verification is a problem."""
+    store = open_backup_store(arguments.store)
+    if arguments.stream is not None:
+        check_stream(store, arguments.stream)
+    listed = store.listed(arguments.stream)
+    said = {(one.stream, one.id): store.verifications(one.id, one.stream) for one in listed}
+    words = {name: last_word(of_it) for name, of_it in said.items()}
+    lost = [one.problem for of_it in said.values() for one in unreadable(of_it)]
+    verified = {name: trust_text(word) for name, word in words.items()}
+    if arguments.json:
+        shown = [_listed_as_dict(one, verified[one.stream, one.id]) for one in listed]
+        show_json({"store": store.uri, "backups": shown, "problems": lost})
+    else:
+        show(backups_report(listed, verified, lost))
+    standings = {word.standing for word in words.values()}
+    is_wrong = any(one.backup is None for one in listed) or bool(
+        standings & {BackupTrust.DAMAGED, BackupTrust.UNKNOWN}
+    )
+    return PROBLEM if is_wrong else OK
+
+
+def _listed_as_dict(listed: Listed, verified: str) -> dict[str, Any]:
     """Return one backup of a list in JSON form."""
-    told = {"backup_id": listed.id, "stream": listed.stream, "verified": standing}
+    told = {"backup_id": listed.id, "stream": listed.stream, "verified": verified}
     if listed.backup is None:
         return {**told, "problem": listed.problem}
-    return {**told, **as_dict(listed.backup)}
+    return {**told, **_as_dict(listed.backup)}
 
 
-def table(found: Sequence[Listed], levels: Mapping[tuple[str, str], str]) -> list[str]:
-    """Return one line for every backup."""
-    if not found:
-        return ["There is no backup."]
-    rows: list[tuple[str, ...]] = [
-        ("backup", "stream", "begun", "origin", "batches", "files", "size", "verified")
-    ]
-    for one in found:
-        level = levels[one.stream, one.id]
-        if one.backup is None:
-            rows.append((one.id, one.stream, *[NOTHING] * 5, f"DAMAGED: {one.problem}"))
-            continue
-        backup = one.backup
-        batches = ", ".join(
-            f"{query.folder}: {query.batch}" if query.folder else str(query.batch)
-            for query in backup.queries
+def verify_backup(arguments: Namespace, person: Person | None) -> int:
+    """Verify a backup and print what was found."""
+    level = Level(arguments.level)
+    _check_used(arguments, level)
+    store = open_backup_store(arguments.store)
+    with progress() as told:
+        found = verify(
+            store,
+            arguments.backup_id,
+            level,
+            by=_name_of(person),
+            now=datetime.now(UTC),
+            drill=_drill(arguments, store, told) if level is Level.DRILL else None,
+            progress=told.bytes_read,
         )
-        rows.append(
-            (
-                one.id,
-                one.stream,
-                clock(backup.begun_at),
-                str(backup.origin),
-                batches,
-                f"{backup.files:,}",
-                size(backup.size),
-                level,
-            )
+    if arguments.json:
+        show_json({"backup_id": found.backup, "holds": found.holds, **encode(found)})
+    else:
+        show(verification_report(found))
+    return OK if found.holds else PROBLEM
+
+
+def _check_used(arguments: Namespace, level: Level) -> None:
+    given = [name for name in _OF_A_DRILL if getattr(arguments, name)]
+    if given and level is not Level.DRILL:
+        raise SpecError(
+            f"Only a drill runs anything, so --{given[0]} has no effect on level {level}. "
+            "Leave it out, or give --level drill."
         )
-    return columns(rows)
 
 
-def verified(found: Verification) -> list[str]:
-    """Return what a verification found."""
-    state = "holds" if found.holds else "DOES NOT HOLD"
-    facts = [f"  {key}: {value}" for key, value in sorted(found.facts.items())]
-    return [
-        f"{found.backup} {state} ({found.level}).",
-        *(f"  {problem}" for problem in found.problems),
-        *facts,
-    ]
+_OF_A_DRILL: Final = ("runtime", "script", "argument", "conf")
 
 
-def planned(plan: RestorePlan) -> list[str]:
-    """Return what a restore would do."""
-    word = "would be refused" if plan.is_refused else "would be restored"
-    return [
-        f"{plan.backup} {word} to {plan.target}: {plan.files:,} files, {size(plan.size)}.",
-        *(f"  {sentence}" for sentence in plan.sentences()),
-    ]
+def _drill(arguments: Namespace, store: BackupStore, told: Told) -> Drill:
+    from airflow_streaming.spark_jobs.drill import choose_runtime, drill, runtimes_from
+    from airflow_streaming.spark_jobs.runner import read_program
+
+    backup = store.backup(arguments.backup_id)
+    try:
+        runtime = choose_runtime(runtimes_from(os.environ), backup, arguments.runtime)
+    except RuntimeNotFound as err:
+        raise SpecError(f"There was no drill. {err}") from err
+    program = None
+    if arguments.script is not None:
+        program = read_program(arguments.script, arguments.argument, dict(arguments.conf))
+    return partial(drill, runtime=runtime, program=program, progress=told)
 
 
-def restored(done: Restored) -> list[str]:
-    """Return what was restored."""
-    return [
-        f"{done.plan.backup} is restored: {done.files:,} files, {size(done.size)}.",
-        *(f"  {uri}" for uri in done.checkpoints.values()),
-        *(f"  {sentence}" for sentence in done.plan.sentences()),
-    ]
+def retain(arguments: Namespace, person: Person | None) -> int:
+    """Remove the backups of a stream that no rule keeps."""
+    # Not at the top: the other verbs do without.
+    from airflow_streaming.checkpoints.vault.retention import apply_retention
 
-
-def switched(done: Switched) -> list[str]:
-    """Return what a stream goes on from now."""
-    said = done.plan.sentences() if done.plan else ()
-    return [
-        f"{done.deployment.stream} goes on from {done.deployment.checkpoint} with its next start.",
-        f"  It is deployment {done.deployment.number}; the checkpoint before it stays as it is.",
-        *(f"  {sentence}" for sentence in said),
-    ]
-
-
-def copied(done: Cloned) -> list[str]:
-    """Return what a clone or a carry-over made."""
-    return [
-        f"{done.uri} is made: {done.files:,} files, {size(done.size)}.",
-        f"  The query goes on after batch {done.batch}; its id is {done.query_id}.",
-    ]
-
-
-def retained(done: Retained, *, dry_run: bool) -> list[str]:
-    """Return what stays and what goes."""
-    would = "would be removed" if dry_run else "removed"
-    lines = [*done.plan.lines(), f"{len(done.removed)} backups {would}."]
-    if done.held:
-        lines.append(f"In use just now, and left: {', '.join(done.held)}.")
-    if not dry_run:
-        lines.append(
-            f"{done.deleted} objects deleted ({size(done.deleted_size)}); {done.waiting} more are "
-            "needed by nobody and wait for a later run."
+    policy = RetentionPolicy(
+        keep_last=arguments.keep_last or 0,
+        keep_for=None if arguments.keep_for is None else timedelta(days=arguments.keep_for),
+        daily=arguments.daily or 0,
+        weekly=arguments.weekly or 0,
+        monthly=arguments.monthly or 0,
+    )
+    store = open_backup_store(arguments.store)
+    check_stream(store, arguments.stream)
+    with progress() as told:
+        done = apply_retention(
+            store,
+            arguments.stream,
+            policy,
+            by=_name_of(person),
+            dry_run=arguments.dry_run,
+            progress=told,
         )
-    return [*lines, *done.problems]
+    if arguments.json:
+        show_json(_retained_as_dict(done))
+    else:
+        show(retention_report(done, dry_run=arguments.dry_run))
+    return PROBLEM if done.problems else OK
 
 
-def retained_as_dict(done: Retained) -> dict[str, Any]:
+def delete(arguments: Namespace, person: Person | None) -> int:
+    """Delete one backup, or without ``--yes`` tell whether it could be."""
+    # Not at the top: the other verbs do without.
+    from airflow_streaming.checkpoints.vault.deletion import delete_named
+
+    store = open_backup_store(arguments.store)
+    stream = delete_named(
+        store,
+        arguments.backup_id,
+        by=_name_of(person),
+        reason=person.reason if person else "",
+        dry_run=not arguments.yes,
+    )
+    if arguments.json:
+        show_json({"backup_id": arguments.backup_id, "stream": stream, "deleted": arguments.yes})
+    else:
+        done = "is deleted" if arguments.yes else "can be deleted; give --yes to do so"
+        show(report_of([Paragraph(f"Backup {arguments.backup_id} of {stream} {done}.")]))
+    return OK
+
+
+def _retained_as_dict(done: Retained) -> dict[str, Any]:
     """Return the same in JSON form."""
     shown: dict[str, Any] = encode(done)
     shown["plan"] = {

@@ -1,17 +1,16 @@
-"""What a checkpoint holds."""
+"""``checkpoint inspect``, apart from the other verbs: a look loads nothing that copies or restores."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 
-from airflow_streaming.checkpoint.folders import open_folders
-from airflow_streaming.checkpoint.reader import Reader, query_folders
-from airflow_streaming.cli.checkpoint import report
-from airflow_streaming.cli.checkpoint.printing import print_json
-from airflow_streaming.cli.person import OK, PROBLEM, Person
-from airflow_streaming.core.checkpoint.finding import Finding, FindingCode
-from airflow_streaming.core.checkpoint.report import Checkpoint
+from airflow_streaming.checkpoints.read.report import Checkpoint, Finding, FindingCode
+from airflow_streaming.checkpoints.reader import Reader, query_folders
+from airflow_streaming.cli.common import OK, PROBLEM, Person
+from airflow_streaming.cli.output import show, show_json
 from airflow_streaming.exceptions import CheckpointError
+from airflow_streaming.reports.checkpoint import checkpoint_report
+from airflow_streaming.storage.folders import open_folders
 
 
 def inspect(arguments: Namespace, _: Person | None) -> int:
@@ -19,11 +18,11 @@ def inspect(arguments: Namespace, _: Person | None) -> int:
     found = _read(arguments.uri, thorough=arguments.thorough, as_json=arguments.json)
     several = len(found) != 1 or found[0].uri != arguments.uri
     if not arguments.json:
-        print("\n\n".join(report.show(checkpoint) for checkpoint in found))
+        show(*map(checkpoint_report, found))
     elif several:
-        print_json({"uri": arguments.uri, "checkpoints": [one.to_dict() for one in found]})
+        show_json({"uri": arguments.uri, "checkpoints": [one.to_dict() for one in found]})
     else:
-        print_json(found[0].to_dict())
+        show_json(found[0].to_dict())
     return OK if all(checkpoint.is_sound for checkpoint in found) else PROBLEM
 
 

@@ -1,18 +1,65 @@
-"""A backup restored, or what that would mean."""
+"""``checkpoint restore``, ``undo``, ``abandon``, ``clone`` and ``carry-over``."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from airflow_streaming.checkpoint.restore import Place, plan_restore, restore
-from airflow_streaming.checkpoint.store import open_backup_store
-from airflow_streaming.cli.checkpoint import backups
-from airflow_streaming.cli.checkpoint.printing import print_json, print_lines
-from airflow_streaming.cli.checkpoint.sinks import sink_logs
-from airflow_streaming.cli.checkpoint.told import Told
-from airflow_streaming.cli.person import OK, PROBLEM, Person
-from airflow_streaming.core.codec import encode
+from airflow_streaming.checkpoints.restore.clone import Cloned, carry_over, clone
+from airflow_streaming.checkpoints.restore.replay import RestorePlan
+from airflow_streaming.checkpoints.restore.restore import Place, plan_restore, restore
+from airflow_streaming.checkpoints.vault.store import open_backup_store
+from airflow_streaming.cli.checkpoint.backups import sink_logs
+from airflow_streaming.cli.common import OK, PROBLEM, Person
+from airflow_streaming.cli.output import progress, show, show_json, show_lines
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.records.control import ChangeOutcome
+from airflow_streaming.reports.backups import (
+    copied_report,
+    restore_plan_report,
+    restored_report,
+    switched_report,
+)
+
+if TYPE_CHECKING:
+    from airflow_streaming.changes.restore.stream_restore import Switched
+    from airflow_streaming.home.home import StreamHome
+
+
+def copy_whole(arguments: Namespace, _: Person | None) -> int:
+    """Clone a checkpoint."""
+    with progress() as told:
+        copied = clone(
+            arguments.uri, arguments.to, keep_query_id=arguments.keep_query_id, progress=told
+        )
+    return _show_copy(arguments, copied)
+
+
+def copy_position(arguments: Namespace, _: Person | None) -> int:
+    """Create a checkpoint that holds only the positions of another one."""
+    with progress() as told:
+        copied = carry_over(
+            arguments.uri,
+            arguments.to,
+            sources=_sources(arguments.source),
+            stateless=arguments.stateless,
+            progress=told,
+        )
+    return _show_copy(arguments, copied)
+
+
+def _sources(named: Sequence[str] | None) -> list[str | None] | None:
+    return None if named is None else [None if name == "new" else name for name in named]
+
+
+def _show_copy(arguments: Namespace, copied: Cloned) -> int:
+    if arguments.json:
+        show_json({**encode(copied), "checkpoint": copied.checkpoint.to_dict()})
+    else:
+        show(copied_report(copied))
+    return OK
 
 
 def restore_backup(arguments: Namespace, _: Person | None) -> int:
@@ -21,17 +68,85 @@ def restore_backup(arguments: Namespace, _: Person | None) -> int:
         raise SpecError("Where to? Give --to NEW_URI, or --stream NAME with a home.")
     store = open_backup_store(arguments.store)
     where = Place(to=arguments.to, sink_logs=sink_logs(arguments))
-    backup_id, told = arguments.backup_id, Told()
-    if arguments.dry_run:
-        plan = plan_restore(store, backup_id, where, accept=arguments.accept, progress=told)
-        if arguments.json:
-            print_json(plan.to_dict())
+    backup_id, accept = arguments.backup_id, arguments.accept
+    with progress() as told:
+        if arguments.dry_run:
+            plan = plan_restore(store, backup_id, where, accept=accept, progress=told)
         else:
-            print_lines(backups.planned(plan))
-        return PROBLEM if plan.is_refused else OK
-    restored = restore(store, backup_id, where, accept=arguments.accept, progress=told)
+            restored = restore(store, backup_id, where, accept=accept, progress=told)
+    if arguments.dry_run:
+        return _show_plan(arguments, plan)
     if arguments.json:
-        print_json({**encode(restored), "plan": restored.plan.to_dict()})
+        show_json({**encode(restored), "plan": restored.plan.to_dict()})
     else:
-        print_lines(backups.restored(restored))
+        show(restored_report(restored))
     return OK
+
+
+def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) -> int:
+    """Restore a stream from a backup: its next start continues from there."""
+    # Not at the top: a restore of a checkpoint does without a home.
+    from airflow_streaming.changes.restore.undo import plan_switch
+    from airflow_streaming.launch.registry import open_launcher
+    from airflow_streaming.services.changes import restore_stream
+
+    store = open_backup_store(arguments.store)
+    how = {
+        "to": arguments.to,
+        "accept": arguments.accept,
+        "sink_logs": sink_logs(arguments),
+    }
+    backup_id = arguments.backup_id
+    with progress() as told:
+        if arguments.dry_run:
+            plan = plan_switch(stream, open_launcher(), store, backup_id, progress=told, **how)
+        else:
+            by, reason = person.name, person.reason
+            switched = restore_stream(
+                stream, store, backup_id, by=by, reason=reason, progress=told, **how
+            )
+    return _show_plan(arguments, plan) if arguments.dry_run else _show(switched, arguments)
+
+
+def _show_plan(arguments: Namespace, plan: RestorePlan) -> int:
+    if arguments.json:
+        show_json(plan.to_dict())
+    else:
+        show(restore_plan_report(plan))
+    return PROBLEM if plan.is_refused else OK
+
+
+def undo_restore(stream: StreamHome, arguments: Namespace, person: Person) -> int:
+    """Continue a stream from the checkpoint it had before a restore."""
+    from airflow_streaming.changes.restore.undo import undo
+    from airflow_streaming.launch.registry import open_launcher
+
+    return _show(undo(stream, open_launcher(), by=person.name, reason=person.reason), arguments)
+
+
+def _show(switched: Switched, arguments: Namespace) -> int:
+    if arguments.json:
+        plan = switched.plan.to_dict() if switched.plan else None
+        show_json({**encode(switched), "plan": plan})
+    else:
+        show(switched_report(switched))
+    return OK
+
+
+def abandon_restore(stream: StreamHome, arguments: Namespace, person: Person) -> int:
+    """Abandon an unfinished restore of a stream."""
+    from airflow_streaming.changes.restore.undo import abandon
+
+    ended = abandon(stream, by=person.name, reason=person.reason)
+    if arguments.json:
+        show_json({"stream": stream.name, "outcome": ended})
+    else:
+        show_lines([_ENDED[ended].format(stream=stream.name)])
+    return OK
+
+
+_ENDED: Final[dict[ChangeOutcome | None, str]] = {
+    None: "{stream} has no change of its checkpoint that is not finished.",
+    ChangeOutcome.ABANDONED: "The change is abandoned; {stream} stays on its old checkpoint.",
+    ChangeOutcome.DONE: "The change was already made; {stream} continues from the new checkpoint.",
+}

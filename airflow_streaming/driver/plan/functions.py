@@ -1,57 +1,357 @@
-"""The aggregate functions of an aggregation: what each is, what it gives, and where it goes."""
+"""
+Fingerprints of the user's Python functions: equal only where the code and all it reaches is equal.
+
+No plan of Spark's shows the body of a function. What is taken in: code without its line numbers,
+constants, closure cells, defaults, annotations, the globals that the code names, classes with their
+methods, objects with their attributes, and of a module of the user's its syntax tree with those of
+the modules that it imports. Code of Python itself and of installed packages counts by its name and
+version. A function's own name does not count, so that a rename alone is no other function.
+
+What cannot be looked into makes the fingerprint opaque, which a gate never takes for equal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+import dis
+import enum
+import functools
+import hashlib
+import inspect
+import re
+import sys
+import sysconfig
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
 
-from airflow_streaming.core.plan.plan import Column
-from airflow_streaming.core.plan.types import type_name
-from airflow_streaming.driver.plan.names import Names, unnamed
-from airflow_streaming.driver.plan.tree import Node
+from airflow_streaming.model.spark.plan import OPAQUE
 
-
-def functions_of(node: Node) -> dict[str, Node]:
-    """Return the aggregate functions in their order, each once, by their text."""
-    found: dict[str, Node] = {}
-    for output in node.expressions("aggregateExpressions"):
-        for one in output.walk():
-            if one.name == "AggregateExpression":
-                found.setdefault(Names.key(one), one)
-    return found
-
-
-def outputs_of(function: str, node: Node) -> list[str]:
-    """Return the names of the columns that an aggregate function is in."""
-    return [
-        str(output.fields.get("name", "?"))
-        for output in node.expressions("aggregateExpressions")
-        if any(
-            one.name == "AggregateExpression" and Names.key(one) == function
-            for one in output.walk()
-        )
-    ]
-
-
-def types_of(functions: Mapping[str, Node], node: Node, schema: tuple[Column, ...]) -> list[str]:
-    """
-    Return the type of each function's result.
-
-    :param schema: The columns that the aggregation gives.
-    """
-    outputs = node.expressions("aggregateExpressions")
-    known = {
-        Names.key(unnamed(output)): schema[place].type
-        for place, output in enumerate(outputs)
-        if place < len(schema)
+MAX_PARTS: Final = 20_000
+"""Values that one function may reach; of more it is opaque."""
+_MAX_DEPTH: Final = 150
+_PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
+_NOT_OF_CLASSES: Final = frozenset(
+    {
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__module__",
+        "__qualname__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__slotnames__",
+        "_abc_impl",
     }
-    return [known.get(key) or _inner_types(function) for key, function in functions.items()]
+)
+_GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME"})
+_INSTALLED: Final = tuple(
+    {
+        str(Path(sysconfig.get_paths()[name]).resolve())
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
+)
 
 
-def _inner_types(function: Node) -> str:
-    # Inside a larger expression its own type is not told; that of what it is made of is.
-    of = [
-        type_name(one.fields.get("dataType"))
-        for one in function.walk()
-        if one.name in ("AttributeReference", "Cast")
-    ]
-    return f"of {', '.join(of)}" if of else ""
+class _Opaque(Exception):
+    """Something that cannot be looked into."""
+
+
+def fingerprint(function: Any) -> str:
+    """Return the fingerprint of a function or an object that is called, ``opaque:...`` of others."""
+    try:
+        return _Reader().digest(function)
+    except _Opaque as why:
+        return f"{OPAQUE} {why}"
+    except Exception as err:  # noqa: BLE001 - the user's objects may raise anything
+        return f"{OPAQUE} {type(err).__name__}"
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._seen: dict[int, int] = {}
+        self._kept: list[Any] = []
+        self._modules: set[str] = set()
+        self._depth = 0
+
+    def digest(self, thing: Any) -> str:
+        version = ".".join(map(str, sys.version_info[:2]))
+        self._say("python", version)
+        self._take(thing, is_root=True)
+        return self._hash.hexdigest()[:20]
+
+    def _say(self, *parts: object) -> None:
+        for part in parts:
+            data = str(part).encode("utf-8", "surrogatepass")
+            self._hash.update(str(len(data)).encode() + b":" + data)
+
+    def _take(self, thing: Any, *, is_root: bool = False) -> None:
+        if isinstance(thing, _PLAIN) and type(thing) in _PLAIN:
+            self._say(type(thing).__name__, repr(thing))
+            return
+        known = self._seen.get(id(thing))
+        if known is not None:
+            self._say("seen", known)
+            return
+        if len(self._seen) > MAX_PARTS or self._depth > _MAX_DEPTH:
+            raise _Opaque("more than can be followed")
+        self._seen[id(thing)] = len(self._seen)
+        self._kept.append(thing)  # an id is one thing's as long as it lives
+        self._depth += 1
+        self._look_into(thing, is_root=is_root)
+        self._depth -= 1
+
+    def _look_into(self, thing: Any, *, is_root: bool) -> None:
+        for kinds, read in _KINDS:
+            if isinstance(thing, kinds):
+                read(self, thing)
+                return
+        if isinstance(thing, types.FunctionType):
+            self._function(thing, is_root=is_root)
+        elif isinstance(thing, type):
+            self._class(thing)
+        else:
+            self._object(thing)
+
+    def _sequence(self, thing: Iterable[Any]) -> None:
+        self._say(type(thing).__name__)
+        for one in thing:
+            self._take(one)
+        self._say("end")
+
+    def _mapping(self, thing: Mapping[Any, Any]) -> None:
+        self._say(type(thing).__name__)
+        for key, value in thing.items():
+            self._take(key)
+            self._take(value)
+        self._say("end")
+
+    def _set(self, thing: Iterable[Any]) -> None:
+        # A set has no order, and hashes of text differ from run to run.
+        self._say(type(thing).__name__, *sorted(_Reader().digest(one) for one in thing))
+
+    def _code(self, code: types.CodeType, doc: str | None = None) -> None:
+        self._say("code", code.co_code.hex(), code.co_flags)
+        self._say(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+        self._say(code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        self._say(getattr(code, "co_exceptiontable", b"").hex())
+        for place, one in enumerate(code.co_consts):
+            self._take("" if place == 0 and doc is not None and one == doc else one)
+
+    def _function(self, function: types.FunctionType, *, is_root: bool = False) -> None:
+        if not _is_users(function.__module__, function.__code__.co_filename):
+            self._installed(function.__module__, function.__qualname__)
+            return
+        self._say("function", "" if is_root else function.__name__)
+        self._code(function.__code__, function.__doc__)
+        self._take(function.__defaults__)
+        self._take(function.__kwdefaults__)
+        self._take(dict(function.__annotations__))
+        for cell in function.__closure__ or ():
+            self._cell(cell)
+        if function.__dict__:
+            self._take({k: v for k, v in function.__dict__.items() if k != "__wrapped__"})
+            self._take(function.__dict__.get("__wrapped__"))
+        self._globals(function)
+
+    def _cell(self, cell: Any) -> None:
+        try:
+            inner = cell.cell_contents
+        except ValueError:
+            self._say("empty cell")
+        else:
+            self._take(inner)
+
+    def _globals(self, function: types.FunctionType) -> None:
+        for name in sorted(set(_named(function.__code__))):
+            if name in function.__globals__:
+                self._say("global", name)
+                self._take(function.__globals__[name])
+            elif name.partition(".")[0] in sys.modules:
+                self._module_named(name)
+
+    def _class(self, kind: type) -> None:
+        if not _is_users(kind.__module__, _file_of(kind.__module__)):
+            self._installed(kind.__module__, kind.__qualname__)
+            return
+        self._say("class", kind.__name__)
+        self._sequence(kind.__bases__)
+        for name, value in kind.__dict__.items():
+            if name not in _NOT_OF_CLASSES and not isinstance(value, _SLOTS):
+                self._say(name)
+                self._take(value)
+
+    def _module(self, module: types.ModuleType) -> None:
+        self._module_named(module.__name__)
+
+    def _module_named(self, name: str) -> None:
+        module = sys.modules.get(name)
+        if module is None or name in self._modules:
+            self._say("module", name)
+            return
+        self._modules.add(name)
+        file = getattr(module, "__file__", None) or ""
+        if not _is_users(name, file):
+            self._installed(name, "")
+            return
+        if not file.endswith(".py"):
+            raise _Opaque(f"module {name}")
+        tree = ast.parse(Path(file).read_bytes())
+        self._say("module", name, ast.dump(_without_docs(tree)))
+        for imported in sorted(set(_imported(tree, module))):
+            self._module_named(imported)
+        for key, value in sorted(vars(module).items()):
+            if not key.startswith("__") and type(value) in _PLAIN:
+                self._say(key, repr(value))
+
+    def _installed(self, module: str | None, name: str) -> None:
+        top = (module or "").partition(".")[0]
+        version = getattr(sys.modules.get(top), "__version__", "")
+        self._say("installed", module, name, version if isinstance(version, str) else "")
+
+    def _partial(self, thing: functools.partial[Any]) -> None:
+        self._say("partial")
+        self._take(thing.func)
+        self._take(thing.args)
+        self._take(thing.keywords)
+
+    def _method(self, thing: types.MethodType) -> None:
+        self._say("method")
+        self._take(thing.__func__)
+        self._take(thing.__self__)
+
+    def _builtin(self, thing: types.BuiltinFunctionType) -> None:
+        self._say("builtin", thing.__qualname__)
+        owner = thing.__self__
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            self._take(owner)
+        else:
+            self._installed(thing.__module__, thing.__qualname__)
+
+    def _wrapper(self, thing: Any) -> None:
+        self._say(type(thing).__name__)
+        self._take(thing.__func__)
+
+    def _property(self, thing: property) -> None:
+        self._say("property")
+        self._sequence((thing.fget, thing.fset, thing.fdel))
+
+    def _enum(self, thing: enum.Enum) -> None:
+        self._say("enum", thing.name)
+        self._take(type(thing))
+
+    def _pattern(self, thing: re.Pattern[Any]) -> None:
+        self._say("pattern", repr(thing.pattern), thing.flags)
+
+    def _object(self, thing: Any) -> None:
+        kind = type(thing)
+        if hasattr(thing, "jsonValue") and kind.__module__.startswith("pyspark."):
+            self._say("type of Spark", thing.json())
+            return
+        if "_jvm" in getattr(thing, "__dict__", {}) or kind.__module__.startswith("py4j"):
+            raise _Opaque(kind.__name__)
+        if _is_users(kind.__module__, _file_of(kind.__module__)) or _is_sparks(kind):
+            self._say("object")
+            self._take(kind)
+            self._mapping(dict(getattr(thing, "__dict__", {})))
+            for name in _slots(kind):
+                self._say(name)
+                self._take(getattr(thing, name, None))
+            return
+        self._reduced(thing)
+
+    def _reduced(self, thing: Any) -> None:
+        # What an object says of itself to be copied; nothing is made of it here.
+        try:
+            told = thing.__reduce_ex__(4)
+        except Exception as err:
+            raise _Opaque(type(thing).__name__) from err
+        self._say("object of", type(thing).__module__, type(thing).__qualname__)
+        if isinstance(told, str):
+            self._say(told)
+            return
+        for part in told[:3]:
+            self._take(part)
+        for parts in told[3:5]:
+            self._sequence(parts or ())
+
+
+_SLOTS: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_KINDS: Final[tuple[tuple[Any, Any], ...]] = (
+    (enum.Enum, _Reader._enum),
+    ((tuple, list), _Reader._sequence),
+    ((dict, types.MappingProxyType), _Reader._mapping),
+    ((set, frozenset), _Reader._set),
+    (types.CodeType, _Reader._code),
+    (types.ModuleType, _Reader._module),
+    (types.MethodType, _Reader._method),
+    (types.BuiltinFunctionType, _Reader._builtin),
+    ((staticmethod, classmethod), _Reader._wrapper),
+    (property, _Reader._property),
+    (functools.partial, _Reader._partial),
+    (re.Pattern, _Reader._pattern),
+)
+
+
+def _named(code: types.CodeType) -> Iterator[str]:
+    for each in dis.get_instructions(code):
+        if each.opname in _GLOBALS:
+            yield str(each.argval)
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from _named(one)
+
+
+def _imported(tree: ast.AST, module: types.ModuleType) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = (module.__package__ or "").split(".")
+                base = ".".join([*package[: len(package) - node.level + 1], *filter(None, [base])])
+            yield base
+            yield from (name for a in node.names if (name := f"{base}.{a.name}") in sys.modules)
+
+
+def _without_docs(tree: ast.AST) -> ast.AST:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
+
+
+def _is_users(module: str | None, file: str) -> bool:
+    """Tell whether code is the user's, and not Python's or an installed package's."""
+    if module in (None, "__main__", "__mp_main__"):
+        return True
+    if module == "builtins" or module in sys.builtin_module_names:
+        return False
+    if not file:
+        # Without a file it was made here, or is part of Python.
+        return str(module).partition(".")[0] not in sys.stdlib_module_names
+    if file.startswith("<"):
+        return not file.startswith("<frozen")
+    found = str(Path(file).resolve())
+    return not (found.startswith(_INSTALLED) or "site-packages" in found or "/pyspark/" in found)
+
+
+def _is_sparks(kind: type) -> bool:
+    return kind.__module__.startswith("pyspark.")
+
+
+def _file_of(module: str | None) -> str:
+    return str(getattr(sys.modules.get(module or ""), "__file__", None) or "")
+
+
+def _slots(kind: type) -> list[str]:
+    found: list[str] = []
+    for one in inspect.getmro(kind):
+        told = one.__dict__.get("__slots__", ())
+        found += [told] if isinstance(told, str) else list(told)
+    return [name for name in found if name not in ("__dict__", "__weakref__")]

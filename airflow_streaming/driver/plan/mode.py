@@ -1,7 +1,7 @@
 """
 The driver of plan mode: runs the user's script and writes down every query that it would start.
 
-It is an ordinary Spark application on this host, started by ``upgrade.plan_mode`` with one
+It is an ordinary Spark application on this host, started by ``spark_jobs.plan_mode`` with one
 argument, the file of its order. No query is started. The plans are written anew after each one, so
 that a script which hangs or dies has told what it came to.
 """
@@ -13,26 +13,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.core.plan.order import PlanOrder
-from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan
-from airflow_streaming.driver.connect import check_classic, is_connect
-from airflow_streaming.driver.drill.absent import Absent
-from airflow_streaming.driver.drill.clock import later, leave_after
-from airflow_streaming.driver.drill.outcome import sentence_of
-from airflow_streaming.driver.drill.patch import patch_builder, patch_manager
-from airflow_streaming.driver.faults import log_to_stderr
-from airflow_streaming.driver.notes import location_of, notes_of, take_notes
-from airflow_streaming.driver.outcome import ScriptState
+from airflow_streaming.driver.errors import log_to_stderr
+from airflow_streaming.driver.exit_status import ScriptState
+from airflow_streaming.driver.jobs.drill import later, leave_after
+from airflow_streaming.driver.jobs.scratch_patch import (
+    Absent,
+    patch_builder,
+    patch_manager,
+    sentence_of,
+)
 from airflow_streaming.driver.patching import patch_method
+from airflow_streaming.driver.plan.operators import Variables
 from airflow_streaming.driver.plan.reading import read_plan, take
-from airflow_streaming.driver.plan.said import listen
-from airflow_streaming.driver.plan.variables import Variables
-from airflow_streaming.driver.script import run_program
+from airflow_streaming.driver.plan.writer_settings import listen, location_of, notes_of, take_notes
+from airflow_streaming.driver.script import check_classic, is_connect, run_program
 from airflow_streaming.exceptions import DriverRefusal
+from airflow_streaming.model.spark.plan import PlanOrder, QueryPlan, ScriptPlan
 
 SCRIPT_GRACE: Final = 20.0
 """Seconds a script may go on after the last query that it would have started."""
-
 _MARGIN: Final = 10.0
 
 

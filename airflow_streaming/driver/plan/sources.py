@@ -6,13 +6,11 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from airflow_streaming.core.conf import mask_password, redact
-from airflow_streaming.core.plan.plan import Column, SourcePlan
-from airflow_streaming.core.plan.types import type_name
-from airflow_streaming.driver.plan.tree import Node
+from airflow_streaming.driver.plan.expressions import Node
+from airflow_streaming.model.spark.conf import mask_password, redact
+from airflow_streaming.model.spark.plan import Column, SourcePlan, type_name
 
 SOURCES: Final = frozenset({"StreamingRelation", "StreamingRelationV2"})
-
 _FIELD, _PAIR = "\x1e", " -> "
 _FILE: Final = "FileSource["
 _TOPICS: Final = ("subscribe", "subscribepattern", "assign")

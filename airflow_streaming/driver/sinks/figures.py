@@ -1,5 +1,5 @@
 """
-The figures that leave a driver, in one table: Prometheus, StatsD and OpenTelemetry all read it.
+The figures that leave a driver, and their present values.
 
 A figure is taken from a batch's progress (or from a sink's status) and nowhere else, so what a
 metrics system shows is what Spark reported. What Spark did not report has no value, not zero.
@@ -7,13 +7,16 @@ metrics system shows is what Spark reported. What Spark did not report has no va
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from airflow_streaming.core.progress import BatchProgress, SourceProgress
+from airflow_streaming.driver.sinks.port import ProgressEvent, Standing
+from airflow_streaming.model.metrics import Metric
+from airflow_streaming.model.progress import BatchProgress, SourceProgress
 
 PREFIX: Final = "spark_streaming"
 
@@ -78,6 +81,16 @@ def _observed(progress: BatchProgress) -> Iterator[Point]:
         yield (name,), value
 
 
+def _phases(progress: BatchProgress) -> Iterator[Point]:
+    for phase, milliseconds in progress.phases_ms.items():
+        yield (phase,), milliseconds / 1000
+
+
+def _state_metrics(progress: BatchProgress) -> Iterator[Point]:
+    for name, value in progress.state_metrics.items():
+        yield (name,), value
+
+
 def _started_at(progress: BatchProgress) -> float | None:
     try:
         begun = datetime.fromisoformat(progress.at)
@@ -86,11 +99,25 @@ def _started_at(progress: BatchProgress) -> float | None:
     return begun.timestamp() if begun.tzinfo is not None else None
 
 
-def _seconds(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
-
-
 _SOURCE: Final = ("source", "description")
+
+
+def _of_metrics() -> Iterator[Figure]:
+    """Yield the figures that rules know too, as the table of metrics has them."""
+    for metric in Metric:
+        row = metric.row
+        if row.export:
+            yield Figure(
+                name=row.export,
+                unit=row.unit.suffix,
+                kind=Kind.COUNTER if row.adds_up else Kind.GAUGE,
+                labels=() if row.of_source is None else _SOURCE,
+                help=row.help,
+                take=_one(metric.batch_figure)
+                if row.of_source is None
+                else _by_source(row.of_source),
+            )
+
 
 BATCH_FIGURES: Final = (
     Figure(
@@ -105,24 +132,12 @@ BATCH_FIGURES: Final = (
         help="Rows read in this epoch.",
         take=_one(lambda p: p.input_rows),
     ),
-    Figure(
-        name="dropped_rows",
-        kind=Kind.COUNTER,
-        help="Rows that came behind the watermark and were dropped, in this epoch.",
-        take=_one(lambda p: p.dropped_rows),
-    ),
     Figure(name="batch_id", help="Number of the latest batch.", take=_one(lambda p: p.batch_id)),
     Figure(
         name="batch_start_timestamp",
         unit="seconds",
         help="Start of the latest batch, by the driver's clock, in Unix time.",
         take=_one(_started_at),
-    ),
-    Figure(
-        name="batch_duration",
-        unit="seconds",
-        help="Whole time of the latest batch.",
-        take=_one(lambda p: _seconds(p.duration_ms)),
     ),
     Figure(
         name="batch_input_rows",
@@ -140,58 +155,10 @@ BATCH_FIGURES: Final = (
         take=_one(lambda p: p.processed_rows_per_second),
     ),
     Figure(
-        name="watermark_delay",
-        unit="seconds",
-        help="Start of the latest batch minus its watermark.",
-        take=_one(lambda p: p.watermark_delay_s),
-    ),
-    Figure(
-        name="state_rows",
-        help="Rows in the state stores after the latest batch.",
-        take=_one(lambda p: p.state_rows),
-    ),
-    Figure(
-        name="state_memory",
-        unit="bytes",
-        help="Memory used by the state stores after the latest batch.",
-        take=_one(lambda p: p.state_bytes),
-    ),
-    Figure(
-        name="state_commit_duration",
-        unit="seconds",
-        help="Time to commit one state store in the latest batch, of the slowest operator.",
-        take=_one(lambda p: _seconds(p.state_commit_ms)),
-    ),
-    Figure(
-        name="state_cache_miss",
-        unit="ratio",
-        help="Misses of RocksDB's block cache as a share of its look-ups in the latest batch.",
-        take=_one(lambda p: p.cache_miss_share),
-    ),
-    Figure(
         name="source_input_rows",
         labels=_SOURCE,
         help="Rows that the source gave to the latest batch.",
         take=_by_source(lambda s: s.input_rows),
-    ),
-    Figure(
-        name="source_backlog_records",
-        labels=_SOURCE,
-        help="Records that the source held after the latest batch.",
-        take=_by_source(lambda s: s.backlog_records),
-    ),
-    Figure(
-        name="source_backlog",
-        unit="bytes",
-        labels=_SOURCE,
-        help="Bytes that the source held after the latest batch.",
-        take=_by_source(lambda s: s.backlog_bytes),
-    ),
-    Figure(
-        name="source_backlog_files",
-        labels=_SOURCE,
-        help="Files that the source held after the latest batch.",
-        take=_by_source(lambda s: s.backlog_files),
     ),
     Figure(
         name="observed",
@@ -199,9 +166,27 @@ BATCH_FIGURES: Final = (
         help="Observed metric of the latest batch, by name and column.",
         take=_observed,
     ),
+    Figure(
+        name="batch_phase_duration",
+        unit="seconds",
+        labels=("phase",),
+        help="Time of one phase of the latest batch, by Spark's name for it.",
+        take=_phases,
+    ),
+    Figure(
+        name="state_store_metric",
+        labels=("metric",),
+        help="RocksDB metric of the latest batch, by Spark's name for it.",
+        take=_state_metrics,
+    ),
+    Figure(
+        name="executors",
+        help="Executors of the application when the latest batch was seen.",
+        take=_one(lambda p: p.executors),
+    ),
+    *_of_metrics(),
 )
 """Taken from every ``BatchProgress``."""
-
 SINK_FIGURES: Final = (
     Figure(
         name="sink_sent_reports",
@@ -219,3 +204,77 @@ SINK_FIGURES: Final = (
     ),
 )
 """Taken from every ``SinkStatus``, whose counts are sums already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A value with all its labels."""
+
+    labels: Mapping[str, str]
+    value: float
+
+
+class Ledger:
+    """
+    The newest batch of every query, and the sums of those before it.
+
+    :param standing: Tells how the sinks stand.
+    """
+
+    def __init__(self, stream: str, standing: Standing) -> None:
+        self._stream, self._standing = stream, standing
+        self._lock = threading.RLock()
+        self._latest: dict[str, ProgressEvent] = {}
+        self._totals: dict[tuple[str, str], dict[tuple[str, ...], float]] = {}
+
+    def take(self, events: Iterable[ProgressEvent]) -> None:
+        """Take the figures of newer batches."""
+        with self._lock:
+            for event in events:
+                self._latest[event.query] = event
+                for figure in BATCH_FIGURES:
+                    if figure.kind is Kind.COUNTER:
+                        self._add(figure, event)
+
+    def latest(self) -> Sequence[ProgressEvent]:
+        """Return the newest event of every query."""
+        with self._lock:
+            return tuple(self._latest.values())
+
+    def readings(self) -> list[tuple[Figure, list[Sample]]]:
+        """Return all figures as of one moment."""
+        with self._lock:
+            return [(figure, self.samples(figure)) for figure in (*BATCH_FIGURES, *SINK_FIGURES)]
+
+    def samples(self, figure: Figure) -> list[Sample]:
+        """Return the present values of one figure."""
+        if figure in SINK_FIGURES:
+            own = {"stream": self._stream}
+            return [
+                s for status in self._standing() for s in _samples(figure, own, figure.take(status))
+            ]
+        with self._lock:
+            return [
+                sample
+                for query, event in self._latest.items()
+                for sample in _samples(
+                    figure, {"stream": self._stream, "query": query}, self._points(figure, event)
+                )
+            ]
+
+    def _points(self, figure: Figure, event: ProgressEvent) -> Iterable[Point]:
+        if figure.kind is Kind.COUNTER:
+            return self._totals.get((event.query, figure.name), {}).items()
+        return figure.take(event.progress)
+
+    def _add(self, figure: Figure, event: ProgressEvent) -> None:
+        totals = self._totals.setdefault((event.query, figure.name), {})
+        for labels, value in figure.take(event.progress):
+            totals[labels] = totals.get(labels, 0) + value
+
+
+def _samples(figure: Figure, own: Mapping[str, str], points: Iterable[Point]) -> list[Sample]:
+    return [
+        Sample(labels={**own, **dict(zip(figure.labels, values, strict=True))}, value=value)
+        for values, value in points
+    ]

@@ -17,7 +17,6 @@ from airflow_streaming.driver.sinks.port import Origin, ProgressEvent, SinkFault
 
 _PATIENCE_MS: Final = 30_000
 """How long the client tries to deliver a message; long enough for a broker to be restarted."""
-
 _MARGIN_S: Final = 5.0
 _PATIENCE_KEYS: Final = ("message.timeout.ms", "delivery.timeout.ms")
 
@@ -129,7 +128,7 @@ def _settings(config: KafkaConfig, origin: Origin) -> dict[str, Any]:
         "acks": "all",
         "client.id": f"airflow-streaming-{origin.stream}@{socket.gethostname()}",
         "enable.idempotence": True,
-        # Errors are told through the status; librdkafka would repeat them in the driver's log.
+        # Errors are reported through the status; librdkafka would repeat them in the driver's log.
         "log_level": 0,
     }
     if not any(key in config.client for key in _PATIENCE_KEYS):

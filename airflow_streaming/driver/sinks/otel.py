@@ -11,15 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from airflow_streaming.driver.sinks.config import OtelConfig
-from airflow_streaming.driver.sinks.figures import BATCH_FIGURES, SINK_FIGURES, Figure, Kind
-from airflow_streaming.driver.sinks.ledger import Ledger
-from airflow_streaming.driver.sinks.port import (
-    Origin,
-    ProgressEvent,
-    SinkFault,
-    Standing,
-    library,
-)
+from airflow_streaming.driver.sinks.figures import BATCH_FIGURES, SINK_FIGURES, Figure, Kind, Ledger
+from airflow_streaming.driver.sinks.port import Origin, ProgressEvent, SinkFault, Standing, library
 
 _SDK: Final = "opentelemetry-sdk"
 _EXPORTER: Final = "opentelemetry-exporter-otlp-proto-http"

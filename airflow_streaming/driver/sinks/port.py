@@ -1,5 +1,5 @@
 """
-What a sink is: a place outside the home that is told every batch's progress.
+What a sink is: a place outside the home that receives every batch's progress.
 
 A sink may be slow, away, or wrongly configured. It says so with a :class:`SinkFault`; the outlet in
 front of it counts what got lost, and the stream never learns of it.
@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.status import SinkStatus
 from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.status import SinkStatus
 
 Standing = Callable[[], Sequence[SinkStatus]]
 """Tells how all sinks of the driver stand, for those that publish it."""
@@ -73,7 +73,7 @@ class ProgressEvent:
 
     @property
     def json(self) -> str:
-        """Return the whole progress as one line of JSON; made by whoever needs it, when needed."""
+        """Return the whole progress as one line of JSON; made when a sink needs it."""
         return json.dumps(self.report, ensure_ascii=False, separators=(",", ":"))
 
 

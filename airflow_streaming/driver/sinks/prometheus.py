@@ -7,15 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from airflow_streaming.driver.sinks.config import PrometheusConfig, PushgatewayConfig
-from airflow_streaming.driver.sinks.figures import PREFIX, SINK_FIGURES, Figure, Kind
-from airflow_streaming.driver.sinks.ledger import Ledger
-from airflow_streaming.driver.sinks.port import (
-    Origin,
-    ProgressEvent,
-    SinkFault,
-    Standing,
-    library,
-)
+from airflow_streaming.driver.sinks.figures import PREFIX, SINK_FIGURES, Figure, Kind, Ledger
+from airflow_streaming.driver.sinks.port import Origin, ProgressEvent, SinkFault, Standing, library
 
 _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104  # compared with, not bound to
 _PACKAGE: Final = "prometheus-client"
@@ -101,7 +94,7 @@ class PushgatewaySink:
 
 
 class _Collector:
-    """Gives the ledger's values in the library's form, whenever somebody asks."""
+    """Gives the ledger's values in the library's form, at every scrape."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._core = library("prometheus_client.core", _PACKAGE)

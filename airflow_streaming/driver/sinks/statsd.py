@@ -2,7 +2,7 @@
 Figures for StatsD.
 
 StatsD knows no labels, so stream, query and what else tells values apart stand in the name:
-``<prefix>.<stream>.<query>.<figure>``. Over UDP nobody learns of a loss; TCP notices it.
+``<prefix>.<stream>.<query>.<figure>``. Over UDP a loss goes unnoticed; TCP notices it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,7 @@ from typing import Any
 
 from airflow_streaming.driver.sinks.config import StatsdConfig
 from airflow_streaming.driver.sinks.figures import BATCH_FIGURES, SINK_FIGURES, Figure, Kind
-from airflow_streaming.driver.sinks.port import (
-    Origin,
-    ProgressEvent,
-    SinkFault,
-    Standing,
-    library,
-)
+from airflow_streaming.driver.sinks.port import Origin, ProgressEvent, SinkFault, Standing, library
 
 
 class StatsdSink:
@@ -44,7 +38,7 @@ class StatsdSink:
             with self._client.pipeline() as lines:
                 self._write_standing(lines)
         except OSError as err:
-            self._client.close()  # it connects anew by itself
+            self._client.close()  # it reconnects automatically
             raise SinkFault(f"{self._where} did not take the figures: {err}.", taken=taken) from err
 
     def close(self) -> None:
@@ -76,7 +70,7 @@ class StatsdSink:
 def _write(lines: Any, event: ProgressEvent, stream: str) -> None:
     for figure in BATCH_FIGURES:
         for labels, value in figure.take(event.progress):
-            # A source is told by its position; a description makes no name.
+            # A source is identified by its position; a description makes no name.
             own = labels[:1]
             name = _name(figure, stream, _part(event.query), *own)
             if figure.kind is Kind.COUNTER:

@@ -1,5 +1,5 @@
 """
-The barrier: where the queries of a standby driver wait, just before they would start.
+The barrier: where the queries of a standby driver wait just before they start.
 
 Each ``start()`` of the script waits in the thread that called it, or set aside in one of its own
 while more queries are to come. A thread of our own reads the orders and writes the answers. A waiting
@@ -7,36 +7,97 @@ query does its part of an order in its own thread, because it alone has the plan
 it.
 
 The last order releases all queries, those too that come later. After it, the driver is like any
-other: what a query has to absorb at its start, and by how much its batch ids are shifted, is in its
+other: what a query must fast-forward at its start, and by how much its batch ids are shifted, is in
+its
 claim, which outlives this driver.
+
+Each of those is a query of its own to Spark, and ends. A script that waits in another thread than
+the one in which it starts its queries would take it for the end of one of its own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from airflow_streaming.core.cutover.orders import OrderAct, StandbyOrder
-from airflow_streaming.core.epoch import Epoch
-from airflow_streaming.core.failures.text import presentable
-from airflow_streaming.core.names import Layout
-from airflow_streaming.driver.ending import Ending
-from airflow_streaming.driver.faults import Faults, logger
-from airflow_streaming.driver.fence import Fence
+from airflow_streaming.driver.errors import ErrorBoundary, logger
+from airflow_streaming.driver.exit_status import ShutdownState
+from airflow_streaming.driver.patching import patch_method
 from airflow_streaming.driver.script import error_of
-from airflow_streaming.driver.standby.orders import OrderBook
-from airflow_streaming.exceptions import RecordError, StopRequested
-from airflow_streaming.files.local import LocalStore
-from airflow_streaming.files.store import Store
+from airflow_streaming.driver.shutdown import Fence
+from airflow_streaming.exceptions import AlreadyExists, RecordError, StopRequested
+from airflow_streaming.model.failures import presentable
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.epoch import (
+    Barrier,
+    Epoch,
+    OrderAct,
+    StandbyAnswer,
+    StandbyOrder,
+)
+from airflow_streaming.model.storage import LocalStore, Store
+
+
+class OrderBook:
+    """
+    The orders to one standby driver.
+
+    Methods raise ``HomeUnavailable`` when the home cannot be reached; what was asked for then stays
+    to be done.
+    """
+
+    def __init__(self, store: Store, layout: Layout, epoch: int) -> None:
+        self._store, self._layout, self._epoch = store, layout, epoch
+        self.number = 1
+        """Number of the order that is in work, or that comes next."""
+
+    def next(self) -> StandbyOrder | None:
+        """
+        Return the order that has not been answered yet, ``None`` while there is none.
+
+        :raises RecordError: it cannot be read, or is not what its name says.
+        """
+        path = self._layout.standby_order(self._epoch, self.number)
+        data = self._store.read(path)
+        if data is None:
+            return None
+        order = StandbyOrder.from_bytes(data)
+        if (order.epoch, order.number) != (self._epoch, self.number):
+            raise RecordError(
+                f"{self._store.uri}/{path} is order {order.number} to epoch {order.epoch}, which "
+                "is not what its name says."
+            )
+        return order
+
+    def answer(self, *, committed: dict[str, int], error: str) -> None:
+        """Answer the current order, and take the next one."""
+        answer = StandbyAnswer(
+            epoch=self._epoch,
+            number=self.number,
+            at=datetime.now(UTC),
+            committed=committed,
+            error=error,
+        )
+        path = self._layout.standby_answer(self._epoch, self.number)
+        # The reply of a store may get lost; what stands there then is ours.
+        with contextlib.suppress(AlreadyExists):
+            self._store.create(path, answer.to_bytes())
+        self.number += 1
+
+    def show(self, queries: Sequence[str]) -> None:
+        """Tell which queries wait at the barrier."""
+        barrier = Barrier(epoch=self._epoch, queries=tuple(queries), at=datetime.now(UTC))
+        self._store.replace(self._layout.barrier(self._epoch), barrier.to_bytes())
+
 
 LOOK_SECONDS: Final = 0.1
 """How often a home on this host is asked for the next order."""
-
 LOOK_SECONDS_AWAY: Final = 0.3
 """The same for a home on an object store, where a look is a request."""
-
 Absorb = Callable[[int], int]
 """Runs one planned batch with its output thrown away; returns the batch that is committed then."""
 
@@ -69,7 +130,7 @@ class StandbyBarrier:
         self,
         orders: OrderBook,
         *,
-        ending: Ending,
+        ending: ShutdownState,
         check_fence: Callable[[], None],
         expected: Iterable[str] = (),
         look_seconds: float = LOOK_SECONDS,
@@ -83,7 +144,7 @@ class StandbyBarrier:
         self._work: _InWork | None = None
         self._is_released = False
         self._over = threading.Event()
-        self._faults = Faults()
+        self._faults = ErrorBoundary()
 
     @property
     def is_closed(self) -> bool:
@@ -113,7 +174,7 @@ class StandbyBarrier:
 
     def wait(self, query: str, absorb: Absorb) -> None:
         """
-        Wait until the query may start, and do meanwhile what it is told to.
+        Wait until the query may start, and carry out orders meanwhile.
 
         :raises StopRequested: the driver is coming to its end.
         """
@@ -170,8 +231,8 @@ class StandbyBarrier:
             work.committed[query] = absorb(work.order.absorb[query])
         except StopRequested:
             raise
-        except Exception as err:  # noqa: BLE001 - whatever Spark says of the batch is told
-            # Whoever gave the order decides what becomes of it; the query waits on.
+        except Exception as err:  # noqa: BLE001 - whatever Spark says of the batch is reported
+            # The task that gave the order decides what follows; the query keeps waiting.
             told = f"Query {query!r} has not absorbed its batch: {error_of(err).message}"
             logger.warning("%s", told)
             work.errors.append(told)
@@ -213,7 +274,7 @@ class StandbyBarrier:
 
 
 def barrier_of(
-    epoch: Epoch, store: Store, layout: Layout, *, ending: Ending, fence: Fence
+    epoch: Epoch, store: Store, layout: Layout, *, ending: ShutdownState, fence: Fence
 ) -> StandbyBarrier | None:
     """Return the barrier of an epoch's driver, ``None`` for one that need not wait."""
     if not epoch.standby:
@@ -226,3 +287,20 @@ def barrier_of(
         expected=epoch.queries,
         look_seconds=LOOK_SECONDS if here else LOOK_SECONDS_AWAY,
     )
+
+
+def install_patience(barrier: StandbyBarrier) -> None:
+    """Patch pyspark: while queries are held back, no call returns because one has ended."""
+    from pyspark.sql.streaming.query import StreamingQueryManager
+
+    make_patient(StreamingQueryManager, barrier)
+
+
+def make_patient(manager: type, barrier: StandbyBarrier) -> None:
+    """Patch the class that awaits the end of any query."""
+
+    def await_any(original: Any, manager: Any, given: Mapping[str, Any]) -> Any:
+        barrier.await_release()
+        return original(manager, **given)
+
+    patch_method(manager, "awaitAnyTermination", await_any)

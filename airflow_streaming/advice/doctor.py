@@ -1,0 +1,61 @@
+"""
+What is risky about how a stream runs, before it hurts.
+
+Health rules speak of now; the doctor speaks of how a stream is set up. Every rule answers for what it
+could examine and says where it could not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from airflow_streaming.advice.batch_risks import processing_trigger, rate_limit, retention
+from airflow_streaming.advice.checkpoint_risks import (
+    local_disk,
+    output_in_checkpoint,
+    shared,
+    temporary,
+)
+from airflow_streaming.advice.examined import Advice, Facts, Outcome, RiskLevel, unknown
+from airflow_streaming.advice.setting_risks import (
+    event_log,
+    fair_scheduling,
+    metrics,
+    shuffle_partitions,
+    without_effect,
+)
+from airflow_streaming.advice.state_risks import growth, state_store, watermark
+
+Rule = Callable[[Facts], Iterator[Advice]]
+RULES: Final[tuple[Rule, ...]] = (
+    shared,
+    local_disk,
+    temporary,
+    output_in_checkpoint,
+    growth,
+    watermark,
+    state_store,
+    event_log,
+    shuffle_partitions,
+    fair_scheduling,
+    rate_limit,
+    processing_trigger,
+    retention,
+    without_effect,
+    metrics,
+)
+_GRAVITY: Final = {RiskLevel.HIGH: 0, RiskLevel.MEDIUM: 1, RiskLevel.LOW: 2, None: 3}
+_ORDER: Final = {Outcome.RISK: 0, Outcome.UNKNOWN: 1, Outcome.FINE: 2}
+
+
+def examine(facts: Facts) -> tuple[Advice, ...]:
+    """Return what every rule says: risks first, the gravest first, then what was not examined."""
+    said = [unknown("reading", sentence) for sentence in facts.unread]
+    said += [advice for rule in RULES for advice in rule(facts)]
+    return tuple(sorted(said, key=lambda one: (_ORDER[one.outcome], _GRAVITY[one.level])))
+
+
+def risks(said: Iterable[Advice]) -> tuple[Advice, ...]:
+    """Return the advice that speaks of a risk."""
+    return tuple(one for one in said if one.outcome is Outcome.RISK)

@@ -1,0 +1,169 @@
+"""
+What the doctor examines, and what a rule answers.
+
+The facts are values that were read elsewhere (``advice.gathering``): the deployment, the driver's last
+status, the progress history, the confs pinned in the checkpoints. A rule reads the facts and answers
+risk, fine, or could not be examined; "could not be examined" is never "nothing risky".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.status import QueryStatus, Status
+from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
+
+
+class Outcome(StrEnum):
+    """What became of one examination."""
+
+    RISK = "risk"
+    UNKNOWN = "unknown"
+    """It could not be examined; what is missing is said."""
+    FINE = "fine"
+
+
+class RiskLevel(StrEnum):
+    """How bad it can get."""
+
+    HIGH = "high"
+    """Rows or state may be lost or doubled, or the stream dies."""
+    MEDIUM = "medium"
+    """It gets slow, or costs far more than needed."""
+    LOW = "low"
+    """Something has no effect, or is not seen when it is needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """
+    What one rule says about a stream or about one of its queries.
+
+    :param level: How bad a risk is; ``None`` when it is none.
+    :param query: The query it speaks of; ``None`` for the whole stream.
+    :param what: One sentence.
+    :param evidence: The figures or values it rests on.
+    :param remedy: What to do.
+    """
+
+    rule: str
+    outcome: Outcome
+    what: str
+    level: RiskLevel | None = None
+    query: str | None = None
+    evidence: str = ""
+    remedy: str = ""
+
+
+def risk(
+    rule: str, level: RiskLevel, what: str, *, evidence: str, remedy: str, query: str | None = None
+) -> Advice:
+    """Say that something is risky."""
+    return Advice(
+        rule=rule,
+        outcome=Outcome.RISK,
+        level=level,
+        what=what,
+        query=query,
+        evidence=evidence,
+        remedy=remedy,
+    )
+
+
+def unknown(rule: str, what: str, *, query: str | None = None, remedy: str = "") -> Advice:
+    """Say that something could not be examined, and what is missing for it."""
+    return Advice(rule=rule, outcome=Outcome.UNKNOWN, what=what, query=query, remedy=remedy)
+
+
+def fine(rule: str, what: str, *, query: str | None = None) -> Advice:
+    """Say that something was examined and is not risky."""
+    return Advice(rule=rule, outcome=Outcome.FINE, what=what, query=query)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherStream:
+    """
+    Where another stream of the home keeps its checkpoints.
+
+    :param folder: Its deployment's folder for them.
+    :param checkpoints: Those of its queries, as far as a driver has told them.
+    """
+
+    name: str
+    folder: str
+    checkpoints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """
+    What is known of a stream.
+
+    :param status: The last word of its newest driver; ``None`` when no driver has told anything.
+    :param history: Batches, the oldest first.
+    :param pinned: Confs written in each query's checkpoint, by query name.
+    :param others: The other streams of the home.
+    :param script: The deployed script; ``None`` when it could not be read.
+    :param cores: Cores of all executors together, where the user gives them.
+    :param unread: What should have been read and could not be, one sentence each.
+    """
+
+    deployment: Deployment
+    status: Status | None = None
+    history: tuple[BatchProgress, ...] = ()
+    pinned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    others: tuple[OtherStream, ...] = ()
+    script: str | None = None
+    cores: int | None = None
+    unread: tuple[str, ...] = ()
+
+    @property
+    def queries(self) -> tuple[QueryStatus, ...]:
+        """Return the queries that the driver has told of."""
+        return self.status.queries if self.status is not None else ()
+
+    @property
+    def conf(self) -> Mapping[str, str]:
+        """Return the deployment's configuration; what else Spark was given is not recorded."""
+        return self.deployment.conf
+
+    def batches(self, query: str) -> list[BatchProgress]:
+        """Return one query's batches, the oldest first, each once."""
+        by_id = {batch.batch_id: batch for batch in self.history if batch.query == query}
+        return [by_id[number] for number in sorted(by_id)]
+
+    def latest(self, query: QueryStatus) -> BatchProgress | None:
+        """Return the last figures of a query."""
+        if query.progress is not None:
+            return query.progress
+        known = self.batches(query.name)
+        return known[-1] if known else None
+
+    def setting(self, query: str, key: str) -> str | None:
+        """Return what counts for a query: the value in its checkpoint before the deployment's."""
+        return self.pinned.get(query, {}).get(key) or self.conf.get(key)
+
+
+NO_DRIVER: Final = "No driver of the stream has told of its queries yet."
+
+
+def pinned_conf(offsets: bytes) -> dict[str, str]:
+    """
+    Return the confs that Spark wrote into one file of a checkpoint's ``offsets`` log.
+
+    :raises RecordError: not such a file.
+    """
+    lines = offsets[:MAX_RECORD_BYTES].split(b"\n")
+    if len(lines) < 2 or lines[0] not in (b"v1", b"v2"):
+        raise RecordError("It does not begin as a file of Spark's offset log.")
+    conf: Any = parse_json(lines[1]).get("conf", {})
+    if not isinstance(conf, dict):
+        raise RecordError(f"Its conf is no object but {json.dumps(conf)[:80]}.")
+    return {str(key): value for key, value in conf.items() if isinstance(value, str)}

@@ -1,0 +1,114 @@
+"""
+Reads what the doctor examines: the records of a stream, and what its checkpoints pinned.
+
+Of each query's checkpoint only the newest file of the offset log is read. What cannot be read is
+listed in the facts, and is no risk in itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from airflow_streaming.advice.examined import Facts, OtherStream, pinned_conf
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.status import QueryStatus, Status
+from airflow_streaming.model.uris import to_fsspec
+from airflow_streaming.storage.fsspec_store import open_store
+
+EPOCHS: Final = 5
+"""How many epochs to look back for a status and for figures."""
+BATCHES: Final = 500
+
+
+def gather(home: Home, stream: StreamHome, cores: int | None) -> Facts:
+    """
+    Read the facts about a stream that has a deployment.
+
+    :param cores: Cores of all executors, where the user gives them.
+    :raises StreamingError: the stream's own records cannot be read.
+    """
+    deployment = stream.newest_deployment()
+    if deployment is None:
+        raise StreamingError(f"Stream {stream.name!r} has no deployment to examine.")
+    unread: list[str] = []
+    status = _last_status(stream)
+    queries = status.queries if status is not None else ()
+    return Facts(
+        deployment=deployment,
+        status=status,
+        history=_history(stream),
+        pinned=dict(_pinned(queries, unread)),
+        others=tuple(_others(home, stream.name, unread)),
+        script=_script(stream, deployment.number, unread),
+        cores=cores,
+        unread=tuple(unread),
+    )
+
+
+def _epochs(stream: StreamHome) -> Iterator[int]:
+    newest = stream.newest_epoch()
+    if newest is not None:
+        yield from range(newest.number, max(0, newest.number - EPOCHS), -1)
+
+
+def _last_status(stream: StreamHome) -> Status | None:
+    found = (stream.status(epoch) for epoch in _epochs(stream))
+    return next((status for status in found if status is not None and status.queries), None)
+
+
+def _history(stream: StreamHome) -> tuple[BatchProgress, ...]:
+    batches: list[BatchProgress] = []
+    for epoch in _epochs(stream):
+        if len(batches) >= BATCHES:
+            break
+        batches = [*stream.read_progress(epoch, BATCHES - len(batches)), *batches]
+    return tuple(batches)
+
+
+def _pinned(
+    queries: tuple[QueryStatus, ...], unread: list[str]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    for query in queries:
+        try:
+            conf = _newest_offsets(query.checkpoint)
+        except StreamingError as err:
+            unread.append(f"The checkpoint of query {query.name} cannot be read: {err}")
+            continue
+        if conf is not None:
+            yield query.name, conf
+
+
+def _newest_offsets(checkpoint: str) -> dict[str, str] | None:
+    store = open_store(to_fsspec(checkpoint))
+    newest = max((int(n) for n in store.names("offsets") if n.isdecimal()), default=None)
+    data = None if newest is None else store.read(f"offsets/{newest}")
+    return None if data is None else pinned_conf(data)
+
+
+def _others(home: Home, own: str, unread: list[str]) -> Iterator[OtherStream]:
+    for name in home.streams():
+        if name == own:
+            continue
+        try:
+            other = home.stream(name)
+            deployment, status = other.newest_deployment(), _last_status(other)
+        except StreamingError as err:
+            unread.append(f"Stream {name}, which may share a checkpoint, cannot be read: {err}")
+            continue
+        if deployment is not None:
+            yield OtherStream(
+                name=name,
+                folder=deployment.checkpoint,
+                checkpoints=tuple(q.checkpoint for q in status.queries) if status else (),
+            )
+
+
+def _script(stream: StreamHome, deployment: int, unread: list[str]) -> str | None:
+    try:
+        return stream.application(deployment).decode("utf-8", errors="replace")
+    except StreamingError as err:
+        unread.append(str(err))
+        return None

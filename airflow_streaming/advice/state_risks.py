@@ -1,0 +1,156 @@
+"""Risks of state: kept forever, kept in the heap, growing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from airflow_streaming.advice.examined import (
+    NO_DRIVER,
+    Advice,
+    Facts,
+    RiskLevel,
+    fine,
+    risk,
+    unknown,
+)
+from airflow_streaming.advice.profile import STATE_PROVIDER, StateStore, is_rocksdb
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.status import QueryStatus
+
+MANY_KEYS: Final = 1_000_000
+GROWTH_BATCHES: Final = 20
+"""Fewer batches say nothing about growth."""
+MATTERS: Final = 10_000
+"""Rows of state below which growth costs nothing."""
+GROWTH: Final = 1.2
+"""From the first quarter of the history to the last."""
+
+
+def watermark(facts: Facts) -> Iterator[Advice]:
+    """Look for state that is never dropped, as there is no watermark."""
+    rule = "watermark"
+    yield from _without_figures(rule, facts)
+    for query, latest in _stateful(facts):
+        if latest.watermark is not None:
+            yield fine(rule, f"Its watermark is at {latest.watermark}.", query=query.name)
+            continue
+        yield risk(
+            rule,
+            RiskLevel.MEDIUM,
+            "It keeps state and has no watermark, so Spark never drops any of it.",
+            query=query.name,
+            evidence=f"{latest.state_rows:,} rows of state at batch {latest.batch_id}",
+            remedy="Add withWatermark() before the stateful operation. It is right as it is only "
+            "where the keys are bounded, or the script expires its state by timers or a TTL of "
+            "its own.",
+        )
+
+
+def state_store(facts: Facts) -> Iterator[Advice]:
+    """Look for millions of keys that are kept in the heap."""
+    rule = "state-store"
+    yield from _without_figures(rule, facts)
+    for query, latest in _stateful(facts):
+        rows, provider = latest.state_rows or 0, _provider(facts, query, latest)
+        if rows <= MANY_KEYS:
+            yield fine(rule, f"{rows:,} rows fit any state store.", query=query.name)
+        elif provider is None:
+            yield unknown(
+                rule,
+                f"It has {rows:,} rows of state; its state store is neither in conf nor could it "
+                "be read from the checkpoint.",
+                query=query.name,
+            )
+        elif is_rocksdb(provider):
+            yield fine(rule, f"{rows:,} rows in RocksDB.", query=query.name)
+        else:
+            yield risk(
+                rule,
+                RiskLevel.MEDIUM,
+                "All its state is in the executors' heap: long garbage collections, and an end by "
+                "memory when it grows on.",
+                query=query.name,
+                evidence=f"{rows:,} rows in {provider.rpartition('.')[2]}"
+                + (f", {latest.state_bytes / 2**20:,.0f} MiB" if latest.state_bytes else ""),
+                remedy="Begin a new checkpoint with RocksDB, as the production profile has it; a "
+                "checkpoint cannot change its store. While all state fits the heap with room to "
+                "spare, this store is the faster one.",
+            )
+
+
+def _provider(facts: Facts, query: QueryStatus, latest: BatchProgress) -> str | None:
+    found = facts.setting(query.name, STATE_PROVIDER)
+    if found is None and latest.cache_miss_share is not None:  # a figure that only RocksDB has
+        return StateStore.ROCKSDB.provider
+    return found
+
+
+def growth(facts: Facts) -> Iterator[Advice]:
+    """Look for state that grows on and on."""
+    rule = "state-growth"
+    yield from _without_figures(rule, facts)
+    for query, _ in _stateful(facts):
+        known = [b for b in facts.batches(query.name) if b.state_rows is not None]
+        if len(known) < GROWTH_BATCHES:
+            yield unknown(
+                rule,
+                f"The history has {len(known)} batches with state; {GROWTH_BATCHES} are needed.",
+                query=query.name,
+            )
+            continue
+        yield _judge_growth(rule, query.name, known)
+
+
+def _judge_growth(rule: str, query: str, batches: Sequence[BatchProgress]) -> Advice:
+    rows = [batch.state_rows or 0 for batch in batches]
+    quarter = len(rows) // 4
+    first, last = rows[:quarter], rows[-quarter:]
+    seen = (
+        f"{min(first):,} to {max(first):,} rows in the first quarter of batches "
+        f"{batches[0].batch_id} to {batches[-1].batch_id}, {min(last):,} to {max(last):,} in the "
+        "last"
+    )
+    if max(last) < MATTERS or not _rises(rows):
+        return fine(rule, f"State does not grow to any size ({seen}).", query=query)
+    return risk(
+        rule,
+        RiskLevel.HIGH,
+        "Its state has only grown over the whole history.",
+        query=query,
+        evidence=seen,
+        remedy="Look at it again when the stream has run longer than its watermark delay plus its "
+        "largest window. If it still grows: a watermark that stands still, or keys that never "
+        "expire.",
+    )
+
+
+def _rises(rows: Sequence[int]) -> bool:
+    # The last quarter lies wholly above the first: state that is filled and emptied in turn, window
+    # by window, goes up and down within every quarter.
+    cuts = [len(rows) * part // 4 for part in range(5)]
+    quarters = [rows[begin:end] for begin, end in pairwise(cuts)]
+    apart = min(quarters[3]) > max(quarters[0])
+    middles = [median(quarter) for quarter in quarters]
+    rising = all(after > before for before, after in pairwise(middles))
+    return apart and rising and middles[-1] >= GROWTH * middles[0]
+
+
+def _stateful(facts: Facts) -> Iterator[tuple[QueryStatus, BatchProgress]]:
+    for query in facts.queries:
+        latest = facts.latest(query)
+        if latest is not None and latest.state_rows is not None:
+            yield query, latest
+
+
+def _without_figures(rule: str, facts: Facts) -> Iterator[Advice]:
+    if not facts.queries:
+        yield unknown(rule, NO_DRIVER)
+    for query in facts.queries:
+        latest = facts.latest(query)
+        if latest is None:
+            yield unknown(rule, "It has not run a batch yet.", query=query.name)
+        elif latest.state_rows is None:
+            yield fine(rule, "It keeps no state.", query=query.name)

@@ -1,0 +1,340 @@
+"""
+The lanes of a cutover: what an engine needs of each and remembers of it.
+
+Whoever forgets it does no harm: a silence, an error or a deadline is counted anew.
+
+Made twice of the same facts a pair is the same, as long as nobody else deploys in either lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final, Protocol
+
+from airflow_streaming.changes.handover.fast_forward import FastForward, Position
+from airflow_streaming.changes.handover.handover import HandoverPlan
+from airflow_streaming.changes.judging.green import Judgement
+from airflow_streaming.exceptions import CutoverRefused
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.control import Change
+from airflow_streaming.model.records.cutover import (
+    CompareTerms,
+    CutoverTerms,
+    Pair,
+    StartWay,
+    SwitchMethod,
+)
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.uris import join
+from airflow_streaming.spark_jobs.runner import Program
+from airflow_streaming.supervision.actions import StreamActions
+from airflow_streaming.supervision.controller import StreamController
+from airflow_streaming.supervision.observer import Observer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneContext:
+    """
+    Eyes and hands in one lane.
+
+    :param keeper: Acts on the lane with its stream's spec; without one (at a terminal) nothing can
+        be launched, and what needs a launch waits for the dag.
+    :param acts: Stops, kills, fences; the same as ``keeper`` where there is one.
+    :param observer: Looks at the lane. Keep it between looks: it remembers for how long it has
+        heard nothing.
+    """
+
+    home: StreamHome
+    keeper: StreamController | None
+    acts: StreamActions
+    observer: Observer
+
+
+class LaneProvider(Protocol):
+    """Opens lanes."""
+
+    def open(self, stream: str, lane: str) -> LaneContext:
+        """
+        Return the hands of one lane; called once a lane by each engine.
+
+        :param stream: Name of the stream.
+        :param lane: Name of its lane.
+        :raises CutoverRefused: the stream is none that this dag has.
+        """
+
+
+class Checkpoints(Protocol):
+    """What is done with checkpoints; every method may be called again and does the same."""
+
+    def start(self, pair: Pair, blue: Deployment) -> Mapping[str, str]:
+        """
+        Make what green's ``pair.shadow`` begins with.
+
+        :param blue: The deployment that is live; it may be running.
+        :returns: By query, the id in its new checkpoint; a fresh query is not named.
+        :raises CheckpointRefused: it cannot be done.
+        :raises CheckpointBusy: blue changed under every attempt; called again later.
+        """
+
+    def position(self, deployment: Deployment, query: str, batch: int | None = None) -> Position:
+        """
+        Return how far a query is, by its checkpoint.
+
+        :param batch: How far it was with this committed batch; by default with the newest.
+        :raises CheckpointError: the checkpoint does not tell.
+        """
+
+    def look(self, ahead: Deployment, behind: Deployment, query: str) -> HandoverPlan:
+        """
+        Say what has to be done in the checkpoint of the lane that takes over.
+
+        :param ahead: Of the lane that hands over; it may be running.
+        :param behind: Of the lane that takes over; its driver waits at the barrier.
+        :raises CheckpointRefused: it can never stand where the other stands.
+        """
+
+    def plan(self, behind: Deployment, query: str, plan: FastForward) -> None:
+        """Write a planned batch."""
+
+    def carry(self, ahead: Deployment, behind: Deployment, query: str) -> str:
+        """
+        Make the checkpoint of a stateless query from that of a drained lane; numbers stay.
+
+        :returns: The query's id in it.
+        """
+
+    def query_id(self, deployment: Deployment, query: str) -> str:
+        """Return the id in a query's checkpoint; empty while there is none."""
+
+    def location(self, deployment: Deployment, query: str) -> str:
+        """Return the qualified location of a query's checkpoint, as a claim names it."""
+
+
+Compare = Callable[[CompareTerms, Deployment, Deployment], Judgement]
+"""Compares the outputs of blue and green; takes minutes. What cannot be measured is inconclusive."""
+Retire = Callable[[Change, Pair, Deployment], str]
+"""Takes the final backup of what blue was; returns its id."""
+LANES: Final = "lanes"
+"""What the observers have learnt by listening, by lane."""
+ERRORS: Final = "errors"
+"""Errors of measuring in a row, by stream."""
+STEP: Final = "step"
+"""For how long the newest step has been seen."""
+
+
+class StepSeen:
+    """
+    For how long somebody has seen the newest step of a cutover, by his own clock.
+
+    :param memory: Where another one left off; the time in which nobody looked is not counted.
+    :param clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self, memory: Mapping[str, Any] | None = None, *, clock: Callable[[], float]
+    ) -> None:
+        known = memory or {}
+        self._clock = clock
+        self._newest = (int(known.get("change", 0)), int(known.get("step", 0)))
+        self._since = clock() - float(known.get("seen_for", 0))
+
+    def seen_for(self, change: int, step: int) -> timedelta:
+        """Return for how long a step has been seen to be the newest one."""
+        clock = self._clock()
+        if self._newest != (change, step):
+            self._newest, self._since = (change, step), clock
+        return timedelta(seconds=clock - self._since)
+
+    def memory(self) -> dict[str, Any]:
+        """Return what was seen, for the next one to go on from."""
+        change, step = self._newest
+        return {"change": change, "step": step, "seen_for": self._clock() - self._since}
+
+
+class Lanes:
+    """
+    Opens each lane once, and knows the cutover's change in it.
+
+    :param leader: The stream in whose base lane cutovers are recorded.
+    """
+
+    def __init__(self, leader: str, source: LaneProvider) -> None:
+        self.leader: Final = leader
+        self._source = source
+        self._open: dict[str, LaneContext] = {}
+        self._guests: dict[tuple[str, int], int] = {}
+
+    @property
+    def home(self) -> StreamHome:
+        """The home that leads."""
+        return self.of(self.leader, self.leader).home
+
+    def of(self, stream: str, lane: str) -> LaneContext:
+        """Return the hands of a lane."""
+        if lane not in self._open:
+            self._open[lane] = self._source.open(stream, lane)
+        return self._open[lane]
+
+    def blue(self, pair: Pair) -> LaneContext:
+        """Return the hands of the lane that is live when the cutover begins."""
+        return self.of(pair.stream, pair.blue)
+
+    def green(self, pair: Pair) -> LaneContext:
+        """Return the hands of the other one."""
+        return self.of(pair.stream, pair.green)
+
+    def base(self, pair: Pair) -> StreamHome:
+        """Return the home that has a stream's live pointer."""
+        return self.of(pair.stream, pair.stream).home
+
+    def change_in(self, lane: str, stream: str, change: Change) -> int | None:
+        """Return the number of the cutover's change in a lane; ``None`` while it has none."""
+        if lane == self.leader:
+            return change.number
+        key = (lane, change.number)
+        if key not in self._guests:
+            name = guest_of(self.leader, change.number)
+            changes = self.of(stream, lane).home.changes()
+            found = [one.number for one in changes if one.leader == name]
+            if not found:
+                return None
+            self._guests[key] = found[-1]
+        return self._guests[key]
+
+    def taken(self, lane: str, stream: str, change: Change) -> Change | None:
+        """Return the unfinished change of a lane that is none of the cutover's."""
+        found = self.of(stream, lane).home.unfinished_change()
+        is_lead = lane == self.leader and found is not None and found.number == change.number
+        if found is None or is_lead or found.leader == guest_of(self.leader, change.number):
+            return None
+        return found
+
+    def guests(self, terms: CutoverTerms) -> Iterator[tuple[str, str]]:
+        """Return stream and lane of every lane but the leading one."""
+        for pair in terms.pairs:
+            for lane in (pair.blue, pair.green):
+                if lane != self.leader:
+                    yield pair.stream, lane
+
+    def memory(self) -> dict[str, object]:
+        """Return what all observers remember, by lane."""
+        return {lane: hands.observer.memory() for lane, hands in self._open.items()}
+
+
+def guest_of(leader: str, change: int) -> str:
+    """Return what a guest's ``leader`` says."""
+    return f"{leader}/{change}"
+
+
+BY_PLACE: Final = frozenset({"stream", "checkpoint", "output"})
+"""What differs between two lanes by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """
+    One stream that is to be moved.
+
+    :param stream: Its name.
+    :param home: URI of the home.
+    :param blue: Records of the lane that is live.
+    :param green: Name of the other lane.
+    :param propose: Makes green's deployment, with a checkpoint and an output of its own, and reads
+        the script; it is given the configuration that belongs to a copied checkpoint, or ``None``.
+    :param program: Joins a deployment, its script and the dag's secrets, for plan mode.
+    :param runtime: The Spark that is to run it.
+    """
+
+    stream: str
+    home: str
+    blue: StreamHome
+    green: str
+    propose: Callable[[Mapping[str, str] | None], tuple[Deployment, bytes]]
+    program: Callable[[Deployment, bytes], Program]
+    runtime: Runtime
+
+    def current(self) -> Deployment:
+        """
+        Return the deployment that is live.
+
+        :raises CutoverRefused: there is none.
+        """
+        found = self.blue.newest_deployment()
+        if found is None:
+            raise CutoverRefused(
+                f"Stream {self.stream!r} has never run, so there is nothing to cut over from. Its "
+                "keep-alive dag starts it."
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What planning has found of a stream, and a pair is made with; the fields are the pair's."""
+
+    start: StartWay
+    replay_from: str = ""
+    queries: tuple[str, ...] = ()
+    stateful: tuple[str, ...] = ()
+    sinks: tuple[Any, ...] = ()
+
+
+def pair_of(candidate: Candidate, way: SwitchMethod, facts: Facts) -> tuple[Pair, bytes]:
+    """
+    Return what is to be moved of one stream, and green's script.
+
+    Made twice of the same facts it is the same, as long as nobody else deploys in either lane.
+
+    :raises CutoverRefused: the stream has never run.
+    :raises SpecError: the script or the runtime is not there.
+    """
+    current = candidate.current()
+    is_copied = facts.start is StartWay.CLONED
+    proposed, source = candidate.propose(current.conf if is_copied else None)
+    shadow = replace(proposed, replay_from=facts.replay_from)
+    return (
+        Pair(
+            stream=candidate.stream,
+            blue=candidate.blue.name,
+            green=candidate.green,
+            blue_deployment=current.number,
+            shadow=shadow,
+            live=shadow if way is SwitchMethod.PARALLEL else _on_one_sink(candidate, shadow, facts),
+            start=facts.start,
+            queries=facts.queries,
+            stateful=facts.stateful,
+            sinks=facts.sinks,
+        ),
+        source,
+    )
+
+
+def _on_one_sink(candidate: Candidate, shadow: Deployment, facts: Facts) -> Deployment:
+    """Return what green runs after a handover: in blue's output, with the state it has warmed."""
+    number = shadow.number + 1
+    fresh = join(candidate.home, Layout(candidate.green).checkpoint(number))
+    return replace(
+        shadow,
+        number=number,
+        output=candidate.current().output,
+        checkpoint=shadow.checkpoint if facts.stateful else fresh,
+    )
+
+
+def is_proposed(pairs: Sequence[Pair], candidates: Sequence[Candidate]) -> bool:
+    """Tell whether what a cutover moves is what is proposed now, but for where it lies."""
+    if [pair.stream for pair in pairs] != [one.stream for one in candidates]:
+        return False
+    return all(map(_is_same, pairs, candidates))
+
+
+def _is_same(pair: Pair, candidate: Candidate) -> bool:
+    is_copied = pair.start is StartWay.CLONED
+    carried_on = pair.shadow.conf if is_copied else None
+    proposed, _ = candidate.propose(carried_on)
+    apart = {name: getattr(pair.shadow, name) for name in BY_PLACE}
+    return replace(proposed, **apart).fingerprint == pair.shadow.fingerprint

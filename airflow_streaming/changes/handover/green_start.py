@@ -1,0 +1,274 @@
+"""
+Green's first checkpoint: empty, cloned, carried over, or by the gate.
+
+Whoever was killed is followed by anybody: what is whole is found by the query's id, which is always
+the same for one deployment, and what a dead copy has left on an object store is cleared first. Two
+may be at it at once, and one of them may be hours late: nothing is cleared that a query was given.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from airflow_streaming.changes.handover.fast_forward import FastForward, PlannedBatch, Position
+from airflow_streaming.changes.handover.handover import (
+    HandoverPlan,
+    absorb_plan,
+    carry,
+    read_view,
+    write_plan,
+)
+from airflow_streaming.changes.restore.switch import location
+from airflow_streaming.checkpoints.backup.records import RestoreMarker
+from airflow_streaming.checkpoints.restore.clone import carry_over, clone
+from airflow_streaming.checkpoints.restore.restore import read_back
+from airflow_streaming.checkpoints.restore.sink_rewind import begin_sink_log
+from airflow_streaming.checkpoints.restore.target import (
+    check_empty_but_for,
+    id_in,
+    is_dead_copy,
+    metadata_id,
+    paths_in,
+)
+from airflow_streaming.exceptions import (
+    CheckpointBusy,
+    CheckpointRefused,
+    RecordError,
+    RestoreRefused,
+)
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.records.cutover import Pair, StartWay
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.upgrade import SinkReplaySemantics
+from airflow_streaming.model.spark.listing import RESTORE_MARKER
+from airflow_streaming.model.spark.logs import MAX_LOG_BYTES
+from airflow_streaming.model.uris import join
+from airflow_streaming.model.wire import parse_json
+from airflow_streaming.storage.folders import Folders, open_folders
+from airflow_streaming.storage.fsspec_store import open_store
+
+YOUNG: Final = timedelta(minutes=5)
+"""A copy that began less than this ago may be under way still; nobody clears it."""
+_ATTEMPTS: Final = 2
+_IDS: Final = uuid.UUID("6b0a1c52-5c0e-4b0e-9b56-6f2d6a1f3c11")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """
+    What green's query begins with.
+
+    :param uri: Its checkpoint.
+    :param query_id: Id in it; empty for a fresh one, to which Spark gives its id.
+    :param batch: The committed batch that it stands at; ``None`` for a fresh one.
+    """
+
+    uri: str
+    query_id: str = ""
+    batch: int | None = None
+
+
+def now_in_utc() -> datetime:
+    """Return the time of day."""
+    return datetime.now(UTC)
+
+
+def make_start(
+    start: StartWay,
+    blue_uri: str,
+    green_uri: str,
+    *,
+    query_id: str,
+    stateless: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+    now: Callable[[], datetime] = now_in_utc,
+) -> Started:
+    """
+    Make what one query of green begins with; asking again gives the same.
+
+    It is to be asked before green's first driver is started, never after: a fresh checkpoint that
+    a driver has begun to fill looks like somebody else's.
+
+    :param blue_uri: Blue's checkpoint of the query; it may be running and is only read.
+    :param green_uri: Where green's is going to lie.
+    :param query_id: Green's own id, the same in every attempt; see ``own_query_id``.
+    :param stateless: Somebody vouches that the query has no state, for ``CARRIED``.
+    :raises CheckpointRefused: it cannot be copied, or something else lies there.
+    :raises CheckpointBusy: blue changed, or somebody else was at it, under every attempt; trying
+        again may help.
+    :raises RestoreRefused: something else lies there, or paths in it cannot be rewritten.
+    :raises HomeUnavailable: a store cannot be reached.
+    """
+    folders = open_folders(green_uri, storage_options, filesystem)
+    if start is StartWay.FRESH:
+        check_empty_but_for(folders, ())
+        return Started(uri=green_uri)
+    access: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
+    for _ in range(_ATTEMPTS):
+        if id_in(folders) == query_id:
+            committed = read_view(folders).committed
+            return Started(
+                uri=green_uri, query_id=query_id, batch=committed.batch if committed else None
+            )
+        if is_dead_copy(folders) and _clear(folders, query_id, access, now):
+            continue
+        try:
+            if start is StartWay.CLONED:
+                made = clone(blue_uri, green_uri, query_id=query_id, **access)
+            else:
+                made = carry_over(
+                    blue_uri, green_uri, query_id=query_id, stateless=stateless, **access
+                )
+        except RestoreRefused:
+            # Somebody else who is at the same may have been faster.
+            if id_in(folders) != query_id and not is_dead_copy(folders):
+                raise
+            continue
+        return Started(uri=green_uri, query_id=query_id, batch=made.batch)
+    raise CheckpointBusy(
+        f"{green_uri} is being created by another task at the same time. Try again."
+    )
+
+
+def own_query_id(lane: str, deployment: int, query: str) -> str:
+    """Return the id that a query of a deployment gets; always the same one."""
+    return str(uuid.uuid5(_IDS, f"{lane}/{deployment}/{query}"))
+
+
+def _clear(
+    folders: Folders, query_id: str, access: Mapping[str, Any], now: Callable[[], datetime]
+) -> bool:
+    """Clear what a dead copy has left; return whether it was whole, and was kept."""
+    marker = folders.read(RESTORE_MARKER, MAX_LOG_BYTES)
+    if marker is None:
+        return True
+    if now() - RestoreMarker.from_bytes(marker).begun_at < YOUNG:
+        raise CheckpointBusy(
+            f"A copy to {folders.uri} was started less than {duration_text(YOUNG)} ago. If it is dead, it "
+            "is cleared after that time."
+        )
+    paths = paths_in(folders)
+    store = open_store(folders.uri, **access)
+    # The id is written last: what has it is whole, and may be green's own by now.
+    if is_whole := metadata_id(folders) == query_id:
+        _check_whole(folders, query_id)
+        paths = []
+    # The marker goes last: until then nobody takes what is left for a checkpoint.
+    for path in (*(path for path in paths if path != RESTORE_MARKER), RESTORE_MARKER):
+        # What was listed beside this marker may be another one's since.
+        if folders.read(RESTORE_MARKER, MAX_LOG_BYTES) != marker:
+            raise CheckpointBusy(f"{folders.uri} is being created by another task. Try again.")
+        store.delete(path)
+    return is_whole
+
+
+def _check_whole(folders: Folders, query_id: str) -> None:
+    committed = read_view(folders).committed
+    batch = -1 if committed is None else committed.batch
+    read_back(folders, folders.uri, batch=batch, query_id=query_id)
+
+
+COMPACT_INTERVAL: Final = "spark.sql.streaming.fileSource.log.compactInterval"
+SINK_INTERVAL: Final = "spark.sql.streaming.fileSink.log.compactInterval"
+_USUAL_INTERVAL: Final = 10
+
+
+class StoredCheckpoints:
+    """
+    What is done with the checkpoints of a cutover.
+
+    :param storage_options: Passed to fsspec for checkpoints that are no local folders.
+    :param filesystem: An fsspec file system to use instead of a new one.
+    """
+
+    def __init__(
+        self, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
+    ) -> None:
+        self._options: Final[dict[str, Any]] = {
+            "storage_options": storage_options,
+            "filesystem": filesystem,
+        }
+
+    def start(self, pair: Pair, blue: Deployment) -> Mapping[str, str]:
+        """Make what green's queries begin with; return the ids of those that have one."""
+        found: dict[str, str] = {}
+        for query in pair.queries:
+            started = make_start(
+                pair.start,
+                _uri(blue, query),
+                _uri(pair.shadow, query),
+                query_id=own_query_id(pair.green, pair.shadow.number, query),
+                stateless=query not in pair.stateful,
+                **self._options,
+            )
+            if started.query_id:
+                found[query] = started.query_id
+            if started.batch is not None:
+                self._begin_sinks(pair, blue, query, started.batch)
+        return found
+
+    def position(self, deployment: Deployment, query: str, batch: int | None = None) -> Position:
+        """Return how far a query is, or was with a committed batch."""
+        folders = self._folders(deployment, query)
+        view = read_view(folders)
+        if batch is None or (view.committed is not None and view.committed.batch == batch):
+            return view.position
+        data = folders.read(f"offsets/{batch}", MAX_LOG_BYTES)
+        if data is None:
+            raise CheckpointRefused(f"offsets/{batch} of {folders.uri} is cleaned up already.")
+        try:
+            return view.at(PlannedBatch.parse(batch, data))
+        except RecordError as err:
+            raise CheckpointRefused(
+                f"offsets/{batch} of {folders.uri} cannot be used: {err}"
+            ) from err
+
+    def look(self, ahead: Deployment, behind: Deployment, query: str) -> HandoverPlan:
+        """Say what has to be done in the checkpoint of the lane that takes over."""
+        interval = int(behind.conf.get(COMPACT_INTERVAL, _USUAL_INTERVAL))
+        return absorb_plan(
+            _uri(ahead, query), _uri(behind, query), compact_interval=interval, **self._options
+        )
+
+    def plan(self, behind: Deployment, query: str, plan: FastForward) -> None:
+        """Write a planned batch."""
+        write_plan(_uri(behind, query), plan, **self._options)
+
+    def carry(self, ahead: Deployment, behind: Deployment, query: str) -> str:
+        """Make the checkpoint of a query without state from that of a drained lane."""
+        query_id = own_query_id(behind.stream, behind.number, query)
+        carry(_uri(ahead, query), _uri(behind, query), query_id=query_id, **self._options)
+        return query_id
+
+    def query_id(self, deployment: Deployment, query: str) -> str:
+        """Return the id in a query's checkpoint; empty while there is none."""
+        data = self._folders(deployment, query).read("metadata", MAX_LOG_BYTES)
+        try:
+            found = parse_json(data or b"{}").get("id", "")
+        except RecordError:
+            return ""
+        return found if isinstance(found, str) else ""
+
+    def location(self, deployment: Deployment, query: str) -> str:
+        """Return the qualified location of a query's checkpoint."""
+        return location(_uri(deployment, query))
+
+    def _begin_sinks(self, pair: Pair, blue: Deployment, query: str, batch: int) -> None:
+        interval = int(pair.shadow.conf.get(SINK_INTERVAL, _USUAL_INTERVAL))
+        for sink in pair.sinks:
+            is_log = sink.query == query and sink.habit is SinkReplaySemantics.FILE_LOG
+            if is_log and blue.output in sink.target:
+                output = sink.target.replace(blue.output, pair.shadow.output, 1)
+                begin_sink_log(output, batch, interval, **self._options)
+
+    def _folders(self, deployment: Deployment, query: str) -> Folders:
+        return open_folders(_uri(deployment, query), **self._options)
+
+
+def _uri(deployment: Deployment, query: str) -> str:
+    return join(deployment.checkpoint, query)

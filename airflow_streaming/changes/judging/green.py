@@ -1,0 +1,306 @@
+"""
+What is proved of green, in three values.
+
+Passed and failed are both proved; everything else is inconclusive. A judgement names the event that
+follows from it, if one does: an inconclusive judgement without an event only means that it is too
+early to tell, and the deadline of the state ends the waiting. Errors of measuring are counted apart
+from failures, and no number of them makes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from airflow_streaming.changes.judging.lane_figures import LaneFigures, QueryFigures, Since
+from airflow_streaming.changes.judging.soak import SoakResult, SoakVerdict
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
+from airflow_streaming.model.records.cutover import ReadyTerms, Result
+from airflow_streaming.model.records.cutover_table import CutoverEvent
+
+_LEAST: Final = {"files": 10.0, "bytes": 64.0 * 1024 * 1024}
+"""What one batch may leave unread in these units; of records, the largest batch that was seen."""
+
+
+def trouble(green: LaneFigures, blue: LaneFigures | None) -> Iterator[str]:
+    """Tell what is wrong with green and not with blue."""
+    if green.trouble:
+        yield green.trouble
+    for name, reason in green.findings.items():
+        # What fires for both is the stream's, and no reason to stay with the old version.
+        if blue is None or name not in blue.findings:
+            yield reason
+    for query in green.queries:
+        if query.error is not None:
+            yield f"Query {query.name!r} failed: {query.error}"
+        elif not query.active:
+            yield f"Query {query.name!r} is not active."
+
+
+def missing(green: LaneFigures, blue: LaneFigures) -> Iterator[str]:
+    """Tell which of blue's queries green does not run."""
+    names = {query.name for query in green.queries}
+    absent = sorted({query.name for query in blue.queries if query.active} - names)
+    if absent or not names:
+        yield f"Not started yet: {', '.join(absent) or 'any query'}."
+
+
+def uncaught(
+    query: QueryFigures, theirs: QueryFigures | None, terms: ReadyTerms, covers: bool | None
+) -> Iterator[str]:
+    """
+    Tell why a query of green has not caught up with blue's.
+
+    :param covers: Whether its position covers the one of blue; ``None`` where it cannot be told.
+    """
+    if covers is False:
+        yield f"Query {query.name!r} has not yet read what blue had read when green started."
+    if (excess := _too_much(query, theirs, terms)) is not None:
+        yield excess
+    if covers is not None or query.backlog is not None or query.idle:
+        return
+    # Nothing tells where it is; what is left is that its batches are no larger than blue's.
+    usual = theirs.largest if theirs is not None else 0
+    if query.newest is None or query.batches < terms.batches:
+        yield f"Query {query.name!r} has committed {query.batches} of {terms.batches} batches."
+    elif usual and query.newest > terms.backlog_factor * usual:
+        yield (
+            f"Query {query.name!r} still reads {query.newest} rows in a batch, and the largest of "
+            f"blue's has {usual}."
+        )
+
+
+def behind(green: LaneFigures, blue: LaneFigures | None, terms: ReadyTerms) -> Iterator[str]:
+    """Tell which queries of green have too much left to read."""
+    for query in green.queries:
+        theirs = None if blue is None else blue.query(query.name)
+        if (excess := _too_much(query, theirs, terms)) is not None:
+            yield excess
+
+
+def _too_much(query: QueryFigures, theirs: QueryFigures | None, terms: ReadyTerms) -> str | None:
+    """Say by how much a backlog is too large; ``None`` when it is not, or is not told."""
+    mine, other = query.backlog, None if theirs is None else theirs.backlog
+    if mine is None:
+        return None
+    bounds = []
+    if other is not None and other.unit == mine.unit:
+        usual = max(query.largest, theirs.largest if theirs is not None else 0)
+        batch = _LEAST.get(mine.unit, float(usual))
+        bounds.append(terms.backlog_factor * other.amount + batch)
+    if terms.backlog_records is not None and mine.unit == "records":
+        bounds.append(terms.backlog_records)
+    if not bounds or mine.amount <= min(bounds):
+        return None
+    return (
+        f"Query {query.name!r} has {mine.amount:.0f} {mine.unit} left to read, and "
+        f"{min(bounds):.0f} are allowed."
+    )
+
+
+def unproved(green: LaneFigures, blue: LaneFigures, terms: ReadyTerms) -> Iterator[str]:
+    """Tell which queries of green have not committed what the terms ask."""
+    for query in green.queries:
+        theirs = blue.query(query.name)
+        blue_idles = theirs is None or theirs.idle
+        if query.batches >= terms.batches or (query.idle and (query.read or blue_idles)):
+            continue
+        yield f"Query {query.name!r} has committed {query.batches} of {terms.batches} batches."
+
+
+def figures_told(green: LaneFigures, blue: LaneFigures | None) -> dict[str, str]:
+    """Return the figures of green beside those of blue, a line each query."""
+    told = {}
+    for query in green.queries:
+        theirs = None if blue is None else blue.query(query.name)
+        left = _left(query)
+        beside = f", of blue {rest}" if theirs is not None and (rest := _left(theirs)) else ""
+        told[f"query {query.name}"] = (
+            f"{query.batches} batches{f', backlog {left}{beside}' if left else ''}"
+        )
+    return told
+
+
+def _left(query: QueryFigures) -> str:
+    return "" if query.backlog is None else f"{query.backlog.amount:.0f} {query.backlog.unit}"
+
+
+PATIENCE: Final = 3
+"""Times ``well_for`` after which a green that has had nothing to read proves nothing any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """
+    What was proved, and why.
+
+    :param figures: What was looked at; becomes part of the facts of the step that follows.
+    :param event: What follows from it; ``None`` to look again later.
+    :param errors: Errors of measuring in a row, to be handed to the next look.
+    """
+
+    result: Result
+    reason: str
+    figures: Mapping[str, str] = field(default_factory=dict)
+    event: CutoverEvent | None = None
+    errors: int = 0
+
+
+def judge_catching_up(
+    green: LaneFigures | None,
+    blue: LaneFigures | None,
+    terms: ReadyTerms,
+    *,
+    covers: Mapping[str, bool | None] | None = None,
+    now: datetime,
+) -> Judgement:
+    """
+    Say whether green has read what blue has read.
+
+    :param covers: By query, whether green's position covers the one that blue had when green began
+        to catch up; ``None`` where it cannot be told, and then the backlog has to do.
+    :return: With ``GREEN_CAUGHT_UP`` and the facts of ``Since``, or without an event: a driver that
+        does not work is tended by whoever started it, and the state has its deadline.
+    """
+    if green is None:
+        return _waits("Green's driver has not given a sign of life yet.")
+    if blue is None:
+        return _waits("What blue has left to read cannot be seen.")
+    told = figures_told(green, blue)
+    lacking = [*trouble(green, blue), *missing(green, blue)]
+    for query in green.queries:
+        lacking += uncaught(query, blue.query(query.name), terms, (covers or {}).get(query.name))
+    if lacking:
+        return _waits(lacking[0], told)
+    facts = told | Since.of(green, now).facts()
+    reason = "Green has read as far as blue."
+    return _judged(Result.PASS, reason, facts, CutoverEvent.GREEN_CAUGHT_UP)
+
+
+def judge_ready(
+    green: LaneFigures | None,
+    blue: LaneFigures | None,
+    terms: ReadyTerms,
+    since: Since | None,
+    *,
+    compared: bool = False,
+    errors: int = 0,
+    now: datetime,
+) -> Judgement:
+    """
+    Say whether green has been well for as long as the terms ask.
+
+    :param since: ``Since.from_facts`` of the step that led to ``shadowing``.
+    :param compared: Its output will be compared with blue's. Then a green that commits and reads no
+        row, which may have let all of them go, is for the comparison to judge.
+    :param errors: ``Judgement.errors`` of the look before; 0 for the first.
+    :return: With ``GREEN_WELL``, ``GREEN_FELL_BEHIND``, ``GREEN_CHANGED`` or ``INCONCLUSIVE``, or
+        without an event. A break is told as an event too, so that time before it never counts.
+    """
+    if green is None:
+        return fold_errors(errors, terms, "Green's driver cannot be seen.")
+    if since is None or (since.deployment, since.epoch) != (green.deployment, green.epoch):
+        reason = (
+            f"Green runs epoch {green.epoch} now: what another driver has shown does not count."
+        )
+        return _judged(Result.FAIL, reason, {}, CutoverEvent.GREEN_CHANGED)
+    told = figures_told(green, blue)
+    broken = [*trouble(green, blue), *behind(green, blue, terms)]
+    if broken:
+        return _judged(Result.FAIL, broken[0], told, CutoverEvent.GREEN_FELL_BEHIND)
+    if blue is None:
+        return fold_errors(errors, terms, "Blue's driver cannot be seen to compare with.")
+    # The two clocks are only compared with themselves; what both agree on has passed.
+    well = max(timedelta(0), min(green.at - since.at, now - since.seen_at))
+    is_told = any(
+        query.read or (compared and query.batches >= terms.batches) for query in green.queries
+    )
+    return _shown(
+        terms, well, told, is_told, [*missing(green, blue), *unproved(green, blue, terms)]
+    )
+
+
+def judge_after(soak: SoakVerdict) -> Judgement:
+    """Say what the soak after the switch has shown: ``SOAK_PASSED``, ``SOAK_FAILED`` or nothing."""
+    result, event = {
+        SoakResult.GOOD: (Result.PASS, CutoverEvent.SOAK_PASSED),
+        SoakResult.BAD: (Result.FAIL, CutoverEvent.SOAK_FAILED),
+        SoakResult.UNDECIDED: (Result.INCONCLUSIVE, None),
+    }[soak.result]
+    return _judged(result, soak.reason, soak.figures, event)
+
+
+def judge_reports(reports: Iterable[CompareReport]) -> Judgement:
+    """
+    Say what all comparisons together have shown.
+
+    :return: With ``OUTPUT_SAME``, ``OUTPUT_DIFFERS`` or ``INCONCLUSIVE``. One that differs outweighs
+        all others. Without any report there was nothing to show, and the output counts as the same.
+    """
+    known = list(reports)
+    told = {f"compared {report.stream}": report.reason for report in known}
+    for wanted, result, event in (
+        (CompareResult.DIFFERS, Result.FAIL, CutoverEvent.OUTPUT_DIFFERS),
+        (CompareResult.INCONCLUSIVE, Result.INCONCLUSIVE, CutoverEvent.INCONCLUSIVE),
+    ):
+        found = [report for report in known if report.result is wanted]
+        if found:
+            reason = " ".join(f"{report.stream}: {report.reason}" for report in found)
+            return _judged(result, reason, told, event)
+    reason = " ".join(f"{report.stream}: {report.reason}" for report in known)
+    none = "No comparison of outputs was asked for."
+    return _judged(Result.PASS, reason or none, told, CutoverEvent.OUTPUT_SAME)
+
+
+def fold_errors(errors: int, terms: ReadyTerms, error: str) -> Judgement:
+    """
+    Count an error of measuring.
+
+    :param errors: How many there were in a row before this one.
+    :param error: What went wrong, in a sentence.
+    :return: Inconclusive; with the event ``INCONCLUSIVE`` once there are as many as the terms allow.
+    """
+    count = errors + 1
+    reason = f"Measuring green has failed {count} times in a row, so green is not judged: {error}"
+    is_enough = count >= terms.measuring_errors
+    return Judgement(
+        result=Result.INCONCLUSIVE,
+        reason=reason,
+        figures={"measuring_errors": str(count)},
+        event=CutoverEvent.INCONCLUSIVE if is_enough else None,
+        errors=count,
+    )
+
+
+def _shown(
+    terms: ReadyTerms, well: timedelta, told: dict[str, str], is_told: bool, lacking: list[str]
+) -> Judgement:
+    """
+    Say what follows from the time for which green has been well.
+
+    :param is_told: It had something to read, or what it did with it is seen elsewhere.
+    :param lacking: What it has not shown yet.
+    """
+    facts = told | {"well_for": duration_text(well)}
+    if not lacking and is_told and well >= terms.well_for:
+        reason = f"Green has been well for {duration_text(well)}."
+        return _judged(Result.PASS, reason, facts, CutoverEvent.GREEN_WELL)
+    nothing = "Green has had nothing to read."
+    if well >= PATIENCE * terms.well_for and (lacking or not is_told):
+        reason = f"After {duration_text(well)} nothing is proved: {(lacking or [nothing])[0]}"
+        return _judged(Result.INCONCLUSIVE, reason, facts, CutoverEvent.INCONCLUSIVE)
+    waits = f"Green has been well for {duration_text(well)} of {duration_text(terms.well_for)}."
+    return _waits(next(iter(lacking), waits if is_told else nothing), facts)
+
+
+def _waits(reason: str, figures: Mapping[str, str] | None = None) -> Judgement:
+    return _judged(Result.INCONCLUSIVE, reason, figures or {}, None)
+
+
+def _judged(
+    result: Result, reason: str, figures: Mapping[str, str], event: CutoverEvent | None
+) -> Judgement:
+    return Judgement(result=result, reason=reason, figures=figures, event=event)

@@ -1,0 +1,208 @@
+"""
+The figures by which a lane is judged, and until when outputs are compared.
+
+Blue and green may run on hosts whose clocks differ, so a lane's times are its own driver's and are
+only compared with each other. A lane of which nothing was heard has no figures; that is an error of
+measuring, not a failure.
+
+A batch writes what its own watermark lets out. The watermark that it hands to the next one, which a
+checkpoint shows too, is already later, and what lies between the two is not written yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Self
+
+from airflow_streaming.changes.judging.soak import Backlog, backlog_of
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.model.codec import format_time, parse_time
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.jobs.comparison import Bound
+from airflow_streaming.model.observation import Observation, VerdictState
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.status import QueryStatus
+from airflow_streaming.supervision.health import judge
+
+QUIET_S: Final = 20.0
+"""Seconds without a commit after which a query that has nothing to read counts as idle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryFigures:
+    """
+    One query of a lane.
+
+    :param batches: Batches committed in the epoch.
+    :param idle: It has nothing to read, and has not committed for a while.
+    :param read: Input rows of the batches that were looked at.
+    :param backlog: What was left unread after its newest batch; ``None`` where no source tells.
+    :param largest: Input rows of the largest batch that was looked at.
+    :param newest: Input rows of its newest batch; ``None`` before the first.
+    """
+
+    name: str
+    active: bool = True
+    batches: int = 0
+    idle: bool = False
+    read: int = 0
+    backlog: Backlog | None = None
+    largest: int = 0
+    newest: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneFigures:
+    """
+    What is known of a lane's driver.
+
+    :param at: Time of its newest heartbeat, by its own clock.
+    :param started_at: When it started, by the same clock.
+    :param trouble: Why it does not work at all, in a sentence; empty when it does.
+    :param findings: What fires, by ``rule/query``, with the reason.
+    """
+
+    deployment: int
+    epoch: int
+    at: datetime
+    started_at: datetime
+    trouble: str = ""
+    findings: Mapping[str, str] = field(default_factory=dict)
+    queries: tuple[QueryFigures, ...] = ()
+
+    def query(self, name: str) -> QueryFigures | None:
+        """Return a query by its name."""
+        return next((query for query in self.queries if query.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Since:
+    """
+    From when on a green counts: the driver that had caught up, and when.
+
+    It is kept in the facts of the step that led to ``shadowing``, so that what was shown by another
+    driver, or before an interruption, never counts.
+
+    :param at: By the driver's own clock.
+    :param seen_at: By the clock of whoever saw it.
+    """
+
+    deployment: int
+    epoch: int
+    at: datetime
+    seen_at: datetime
+
+    @classmethod
+    def of(cls, green: LaneFigures, now: datetime) -> Self:
+        """Begin to count now."""
+        return cls(deployment=green.deployment, epoch=green.epoch, at=green.at, seen_at=now)
+
+    def facts(self) -> dict[str, str]:
+        """Return what a step keeps of it."""
+        return {
+            "green_deployment": str(self.deployment),
+            "green_epoch": str(self.epoch),
+            "green_at": format_time(self.at),
+            "seen_at": format_time(self.seen_at),
+        }
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, str]) -> Self | None:
+        """Read it from the facts of a step; ``None`` where the step does not tell."""
+        try:
+            return cls(
+                deployment=int(facts["green_deployment"]),
+                epoch=int(facts["green_epoch"]),
+                at=parse_time(facts["green_at"], "green_at"),
+                seen_at=parse_time(facts["seen_at"], "seen_at"),
+            )
+        except (KeyError, ValueError, RecordError):
+            return None
+
+
+def figures_of(
+    seen: Observation | None, rules: HealthRules, batches: Sequence[BatchProgress] = ()
+) -> LaneFigures | None:
+    """
+    Return the figures of a lane, ``None`` when its driver has not been heard of, or cannot be seen.
+
+    :param batches: Progress of the newest batches of its epoch, over all queries, oldest first.
+    """
+    if seen is None or seen.status is None:
+        return None
+    verdict = judge(seen, rules)
+    if verdict.state is VerdictState.UNREACHABLE:
+        return None
+    return LaneFigures(
+        deployment=seen.epoch.deployment,
+        epoch=seen.epoch.number,
+        at=seen.status.at,
+        started_at=seen.status.started_at,
+        trouble="" if verdict.is_well or verdict.findings else verdict.reason,
+        findings={f"{found.rule}/{found.query}": found.reason for found in verdict.findings},
+        queries=tuple(_query(query, batches) for query in seen.status.queries),
+    )
+
+
+def _query(query: QueryStatus, batches: Sequence[BatchProgress]) -> QueryFigures:
+    rows = [batch for batch in batches if batch.query == query.name]
+    if query.progress is not None and all(b.batch_id < query.progress.batch_id for b in rows):
+        rows.append(query.progress)
+    told = [backlog for batch in rows if (backlog := backlog_of(batch)) is not None]
+    quiet = query.committed_ago_s is None or query.committed_ago_s >= QUIET_S
+    return QueryFigures(
+        name=query.name,
+        active=query.active,
+        batches=query.batches,
+        idle=quiet and not query.processing and not query.data_available,
+        read=sum(batch.input_rows for batch in rows),
+        backlog=told[-1] if told else None,
+        largest=max((batch.input_rows for batch in rows), default=0),
+        newest=rows[-1].input_rows if rows else None,
+        error=query.error,
+    )
+
+
+def bound_of(
+    blue: Sequence[BatchProgress],
+    green: Sequence[BatchProgress],
+    *,
+    since: datetime | None = None,
+    from_beginning: bool = False,
+) -> Bound:
+    """
+    Return the bound of a comparison that is made after these batches were read.
+
+    :param blue: Progress of blue's batches since green began, over all queries, oldest first.
+    :param green: The same of green.
+    :param since: From when on both outputs are complete, where that is known.
+    :param from_beginning: Green was started fresh, from the beginning of its sources.
+    """
+    return Bound(
+        blue=written_until(blue),
+        green=written_until(green),
+        since=since,
+        from_beginning=from_beginning and since is None,
+        late_rows=sum(batch.dropped_rows or 0 for batch in (*blue, *green)),
+    )
+
+
+def written_until(batches: Sequence[BatchProgress]) -> datetime | None:
+    """Return the watermark up to which all queries have written; ``None`` where none has one."""
+    newest = {batch.query: batch for batch in batches}
+    return min(_watermarks(list(newest.values())), default=None)
+
+
+def _watermarks(batches: Sequence[BatchProgress]) -> Iterator[datetime]:
+    for batch in batches:
+        try:
+            found = datetime.fromisoformat(batch.watermark or "")
+        except ValueError:
+            continue
+        moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        # Until its first rows have moved it, a watermark is at the beginning of time.
+        if moment.timestamp() > 0:
+            yield moment

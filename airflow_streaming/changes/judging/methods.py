@@ -1,0 +1,407 @@
+"""
+Which methods of switching are sound for a stream, and why.
+
+What a state holds is bounded by the watermark: windows that end after it, keys and rows that are
+younger. So the oldest row that still counts follows from the watermark and the length of windows
+and join ranges; the watermark's delay is in the watermark itself. Without a watermark state is as
+old as the stream, and so is a session, which may have begun at any time.
+
+Parallel outputs ask little: green has to write elsewhere. A handover on one sink asks that green's
+state can be brought to blue's very position, and that what the sink remembers of batch ids can go on.
+Every answer is a finding by a rule of a catalogue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
+from airflow_streaming.gates.rules import rule_named
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
+from airflow_streaming.model.records.upgrade import FILE, KAFKA, SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.spark.plan import (
+    OperatorKind,
+    OperatorPlan,
+    QueryPlan,
+    SinkPlan,
+    SourcePlan,
+)
+from airflow_streaming.model.uris import in_full
+
+UNKNOWN_PLANS: Final = rule_named("cutover.unknown_plans")
+OUTPUT_SHARED: Final = rule_named("cutover.output_shared")
+OUTPUT_UNSEEN: Final = rule_named("cutover.output_unseen")
+OWN_CHECKPOINT: Final = rule_named("cutover.own_checkpoint")
+CLEAN_SOURCE: Final = rule_named("cutover.clean_source")
+ONE_READER: Final = rule_named("cutover.one_reader")
+CARRIED_STATE: Final = rule_named("cutover.carried_state")
+LATEST: Final = rule_named("cutover.latest")
+HISTORY: Final = rule_named("cutover.history")
+REPLAYED: Final = rule_named("cutover.replayed")
+QUERIES: Final = rule_named("cutover.queries")
+QUERIES_DIFFER: Final = rule_named("cutover.queries_differ")
+SOURCES: Final = rule_named("cutover.sources")
+INCOMPARABLE: Final = rule_named("cutover.incomparable")
+STATE_DIFFERS: Final = rule_named("cutover.state_differs")
+SINK: Final = rule_named("cutover.sink")
+PLACE: Final = rule_named("cutover.place")
+SINK_SCHEMA: Final = rule_named("cutover.sink_schema")
+FILE_SINK: Final = rule_named("cutover.file_sink_state")
+IDS: Final = rule_named("cutover.ids")
+IDS_SHIFTED: Final = rule_named("cutover.ids_shifted")
+OPEN_BY_NEW_CODE: Final = rule_named("cutover.open_by_new_code")
+LATE_IN_SESSIONS: Final = rule_named("cutover.late_in_sessions")
+OWN_STATE: Final = rule_named("cutover.own_state")
+STAYS: Final = rule_named("cutover.stays")
+WAY_RULES: Final = (
+    *(UNKNOWN_PLANS, OUTPUT_SHARED, OUTPUT_UNSEEN, OWN_CHECKPOINT, CLEAN_SOURCE, ONE_READER),
+    *(CARRIED_STATE, LATEST, HISTORY, REPLAYED, QUERIES, QUERIES_DIFFER, SOURCES, INCOMPARABLE),
+    *(STATE_DIFFERS, SINK, PLACE, SINK_SCHEMA, FILE_SINK, IDS, IDS_SHIFTED, OPEN_BY_NEW_CODE),
+    *(LATE_IN_SESSIONS, OWN_STATE, STAYS),
+)
+"""Every rule of the ways of switching."""
+_INTERVAL: Final = re.compile(
+    r"(\d+(?:\.\d+)?)\s*(day|hour|minute|second|millisecond|microsecond)s?\b", re.IGNORECASE
+)
+_MICROSECONDS: Final = {
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+_FOREVER: Final[Mapping[OperatorKind, str]] = {
+    OperatorKind.SESSION_WINDOW: "a session that is open now may have begun at any time",
+    OperatorKind.LIMIT: "a limit counts all rows that there ever were",
+    OperatorKind.GROUPS_WITH_STATE: "what the author's own state holds cannot be seen in the plan",
+    OperatorKind.TRANSFORM_WITH_STATE: "what the author's own state holds cannot be seen in the "
+    "plan",
+    OperatorKind.OTHER: "what this operator keeps is not known",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayStart:
+    """
+    Where reading has to begin.
+
+    :param at: Rows of this event time and later are needed; ``None`` for the sources' beginning.
+    :param reason: How that follows, or why there is no such time, for a person.
+    :param complete_from: Results that are closed after this event time are complete; earlier ones
+        may lack rows. ``None`` when all are.
+    :param reach: How far before the watermark ``at`` lies.
+    """
+
+    at: datetime | None
+    reason: str
+    complete_from: datetime | None = None
+    reach: timedelta | None = None
+
+
+def replay_start(plans: Sequence[QueryPlan], watermark_ms: Mapping[str, int]) -> ReplayStart:
+    """
+    Return from when a new, empty checkpoint has to read.
+
+    :param plans: Of the new script; the query that reaches furthest back decides.
+    :param watermark_ms: Watermark of the running queries by name, in milliseconds since 1970; 0 or
+        missing for none.
+    """
+    stateful = [plan for plan in plans if plan.is_stateful]
+    if not stateful:
+        return ReplayStart(at=None, reason="No query keeps state, so none needs earlier rows.")
+    found = [_of(plan, watermark_ms.get(plan.query, 0)) for plan in stateful]
+    unbounded = next((one for one in found if one.at is None), None)
+    if unbounded is not None:
+        return unbounded
+    latest = max(one.complete_from for one in found if one.complete_from)
+    first = min(found, key=lambda one: one.at or latest)
+    return ReplayStart(at=first.at, reason=first.reason, complete_from=latest, reach=first.reach)
+
+
+def _of(plan: QueryPlan, watermark_ms: int) -> ReplayStart:
+    try:
+        reach = timedelta(microseconds=sum(_reach(plan, one) for one in plan.operators))
+    except _Unbounded as why:
+        return _from_the_beginning(plan, str(why))
+    if watermark_ms <= 0:
+        return _from_the_beginning(plan, "it has no watermark yet")
+    watermark = datetime.fromtimestamp(watermark_ms / 1000, UTC)
+    at = watermark - reach
+    reason = (
+        f"Query {plan.query!r} has emitted all that closed before its watermark, {_shown(watermark)}, "
+        f"and what is open then reaches {duration_text(reach)} further back: rows from {_shown(at)} on are needed. "
+        "Results that close before the watermark may lack rows."
+    )
+    return ReplayStart(at=at, reason=reason, complete_from=watermark, reach=reach)
+
+
+def _from_the_beginning(plan: QueryPlan, why: str) -> ReplayStart:
+    reason = f"Query {plan.query!r} has to read from the sources' beginning: {why}."
+    return ReplayStart(at=None, reason=reason)
+
+
+def _reach(plan: QueryPlan, operator: OperatorPlan) -> int:
+    """Return how many microseconds before the watermark the oldest row of an operator's state lies."""
+    if operator.sort in _FOREVER:
+        raise _Unbounded(_FOREVER[operator.sort])
+    if not plan.watermarks:
+        raise _Unbounded("it has no watermark, so its state is as old as the stream")
+    if plan.output_mode == "complete":
+        raise _Unbounded("in complete mode nothing is ever let go of")
+    if operator.window_us:
+        return operator.window_us[0]
+    if operator.sort is OperatorKind.JOIN:
+        return _range_of(plan, operator)
+    if operator.sort is OperatorKind.DEDUPLICATE_WITHIN_WATERMARK:
+        return max(one.delay_ms for one in plan.watermarks) * 1000
+    if _has_event_time(plan, operator):
+        return 0
+    raise _Unbounded(
+        "the keys of its state have no column with a watermark, so they are kept for ever"
+    )
+
+
+def _range_of(plan: QueryPlan, operator: OperatorPlan) -> int:
+    found = [
+        float(number) * _MICROSECONDS[unit.lower()]
+        for number, unit in _INTERVAL.findall(operator.condition)
+    ]
+    if found:
+        # Bounds of both sides: together they are never less than either.
+        return round(sum(found))
+    if _has_event_time(plan, operator):
+        return 0
+    raise _Unbounded("its join has no range in time, so rows wait for ever")
+
+
+def _has_event_time(plan: QueryPlan, operator: OperatorPlan) -> bool:
+    times = {one.column for one in plan.watermarks}
+    return any(key.name in times for key in operator.keys)
+
+
+def _shown(time: datetime) -> str:
+    return time.isoformat(sep=" ", timespec="seconds")
+
+
+class _Unbounded(Exception):
+    """State is as old as the stream; says why."""
+
+
+FOREACH_BATCH: Final = "foreachbatch"
+_WITHOUT_IDS: Final = frozenset({SinkReplaySemantics.APPENDS, SinkReplaySemantics.NOTHING})
+_BY_CODE: Final = frozenset({OperatorKind.GROUPS_WITH_STATE, OperatorKind.TRANSFORM_WITH_STATE})
+_TRIGGER_INTERVAL: Final = re.compile(r"interval [^()]*", re.IGNORECASE)
+
+
+def judge_handover(
+    old: QueryPlan, new: QueryPlan, facts: SinkFacts | None, start: StartWay
+) -> Iterator[GateFinding]:
+    """Judge one query that is to go on in the other's sink."""
+    if [*map(_place, old.sources)] != [*map(_place, new.sources)]:
+        yield SOURCES.found()
+    yield from _sinks(old.sink, new.sink)
+    if not (old.is_stateful or new.is_stateful):
+        return
+    yield from _state(old, new)
+    yield from _sources(new, start)
+    yield from _ids(new.sink, facts)
+
+
+def _place(source: SourcePlan) -> tuple[str, str, str, tuple[str, ...]]:
+    return (source.source, source.name, source.format, source.paths)
+
+
+def _sinks(old: SinkPlan, new: SinkPlan) -> Iterator[GateFinding]:
+    before, after = ((sink.sink, sink.format, sink.partitioned_by) for sink in (old, new))
+    if before != after:
+        yield SINK.found(old=_sink_text(old), new=_sink_text(new))
+    if old.schema != new.schema and old.schema and new.schema:
+        yield SINK_SCHEMA.found(old=_columns(old), new=_columns(new))
+
+
+def _state(old: QueryPlan, new: QueryPlan) -> Iterator[GateFinding]:
+    before, after = _opens(old), _opens(new)
+    if before != after:
+        differing = [one for one in before if before[one] != after[one]]
+        yield STATE_DIFFERS.found(
+            f"{STATE_DIFFERS.sentence} Here these differ: {', '.join(differing)}.",
+            old="; ".join(f"{one}: {before[one]}" for one in differing),
+            new="; ".join(f"{one}: {after[one]}" for one in differing),
+        )
+    if old.operators != new.operators or old.steps != new.steps:
+        yield OPEN_BY_NEW_CODE.found()
+    sorts = {one.sort for one in new.operators}
+    if OperatorKind.SESSION_WINDOW in sorts:
+        yield LATE_IN_SESSIONS.found()
+    if sorts & _BY_CODE:
+        yield OWN_STATE.found()
+
+
+def _opens(plan: QueryPlan) -> dict[str, str]:
+    """Return what decides when a result is closed."""
+    return {
+        "state": ", ".join(one.sort.value for one in plan.operators) or "none",
+        "windows and ranges": ", ".join(map(_extent, plan.operators)),
+        "watermarks": ", ".join(sorted(f"{w.column} {w.delay_ms} ms" for w in plan.watermarks)),
+        "output mode": plan.output_mode,
+    }
+
+
+def _extent(operator: OperatorPlan) -> str:
+    ranges = _TRIGGER_INTERVAL.findall(operator.condition)
+    window = "/".join(f"{micros / 1e6:g} s" for micros in operator.window_us)
+    return " ".join(filter(None, (window, operator.gap, *ranges))) or "-"
+
+
+def _sources(new: QueryPlan, start: StartWay) -> Iterator[GateFinding]:
+    for number, source in enumerate(new.sources):
+        is_shared_rate = source.source.startswith("rate") and start is StartWay.CLONED
+        if source.source not in {FILE, "kafka"} and not is_shared_rate:
+            yield INCOMPARABLE.found(new=f"source {number}: {source.source}")
+
+
+def _ids(sink: SinkPlan, facts: SinkFacts | None) -> Iterator[GateFinding]:
+    if sink.sink == FILE:
+        yield FILE_SINK.found(new=_sink_text(sink))
+    elif sink.sink == FOREACH_BATCH:
+        yield IDS_SHIFTED.found()
+    elif facts is None or facts.habit not in _WITHOUT_IDS:
+        yield IDS.found(new=_sink_text(sink))
+
+
+def _sink_text(sink: SinkPlan) -> str:
+    by = f" by {', '.join(sink.partitioned_by)}" if sink.partitioned_by else ""
+    return " ".join(filter(None, (sink.sink, sink.format))) + by
+
+
+def _columns(sink: SinkPlan) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in sink.schema)
+
+
+_NOWHERE: Final = frozenset({"console", "memory", "noop"})
+_UNSEEN: Final = frozenset({FOREACH_BATCH, "foreach"})
+_STARTING: Final = ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaysReport:
+    """
+    What was found of each way; worst findings first.
+
+    :param parallel: Of parallel outputs.
+    :param handover: Of a handover on one sink.
+    """
+
+    parallel: GateReport = field(default_factory=GateReport)
+    handover: GateReport = field(default_factory=GateReport)
+
+    def of(self, way: SwitchMethod) -> GateReport:
+        """Return what was found of one way."""
+        return self.parallel if way is SwitchMethod.PARALLEL else self.handover
+
+    @property
+    def sound(self) -> tuple[SwitchMethod, ...]:
+        """Return the ways that are not refused."""
+        refused = GateDecision.NOT_ALLOWED
+        return tuple(way for way in SwitchMethod if self.of(way).decision is not refused)
+
+
+def switch_ways(
+    old: Sequence[QueryPlan],
+    new: Sequence[QueryPlan],
+    sinks: Sequence[SinkFacts],
+    start: StartWay,
+    *,
+    output: str = "",
+    shadow_output: str = "",
+) -> WaysReport:
+    """
+    Judge both ways for one stream.
+
+    :param old: Plans of blue's queries, as its drivers recorded them; empty when they are not known.
+    :param new: Plans of the new script, made with green's arguments: its own output.
+    :param sinks: Of blue, see ``sink_facts_of``.
+    :param start: What green begins with.
+    :param output: What ``{output}`` stands for in blue's deployment; ``shadow_output`` the same of
+        green's first one.
+    """
+    before = {plan.query: plan for plan in old}
+    facts = {one.query: one for one in sinks}
+    shared = [*_unknown(old), *_own_checkpoints(sinks)]
+    for plan in new:
+        found = _side_by_side(plan, before.get(plan.query), output, shadow_output)
+        shared += (replace(one, query=plan.query) for one in (*found, *_starts(plan, start)))
+    is_other = bool(old) and before.keys() != {plan.query for plan in new}
+    parallel = [*shared, *(QUERIES_DIFFER.found() for _ in range(is_other))]
+    parallel.append((REPLAYED if start is StartWay.FRESH else HISTORY).found())
+    handover = [*shared, STAYS.found(), *(QUERIES.found() for _ in range(is_other))]
+    for plan in new:
+        if (was := before.get(plan.query)) is not None:
+            judged = judge_handover(was, plan, facts.get(plan.query), start)
+            place = _lands_elsewhere(was.sink, plan.sink, output, shadow_output)
+            handover += (replace(one, query=plan.query) for one in (*judged, *place))
+    return WaysReport(parallel=report_of(parallel), handover=report_of(handover))
+
+
+def _unknown(old: Sequence[QueryPlan]) -> Iterator[GateFinding]:
+    if not old:
+        yield UNKNOWN_PLANS.found()
+
+
+def _own_checkpoints(sinks: Sequence[SinkFacts]) -> Iterator[GateFinding]:
+    for one in sinks:
+        if one.own_checkpoint:
+            yield OWN_CHECKPOINT.found(query=one.query, old=one.own_checkpoint)
+
+
+def _side_by_side(
+    plan: QueryPlan, old: QueryPlan | None, output: str, shadow_output: str
+) -> Iterator[GateFinding]:
+    """Judge what two lanes that run at once would fight over."""
+    sink = plan.sink
+    if sink.sink not in _NOWHERE:
+        if not sink.target or sink.sink in _UNSEEN:
+            yield OUTPUT_UNSEEN.found(new=sink.sink)
+        elif _is_shared(sink, old, output, shadow_output):
+            yield OUTPUT_SHARED.found(new=sink.target)
+    for source in plan.sources:
+        if source.options.get("cleansource", "off").lower() != "off":
+            yield CLEAN_SOURCE.found(new=source.options["cleansource"])
+        group = source.options.get("kafka.group.id", "")
+        groups = {one.options.get("kafka.group.id") for one in old.sources} if old else set()
+        if source.source == "socket" or (group and group in groups):
+            yield ONE_READER.found(new=group or source.source)
+
+
+def _is_shared(sink: SinkPlan, old: QueryPlan | None, output: str, shadow_output: str) -> bool:
+    target = in_full(sink.target)
+    if output and shadow_output and shadow_output in target:
+        return False
+    if old is not None and old.sink.target:
+        return target == in_full(old.sink.target)
+    return bool(output) and output in target
+
+
+def _lands_elsewhere(
+    old: SinkPlan, new: SinkPlan, output: str, shadow_output: str
+) -> Iterator[GateFinding]:
+    """Judge whether a sink comes to be blue's when green's output does."""
+    target, theirs = in_full(new.target), in_full(old.target)
+    is_seen = target and theirs and output and shadow_output and new.sink not in _UNSEEN
+    if is_seen and target.replace(shadow_output, output) != theirs:
+        yield PLACE.found(old=theirs, new=target)
+
+
+def _starts(plan: QueryPlan, start: StartWay) -> Iterator[GateFinding]:
+    if start is StartWay.CARRIED and plan.is_stateful:
+        yield CARRIED_STATE.found()
+    for source in plan.sources:
+        named = any(source.options.get(option, "latest") != "latest" for option in _STARTING)
+        if start is StartWay.FRESH and source.source == KAFKA and not named:
+            yield LATEST.found()

@@ -1,0 +1,232 @@
+"""
+Soak: is a new deployment as good as the one it replaces, by what it does and not by having started.
+
+It is bad at once when its driver ends, hangs, or a query of it fails, because nobody restarts it
+meanwhile. It is good when every query has committed its batches or has nothing more to read, nothing
+fires that did not fire before, and no backlog has outgrown what it was at the launch. What has not
+shown itself by the end counts against it, but for a source without data: a query that nothing came
+for is waited for to the end, and then has shown neither good nor bad, which is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.health_rules import HealthRules, Severity
+from airflow_streaming.model.observation import Observation, ProcessState, Verdict, VerdictState
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.model.status import QueryStatus
+from airflow_streaming.supervision.health import judge
+
+_BAD: Final = frozenset({VerdictState.HUNG})
+_LEAST: Final = {"files": 10.0, "bytes": 64.0 * 1024 * 1024}
+"""A backlog below this is none; for records it is the largest batch that was seen."""
+_QUIET_S: Final = 20.0
+"""Seconds without a commit after which a query that has nothing to read counts as idle."""
+
+
+class SoakResult(StrEnum):
+    """What the soak says."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakVerdict:
+    """
+    What the soak says, and why.
+
+    :param figures: What was looked at, by query.
+    """
+
+    result: SoakResult
+    reason: str
+    figures: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakBaseline:
+    """
+    What is held against the new deployment.
+
+    :param launched_at: When its driver was started.
+    :param epoch: Number of its epoch.
+    :param firing: Rules that fired before the upgrade, each as ``rule/query``.
+    """
+
+    launched_at: datetime
+    epoch: int
+    firing: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakFigures:
+    """
+    What was seen of the new driver.
+
+    :param batches: Progress of its newest batches, over all queries, oldest first.
+    :param first: Each query's first batch that told of a backlog: how it was at the launch.
+    """
+
+    seen: Observation | None
+    rules: HealthRules
+    batches: Sequence[BatchProgress] = ()
+    first: Mapping[str, BatchProgress] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What a query has not read yet, in one unit: ``records``, ``files`` or ``bytes``."""
+
+    unit: str
+    amount: float
+
+
+def judge_soak(
+    baseline: SoakBaseline, figures: SoakFigures, terms: SoakTerms, now: datetime
+) -> SoakVerdict:
+    """Say what the new deployment has shown so far."""
+    seen = figures.seen
+    if seen is None or seen.epoch.number != baseline.epoch:
+        return _verdict(SoakResult.BAD, f"Epoch {baseline.epoch} is not the newest any more.")
+    verdict = judge(seen, figures.rules)
+    told = _figures(figures)
+    if (bad := _bad(seen, verdict)) is not None:
+        return _verdict(SoakResult.BAD, bad, told)
+    waits = next(_lacking(baseline, figures, verdict, terms), "")
+    # Whoever recorded the launch may have had another clock than whoever looks now. What is kept has
+    # run long enough by the driver's own clock too. The end of the soak may come as much earlier as
+    # the two differ: then what has shown nothing yet is rolled back too soon, which loses nothing.
+    age = now - baseline.launched_at
+    worked = min(age, _worked_for(seen))
+    untried = _untried(seen)
+    if not waits and worked >= terms.at_least and (not untried or age >= terms.at_most):
+        reason = f"It has worked well for {duration_text(worked)}. {untried}".strip()
+        return _verdict(SoakResult.GOOD, reason, told)
+    if waits and age >= terms.at_most:
+        reason = f"After {duration_text(age)} it has not proved itself: {waits}"
+        return _verdict(SoakResult.BAD, reason, told)
+    waits = waits or untried or "It is watched a while longer."
+    return _verdict(SoakResult.UNDECIDED, waits, told)
+
+
+def _worked_for(seen: Observation) -> timedelta:
+    # From the first committed batch on, where there is one: a cold Spark takes a minute to it, and
+    # until the second nobody can tell whether the backlog shrinks or grows.
+    status = seen.status
+    if status is None:
+        return timedelta(0)
+    return status.at - (status.first_progress_at or status.started_at)
+
+
+def firing(verdict: Verdict) -> frozenset[str]:
+    """Return what fires, as a baseline keeps it."""
+    return frozenset(f"{finding.rule}/{finding.query}" for finding in verdict.findings)
+
+
+def backlog_of(batch: BatchProgress) -> Backlog | None:
+    """Return what was left unread after a batch, ``None`` where no source tells it."""
+    for unit in ("records", "files", "bytes"):
+        told = [getattr(source, f"backlog_{unit}") for source in batch.sources]
+        known = [amount for amount in told if amount is not None]
+        if known:
+            return Backlog(unit=unit, amount=sum(known))
+    return None
+
+
+def _bad(seen: Observation, verdict: Verdict) -> str | None:
+    if verdict.has_ended or verdict.state in _BAD:
+        return verdict.reason
+    if verdict.severity is not None and verdict.severity is not Severity.ALERT:
+        return verdict.reason
+    failed = [q for q in (seen.status.queries if seen.status else ()) if q.error is not None]
+    return f"Query {failed[0].name!r} failed: {failed[0].error}" if failed else None
+
+
+def _lacking(
+    baseline: SoakBaseline, figures: SoakFigures, verdict: Verdict, terms: SoakTerms
+) -> Iterator[str]:
+    """Tell what has not been shown yet, a sentence each."""
+    seen = figures.seen
+    status = None if seen is None else seen.status
+    if seen is None or status is None:
+        yield "The driver has not given a sign of life yet."
+        return
+    # A status that was only read may be an hour old.
+    if seen.process.state is not ProcessState.RUNNING and not seen.beating:
+        yield "Whether the driver lives cannot be seen from here yet."
+    names = {query.name for query in status.queries}
+    missing = sorted(set(terms.queries) - names)
+    if missing or not names:
+        yield f"Not started yet: {', '.join(missing) or 'any query'}."
+    for query in status.queries:
+        yield from _lacking_of(query, figures, terms)
+    for new in sorted(firing(verdict) - baseline.firing):
+        yield f"It did not fire before the upgrade: {new}. {verdict.reason}"
+    if not verdict.findings and not verdict.is_well:
+        yield verdict.reason
+
+
+def _lacking_of(query: QueryStatus, figures: SoakFigures, terms: SoakTerms) -> Iterator[str]:
+    if not query.active:
+        yield f"Query {query.name!r} is not active."
+    elif query.batches < terms.batches and not _is_idle(query):
+        yield f"Query {query.name!r} has committed {query.batches} of {terms.batches} batches."
+    rows = [batch for batch in figures.batches if batch.query == query.name]
+    newest = [] if query.progress is None else [query.progress]
+    launched = [first] if (first := figures.first.get(query.name)) is not None else []
+    grown = _grown([*launched, *rows, *newest], terms.backlog_growth)
+    if grown is not None:
+        yield f"Query {query.name!r} falls behind: {grown}."
+
+
+def _untried(seen: Observation) -> str:
+    """Say which queries have run no batch, because nothing came for them; empty when all have."""
+    queries = seen.status.queries if seen.status is not None else ()
+    names = ", ".join(repr(query.name) for query in queries if not query.batches)
+    return f"No input arrived for query {names}, so no batch of it was tried." if names else ""
+
+
+def _is_idle(query: QueryStatus) -> bool:
+    # Between two batches of a busy query there is a moment that looks the same.
+    quiet = query.committed_ago_s is None or query.committed_ago_s >= _QUIET_S
+    return quiet and not query.processing and not query.data_available
+
+
+def _grown(batches: Sequence[BatchProgress], factor: float) -> str | None:
+    known = [backlog for batch in batches if (backlog := backlog_of(batch)) is not None]
+    if not known or known[0].unit != known[-1].unit:
+        return None
+    first, last = known[0], known[-1]
+    largest = float(max(batch.input_rows for batch in batches))
+    bound = factor * max(first.amount, _LEAST.get(first.unit, largest))
+    if last.amount <= bound:
+        return None
+    return (
+        f"its backlog has grown from {first.amount:.0f} to {last.amount:.0f} {first.unit}, and "
+        f"{bound:.0f} were allowed"
+    )
+
+
+def _figures(figures: SoakFigures) -> dict[str, str]:
+    status = None if figures.seen is None else figures.seen.status
+    told = {}
+    for query in status.queries if status is not None else ():
+        rest = None if query.progress is None else backlog_of(query.progress)
+        left = "" if rest is None else f", backlog {rest.amount:.0f} {rest.unit}"
+        told[query.name] = f"{query.batches} batches{left}"
+    return told
+
+
+def _verdict(
+    result: SoakResult, reason: str, figures: Mapping[str, str] | None = None
+) -> SoakVerdict:
+    return SoakVerdict(result=result, reason=reason, figures=figures or {})

@@ -1,0 +1,154 @@
+"""
+The port for pointers that consumers follow outside the home, and the one made of functions.
+
+The engine moves each pointer before the step that makes green live is recorded, and undoes it when
+the cutover is given up. Any number of engines may do so at once and late, so an adapter leans on the
+number of the live record (``LiveOutput.number``), which rises with every move of a stream:
+
+- a move to the number that it shows already does nothing;
+- a move to a number below the one it shows, or to one that was undone, is refused as late;
+- an undo is remembered under the number that it undoes, also where that move never came, so that a
+  slow task cannot move it there afterwards.
+
+An adapter never overwrites what it did not write itself for this stream.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from airflow_streaming.exceptions import PointerFailed, PointerRefused, StreamingError
+from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.model.jobs.pointing import Mark
+
+_UNSAFE: Final = re.compile(r"""['"`;\\\x00-\x1f]""")
+
+
+class Pointer(Protocol):
+    """
+    Something that leads consumers to the live lane's output.
+
+    Both methods may be called again at any time, after any kill, and by several tasks.
+    """
+
+    @property
+    def name(self) -> str:
+        """
+        Return its name in the terms of a cutover and in messages; one of a kind in a dag.
+
+        With several streams, a pointer of one that does not lead is named ``STREAM/NAME``.
+        """
+
+    @property
+    def is_atomic(self) -> bool:
+        """Tell whether a consumer sees what was before or what is after, and nothing between."""
+
+    def move(self, to: LiveOutput, before: LiveOutput) -> None:
+        """
+        Lead consumers to ``to``.
+
+        :param to: What becomes live; its number is that of its record.
+        :param before: What is live until then.
+        :raises PointerRefused: it is not ours to overwrite, or this move comes too late. Trying
+            again does not help.
+        :raises PointerFailed: it could not be moved now; trying again may help.
+        """
+
+    def undo(self, to: LiveOutput, before: LiveOutput) -> None:
+        """
+        Lead consumers back to ``before``, whether the move to ``to`` was made, half made or not.
+
+        :param to: What the move was made to, with the same number.
+        :raises PointerRefused: as ``move``.
+        :raises PointerFailed: as ``move``.
+        """
+
+
+def mark_of(to: LiveOutput) -> Mark:
+    """Return what a pointer shows after a move."""
+    return Mark(
+        stream=to.stream,
+        lane=to.lane,
+        deployment=to.deployment,
+        output=to.output,
+        number=to.number,
+    )
+
+
+def back_to(before: LiveOutput, to: LiveOutput) -> Mark:
+    """Return what a pointer shows after the move to ``to`` was undone."""
+    return replace(mark_of(before), number=to.number, undone=True)
+
+
+def fill(statement: str, live: LiveOutput, *, output: str = "") -> str:
+    """
+    Return a statement with its placeholders replaced by values of a lane.
+
+    :param output: The output as the statement's reader spells it; by default as it is recorded.
+    :raises PointerRefused: a value has a sign in it by which it could end its quotes.
+    """
+    values = {
+        "{stream}": live.stream,
+        "{lane}": live.lane,
+        "{colour}": live.colour.value,
+        "{deployment}": str(live.deployment),
+        "{number}": str(live.number),
+        "{output}": output or live.output,
+    }
+    for name, value in values.items():
+        if name in statement and _UNSAFE.search(value):
+            raise PointerRefused(
+                f"{name} of stream {live.stream!r} is {value!r} and cannot be part of a statement. "
+                "Choose an output without quotes, ';', '\\' and control characters."
+            )
+    # Not str.format: a statement may have braces that are none of our business.
+    return re.sub("|".join(map(re.escape, values)), lambda match: values[match[0]], statement)
+
+
+Word = Callable[[LiveOutput, LiveOutput], None]
+"""Is given what becomes live and what is live until then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallablePointer:
+    """
+    Leads consumers by calling a function, and back by calling another.
+
+    Whether that is atomic is the author's to say; by default it is not. Both functions are called
+    again after a kill, so a second call has to do no harm; and as nothing is known here of where
+    consumers are led, nothing is compared: a task that was asleep since before an undo may call
+    ``forward`` after it. Where that matters, have the function compare ``LiveOutput.number`` with the one
+    it saw last, in the same transaction as the act.
+
+    :param name: Its name in the terms and in messages.
+    :param forward: Called with ``to`` and ``before`` to lead consumers to ``to``.
+    :param backward: Called with the same two to lead consumers to ``before`` again.
+    :param is_atomic: A consumer sees what was before or what is after, and nothing between.
+    """
+
+    name: str
+    forward: Word
+    backward: Word
+    is_atomic: bool = False
+
+    def move(self, to: LiveOutput, before: LiveOutput) -> None:
+        """Call ``forward``; see ``Pointer``."""
+        self._call(self.forward, to, before, "moved")
+
+    def undo(self, to: LiveOutput, before: LiveOutput) -> None:
+        """Call ``backward``; see ``Pointer``."""
+        self._call(self.backward, to, before, "moved back")
+
+    def _call(self, word: Word, to: LiveOutput, before: LiveOutput, what: str) -> None:
+        try:
+            word(to, before)
+        except StreamingError:
+            raise
+        except Exception as err:
+            raise PointerFailed(
+                f"Pointer {self.name!r} of stream {to.stream!r} was not {what}: its function "
+                f"raised {type(err).__name__}: {err}. It is called again at the next look."
+            ) from err

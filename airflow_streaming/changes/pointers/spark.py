@@ -1,0 +1,199 @@
+"""Pointers in a Spark catalog: a view, or the location of an external table."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_streaming.changes.pointers.port import Pointer, back_to, fill, mark_of
+from airflow_streaming.exceptions import (
+    LaunchError,
+    PointerFailed,
+    PointerRefused,
+    RuntimeNotFound,
+    SpecError,
+)
+from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.launch.runtime import resolve_runtime
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
+from airflow_streaming.model.uris import to_hadoop
+from airflow_streaming.spark_jobs.runner import Job, Program, Task, await_end, last_words, started
+
+POINTER_VARIABLE: Final = "AIRFLOW_STREAMING_POINTER"
+"""Set to 1 in a Spark that moves a pointer."""
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){0,2}")
+_CATALOG: Final = "spark.sql.catalogImplementation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InCatalog:
+    runtime: str
+    conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    runtimes: Mapping[str, Any] = field(default_factory=dict)
+    timeout: timedelta = timedelta(minutes=2)
+
+    @property
+    def is_atomic(self) -> bool:
+        """Tell that whoever looks the name up finds the old output or the new one."""
+        return True
+
+    def _show(self, entry: Entry, name: str, wanted: Mark, bodies: Mapping[str, str]) -> None:
+        what = f"The {entry} {name}"
+        with tempfile.TemporaryDirectory(prefix="airflow-streaming-pointer-") as folder:
+            order = CatalogOrder(
+                entry=entry,
+                name=".".join(f"`{part}`" for part in name.split(".")),
+                wanted=wanted,
+                bodies=bodies,
+                answer=str(Path(folder) / "answer.json"),
+                seconds=self.timeout.total_seconds(),
+            )
+            answer = self._ask(order, Path(folder), what)
+        if answer.refused:
+            raise PointerRefused(answer.refused)
+        if answer.failed:
+            raise PointerFailed(f"{what} could not be moved: {answer.failed}")
+
+    def _ask(self, order: CatalogOrder, scratch: Path, what: str) -> CatalogAnswer:
+        is_path = self.runtime not in self.runtimes and Path(self.runtime).is_absolute()
+        known = {self.runtime: self.runtime} if is_path else self.runtimes
+        # Without a metastore a view would be gone with the session that made it.
+        conf = {_CATALOG: "hive", **self.conf}
+        program = Program(application="", source=b"", conf=conf)
+        task = Task(job=Job.POINT, order=order, variable=POINTER_VARIABLE, cores=1)
+        try:
+            runtime = resolve_runtime(self.runtime, known)
+            with started(task, runtime, program, scratch) as process:
+                in_time = await_end(process, order.seconds)
+        except (LaunchError, RuntimeNotFound) as err:
+            raise PointerFailed(f"{what} could not be moved: {err}") from err
+        try:
+            return CatalogAnswer.from_bytes(Path(order.answer).read_bytes())
+        except FileNotFoundError as err:
+            ended = "" if in_time else f" within {duration_text(order.seconds)}"
+            raise PointerFailed(
+                f"{what} was not moved{ended}, as far as is known: {last_words(scratch)}"
+            ) from err
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkView(_InCatalog):
+    """
+    Leads consumers by a view: ``SELECT * FROM lake.orders`` reads the live lane's output.
+
+    The move is atomic for every query that looks the view up: its definition is exchanged by one
+    change in the metastore (``ALTER VIEW``), and the view is never missing. A query that was
+    analysed before reads on in the old output to its end; streaming queries keep it until they are
+    started again. The columns of the view are those of the new output from then on.
+
+    The view is ours by its properties (``airflow_streaming.stream`` and so on). One that was made
+    by hand is overwritten only when somebody gives it the first of them:
+    ``ALTER VIEW lake.orders SET TBLPROPERTIES ('airflow_streaming.stream' = 'orders')``. Metastores
+    know no condition on a change: when one task moves and one undoes in the same second, the one
+    may miss the other's word. Whoever finds another word after his own follows it, and says so.
+
+    It takes a Spark of its own, some ten seconds, which must reach the same metastore and files as
+    that of the consumers.
+
+    :param view: ``name``, ``schema.name`` or ``catalog.schema.name``.
+    :param runtime: Name of the Spark installation, or its absolute path.
+    :param conf: Of Spark: where the metastore is, credentials of the store.
+    :param select: The query that the view stands for; ``{output}`` stands for the live lane's
+        output, and ``{stream}``, ``{lane}``, ``{colour}`` and ``{deployment}`` for their values.
+    :param runtimes: As in ``[streaming] runtimes``; a task fills them in.
+    :param timeout: How long a move may take.
+    :param name: By default the view's.
+    """
+
+    view: str
+    select: str = "SELECT * FROM parquet.`{output}`"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_entry(self.view, Entry.VIEW)
+        if not self.name:
+            object.__setattr__(self, "name", self.view)
+
+    def move(self, to: LiveOutput, before: LiveOutput) -> None:
+        """Have the view show what becomes live; see ``Pointer``."""
+        self._show(Entry.VIEW, self.view, mark_of(to), self._queries(to, before))
+
+    def undo(self, to: LiveOutput, before: LiveOutput) -> None:
+        """Have the view show what was live; see ``Pointer``."""
+        self._show(Entry.VIEW, self.view, back_to(before, to), self._queries(to, before))
+
+    def _queries(self, *lives: LiveOutput) -> dict[str, str]:
+        return {
+            live.output: fill(self.select, live, output=to_hadoop(live.output)) for live in lives
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkTable(_InCatalog):
+    """
+    Leads consumers by the location of an external table without partitions.
+
+    The move is atomic for every query that looks the table up, as the location is exchanged by one
+    change in the metastore. A session that has read the table before may have its list of files
+    cached and goes on with the old ones until ``REFRESH TABLE``. The columns stay those with which
+    the table was made. Where either matters, take a view.
+
+    The table has to be there, with the property ``airflow_streaming.stream`` set to the stream,
+    which makes it ours to move. What is said of two tasks at ``SparkView`` counts here too.
+
+    :param table: ``name``, ``schema.name`` or ``catalog.schema.name``.
+    :param runtime: Name of the Spark installation, or its absolute path.
+    :param conf: Of Spark: where the metastore is, credentials of the store.
+    :param runtimes: As in ``[streaming] runtimes``; a task fills them in.
+    :param timeout: How long a move may take.
+    :param name: By default the table's.
+    """
+
+    table: str
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_entry(self.table, Entry.TABLE)
+        if not self.name:
+            object.__setattr__(self, "name", self.table)
+
+    def move(self, to: LiveOutput, before: LiveOutput) -> None:
+        """Give the table the output of what becomes live; see ``Pointer``."""
+        self._show(Entry.TABLE, self.table, mark_of(to), _locations(to, before))
+
+    def undo(self, to: LiveOutput, before: LiveOutput) -> None:
+        """Give the table the output of what was live; see ``Pointer``."""
+        self._show(Entry.TABLE, self.table, back_to(before, to), _locations(to, before))
+
+
+def with_runtimes(pointers: Iterable[Pointer], runtimes: Mapping[str, Any]) -> dict[str, Pointer]:
+    """Return pointers by name, those of Spark with the runtimes that a deployment knows."""
+    return {
+        pointer.name: replace(pointer, runtimes=runtimes)
+        if isinstance(pointer, SparkView | SparkTable) and not pointer.runtimes
+        else pointer
+        for pointer in pointers
+    }
+
+
+def _locations(*lives: LiveOutput) -> dict[str, str]:
+    return {live.output: to_hadoop(live.output) for live in lives}
+
+
+def check_entry(name: str, entry: Entry) -> None:
+    """
+    Check the name of a view or a table.
+
+    :raises SpecError: it is none.
+    """
+    if not _NAME.fullmatch(name):
+        raise SpecError(
+            f"{name!r} is not the name of a {entry}. Write name, schema.name or "
+            "catalog.schema.name, in letters, digits and '_'."
+        )

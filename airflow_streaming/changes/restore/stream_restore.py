@@ -1,0 +1,236 @@
+"""
+Restoring a stream, step by step: judge, record, back up, write, and make the change.
+
+Whoever dies between two steps leaves the stream on its old checkpoint with a change on record. The
+next one that asks for the same backup judges anew, because the stream may have run on meanwhile,
+takes a finished folder as it is, and does the rest. Two may be at it at once: the slower one takes
+what the faster one made, and gives up nothing that it did not begin.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from airflow_streaming.changes.restore.switch import (
+    Switching,
+    Wish,
+    beside,
+    checkpoints_at,
+    location,
+    place_of,
+    with_claims,
+    words,
+)
+from airflow_streaming.checkpoints.backup.records import Backup
+from airflow_streaming.checkpoints.progress import Progress
+from airflow_streaming.checkpoints.restore.refusal import Circumstances
+from airflow_streaming.checkpoints.restore.replay import RefusalCode, RestorePlan
+from airflow_streaming.checkpoints.restore.restore import Prepared, check_allowed, prepare, write
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.exceptions import CheckpointError, RestoreRefused, RestoreTaken
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.records.control import Change, ChangeKind
+from airflow_streaming.model.records.deployment import Deployment
+
+log: Final = logging.getLogger(__name__)
+BackupBefore = Callable[[Deployment], str]
+"""Backs up the checkpoints of the deployment that is being replaced; returns the backup's id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switched:
+    """
+    What became of a switch.
+
+    :param deployment: The deployment that names the checkpoint the stream goes on from.
+    :param plan: What the restore meant; ``None`` for an undo, and where the switch was made already
+        and only its end had to be recorded.
+    """
+
+    change: Change
+    deployment: Deployment
+    plan: RestorePlan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked for besides the backup; see ``switch.plan_switch``."""
+
+    to: str | None
+    accept: Collection[RefusalCode]
+    sink_logs: Mapping[str, str] | None
+    storage_options: Mapping[str, Any] | None
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    """A restore, and whether what it would write lies there already."""
+
+    ready: Prepared
+    is_restored: bool
+
+
+class StreamRestore:
+    """
+    Restores one stream from one backup; the store has to be held meanwhile.
+
+    :param switching: Acts on the stream.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        switching: Switching,
+        store: BackupStore,
+        backup: Backup,
+        asked: Asked,
+    ) -> None:
+        self._home, self._switching = home, switching
+        self._store, self._backup, self._asked = store, backup, asked
+
+    def plan(self) -> RestorePlan:
+        """Say what a restore would do."""
+        pending = self._pending()
+        plan = self._judge(pending).ready.plan
+        if pending is None or not self._switching.is_made(pending):
+            return plan
+        told = f"Change {pending.number} was made already; only its end is to be recorded."
+        return replace(plan, refusals=(), warnings=(told, *plan.warnings))
+
+    def run(self, reason: str, backup_before: BackupBefore | None) -> Switched:
+        """
+        Restore, or finish a restore of the same backup that was begun.
+
+        :raises RestoreRefused: with every reason; the stream is as it was.
+        """
+        pending = self._pending()
+        if pending is not None and self._switching.is_made(pending):
+            return Switched(change=pending, deployment=self._make(pending, ""))
+        if pending is not None:
+            self._check_not_overtaken(pending)
+        judged = self._judge(pending)
+        check_allowed(judged.ready.plan)
+        change = pending or self._switching.begin(self._wish(judged.ready, reason))
+        taken = "" if backup_before is None else self._backed_up(backup_before)
+        if not judged.is_restored:
+            self._write(change, judged.ready, is_own=pending is None)
+        made = self._make(change, taken)
+        return Switched(change=change, deployment=made, plan=judged.ready.plan)
+
+    def _pending(self) -> Change | None:
+        """Return the unfinished change that is this very restore, if there is one."""
+        found = self._home.unfinished_change()
+        if found is None or found.what is not ChangeKind.RESTORE:
+            return None
+        to = self._asked.to
+        is_there = to is None or _spelt(to) == _spelt(found.checkpoint)
+        return found if is_there and found.backup == self._backup.id else None
+
+    def _place(self) -> str:
+        current, number = self._switching.current(), self._home.next_change()
+        return self._asked.to or beside(self._home, current, number)
+
+    def _wish(self, ready: Prepared, reason: str) -> Wish:
+        return Wish(
+            what=ChangeKind.RESTORE,
+            checkpoint=ready.plan.target,
+            backup=self._backup.id,
+            queries=ready.folders,
+            reason=reason or f"Restore of backup {self._backup.id}.",
+        )
+
+    def _judge(self, pending: Change | None) -> _Judged:
+        ready = self._prepare(self._place() if pending is None else pending.checkpoint)
+        if pending is None or not self._is_restored(pending):
+            return _Judged(ready=ready, is_restored=False)
+        # What lies there is what was to be put there; all else is judged as if it were not.
+        others = tuple(
+            refusal
+            for refusal in ready.plan.refusals
+            if refusal.code is not RefusalCode.TARGET_NOT_EMPTY
+        )
+        plan = replace(ready.plan, refusals=others)
+        return _Judged(ready=replace(ready, plan=plan), is_restored=True)
+
+    def _prepare(self, to: str) -> Prepared:
+        current, asked = self._switching.current(), self._asked
+        known = with_claims(self._circumstances(), self._home, current)
+        place = place_of(self._backup, known, current, to, asked.sink_logs, asked.storage_options)
+        return prepare(self._store, self._backup, place, known, asked.accept, asked.progress)
+
+    def _circumstances(self) -> Circumstances:
+        pending = self._pending()
+        is_in_the_way = pending is None or self._switching.is_overtaken(pending)
+        other = self._home.unfinished_change() if is_in_the_way else None
+        return circumstances(self._switching, other)
+
+    def _check_not_overtaken(self, change: Change) -> None:
+        if self._switching.is_overtaken(change):
+            self._switching.abandon(change, "Another task created a deployment.")
+            raise RestoreRefused(
+                f"Change {change.number} of stream {self._home.name!r} is aborted: another task created a "
+                "deployment. Start the restore again."
+            )
+
+    def _write(self, change: Change, ready: Prepared, *, is_own: bool) -> None:
+        try:
+            write(ready, self._asked.progress)
+        except RestoreTaken as err:
+            if self._is_restored(change):
+                # Somebody else asked for the same and was faster.
+                return
+            raise RestoreTaken(
+                f"{err} Change {change.number} of stream {self._home.name!r} stays unfinished: repeat the "
+                "same restore when no other task uses the checkpoint, or abandon it."
+            ) from err
+        except CheckpointError as err:
+            # It will not get better by asking again; what a store says of itself may.
+            if is_own:
+                self._switching.abandon(change, str(err))
+            raise
+
+    def _make(self, change: Change, backup_before: str) -> Deployment:
+        ids = self._ids(change)
+        try:
+            return self._switching.make(change, ids, backup_before=backup_before)
+        except RestoreRefused:
+            if not self._switching.is_made(change):
+                raise
+            # Somebody else made it while this one was looking whether it may be made.
+            return self._switching.make(change, ids, backup_before=backup_before)
+
+    def _backed_up(self, backup_before: BackupBefore) -> str:
+        try:
+            return backup_before(self._switching.current())
+        except CheckpointError as err:
+            # A damaged checkpoint is what restores are for, and it is not written to.
+            log.warning(
+                "Checkpoint not backed up before it was replaced; it stays at its path: %s", err
+            )
+            return ""
+
+    def _is_restored(self, change: Change) -> bool:
+        try:
+            found = checkpoints_at(change.checkpoint, self._asked.storage_options)
+        except CheckpointError:
+            return False
+        return found == self._ids(change)
+
+    def _ids(self, change: Change) -> dict[str, str | None]:
+        known = {query.folder: query.query_id for query in self._backup.queries}
+        return {folder: known[name] for name, folder in change.queries.items()}
+
+
+def circumstances(switching: Switching, pending: Change | None) -> Circumstances:
+    """Return what speaks against a change, another unfinished one included."""
+    known = switching.circumstances()
+    return known if pending is None else replace(known, pending=words(pending))
+
+
+def _spelt(uri: str) -> str:
+    """Return a place in the one spelling that can be compared."""
+    return location(uri).rstrip("/")

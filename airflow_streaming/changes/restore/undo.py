@@ -1,0 +1,200 @@
+"""
+Switch: a stream of a home goes on from a restored checkpoint.
+
+The checkpoint is restored into a new place beside the old one, and a new deployment, equal in all
+else, names that place. Creating the deployment's record is the switch: before it the stream runs on
+the old checkpoint, after it on the new one, and never on parts of both. The old checkpoint stays as
+it is, so undoing is one more deployment.
+
+Every step leaves a record or a finished folder, and asking again for a switch that was begun goes
+on where it ended, once all has been judged anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from airflow_streaming.changes.restore.stream_restore import (
+    Asked,
+    BackupBefore,
+    StreamRestore,
+    Switched,
+    circumstances,
+)
+from airflow_streaming.changes.restore.switch import Switching, Wish, checkpoints_at, now_in_utc
+from airflow_streaming.checkpoints.progress import Progress, no_progress
+from airflow_streaming.checkpoints.restore.refusal import of_driver
+from airflow_streaming.checkpoints.restore.replay import RefusalCode, RestorePlan
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.exceptions import RestoreRefused
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.port import Launcher
+from airflow_streaming.model.names import base_of
+from airflow_streaming.model.records.control import Change, ChangeKind, ChangeOutcome
+
+__all__ = ["BackupBefore", "Switched", "abandon", "plan_switch", "switch", "undo", "unfinished"]
+_EXCHANGES: Final = frozenset({ChangeKind.RESTORE, ChangeKind.UNDO})
+
+
+def plan_switch(
+    home: StreamHome,
+    launcher: Launcher,
+    store: BackupStore,
+    backup_id: str,
+    *,
+    to: str | None = None,
+    accept: Collection[RefusalCode] = (),
+    sink_logs: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress = no_progress,
+) -> RestorePlan:
+    """
+    Return what restoring a stream would do; nothing is written (the dry run).
+
+    :param to: Where the new checkpoints will lie; beside the present ones when not given.
+    :param accept: Reasons against it that are accepted, of ``replay.ACCEPTABLE``.
+    :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder; what the
+        backup names when not given.
+    :param storage_options: Passed to fsspec for checkpoints that are no local folders.
+    :raises BackupNotFound: the store has no such backup.
+    :raises BackupDamaged: it is not what was written.
+    :raises RestoreRefused: the stream has no deployment.
+    """
+    asked = Asked(
+        to=to,
+        accept=accept,
+        sink_logs=sink_logs,
+        storage_options=storage_options,
+        progress=progress,
+    )
+    switching, backup = Switching(home, launcher, by="a dry run"), store.backup(backup_id)
+    with store.hold(backup.stream, "restore", backup_id):
+        return StreamRestore(home, switching, store, backup, asked).plan()
+
+
+def switch(
+    home: StreamHome,
+    launcher: Launcher,
+    store: BackupStore,
+    backup_id: str,
+    *,
+    by: str,
+    reason: str = "",
+    to: str | None = None,
+    accept: Collection[RefusalCode] = (),
+    sink_logs: Mapping[str, str] | None = None,
+    backup_before: BackupBefore | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress = no_progress,
+    now: Callable[[], datetime] = now_in_utc,
+) -> Switched:
+    """
+    Restore a stream: its next start goes on from a backup; see ``plan_switch`` for the parameters.
+
+    The stream has to be wanted stopped and its driver proved dead. It stays stopped: starting it is
+    a person's word of its own. A switch to the same backup that was begun and died is finished, if
+    nothing speaks against it by now; ``to`` has to be the place it was begun with, or be left out.
+
+    :param backup_before: Called once all has been judged and before anything is restored. A
+        checkpoint that cannot be backed up is given up all the same: it stays where it is.
+    :raises RestoreRefused: with every reason; the stream is as it was.
+    :raises BackupNotFound: the store has no such backup.
+    :raises BackupDamaged: it is not what was written.
+    """
+    asked = Asked(
+        to=to,
+        accept=accept,
+        sink_logs=sink_logs,
+        storage_options=storage_options,
+        progress=progress,
+    )
+    switching, backup = Switching(home, launcher, by=by, now=now), store.backup(backup_id)
+    with store.hold(backup.stream, "restore", backup_id):
+        restore = StreamRestore(home, switching, store, backup, asked)
+        return restore.run(reason, backup_before)
+
+
+def undo(
+    home: StreamHome,
+    launcher: Launcher,
+    *,
+    by: str,
+    reason: str = "",
+    storage_options: Mapping[str, Any] | None = None,
+    now: Callable[[], datetime] = now_in_utc,
+) -> Switched:
+    """
+    Go back to the checkpoint that the newest switch or undo left; a second undo undoes the first.
+
+    :raises RestoreRefused: nothing was ever switched, the old checkpoint is not sound, the stream
+        is wanted running, or its driver is not proved dead.
+    """
+    switching = Switching(home, launcher, by=by, now=now)
+    change = home.unfinished_change()
+    if change is None or change.what is not ChangeKind.UNDO:
+        refused = list(of_driver(circumstances(switching, change)))
+        if refused:
+            raise RestoreRefused(" ".join(refusal.message for refusal in refused))
+        wish = _undoing(home, switching, reason)
+        checkpoints_at(wish.checkpoint, storage_options)
+        change = switching.begin(wish)
+    ids = checkpoints_at(change.checkpoint, storage_options)
+    return Switched(change=change, deployment=switching.make(change, ids))
+
+
+def unfinished(home: StreamHome) -> Change | None:
+    """Return the change that was begun and neither finished nor abandoned, if there is one."""
+    return home.unfinished_change()
+
+
+def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | None:
+    """
+    Give up an unfinished change; the stream stays on its old checkpoint.
+
+    What was restored already stays where it lies, for whoever wants to look at it.
+
+    :return: How it ended: done, when only its last record was missing. ``None`` when no change is
+        unfinished.
+    :raises RestoreRefused: the unfinished change is an upgrade or a cutover, which are given up in
+        their own ways.
+    """
+    change = home.unfinished_change()
+    if change is None:
+        return None
+    if change.what is ChangeKind.UPGRADE:
+        raise RestoreRefused(
+            f"Change {change.number} of stream {home.name!r} is an upgrade in progress. Give it up "
+            f"with 'airflow-streaming upgrade abort {home.name}', or 'roll-back' once it is made."
+        )
+    if change.what is ChangeKind.CUTOVER:
+        raise RestoreRefused(
+            f"Change {change.number} of stream {home.name!r} is a cutover in progress. Give it up "
+            f"with 'airflow-streaming cutover abort {base_of(home.name)}', or 'roll-back' once the "
+            "stream was switched."
+        )
+    return Switching(home, None, by=by).abandon(change, reason or f"Abandoned by {by}.")
+
+
+def _undoing(home: StreamHome, switching: Switching, reason: str) -> Wish:
+    current = switching.current()
+    exchanges = [one for one in home.changes() if one.what in _EXCHANGES]
+    done = [change for change in exchanges if switching.is_made(change)]
+    if not done:
+        raise RestoreRefused(
+            f"The checkpoint of stream {home.name!r} was never exchanged, so there is nothing to "
+            "undo."
+        )
+    last = done[-1]
+    if current.checkpoint != last.checkpoint:
+        raise RestoreRefused(
+            f"Stream {home.name!r} no longer runs on {last.checkpoint}, which change {last.number} "
+            f"gave it, but on {current.checkpoint}. Restore a backup, or deploy it with the "
+            "checkpoint that you want."
+        )
+    return Wish(
+        what=ChangeKind.UNDO,
+        checkpoint=home.deployment(last.replaced).checkpoint,
+        reason=reason or f"Undo of change {last.number}.",
+    )

@@ -1,0 +1,273 @@
+"""
+What an upgrade observes and backs up around its boundary.
+
+A driver tells of its batches some seconds later, and one that is killed never does. Where there is
+no way back once a batch is committed, only the checkpoint is believed.
+
+The stages are read before and after the stream is looked at, until both readings agree. So no act
+is decided from a stage and a sight of the stream that never were at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from airflow_streaming.changes.engine import agreed
+from airflow_streaming.changes.judging.soak import (
+    SoakBaseline,
+    SoakFigures,
+    SoakVerdict,
+    backlog_of,
+    judge_soak,
+)
+from airflow_streaming.changes.restore.switch import location
+from airflow_streaming.changes.upgrade.state import UpgradeView
+from airflow_streaming.checkpoints.backup.records import Level, Origin
+from airflow_streaming.checkpoints.backup.stream_backup import (
+    Asked,
+    Open,
+    backup_before,
+    stream_sources,
+)
+from airflow_streaming.checkpoints.progress import Progress, no_progress
+from airflow_streaming.checkpoints.vault.retention_policy import facts_for
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.checkpoints.vault.verify import verify
+from airflow_streaming.exceptions import CheckpointError, CheckpointRefused, RecordError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.control import Change
+from airflow_streaming.model.records.upgrade import RollbackMethod, UpgradeTerms
+from airflow_streaming.model.records.upgrade_table import Stage, UpgradeTransition
+from airflow_streaming.model.wire import parse_json
+from airflow_streaming.storage.folders import Folders, open_folders
+from airflow_streaming.supervision.decide import ReconcileInput
+from airflow_streaming.supervision.observer import Observer
+
+FACT: Final = "committed"
+"""The fact of stage ``stopped`` that says what the old deployment had committed."""
+
+
+class Committed:
+    """
+    Looks into the checkpoints of one stream.
+
+    :param open_folders: Opens them.
+    """
+
+    def __init__(self, home: StreamHome, open_folders: Open = open_folders) -> None:
+        self._home, self._open = home, open_folders
+
+    def told(self) -> str:
+        """
+        Return the newest committed batch by each checkpoint's URI, as a fact keeps it.
+
+        :raises HomeUnavailable: a store cannot be reached.
+        """
+        return json.dumps(self._batches(), sort_keys=True)
+
+    def since(self, reached: Mapping[Stage, UpgradeTransition]) -> bool:
+        """
+        Tell whether anything was committed after the old driver was stopped.
+
+        A checkpoint that is gone counts as one that has changed.
+
+        :raises RecordError: the record names a checkpoint that is none of the stream's.
+        :raises HomeUnavailable: a store cannot be reached; this says nothing of the checkpoint.
+        """
+        stopped = reached.get(Stage.STOPPED)
+        if stopped is None:
+            return False
+        before: dict[str, int] = parse_json(stopped.facts.get(FACT, "{}").encode())
+        self._check_ours(before, stopped)
+        now = self._batches()
+        seen_before = {uri: _newest(self._open(uri)) for uri in before}
+        return seen_before != before or not now.keys() <= before.keys()
+
+    def _check_ours(self, uris: Iterable[str], step: UpgradeTransition) -> None:
+        """Open nothing that a record names and the stream's deployments and claims do not."""
+        newest = self._home.newest_deployment()
+        numbers = range(1, newest.number + 1 if newest else 1)
+        deployments = (self._home.deployment(number) for number in numbers)
+        roots = [location(one.checkpoint).rstrip("/") for one in deployments]
+        claims = (one for number in numbers for one in self._home.claims(number))
+        claimed = {one.checkpoint.rstrip("/") for one in claims}
+        for uri in uris:
+            place = location(uri)
+            is_below = any(place.startswith(f"{root}/") for root in roots)
+            if ".." in uri.split("/") or not (is_below or place.rstrip("/") in claimed):
+                raise RecordError(
+                    f"Step {step.number} of change {step.change} of stream {self._home.name!r} names "
+                    f"the checkpoint {uri}, which is none of the stream's. Put back what was there."
+                )
+
+    def _batches(self) -> dict[str, int]:
+        deployment = self._home.newest_deployment()
+        if deployment is None:
+            return {}
+        asked = Asked(origin=Origin.BEFORE_UPGRADE, by="", open_folders=self._open)
+        try:
+            sources = stream_sources(self._home, deployment, asked)
+        except CheckpointError:
+            return {}
+        found = {source.folders.uri: _newest(source.folders) for source in sources}
+        return {uri: batch for uri, batch in found.items() if batch is not None}
+
+
+def _newest(folders: Folders) -> int | None:
+    names = (entry.name for entry in folders.entries("commits", list) or ())
+    return max((int(name) for name in names if name.isdecimal()), default=None)
+
+
+_MOST_PROBLEMS = 3
+
+
+class BackingUp:
+    """
+    Takes and verifies the backups of an upgrade.
+
+    :param by: Who acts, for the records.
+    :param open_folders: Opens the checkpoints and outputs.
+    :param now: The time of day.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        store: BackupStore,
+        *,
+        by: str,
+        now: Callable[[], datetime],
+        open_folders: Open = open_folders,
+        progress: Progress = no_progress,
+    ) -> None:
+        self._home, self._store = home, store
+        self._by, self._now = by, now
+        self._open, self._progress = open_folders, progress
+
+    def take(self, change: Change, terms: UpgradeTerms, level: Level) -> str:
+        """
+        Take a backup, verify it, and return its id.
+
+        :param level: Every byte is read while the stream runs; while it is down names and sizes
+            have to do, since a restore checks every byte anyway.
+        :raises CheckpointError: there is nothing to back up, or it cannot be done.
+        """
+        asked = Asked(
+            origin=Origin.BEFORE_UPGRADE,
+            by=self._by,
+            note=f"Change {change.number}: {change.reason}",
+            facts=facts_for(self._home.store.uri, change.number),
+            sink_logs=terms.sink_logs,
+            open_folders=self._open,
+            progress=self._progress,
+            clock=self._now,
+        )
+        backup = backup_before(self._home, self._store, asked)
+        if not backup:
+            raise CheckpointRefused(
+                f"Stream {self._home.name!r} has committed no batch yet, so there is nothing to go "
+                "back to. Wait for its first batch, or apply the deployment with restart=True."
+            )
+        found = verify(
+            self._store, backup, level, by=self._by, now=self._now(), stream=self._home.name
+        )
+        if not found.holds:
+            raise CheckpointError(
+                f"Backup {backup} of stream {self._home.name!r} does not hold: "
+                f"{' '.join(found.problems[:_MOST_PROBLEMS])}"
+            )
+        return backup
+
+
+_BATCHES: Final = 500
+"""The newest batches of the new deployment that are looked at."""
+_CHUNKS: Final = 3
+"""Oldest chunks of its history in which every query's first batch is looked for."""
+
+
+def look(
+    home: StreamHome,
+    observer: Observer,
+    change: Change,
+    terms: UpgradeTerms,
+    committed: Committed | None = None,
+) -> UpgradeView:
+    """
+    Look once.
+
+    :param terms: Of the change.
+    :param committed: Looks what the stream has committed; by default without credentials.
+    :raises HomeUnavailable: the home could not be read.
+    """
+
+    def between(history: Sequence[UpgradeTransition]) -> UpgradeView:
+        reached = {step.after: step for step in history}
+        is_closed = home.change_end(change.number) is not None
+        situation = observer.situation()
+        asks = _may_matter(terms, reached)
+        return UpgradeView(
+            change=change,
+            terms=terms,
+            situation=situation,
+            history=tuple(history),
+            soak=_soak(home, terms, reached, situation),
+            has_committed=asks and (committed or Committed(home)).since(reached),
+            is_closed=is_closed,
+        )
+
+    where = f"change {change.number} of stream {home.name!r}"
+    return agreed(lambda: home.upgrade_steps(change.number), between, where)
+
+
+def _may_matter(terms: UpgradeTerms, reached: Mapping[Stage, UpgradeTransition]) -> bool:
+    decided = {Stage.KEPT, Stage.LEFT, Stage.RESTORED}
+    is_between = Stage.APPLYING in reached and decided.isdisjoint(reached)
+    return is_between and terms.rollback.way is RollbackMethod.NONE
+
+
+def _soak(
+    home: StreamHome,
+    terms: UpgradeTerms,
+    reached: Mapping[Stage, UpgradeTransition],
+    situation: ReconcileInput,
+) -> SoakVerdict | None:
+    launched = reached.get(Stage.LAUNCHED)
+    if launched is None or not reached.keys().isdisjoint({Stage.JUDGED, Stage.ROLLING_BACK}):
+        return None
+    epoch, before = int(launched.facts["epoch"]), reached.get(Stage.BACKED_UP)
+    fired = before.facts.get("firing", "") if before is not None else ""
+    batches = home.read_progress(epoch, limit=_BATCHES)
+    return judge_soak(
+        SoakBaseline(
+            launched_at=launched.at,
+            epoch=epoch,
+            firing=frozenset(filter(None, fired.split("\n"))),
+        ),
+        SoakFigures(
+            seen=situation.seen,
+            rules=situation.rules,
+            batches=batches,
+            first=first_batches(home, epoch, batches),
+        ),
+        terms.soak,
+        situation.now,
+    )
+
+
+def first_batches(
+    home: StreamHome, epoch: int, batches: Sequence[BatchProgress]
+) -> dict[str, BatchProgress]:
+    """Return each query's first batch of the epoch, as far as its source tells of a backlog."""
+    wanted = {batch.query for batch in batches if backlog_of(batch) is not None}
+    found: dict[str, BatchProgress] = {}
+    for chunk in home.progress_chunks(epoch)[:_CHUNKS]:
+        if wanted <= found.keys():
+            break
+        for row in home.progress_rows(epoch, chunk)[0]:
+            if backlog_of(row) is not None:
+                found.setdefault(row.query, row)
+    return found

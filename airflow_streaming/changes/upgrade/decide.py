@@ -1,0 +1,316 @@
+"""
+View to move: what an upgrade does next.
+
+All that a way back needs stands in the home and in the backup store, but for two things that only
+the dag has. One is the stream's spec with its secrets, which starts a driver: that is left to the
+task that keeps the stream alive. The other is the author's function that takes batches back out of
+a sink: without it the checkpoint would go back alone, and rows be lost or doubled.
+
+The law of this file: whoever works on an upgrade asks the same function, after every move. So a task
+may die on any line and two may be at it at once: the next look finds the records and comes to the
+next move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from airflow_streaming.changes.judging.soak import SoakResult
+from airflow_streaming.changes.upgrade.state import Do, LaunchStatus, Move, UpgradeView
+from airflow_streaming.model.observation import VerdictState
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.epoch import LaunchCause
+from airflow_streaming.model.records.upgrade import (
+    KAFKA,
+    RollbackMethod,
+    SinkFacts,
+    SinkReplaySemantics,
+    UpgradeTerms,
+)
+from airflow_streaming.model.records.upgrade_table import Stage, UpgradeEvent
+from airflow_streaming.supervision.decide import Action, decide
+from airflow_streaming.supervision.health import judge
+
+E = UpgradeEvent
+_WITHOUT_FUNCTION: Final = frozenset(
+    {SinkReplaySemantics.FILE_LOG, SinkReplaySemantics.NOTHING, SinkReplaySemantics.OVERWRITES}
+)
+"""Habits of sinks that are in step again with no help of their author."""
+
+
+def why_only_dag(terms: UpgradeTerms, stages: Container[Stage]) -> str:
+    """Return why only the dag can take an upgrade back; empty when that needs nothing of it."""
+    is_put_back = Stage.RESTORED in stages or Stage.LEFT in stages
+    if (
+        Stage.APPLYING not in stages
+        or is_put_back
+        or terms.rollback.way is not RollbackMethod.REWIND
+    ):
+        return ""
+    asking = needs_function(terms.sinks)
+    if not asking:
+        return ""
+    return (
+        f"the sink of query {', '.join(map(repr, asking))} is rewound by a function of the DAG "
+        "(rewind_sink), which is not available here. Clear the failed task of the upgrade's run, or "
+        "start a run of the upgrade DAG: it finishes the rollback first."
+    )
+
+
+def needs_function(sinks: Sequence[SinkFacts]) -> list[str]:
+    """Return the queries whose sinks only a function of their author may put back in step."""
+    return [
+        facts.query
+        for facts in sinks
+        # Rows that come twice in Kafka are all that there is to accept: no function is asked.
+        if facts.habit not in _WITHOUT_FUNCTION and facts.sink != KAFKA
+    ]
+
+
+def next_move(view: UpgradeView) -> Move:
+    """Return the next move of an upgrade."""
+    if view.is_closed:
+        return _move(Do.NOTHING, "The change is closed.")
+    return _BY_STAGE[view.state](view)
+
+
+def _closing(s: UpgradeView) -> Move:
+    return _move(Do.CLOSE, s.history[-1].reason)
+
+
+def _before(s: UpgradeView) -> Move:
+    if s.newest != s.change.replaced:
+        return _take(E.SPEC_CHANGED, "Another task created a deployment.")
+    if s.situation.desired is DesiredState.STOPPED:
+        return _take(E.STOP_WANTED, 'Desired state is "stopped".')
+    if not s.has(Stage.BACKED_UP):
+        return _move(Do.BACK_UP, "Taking a backup before anything is changed.")
+    if s.has(Stage.STOPPED):
+        if not s.is_fenced:
+            return _take(E.DRIVER_CHANGED, "Another task has started a driver.")
+        return _take(E.APPLY, "All is ready for the new deployment.")
+    down = _bring_down(s, f"Change {s.change.number} upgrades the stream.")
+    return down or _move(
+        Do.BACK_UP_AGAIN, "The old driver is dead; backing up its last batch boundary."
+    )
+
+
+def _applied(s: UpgradeView) -> Move:
+    if s.is_overtaken:
+        return _take(E.SPEC_CHANGED, "Another task created a deployment.")
+    return _AFTER_APPLYING[s.state](s)
+
+
+def _launching(s: UpgradeView) -> Move:
+    is_deployed = s.state is Stage.DEPLOYED
+    if is_deployed and s.has_new_driver and s.birth is LaunchStatus.BORN:
+        # First of all: whether there is a way back hangs on what it has committed.
+        number = s.epoch.number if s.epoch else 0
+        reason = f"The new driver was started. It is epoch {number}."
+        return _take(E.NEW_STARTED, reason, {"epoch": str(number)})
+    if s.situation.desired is DesiredState.STOPPED:
+        return _take(E.STOP_WANTED, 'Desired state is "stopped".')
+    if not is_deployed:
+        return _move(Do.DEPLOY, "The new deployment becomes the current one.")
+    if s.newest != s.change.deployment:
+        return _move(Do.WAIT, "The home does not list the new deployment yet.")
+    if s.has_new_driver:
+        return _delivery(s) or _move(Do.WAIT, "The driver is being started.")
+    if s.fence is not None and s.fence.number == s.first_fence:
+        return _move(Do.LAUNCH, f"Upgrade to deployment {s.change.deployment}.")
+    return _take(E.DRIVER_CHANGED, "Another task has started a driver.")
+
+
+def _delivery(s: UpgradeView, do: Do = Do.LAUNCH) -> Move | None:
+    """Return what to do for an epoch without a driver; ``None`` when it has, or had, one."""
+    cause = LaunchCause.UPGRADE if do is Do.LAUNCH else LaunchCause.ROLLBACK
+    match s.birth:
+        case LaunchStatus.AWAITED:
+            return _awaited(s)
+        case LaunchStatus.NEVER:
+            reason = "The task that recorded the last epoch died before it started the driver."
+            return Move(do=do, reason=reason, cause=cause)
+    return None
+
+
+def _awaited(s: UpgradeView) -> Move:
+    seen = s.situation.seen
+    verdict = None if seen is None else judge(seen, s.situation.rules)
+    if seen is None or verdict is None or verdict.state is not VerdictState.UNREACHABLE:
+        return _move(Do.WAIT, "The driver is being started.")
+    # Whoever was about to start it may have died with its host; from here nobody can tell.
+    return _move(
+        Do.ASK,
+        f"{verdict.reason} Bring its host back, or confirm that the driver is dead: airflow-streaming "
+        f"declare-dead {s.change.stream} --epoch {seen.epoch.number} --reason TEXT",
+    )
+
+
+def _soaking(s: UpgradeView) -> Move:
+    if s.situation.desired is DesiredState.STOPPED and s.can_go_back:
+        return _take(E.STOP_WANTED, 'Desired state became "stopped" before the end of the soak.')
+    if s.soak is None or s.soak.result is SoakResult.UNDECIDED:
+        return _move(Do.WAIT, s.soak.reason if s.soak else "The figures are not known yet.")
+    figures = {f"soak.{query}": told for query, told in s.soak.figures.items()}
+    return _take(E.SOAK_ENDED, s.soak.reason, {"verdict": s.soak.result.value, **figures})
+
+
+def _judged(s: UpgradeView) -> Move:
+    judged = s.reached[Stage.JUDGED]
+    is_good = judged.facts.get("verdict") == SoakResult.GOOD
+    if not is_good and s.can_go_back:
+        return _take(E.SOAK_FAILED, judged.reason)
+    if not is_good:
+        reason = f"{judged.reason} A rollback is not possible: {s.terms.rollback.reason}"
+        return _take(E.NO_WAY_BACK, reason)
+    ended = _ended(s)
+    if ended and s.can_go_back and s.situation.desired is DesiredState.RUNNING:
+        return _take(E.NEW_FAILED, f"After a good soak its driver ended: {ended}")
+    if s.terms.keeps_by_itself:
+        return _take(E.SOAK_PASSED, judged.reason)
+    return _move(
+        Do.ASK, f"{judged.reason} An operator must decide whether it is kept or rolled back."
+    )
+
+
+def _rolling_back(s: UpgradeView) -> Move:
+    if s.is_overtaken:
+        return settled(
+            s, "Another task created a deployment; it is left unchanged.", E.SPEC_CHANGED
+        )
+    if s.state is not Stage.RESTORED:
+        return _putting_back(s)
+    if s.newest != s.back:
+        return _move(Do.DEPLOY_OLD, f"Restoring deployment {s.change.replaced}.")
+    epoch = s.epoch
+    if s.situation.desired is DesiredState.STOPPED:
+        return settled(s, 'The old deployment is back; the stream\'s desired state is "stopped".')
+    if epoch is not None and epoch.deployment == s.back:
+        return _delivery(s, Do.LAUNCH_OLD) or settled(s, "The old deployment is back.")
+    reason = f"Roll back to deployment {s.change.replaced}."
+    return _bring_down(s, reason) or _launch_old(reason)
+
+
+def _putting_back(s: UpgradeView) -> Move:
+    down = _bring_down(s, s.reached[Stage.ROLLING_BACK].reason)
+    if down is not None:
+        return down
+    if s.newest == s.change.replaced:
+        # Somebody may be about to record it: the number must not be left open for him.
+        return _move(Do.DEPLOY, "The new deployment is recorded before the old one returns.")
+    if s.has(Stage.LEFT):
+        return _move(Do.LEAVE, "Checkpoint and sinks stay as they are.")
+    if not s.can_go_back:
+        return _move(
+            Do.ASK,
+            "The new deployment has committed a batch, and a rollback is not possible: "
+            f"{s.terms.rollback.reason} {way_out(s.change.stream)}",
+        )
+    return _move(Do.RESTORE, "Restoring checkpoint and sinks.")
+
+
+def _aborted(s: UpgradeView) -> Move:
+    seen, reason = s.situation.seen, s.reached[Stage.ABORTED].reason
+    is_ours = seen is not None and s.situation.stop is not None and _stopped_by(s)
+    if s.situation.desired is DesiredState.STOPPED or seen is None:
+        return _move(Do.CLOSE, reason)
+    if seen.epoch.cause is LaunchCause.ROLLBACK and seen.epoch.change == s.change.number:
+        return _delivery(s, Do.LAUNCH_OLD) or _move(Do.CLOSE, reason)
+    if not is_ours:
+        return _move(Do.CLOSE, reason)
+    if s.situation.circuit is not None and s.situation.circuit.holds(seen.epoch.number):
+        return _move(Do.CLOSE, f"{reason} The circuit was open before and keeps the stream down.")
+    if not judge(seen, s.situation.rules).has_ended:
+        down = _bring_down(s, reason)
+        return down or _move(Do.CLOSE, reason)
+    return _launch_old(f"Change {s.change.number} was aborted: {reason}")
+
+
+def _stopped_by(s: UpgradeView) -> bool:
+    # What somebody else asked to stop is none of ours to start again.
+    stop = s.situation.stop
+    return s.fence is not None or (stop is not None and stop.change == s.change.number)
+
+
+def way_out(stream: str) -> str:
+    """Return how a person ends a rollback of which nothing can be put back."""
+    return (
+        "If that cannot be helped, put it in order by hand and end the upgrade with the stream "
+        f"stopped: airflow-streaming upgrade leave {stream} --reason TEXT"
+    )
+
+
+def _bring_down(s: UpgradeView, reason: str) -> Move | None:
+    """Return the next act towards a driver that is gone and fenced; ``None`` when it is."""
+    if s.epoch is None:
+        # An unmounted folder looks like an empty one; it had an epoch when this was begun.
+        return _move(Do.WAIT, "The stream's epochs are missing from the home.")
+    if s.is_fenced:
+        return None
+    if s.fence is not None:
+        return _move(Do.FENCE, reason)
+    stopped = replace(
+        s.situation, desired=DesiredState.STOPPED, change=None, tells=False, rollover_after=None
+    )
+    step = decide(replace(stopped, successor_waits=False))
+    match step.action:
+        case Action.STOP:
+            return _move(Do.STOP, reason)
+        case Action.KILL:
+            return _move(Do.KILL, step.reason)
+        case Action.PARK:
+            return _move(Do.FENCE, reason)
+        case Action.BLOCKED:
+            return _move(Do.ASK, step.reason)
+    return _move(Do.WAIT, step.reason)
+
+
+def _ended(s: UpgradeView) -> str:
+    seen = s.situation.seen
+    verdict = None if seen is None else judge(seen, s.situation.rules)
+    return verdict.reason if verdict is not None and verdict.has_ended else ""
+
+
+def _launch_old(reason: str) -> Move:
+    return Move(do=Do.LAUNCH_OLD, reason=reason, cause=LaunchCause.ROLLBACK)
+
+
+def _move(do: Do, reason: str) -> Move:
+    return Move(do=do, reason=reason)
+
+
+def _take(event: UpgradeEvent, reason: str, facts: Mapping[str, str] | None = None) -> Move:
+    return Move(do=Do.TAKE, reason=reason, event=event, facts=dict(facts or {}))
+
+
+def settled(s: UpgradeView, reason: str, event: UpgradeEvent = UpgradeEvent.OLD_BACK) -> Move:
+    """Return the step with which a rollback has come to its end."""
+    why = s.reached[Stage.ROLLING_BACK].reason
+    also = (
+        f" {s.reached[Stage.RESTORED].reason}"
+        if s.has(Stage.LEFT) and s.has(Stage.RESTORED)
+        else ""
+    )
+    return _take(event, f"{why} {reason}{also}", {"deployment": str(s.newest)})
+
+
+_AFTER_APPLYING: Final[Mapping[Stage, Callable[[UpgradeView], Move]]] = MappingProxyType(
+    {
+        Stage.APPLYING: _launching,
+        Stage.DEPLOYED: _launching,
+        Stage.LAUNCHED: _soaking,
+        Stage.JUDGED: _judged,
+    }
+)
+_BY_STAGE: Final[Mapping[Stage, Callable[[UpgradeView], Move]]] = MappingProxyType(
+    {
+        **dict.fromkeys((Stage.BEGUN, Stage.BACKED_UP, Stage.STOPPED), _before),
+        **dict.fromkeys(_AFTER_APPLYING, _applied),
+        **dict.fromkeys((Stage.ROLLING_BACK, Stage.LEFT, Stage.RESTORED), _rolling_back),
+        **dict.fromkeys((Stage.KEPT, Stage.ROLLED_BACK), _closing),
+        Stage.ABORTED: _aborted,
+    }
+)

@@ -1,0 +1,381 @@
+"""
+The upgrade in place: another deployment on the same checkpoint, act by act.
+
+Every act may be done twice and by two tasks at once. What must happen once is an exclusive create,
+and whoever loses it looks again. No act records a stage before all of its work is done.
+
+It observes, decides, records and acts like everything here. Whoever dies between two steps leaves
+enough behind for the next one, who may be another task, to go on; two at it at once do no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from airflow_streaming.changes.engine import Engine, Progress
+from airflow_streaming.changes.judging.soak import firing
+from airflow_streaming.changes.restore.switch import now_in_utc
+from airflow_streaming.changes.upgrade.acts import FACT, BackingUp, Committed, look
+from airflow_streaming.changes.upgrade.begin import Asked, Beginning, Recorder
+from airflow_streaming.changes.upgrade.commands import UpgradeCommands
+from airflow_streaming.changes.upgrade.decide import next_move, settled, way_out
+from airflow_streaming.changes.upgrade.finish import Ending, terms_for
+from airflow_streaming.changes.upgrade.rollback import BoundaryBack, TakingBack, Undo
+from airflow_streaming.changes.upgrade.state import Do, Move, UpgradeView
+from airflow_streaming.checkpoints.backup.records import Level
+from airflow_streaming.checkpoints.backup.stream_backup import Open
+from airflow_streaming.checkpoints.progress import Progress as Narrated
+from airflow_streaming.checkpoints.progress import no_progress
+from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.exceptions import (
+    CheckpointBusy,
+    CheckpointError,
+    CheckpointRefused,
+    HomeError,
+    HomeUnavailable,
+    RecordError,
+    RestoreTaken,
+    SpecError,
+    StreamingError,
+    UpgradeRefused,
+)
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.records.control import Change, ChangeKind
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.upgrade import RollbackMethod, UpgradeTerms
+from airflow_streaming.model.records.upgrade_table import (
+    UPGRADE,
+    Stage,
+    UpgradeCommand,
+    UpgradeEvent,
+)
+from airflow_streaming.storage.folders import open_folders
+from airflow_streaming.supervision.actions import StreamActions
+from airflow_streaming.supervision.controller import StreamController
+from airflow_streaming.supervision.decide import Action, Step
+from airflow_streaming.supervision.health import judge
+from airflow_streaming.supervision.observer import Observer
+
+MOST_MOVES: Final = 40
+"""In one go; the whole way there and back needs about twenty."""
+log: Final = logging.getLogger(__name__)
+_PUT_BACK: Final = frozenset({Stage.RESTORED, Stage.LEFT})
+"""Stages from which on nothing is taken away any more."""
+
+
+class Acts:
+    """
+    Does one act after another.
+
+    :param keeper: Acts on the stream; who is no ``StreamController`` has no spec and starts no driver.
+    :param recorder: Writes down what was reached.
+    :param backups: Takes the backups.
+    :param back: Puts checkpoint and sinks back.
+    :param committed: Looks what the stream has committed.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        keeper: StreamActions,
+        recorder: Recorder,
+        backups: BackingUp,
+        back: TakingBack,
+        committed: Committed,
+    ) -> None:
+        self._home, self._keeper, self._recorder = home, keeper, recorder
+        self._backups, self._back, self._committed = backups, back, committed
+        self._ending: Final = Ending(home, keeper, recorder)
+        self._acts: Final[dict[Do, Callable[[UpgradeView, Move], str | None]]] = {
+            Do.BACK_UP: self._back_up,
+            Do.STOP: self._stop,
+            Do.KILL: self._kill,
+            Do.BACK_UP_AGAIN: self._back_up_again,
+            Do.LAUNCH: self._launch,
+            Do.RESTORE: self._restore,
+            Do.LAUNCH_OLD: self._launch_old,
+            **self._ending.acts,
+        }
+
+    def do(self, view: UpgradeView, move: Move) -> str | None:
+        """
+        Make one move; return what has to be waited for, ``None`` when it was made.
+
+        :raises HomeUnavailable: a store could not be reached; the move is made again later.
+        """
+        return self._acts[move.do](view, move)
+
+    def _back_up(self, state: UpgradeView, _: Move) -> None:
+        change, seen = state.change, state.situation.seen
+        try:
+            backup = self._backups.take(change, state.terms, Level.FULL)
+        except CheckpointBusy:
+            raise  # the stream runs on meanwhile, and trying again may help
+        except (CheckpointError, SpecError) as err:
+            self._recorder.take(state, E.BACKUP_FAILED, f"It could not be backed up: {err}")
+            return
+        fired = frozenset[str]() if seen is None else firing(judge(seen, state.situation.rules))
+        facts = {"backup": backup, "firing": "\n".join(sorted(fired))}
+        self._recorder.take(state, E.BACKUP_HOLDS, f"Backup {backup} holds.", facts)
+
+    def _stop(self, state: UpgradeView, act: Move) -> None:
+        if state.situation.seen is not None:
+            change, grace = state.change.number, state.terms.stop_grace
+            self._keeper.stop(state.situation.seen, act.reason, grace, change=change)
+
+    def _kill(self, state: UpgradeView, act: Move) -> str | None:
+        seen = state.situation.seen
+        if seen is None or self._keeper.kill(seen, act.reason):
+            return None
+        return f"The driver of epoch {seen.epoch.number} could not be killed. {act.reason}"
+
+    def _back_up_again(self, state: UpgradeView, _: Move) -> None:
+        fence = state.fence
+        try:
+            boundary = self._backups.take(state.change, state.terms, Level.QUICK)
+            committed = self._committed.told() if _has_no_way(state.terms) else ""
+        except StreamingError as err:
+            # The stream is down: what cannot be done now is not waited for.
+            reason = f"What the old driver left could not be backed up: {err}"
+            self._recorder.take(state, E.BACKUP_FAILED, reason)
+            return
+        facts = {"boundary": boundary, "fence": str(fence.number if fence else 0)}
+        facts |= {FACT: committed} if committed else {}
+        reason = f"The old driver is dead; backup {boundary} holds its last batch boundary."
+        self._recorder.take(state, E.OLD_STOPPED, reason, facts)
+
+    def _launch(self, state: UpgradeView, act: Move) -> None:
+        try:
+            self._begin(state, act)
+        except SpecError as err:
+            reason = f"The new deployment could not be launched: {err}"
+            self._recorder.take(state, E.NEW_FAILED, reason)
+
+    def _restore(self, state: UpgradeView, act: Move) -> str | None:
+        change = state.change
+        undo = Undo(
+            change=change,
+            terms=state.terms,
+            boundary=state.facts["boundary"],
+            deployment=state.back,
+            is_needed=lambda: _PUT_BACK.isdisjoint(self._home.stages(change.number)),
+        )
+        try:
+            why, checkpoint = self._taken_back(undo, was_launched=_was_launched(state))
+        except RestoreTaken as err:
+            return str(err)
+        except CheckpointError as err:
+            raise type(err)(f"{err} {way_out(change.stream)}") from err
+        facts = {"checkpoint": checkpoint}
+        reason = why or "No restore was needed."
+        if not self._recorder.take(state, E.PUT_BACK, reason, facts):
+            self._take_after_leave(state, reason, facts)
+        return None
+
+    def _take_after_leave(self, view: UpgradeView, reason: str, facts: Mapping[str, str]) -> None:
+        # The operator's ``leave`` came while this was put back: what is done is recorded all the same.
+        newest = replace(view, history=tuple(self._home.upgrade_steps(view.change.number)))
+        if newest.state is Stage.LEFT:
+            self._recorder.take(newest, E.PUT_BACK, reason, facts)
+
+    def _taken_back(self, undo: Undo, *, was_launched: bool) -> tuple[str, str]:
+        present = self._home.deployment(undo.change.replaced).checkpoint
+        if not was_launched:
+            return "", present
+        if undo.terms.rollback.way is RollbackMethod.RESUME:
+            return "The old deployment resumes where the new one ended.", present
+        why = self._back.why(undo)
+        if why and _has_no_way(undo.terms):
+            # What the new deployment has begun is in the sink perhaps, and nothing takes it out.
+            raise CheckpointRefused(
+                f"{why} A rollback is not possible: {undo.terms.rollback.reason}"
+            )
+        return (why, self._back.rewind(undo)) if why else ("", present)
+
+    def _launch_old(self, state: UpgradeView, act: Move) -> None:
+        try:
+            self._begin(state, act)
+        except SpecError as err:
+            # The task that keeps the stream alive meets the same, and tells people of it.
+            log.warning("The old deployment is not started from here: %s", err)
+            if state.has(Stage.ABORTED):
+                self._recorder.close(state)
+            else:
+                back = settled(state, act.reason)
+                self._recorder.take(state, E.OLD_BACK, back.reason, back.facts)
+
+    def _begin(self, state: UpgradeView, act: Move) -> None:
+        """Take the next epoch and start its driver; what becomes of it is seen by the next look."""
+        if not isinstance(self._keeper, StreamController):
+            raise SpecError("The task that keeps the stream alive starts it.")
+        step = Step(action=Action.LAUNCH, reason=act.reason, cause=act.cause)
+        try:
+            self._keeper.begin(state.situation, step, change=state.change.number)
+        except (SpecError, HomeError):
+            raise
+        except StreamingError as err:
+            log.warning("The driver was not started: %s", err)
+            if self._home.newest_epoch() == state.epoch:
+                raise HomeUnavailable(f"No epoch was launched: {err}") from err
+
+
+def _has_no_way(terms: UpgradeTerms) -> bool:
+    return terms.rollback.way is RollbackMethod.NONE
+
+
+def _was_launched(state: UpgradeView) -> bool:
+    # Between the fence of the old driver and that of the way back there is one epoch or none.
+    epoch = state.epoch
+    return epoch is None or epoch.number != state.first_fence + 1
+
+
+__all__ = ["Asked", "UpgradeInPlace", "UpgradeProgress"]
+UpgradeProgress = Progress[Stage]
+E = UpgradeEvent
+
+
+class UpgradeInPlace:
+    """
+    Upgrades one stream on behalf of one task or person.
+
+    Everything may be called again, by anybody and at any time: what was done is found and not done
+    twice.
+
+    :param home: The stream's records.
+    :param keeper: Acts on the stream; its spec gives the secrets of both deployments, and its
+        ``propose`` makes the proposed one.
+    :param observer: Looks at the stream, with the memory of the looks before.
+    :param store: Where the backups lie.
+    :param by: Who acts, for the records.
+    :param rewind: Takes batches back out of sinks that are no file sinks.
+    :param open_folders: Opens the checkpoints and outputs for a backup.
+    :param storage_options: Passed to fsspec for checkpoints that are no local folders.
+    :param back: Puts checkpoint and sinks back; by default from the boundary backup.
+    :param progress: Told how far backups and restores are.
+    :param now: The time of day.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        keeper: StreamController,
+        observer: Observer,
+        store: BackupStore,
+        *,
+        by: str,
+        rewind: SinkRewind | None = None,
+        open_folders: Open = open_folders,
+        storage_options: Mapping[str, Any] | None = None,
+        back: TakingBack | None = None,
+        progress: Narrated = no_progress,
+        now: Callable[[], datetime] = now_in_utc,
+    ) -> None:
+        self._home, self._observer = home, observer
+        self._beginning = Beginning(home, keeper, by=by, now=now)
+        self._words = UpgradeCommands(home, by=by, now=now, open_folders=open_folders)
+        self._committed = Committed(home, open_folders)
+        self._acts = Acts(
+            home,
+            keeper,
+            Recorder(home, by=by, now=now),
+            BackingUp(home, store, by=by, now=now, open_folders=open_folders, progress=progress),
+            back
+            or BoundaryBack(
+                *(home, store, keeper.launcher),
+                rewind=rewind,
+                storage_options=storage_options,
+                progress=progress,
+            ),
+            self._committed,
+        )
+
+    def begin(self, proposed: Deployment, source: bytes, asked: Asked) -> Change:
+        """
+        Open the change, or find the one that was opened for the same.
+
+        Where the end of an earlier one was decided and nobody has carried it out, this does.
+
+        :param proposed: As ``StreamController.propose`` made it; its number is given anew here.
+        :raises UpgradeRefused: with a sentence; nothing was recorded.
+        :raises SpecError: the old or the new deployment could not be launched with what the dag
+            gives now.
+        """
+        self._carry_out(asked.key)
+        return self._beginning.begin(proposed, source, asked)
+
+    def current(self) -> tuple[Change, UpgradeTerms] | None:
+        """Return the open upgrade of the stream, if there is one."""
+        change = self._home.open_upgrade()
+        return None if change is None else (change, self._home.terms(change))
+
+    def advance(self, until: Stage, change: int | None = None) -> UpgradeProgress:
+        """
+        Do what is next until a stage or an end is reached, or something has to be waited for.
+
+        ``Stage.JUDGED`` stops after the soak: look at ``facts["verdict"]``, run checks, and call
+        ``keep`` or ``roll_back``. Any end stage goes on to the end by itself: it keeps a good soak
+        when the terms say so and rolls a bad one back.
+
+        :param change: Which upgrade; the newest one when not given.
+        :raises UpgradeRefused: the stream has no such upgrade.
+        :raises RecordError: its terms cannot be read, and nobody has said how it ends.
+        :raises CheckpointBusy: the running stream could not be backed up; call again.
+        :raises HomeUnavailable: a store could not be reached; call again.
+        """
+        found = self._find(change)
+        terms = terms_for(self._home, found)
+        engine: Engine[UpgradeView, Move] = Engine(
+            look=lambda: look(self._home, self._observer, found, terms, self._committed),
+            decide=next_move,
+            act=self._acts.do,
+            most_moves=MOST_MOVES,
+        )
+        return engine.advance(lambda view, _: is_there(view, until))
+
+    def command(
+        self, command: UpgradeCommand, reason: str, change: int | None = None
+    ) -> UpgradeProgress:
+        """
+        Record an operator's command, and go as far as nothing has to be waited for.
+
+        :raises UpgradeRefused: it is not possible where the upgrade stands, or there is no way back.
+        """
+        found = self._find(change)
+        self._words.give(found, command, reason)
+        return self.advance(Stage.KEPT, found.number)
+
+    def _carry_out(self, key: str) -> None:
+        """Do what was decided of an earlier upgrade, as far as nothing has to be waited for."""
+        found = self._home.open_upgrade()
+        if found is None or (key and self._home.wish(found) == key):
+            return
+        if not UPGRADE.state_of(self._home.upgrade_steps(found.number)).is_decided:
+            return
+        try:
+            self.advance(Stage.KEPT, found.number)
+        except (CheckpointError, RecordError, SpecError) as err:
+            raise UpgradeRefused(
+                f"Stream {self._home.name!r} is not upgraded: change {found.number} must finish first, "
+                f"but finishing it failed: {err}"
+            ) from err
+
+    def _find(self, number: int | None) -> Change:
+        upgrades = (one for one in self._home.changes() if one.what is ChangeKind.UPGRADE)
+        wanted = [one for one in upgrades if number in (None, one.number)]
+        if not wanted:
+            which = "no upgrade" if number is None else f"no upgrade with the number {number}"
+            raise UpgradeRefused(f"Stream {self._home.name!r} has {which}. Begin one first.")
+        return wanted[-1]
+
+
+def is_there(view: UpgradeView, until: Stage) -> bool:
+    """Tell whether an upgrade has come to a stage, or to its end."""
+    if view.is_closed:
+        return True
+    is_on_the_way = not view.state.is_decided or until is view.state
+    return view.has(until) and not until.is_end and is_on_the_way

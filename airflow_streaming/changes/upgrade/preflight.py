@@ -1,0 +1,169 @@
+"""
+Preflight of an upgrade in place: plan mode, both gates, and the way back, in one report.
+
+Everything here reads. Only plan mode needs a JVM, and only what differs is asked about: the version
+gate when the Spark changes, the way back of the code when the code does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_streaming.advice.sizing import SizeSource
+from airflow_streaming.advice.stream_sizing import stream_advice
+from airflow_streaming.changes.upgrade.preflight_report import Preflight, differences, joined
+from airflow_streaming.changes.upgrade.rollback import (
+    Both,
+    Ways,
+    is_same_code,
+    sinks_of,
+    way_back_of,
+)
+from airflow_streaming.checkpoints.progress import Progress, no_progress
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.gates.change_gate import gate_stream_change
+from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
+from airflow_streaming.gates.version_gate import gate_stream_version
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.spark.plan import ScriptPlan
+from airflow_streaming.spark_jobs.plan_mode import plan_script
+from airflow_streaming.spark_jobs.runner import Program
+
+__all__ = ["Candidate", "Ways", "ask_gates", "is_same_code", "judge_plan", "preflight"]
+log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """
+    What is to be deployed.
+
+    :param deployment: As proposed.
+    :param program: The script with its configuration, secrets included, for plan mode.
+    :param runtime: The Spark that is to run it.
+    """
+
+    deployment: Deployment
+    program: Program
+    runtime: Runtime
+
+
+def preflight(
+    home: StreamHome,
+    current: Deployment,
+    candidate: Candidate,
+    ways: Ways,
+    *,
+    sizes: Sequence[SizeSource] = (),
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress = no_progress,
+) -> Preflight:
+    """
+    Look at everything that can be known of an upgrade before it is begun.
+
+    :param sizes: Where the sizes of the candidate come from, for the report.
+    :raises SpecError: a habit is declared of a query that there is not.
+    :raises LaunchError: plan mode's Spark could not be started.
+    :raises CheckpointError: a checkpoint cannot be read.
+    :raises HomeUnavailable: a store cannot be reached.
+    """
+    proposed = candidate.deployment
+    new = plan_script(candidate.program, candidate.runtime, progress=progress)
+    gates = judge_plan(home, current, proposed, new, storage_options)
+    both = Both(current=current, proposed=proposed, old=home.newest_plans(current.number), new=new)
+    sinks = sinks_of(both, ways.habits)
+    rollback = way_back_of(home, both, sinks, ways, storage_options)
+    return Preflight(
+        stream=home.name,
+        replaced=current.number,
+        proposed=proposed,
+        differences=differences(current, proposed),
+        gates=joined([gates], rollback, needs_way_back=ways.needs_way_back),
+        rollback=rollback,
+        sinks=sinks,
+        advice=tuple(_advice(home)),
+        sizes=tuple(sizes),
+        queries=tuple(plan.query for plan in new.queries),
+    )
+
+
+def ask_gates(
+    home: StreamHome,
+    current: Deployment,
+    candidate: Candidate,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> GateReport:
+    """Return what the gates say of a candidate, without the way back; raises the same."""
+    new = plan_script(candidate.program, candidate.runtime)
+    return judge_plan(home, current, candidate.deployment, new, storage_options)
+
+
+def judge_plan(
+    home: StreamHome,
+    current: Deployment,
+    proposed: Deployment,
+    new: ScriptPlan,
+    storage_options: Mapping[str, Any] | None,
+) -> GateReport:
+    """Return what the gates say of a plan that was made already; raises as ``preflight``."""
+    change = gate_stream_change(
+        home,
+        new,
+        storage_options=storage_options,
+        same_code=is_same_code(current, proposed),
+        versions=None,
+    )
+    reports = [
+        *_of_script(new),
+        change,
+        *_of_version(home, current, proposed, storage_options),
+    ]
+    return report_of([f for report in reports for f in report.findings], change.pattern)
+
+
+def _of_script(new: ScriptPlan) -> Iterator[GateReport]:
+    # Plan mode gives what was started until the script failed, and the gate would judge that much.
+    if new.problem:
+        yield report_of(
+            [
+                GateFinding(
+                    rule="plan.script",
+                    severity=GateDecision.NOT_ALLOWED,
+                    message=f"The script did not finish in plan mode: {new.problem}",
+                    evidence=f"plan mode on Spark {new.spark}",
+                    remedy="Fix the script, or let it start its queries without the missing resources "
+                    "when AIRFLOW_STREAMING_PLAN is set in its environment.",
+                )
+            ]
+        )
+
+
+def _of_version(
+    home: StreamHome,
+    current: Deployment,
+    proposed: Deployment,
+    storage_options: Mapping[str, Any] | None,
+) -> Iterator[GateReport]:
+    if current.spark_version != proposed.spark_version:
+        yield gate_stream_version(
+            home,
+            proposed.spark_version,
+            from_version=current.spark_version,
+            conf=proposed.conf,
+            storage_options=storage_options,
+        )
+
+
+def _advice(home: StreamHome) -> Iterator[str]:
+    try:
+        for one in stream_advice(home):
+            yield f"{one.reason} {one.caution}".strip()
+    except StreamingError as err:
+        # Advice is worth no failed upgrade.
+        log.warning("The size of stream %s could not be judged: %s", home.name, err)

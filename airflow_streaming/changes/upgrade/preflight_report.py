@@ -1,0 +1,186 @@
+"""
+Preflight: everything that is known of an upgrade before anything is done, and what follows from it.
+
+The gates' findings and the way back are one report, so that one decision stands over it and one
+page shows it to the person who approves. What a gate does not know asks for a rehearsal, whose own
+page stands below this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from airflow_streaming.advice.sizing import SizeSource
+from airflow_streaming.gates.findings import (
+    GateDecision,
+    GateFinding,
+    GateReport,
+    Pattern,
+    report_of,
+)
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.failures import mask_secrets
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SinkFacts
+from airflow_streaming.model.spark.conf import REDACTED, SECRET_KEY, conf_text, mask_password
+
+_SHORT: Final = 12
+_SHOWN: Final = 200
+_IN_PLACE: Final = frozenset(
+    {None, Pattern.NOTHING_TO_DO, Pattern.RESTART_IN_PLACE, Pattern.ROLLING_RESTART}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """
+    One value in which the proposed deployment differs from the one that runs.
+
+    :param what: Field of the deployment, or a key of its configuration.
+    """
+
+    what: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """
+    What was found before an upgrade.
+
+    :param replaced: Number of the deployment that runs.
+    :param proposed: The deployment to come.
+    :param gates: Findings of all gates and of the way back.
+    :param rollback: The way back; ``sinks`` are what it has to put in step.
+    :param advice: What the figures say about the stream's size, in words.
+    :param sizes: Where each size comes from that the stream is given; empty where none was asked for.
+    :param queries: Names of the queries that the proposed deployment starts, as plan mode saw them;
+        empty when they are not known.
+    """
+
+    stream: str
+    replaced: int
+    proposed: Deployment
+    differences: tuple[Difference, ...]
+    gates: GateReport
+    rollback: RollbackPlan
+    sinks: tuple[SinkFacts, ...] = ()
+    advice: tuple[str, ...] = ()
+    sizes: tuple[SizeSource, ...] = ()
+    queries: tuple[str, ...] = ()
+
+    @property
+    def decision(self) -> GateDecision:
+        """Return what the gates and the way back decide together."""
+        return self.gates.decision
+
+    @property
+    def has_to_be_rehearsed(self) -> bool:
+        """Tell whether only a rehearsal can say whether it may go on."""
+        return self.decision is GateDecision.UNKNOWN
+
+    def to_dict(self) -> dict[str, Any]:
+        """
+        Return what the tasks after it need, as JSON.
+
+        The deployment itself is left out: its arguments may hold secrets, and a fingerprint is all
+        that is needed to know it again.
+        """
+        shown: dict[str, Any] = encode(self)
+        del shown["proposed"]
+        return {
+            **shown,
+            "gates": self.gates.to_dict(),
+            "decision": self.decision.value,
+            "fingerprint": self.proposed.fingerprint,
+            "has_to_be_rehearsed": self.has_to_be_rehearsed,
+        }
+
+
+def differences(current: Deployment, proposed: Deployment) -> tuple[Difference, ...]:
+    """Return what a proposed deployment changes, configuration key by key."""
+    return tuple(_differences(current, proposed))
+
+
+def _differences(current: Deployment, proposed: Deployment) -> Iterator[Difference]:
+    known = {field.name for field in fields(Deployment)}
+    for name in proposed.differences(current):
+        if name == "conf":
+            yield from _conf(current.conf, proposed.conf)
+        elif name in known:
+            yield Difference(
+                what=name, old=_shown(getattr(current, name)), new=_shown(getattr(proposed, name))
+            )
+
+
+def _conf(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Difference]:
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            yield Difference(what=key, old=_shown(old.get(key, "")), new=_shown(new.get(key, "")))
+
+
+def _shown(value: object) -> str:
+    text = ", ".join(_masked(value)) if isinstance(value, tuple) else conf_text(value)
+    is_digest = len(text) == 64 and text.isalnum()
+    return text[:_SHORT] if is_digest else mask_password(mask_secrets(text))[:_SHOWN]
+
+
+def _masked(values: Sequence[object]) -> Iterator[str]:
+    """Yield values, those masked that follow an argument such as ``--password``."""
+    names_secret = False
+    for value in map(str, values):
+        yield REDACTED if names_secret else mask_password(mask_secrets(value))
+        names_secret = value.startswith("-") and "=" not in value and bool(SECRET_KEY.search(value))
+
+
+def joined(
+    reports: Sequence[GateReport], rollback: RollbackPlan, *, needs_way_back: bool = True
+) -> GateReport:
+    """
+    Return the gates' reports and the way back as one.
+
+    :param needs_way_back: Whether an upgrade without a way back is refused; a person may say that
+        it is not.
+    """
+    found = [finding for report in reports for finding in report.findings]
+    pattern = next((report.pattern for report in reports if report.pattern is not None), None)
+    # What the gates refuse is not asked about its way back: that would quote them once more.
+    if not _is_refused(found):
+        found.extend(_on_the_way_back(rollback, needs_way_back=needs_way_back))
+    if pattern not in _IN_PLACE and not _is_refused(found):
+        found.append(_not_in_place(str(pattern)))
+    return report_of(found, pattern)
+
+
+def _is_refused(found: Sequence[GateFinding]) -> bool:
+    return any(finding.severity is GateDecision.NOT_ALLOWED for finding in found)
+
+
+def _on_the_way_back(plan: RollbackPlan, *, needs_way_back: bool) -> Iterator[GateFinding]:
+    if plan.refused or plan.way is RollbackMethod.NONE:
+        yield GateFinding(
+            rule="rollback.none",
+            severity=GateDecision.NOT_ALLOWED
+            if needs_way_back
+            else GateDecision.ALLOWED_WITH_CONSEQUENCE,
+            message=f"A rollback is not possible once the new deployment has written: {plan.reason}",
+            remedy=plan.refused,
+        )
+        return
+    yield GateFinding(
+        rule=f"rollback.{plan.way}",
+        severity=GateDecision.ALLOWED_WITH_CONSEQUENCE if plan.replay else GateDecision.ALLOWED,
+        message=" ".join(filter(None, (plan.reason, plan.replay))),
+    )
+
+
+def _not_in_place(pattern: str) -> GateFinding:
+    return GateFinding(
+        rule="upgrade.pattern",
+        severity=GateDecision.NOT_ALLOWED,
+        message=f"The change gate requires {pattern.replace('_', ' ')}, which is not an upgrade in place.",
+        remedy="Start the new version as a stream of its own beside this one.",
+    )

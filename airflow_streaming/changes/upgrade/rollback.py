@@ -1,0 +1,550 @@
+"""
+Rolling an upgrade back: checkpoints and sinks as they were at its boundary.
+
+The backup of the batch that the old deployment ended at is restored to a place of its own, under the
+number of the change. The present checkpoints are left as they are, so that what went wrong can be
+looked at. Then file sinks, and what the author's function knows, are put back to that batch.
+
+Whoever dies leaves a checkpoint that no deployment names and sinks that are half back; asking again
+goes on. The new driver has to be proved gone all the while, and the old one must not have been
+started: with the first batch it writes, the boundary is history.
+
+The engine decides when; what is behind this puts checkpoint and sinks where the old deployment
+left them. Everything may be asked twice, and by two tasks at once.
+
+It is looked for before anything is done, and only among what the running deployment's own drivers
+have recorded: what another version writes, or would write, says nothing of what has to be put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+from airflow_streaming.changes.restore.switch import (
+    beside,
+    checkpoints_at,
+    location,
+    place_of,
+    with_claims,
+)
+from airflow_streaming.changes.upgrade.rollback_plan import needs_rewind, plan_rollback
+from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
+from airflow_streaming.checkpoints.backup.records import Backup, QueryBackup
+from airflow_streaming.checkpoints.copies import checkpoints_of
+from airflow_streaming.checkpoints.integrity.state import Depth
+from airflow_streaming.checkpoints.progress import Progress, no_progress
+from airflow_streaming.checkpoints.read.reading import read_checkpoint
+from airflow_streaming.checkpoints.read.report import Checkpoint
+from airflow_streaming.checkpoints.reader import Reader
+from airflow_streaming.checkpoints.restore.refusal import Circumstances
+from airflow_streaming.checkpoints.restore.replay import RefusalCode
+from airflow_streaming.checkpoints.restore.restore import (
+    Moved,
+    Prepared,
+    check_allowed,
+    prepare,
+    write,
+)
+from airflow_streaming.checkpoints.restore.sink_log import batch_of_entry
+from airflow_streaming.checkpoints.restore.sink_rewind import RewindPlan, SinkRewind
+from airflow_streaming.checkpoints.vault.contents import Verified
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.exceptions import CheckpointError, RestoreRefused, RestoreTaken, SpecError
+from airflow_streaming.gates.change_gate import gate_change
+from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
+from airflow_streaming.gates.version_gate import gate_way_back
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.port import Launcher, driver_fate
+from airflow_streaming.model.records.control import Change
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import QueryClaim
+from airflow_streaming.model.records.upgrade import (
+    RollbackPlan,
+    SinkFacts,
+    SinkReplaySemantics,
+    UpgradeTerms,
+    sink_facts_of,
+    without_facts,
+)
+from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
+from airflow_streaming.model.uris import join
+from airflow_streaming.storage.folders import open_folders
+
+
+def why_restore(
+    home: StreamHome,
+    store: BackupStore,
+    backup_id: str,
+    *,
+    sinks: Sequence[SinkFacts] = (),
+    storage_options: Mapping[str, Any] | None = None,
+) -> str:
+    """
+    Return why the boundary has to be restored, in words; empty when it need not be.
+
+    Then the new deployment failed at once and left no trace: the old one starts again on the same
+    checkpoint.
+
+    :param sinks: Of the old deployment.
+    :raises BackupNotFound: the store has no such backup.
+    :raises BackupDamaged: it is not what was written.
+    """
+    backup = store.backup(backup_id)
+    with store.hold(backup.stream, "restore", backup.id):
+        return next(_reasons(home, store, backup, sinks, storage_options), "")
+
+
+def newest_planned(
+    backup: Backup, sinks: Sequence[SinkFacts], options: Mapping[str, Any] | None
+) -> dict[str, int | None]:
+    """Return the newest batch that each query has planned by now, where the backup was taken."""
+    places = {query.folder: query.checkpoint for query in backup.queries}
+    found: dict[str, int | None] = {}
+    for facts in sinks:
+        report = _inspect(places.get(facts.query, ""), options)
+        found[facts.query] = None if report is None else report.last_planned_batch
+    return found
+
+
+def _reasons(
+    home: StreamHome,
+    store: BackupStore,
+    backup: Backup,
+    sinks: Sequence[SinkFacts],
+    options: Mapping[str, Any] | None,
+) -> Iterator[str]:
+    reading, facts = Verified(store, backup), {sink.query: sink for sink in sinks}
+    for query in backup.queries:
+        after, sink = _inspect(query.checkpoint, options), facts.pop(query.folder, None)
+        if after is None:
+            yield f"The checkpoint {query.checkpoint} does not exist any more."
+        else:
+            reason = _need(reading, query, after, sink, options)
+            yield from (f"Query {query.folder!r}: {reason}",) if reason else ()
+    current = home.newest_deployment()
+    if current is None:
+        return
+    for name in sorted(facts):
+        # It had committed nothing, so no backup has it.
+        report = _inspect(join(current.checkpoint, name), options)
+        if report is not None and report.last_committed_batch is not None:
+            yield f"Query {name!r} has committed its first batches."
+
+
+def _need(
+    reading: Verified,
+    query: QueryBackup,
+    after: Checkpoint,
+    sink: SinkFacts | None,
+    options: Mapping[str, Any] | None,
+) -> str:
+    contents = reading.contents(query.folder)
+    moved = Moved(contents, query.checkpoint)
+    before = read_checkpoint(moved.listing, moved.read, uri=query.checkpoint, depth=Depth.NAMES)
+    entries = (path.removeprefix(f"{SINK_LOG}/") for path in contents.members)
+    return needs_rewind(
+        before,
+        after,
+        sink,
+        sink_before=_newest_entry(entries),
+        sink_after=_sink_batch(sink, options),
+    )
+
+
+def _sink_batch(sink: SinkFacts | None, options: Mapping[str, Any] | None) -> int | None:
+    if sink is None or sink.habit is not SinkReplaySemantics.FILE_LOG or not sink.target:
+        return None
+    folders = open_folders(join(sink.target, SINK_LOG), options)
+    return _newest_entry(entry.name for entry in folders.entries("", list) or ())
+
+
+def _inspect(uri: str, options: Mapping[str, Any] | None) -> Checkpoint | None:
+    if not uri:
+        return None
+    try:
+        return Reader(open_folders(uri, options)).inspect(contents=False)
+    except CheckpointError:
+        return None
+
+
+def _newest_entry(names: Iterator[str]) -> int | None:
+    return max((n for n in map(batch_of_entry, names) if n is not None), default=None)
+
+
+__all__ = ["Restored", "claim_restored", "restore_boundary", "why_restore"]
+_EXPECTED = frozenset(
+    {
+        # The sinks are put in step right after.
+        RefusalCode.SINK_GAP,
+        # A query without a committed batch is in no backup: it starts from nothing, as it had.
+        RefusalCode.QUERY_MISSING,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """
+    What the old deployment goes on from.
+
+    :param checkpoint: URI under which every query has a folder: the checkpoint of the deployment
+        that is to be made.
+    :param ids: Id of the Spark query in each folder.
+    :param batches: The newest committed batch of each query.
+    :param rewound: What became of the sinks.
+    """
+
+    checkpoint: str
+    ids: Mapping[str, str | None]
+    batches: Mapping[str, int]
+    rewound: tuple[RewindPlan, ...] = ()
+
+
+def restore_boundary(
+    home: StreamHome,
+    store: BackupStore,
+    backup_id: str,
+    change: Change,
+    *,
+    launcher: Launcher | None,
+    sinks: Sequence[SinkFacts] = (),
+    rewind: SinkRewind | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress = no_progress,
+    is_needed: Callable[[], bool] = lambda: True,
+) -> Restored:
+    """
+    Restore the boundary backup to a place of its own and put the sinks in step.
+
+    The driver has to be proved gone; that the stream is wanted running is nothing against it. Asking
+    again after a kill goes on; after success it changes nothing and returns the same.
+
+    :param launcher: How the driver's processes can be seen from here.
+    :param sinks: Of the old deployment, which the backup is of: ``sink_facts_of`` its plans.
+    :param rewind: Puts the sinks back; file sinks alone when not given.
+    :param storage_options: Passed to fsspec for checkpoints and outputs that are no local folders.
+    :param is_needed: Asked before every step that takes something away.
+    :raises RestoreRefused: with every reason, e.g. a driver that is not proved gone, or a query of
+        whose sink nothing is known; nothing was changed.
+    :raises RestoreTaken: somebody else is at it now; ask again later.
+    :raises CheckpointRefused: a sink cannot be put in step.
+    :raises BackupNotFound: the store has no such backup.
+    :raises BackupDamaged: it is not what was written.
+    """
+    backup = store.backup(backup_id)
+    _check_covered(backup, sinks)
+    sink_rewind = rewind or SinkRewind(storage_options=storage_options)
+    with store.hold(backup.stream, "restore", backup.id):
+        restoring = _Restoring(home, store, launcher, storage_options, progress)
+        # Seen before anything is put back; the checkpoint stays as it is.
+        newest = newest_planned(backup, sinks, storage_options)
+        restored = restoring.run(backup, change)
+        rewound = sink_rewind.run(store, backup, change.number, sinks, newest, is_needed=is_needed)
+    return replace(restored, rewound=tuple(rewound))
+
+
+def _check_covered(backup: Backup, sinks: Sequence[SinkFacts]) -> None:
+    # A checkpoint that goes back alone loses the rows of every batch that its sink remembers.
+    unknown = without_facts([query.folder for query in backup.queries], sinks)
+    if unknown:
+        raise RestoreRefused(
+            f"Backup {backup.id} has query {', '.join(map(repr, unknown))}, whose sink is unknown and so "
+            "cannot be rewound. Nothing was changed. Rewind the sink by hand, and restore the backup "
+            "with 'airflow-streaming checkpoint restore'."
+        )
+
+
+class _Restoring:
+    def __init__(
+        self,
+        home: StreamHome,
+        store: BackupStore,
+        launcher: Launcher | None,
+        storage_options: Mapping[str, Any] | None,
+        progress: Progress,
+    ) -> None:
+        self._home, self._store, self._launcher = home, store, launcher
+        self._storage_options, self._progress = storage_options, progress
+
+    def run(self, backup: Backup, change: Change) -> Restored:
+        ready = self._prepare(backup, change)
+        if not self._is_written(ready, backup):
+            self._write(ready, backup)
+        return Restored(
+            checkpoint=ready.plan.target,
+            ids=_ids(ready, backup),
+            batches={ready.folders[query.folder]: query.batch for query in backup.queries},
+        )
+
+    def _prepare(self, backup: Backup, change: Change) -> Prepared:
+        """Judge the restore as if its place were free, for what lies there may be its own work."""
+        replaced = self._home.deployment(change.replaced)
+        fate, detail = driver_fate(self._home, self._launcher)
+        # That the stream is wanted running is the reason for all this, and the open change is it.
+        known = Circumstances(stream=self._home.name, driver=fate, driver_detail=detail)
+        known = with_claims(known, self._home, replaced)
+        to = beside(self._home, replaced, change.number)
+        place = place_of(backup, known, replaced, to, None, self._storage_options)
+        ready = prepare(self._store, backup, place, known, _EXPECTED, self._progress)
+        if not self._is_written(ready, backup):
+            check_allowed(ready.plan)
+            return ready
+        others = tuple(
+            refusal
+            for refusal in ready.plan.refusals
+            if refusal.code is not RefusalCode.TARGET_NOT_EMPTY
+        )
+        check_allowed(replace(ready.plan, refusals=others))
+        return ready
+
+    def _write(self, ready: Prepared, backup: Backup) -> None:
+        try:
+            write(ready, self._progress)
+        except RestoreTaken:
+            # Somebody else asked for the same; if it was faster, all is well.
+            if not self._is_written(ready, backup):
+                raise
+
+    def _is_written(self, ready: Prepared, backup: Backup) -> bool:
+        try:
+            found = checkpoints_at(ready.plan.target, self._storage_options)
+        except CheckpointError:
+            return False
+        return found == _ids(ready, backup)
+
+
+def claim_restored(home: StreamHome, deployment: int, restored: Restored) -> None:
+    """
+    Record which query owns which restored checkpoint, before anything is launched there.
+
+    A checkpoint that vanished before its first start is refused then, not started empty.
+    """
+    epoch = home.newest_epoch()
+    for folder, query_id in restored.ids.items():
+        if folder and query_id:
+            before = home.claim_of(query_id)
+            claim = QueryClaim(
+                query=folder,
+                query_id=query_id,
+                checkpoint=location(join(restored.checkpoint, folder)),
+                epoch=epoch.number if epoch else 0,
+                batch_shift=before.batch_shift if before else 0,
+                counts_from=before.counts_from if before else None,
+            )
+            home.add_claim(deployment, claim)
+
+
+def _ids(ready: Prepared, backup: Backup) -> dict[str, str | None]:
+    known = {query.folder: query.query_id for query in backup.queries}
+    return {folder: known[name] for name, folder in ready.folders.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """
+    What has to be undone; the new driver is proved gone and fenced.
+
+    :param boundary: Id of the backup of exactly the batch the old deployment ended at.
+    :param deployment: Number of the deployment that will go on from what is put back.
+    :param is_needed: False as soon as somebody else has finished it: to be asked right before every
+        step that removes or overwrites. From then on the old deployment may write there again.
+    """
+
+    change: Change
+    terms: UpgradeTerms
+    boundary: str
+    deployment: int
+    is_needed: Callable[[], bool]
+
+
+class TakingBack(Protocol):
+    """Puts checkpoint and sinks back to what the old deployment left."""
+
+    def why(self, undo: Undo) -> str:
+        """
+        Return why anything has to be put back, in words.
+
+        Empty when the new deployment left nothing that the old one must not go on from: it failed
+        at once and committed nothing.
+        """
+
+    def rewind(self, undo: Undo) -> str:
+        """
+        Put checkpoint and sinks back; return the URI of the checkpoint the old one goes on from.
+
+        :raises RestoreTaken: somebody else is at it now; ask again later.
+        :raises StreamingError: it cannot be done; the stream stays down until a person acts.
+        """
+
+
+class BoundaryBack:
+    """
+    Goes back to the boundary backup.
+
+    :param store: Where the backups lie.
+    :param launcher: How the driver's processes can be seen from here.
+    :param rewind: Puts sinks in step; only needed where a sink is not a file sink.
+    :param storage_options: Passed to fsspec for checkpoints that are no local folders.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        store: BackupStore,
+        launcher: Launcher,
+        *,
+        rewind: SinkRewind | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        progress: Progress = no_progress,
+    ) -> None:
+        self._home, self._store, self._launcher = home, store, launcher
+        self._rewind, self._options, self._progress = rewind, storage_options, progress
+
+    def why(self, undo: Undo) -> str:
+        """Return why anything has to be put back; see ``TakingBack``."""
+        return why_restore(
+            self._home,
+            self._store,
+            undo.boundary,
+            sinks=undo.terms.sinks,
+            storage_options=self._options,
+        )
+
+    def rewind(self, undo: Undo) -> str:
+        """Put checkpoint and sinks back; see ``TakingBack``."""
+        restored = restore_boundary(
+            self._home,
+            self._store,
+            undo.boundary,
+            undo.change,
+            launcher=self._launcher,
+            sinks=undo.terms.sinks,
+            rewind=self._rewind,
+            storage_options=self._options,
+            progress=self._progress,
+            is_needed=undo.is_needed,
+        )
+        claim_restored(self._home, undo.deployment, restored)
+        return restored.checkpoint
+
+
+_CODE: Final = ("application_sha256", "application_args", "py_files", "jars", "packages", "files")
+"""Fields of a deployment that are the user's code."""
+_OLD_UNKNOWN: Final = GateFinding(
+    rule="plan.old",
+    severity=GateDecision.UNKNOWN,
+    message="The running version's plan was not recorded, so it is unknown whether it can resume from "
+    "the new version's checkpoint.",
+    evidence="the home has no plan of the running deployment",
+    remedy="Start the running version once under this release.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """
+    What the author says of going back.
+
+    :param habits: What a sink does with a batch id it has seen, by the query's name.
+    :param has_rewinder: There is a function that takes batches back out of the sinks.
+    :param accept_replay: Rows that come twice are accepted.
+    :param needs_way_back: An upgrade without a way back is refused.
+    """
+
+    habits: Mapping[str, SinkReplaySemantics] = field(default_factory=dict)
+    has_rewinder: bool = False
+    accept_replay: bool = False
+    needs_way_back: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Both:
+    """
+    Both deployments, and what their queries are.
+
+    :param old: Plans that the drivers of the current one recorded.
+    """
+
+    current: Deployment
+    proposed: Deployment
+    old: Sequence[QueryPlan]
+    new: ScriptPlan
+
+
+def sinks_of(both: Both, habits: Mapping[str, SinkReplaySemantics]) -> tuple[SinkFacts, ...]:
+    """
+    Return what has to be put in step on the way back: the sinks of the running deployment.
+
+    :param habits: What the author has declared, by query.
+    :return: None when it is not known what they are.
+    :raises SpecError: a habit is declared of a query that there is not.
+    """
+    # A query that only the new version starts has nothing to go back to.
+    old, new = ({plan.query for plan in plans} for plans in (both.old, both.new.queries))
+    if not old:
+        return ()
+    told = {query: habit for query, habit in habits.items() if query in old or query not in new}
+    try:
+        return sink_facts_of(both.old, told, checkpoint=both.current.checkpoint)
+    except ValueError as err:
+        raise SpecError(str(err)) from err
+
+
+def way_back_of(
+    home: StreamHome,
+    both: Both,
+    sinks: Sequence[SinkFacts],
+    ways: Ways,
+    storage_options: Mapping[str, Any] | None,
+) -> RollbackPlan:
+    """
+    Return how to go back once the new deployment has committed batches.
+
+    :param sinks: See ``sinks_of``.
+    :param storage_options: Of the checkpoints' store.
+    :raises CheckpointError: a checkpoint cannot be read.
+    :raises HomeUnavailable: a store cannot be reached.
+    """
+    checkpoints = checkpoints_of(home, storage_options).checkpoints
+    back = GateReport()
+    if both.current.spark_version != both.proposed.spark_version:
+        back = gate_way_back(
+            checkpoints,
+            both.current.spark_version,
+            both.proposed.spark_version,
+            conf=both.proposed.conf,
+            plans=both.old,
+            storage_options=storage_options,
+        )
+    return plan_rollback(
+        sinks,
+        back=back,
+        code_back=_code_back(checkpoints, both, storage_options),
+        queries=checkpoints,
+        has_rewinder=ways.has_rewinder,
+        accept_replay=ways.accept_replay,
+    )
+
+
+def is_same_code(current: Deployment, proposed: Deployment) -> bool:
+    """Tell whether two deployments run the same code, whatever their configuration is."""
+    return all(getattr(current, name) == getattr(proposed, name) for name in _CODE)
+
+
+def _code_back(
+    checkpoints: Mapping[str, str], both: Both, storage_options: Mapping[str, Any] | None
+) -> GateReport | None:
+    if is_same_code(both.current, both.proposed):
+        return None
+    if not both.old:
+        return report_of([_OLD_UNKNOWN])
+    deployed = ScriptPlan(
+        application=both.current.application,
+        spark=both.current.spark_version,
+        queries=tuple(both.old),
+    )
+    return gate_change(
+        checkpoints, both.new.queries, deployed, storage_options=storage_options, versions=None
+    )

@@ -1,0 +1,205 @@
+"""View: everything that the next move of an upgrade depends on, and the moves there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from airflow_streaming.changes import engine
+from airflow_streaming.changes.judging.soak import SoakVerdict
+from airflow_streaming.model.observation import ProcessState
+from airflow_streaming.model.records.change_table import facts_of
+from airflow_streaming.model.records.control import Change
+from airflow_streaming.model.records.epoch import Epoch, LaunchCause
+from airflow_streaming.model.records.upgrade import RollbackMethod, UpgradeTerms
+from airflow_streaming.model.records.upgrade_table import (
+    UPGRADE,
+    Stage,
+    UpgradeEvent,
+    UpgradeTransition,
+)
+from airflow_streaming.supervision.decide import ReconcileInput
+from airflow_streaming.supervision.health import judge
+
+
+class Do(StrEnum):
+    """What to do next."""
+
+    TAKE = "take"
+    """Take the step of an event."""
+    BACK_UP = "back_up"
+    """Take and verify a backup while the old driver runs."""
+    STOP = "stop"
+    """Ask the driver to stop."""
+    KILL = "kill"
+    FENCE = "fence"
+    """Take the next epoch, so that no task that looked earlier starts a driver."""
+    BACK_UP_AGAIN = "back_up_again"
+    """Back up exactly what the old driver left."""
+    DEPLOY = "deploy"
+    LAUNCH = "launch"
+    RESTORE = "restore"
+    """Put checkpoint and sinks where the old deployment left them."""
+    LEAVE = "leave"
+    """Record that, by an operator's command, nothing is put back."""
+    DEPLOY_OLD = "deploy_old"
+    LAUNCH_OLD = "launch_old"
+    CLOSE = "close"
+    WAIT = "wait"
+    """Look again later."""
+    ASK = "ask"
+    """Nothing continues until an operator acts."""
+    NOTHING = "nothing"
+    """The change is closed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move(engine.Move[UpgradeEvent]):
+    """
+    One move of an upgrade.
+
+    :param cause: For a launch: why.
+    """
+
+    do: Do
+    cause: LaunchCause = LaunchCause.UPGRADE
+
+
+class LaunchStatus(StrEnum):
+    """Whether a driver was ever started for an epoch."""
+
+    BORN = "born"
+    AWAITED = "awaited"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeView:
+    """
+    Everything the next move depends on.
+
+    :param history: Its steps; the same before and after the stream was looked at.
+    :param situation: The stream as it was seen.
+    :param soak: What the figures of the new driver say, once it was launched.
+    :param has_committed: By its checkpoint the new deployment has committed a batch; looked at
+        where there is no way back once it has.
+    :param is_closed: The change has ended.
+    """
+
+    change: Change
+    terms: UpgradeTerms
+    situation: ReconcileInput
+    history: Sequence[UpgradeTransition] = ()
+    soak: SoakVerdict | None = None
+    has_committed: bool = False
+    is_closed: bool = False
+
+    @property
+    def state(self) -> Stage:
+        """Return the stage that it has come to."""
+        return UPGRADE.state_of(self.history)
+
+    @property
+    def reached(self) -> Mapping[Stage, UpgradeTransition]:
+        """Return by stage the step with which it came there; ``BEGUN`` has none."""
+        return {step.after: step for step in self.history}
+
+    def has(self, stage: Stage) -> bool:
+        """Tell whether a stage was reached."""
+        return stage is Stage.BEGUN or stage in self.reached
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return the facts of all steps together."""
+        return facts_of(self.history)
+
+    @property
+    def epoch(self) -> Epoch | None:
+        """Return the newest epoch."""
+        return None if self.situation.seen is None else self.situation.seen.epoch
+
+    @property
+    def newest(self) -> int:
+        """Return the number of the newest deployment."""
+        return 0 if self.situation.deployment is None else self.situation.deployment.number
+
+    @property
+    def fence(self) -> Epoch | None:
+        """Return the newest epoch if this upgrade took it as a fence, finished or not."""
+        epoch = self.epoch
+        is_ours = epoch is not None and epoch.change == self.change.number
+        return epoch if epoch and is_ours and epoch.cause is LaunchCause.FENCE else None
+
+    @property
+    def is_fenced(self) -> bool:
+        """
+        Tell whether nobody but the upgrade can start a driver now.
+
+        Each decision has its own fence: whoever was about to launch when it was decided to roll
+        back finds his number taken.
+        """
+        seen, fence = self.situation.seen, self.fence
+        if seen is None or fence is None or seen.death is None or self.situation.stop is None:
+            return False
+        return not self.has(Stage.ROLLING_BACK) or fence.number > self.first_fence
+
+    @property
+    def first_fence(self) -> int:
+        """Return the number of the epoch that fenced the old driver; 0 before that."""
+        stopped = self.reached.get(Stage.STOPPED)
+        return 0 if stopped is None else int(stopped.facts["fence"])
+
+    @property
+    def has_new_driver(self) -> bool:
+        """Tell whether the newest epoch is one of the new deployment, alive or not."""
+        epoch = self.epoch
+        is_ours = epoch is not None and epoch.change == self.change.number
+        return is_ours and epoch is not None and epoch.cause is LaunchCause.UPGRADE
+
+    @property
+    def birth(self) -> LaunchStatus:
+        """
+        Return whether a driver of the newest epoch was ever started.
+
+        A worker that is killed between the epoch and its driver has told nothing of the deployment.
+        """
+        seen = self.situation.seen
+        if seen is None:
+            return LaunchStatus.NEVER
+        traces = (seen.launch, seen.status, seen.exit, seen.death)
+        is_alive = seen.process.state in (ProcessState.RUNNING, ProcessState.SUSPENDED)
+        if is_alive or any(trace is not None for trace in traces):
+            return LaunchStatus.BORN
+        has_ended = judge(seen, self.situation.rules).has_ended
+        return LaunchStatus.NEVER if has_ended else LaunchStatus.AWAITED
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Tell whether somebody else has made a deployment in the place of ours."""
+        newest = self.situation.deployment
+        if newest is None or newest.number == self.change.replaced:
+            return False
+        if newest.number == self.change.deployment:
+            return newest.fingerprint != self.terms.proposed.fingerprint
+        is_ours = self.has(Stage.RESTORED) and newest.number == self.back
+        return not is_ours
+
+    @property
+    def back(self) -> int:
+        """Return the number of the deployment that puts the old one back."""
+        return self.change.deployment + 1
+
+    @property
+    def can_go_back(self) -> bool:
+        """
+        Tell whether there is a way back from where it stands now.
+
+        The checkpoint is asked: a driver may have committed a batch and died before it said so. A
+        checkpoint that cannot be found may still be told of by its driver.
+        """
+        if self.terms.rollback.way is not RollbackMethod.NONE:
+            return True
+        seen = self.situation.seen
+        status = seen.status if seen is not None and self.has(Stage.LAUNCHED) else None
+        return not self.has_committed and (status is None or not status.batches)

@@ -1,0 +1,560 @@
+"""
+Writing bundles: packs of small files, compressed and uploaded side by side.
+
+A pack is a function of its members alone: no times, no owners. So whoever knows the index knows
+every byte of the tar, and a reader does not parse headers but compares them with those that must
+be there. Nothing is ever extracted by name.
+
+Compressing lets other threads run, so that it costs little time while files are read. Every queue
+has an end, so that memory is bounded however slow the store is.
+
+Whoever copies asks ``known`` before it reads a file, and hands over with ``add`` or ``add_large``
+what is not known. Small files go into packs, compressed by a second thread while the next files
+are read; large files become objects of their own. Objects are written before what names them, so
+a writer that is killed leaves objects that nobody refers to, and the next one uses their indexes.
+
+A copy that is tried again with a new pin goes on with the same writer. What was added for the
+first try is known in the second, and ``close`` is told what the backup has in the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+import threading
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from airflow_streaming.checkpoints.backup.earlier import EarlierBackups, Place
+from airflow_streaming.checkpoints.backup.index import (
+    LARGE,
+    MAX_MEMBERS,
+    check_member_path,
+    encode_index,
+    stamp_digest,
+    to_ranges,
+)
+from airflow_streaming.checkpoints.backup.records import Bundle, BundleUse, Member
+from airflow_streaming.checkpoints.vault.layout import file_path, folder, index_path, pack_path
+from airflow_streaming.exceptions import BackupDamaged, CheckpointBusy
+from airflow_streaming.model.spark.listing import FileStat
+from airflow_streaming.storage.blobs import Blobs, Elsewhere, ServerCopy
+
+BLOCK: Final = 512
+LEVEL: Final = 1
+"""State files hardly shrink; the level that costs least removes the padding as well as any."""
+END: Final = bytes(2 * BLOCK)
+_GZIP: Final = 31
+_PIECE: Final = 1024 * 1024
+_ZEROS: Final = bytes(BLOCK)
+_EMPTY: Final = tarfile.TarInfo().tobuf(tarfile.GNU_FORMAT)
+_NAME: Final = 100
+_SIZE: Final = slice(124, 136)
+_SUM: Final = slice(148, 156)
+_BEFORE_SIZE: Final = _EMPTY[_NAME : _SIZE.start]
+_BEFORE_SUM: Final = _EMPTY[_SIZE.stop : _SUM.start]
+_AFTER_SUM: Final = _EMPTY[_SUM.stop :]
+_CONSTANT: Final = sum(_BEFORE_SIZE) + sum(_BEFORE_SUM) + 8 * ord(" ") + sum(_AFTER_SUM)
+
+
+class PackedBytes(NamedTuple):
+    """
+    A member as it was read from its pack, its digest checked.
+
+    :param number: Its number in the bundle.
+    """
+
+    number: int
+    member: Member
+    data: bytes
+
+
+def tar_header(path: str, size: int) -> bytes:
+    """
+    Return the header of a file in a tar: what ``tarfile`` writes, in a tenth of its time.
+
+    :param size: Less than 8 GiB.
+    """
+    name = path.encode()
+    if len(name) > _NAME:
+        info = tarfile.TarInfo(path)
+        info.size = size
+        return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict")
+    digits = b"%011o\0" % size
+    checksum = b"%06o\0 " % (_CONSTANT + sum(name) + sum(digits))
+    return b"".join(
+        (name.ljust(_NAME, b"\0"), _BEFORE_SIZE, digits, _BEFORE_SUM, checksum, _AFTER_SUM)
+    )
+
+
+def padding(size: int) -> bytes:
+    """Return what follows a file of that size in a tar."""
+    return _ZEROS[: -size % BLOCK]
+
+
+class PackBuilder:
+    """Compresses a pack piece by piece; what it holds is at most the compressed pack."""
+
+    def __init__(self) -> None:
+        self._squeeze = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
+        self._done: list[bytes] = []
+
+    def feed(self, parts: Iterable[bytes]) -> None:
+        """Take headers, contents and paddings in their order."""
+        self._done.append(self._squeeze.compress(b"".join(parts)))
+
+    def finish(self) -> bytes:
+        """Return the whole pack."""
+        self.feed((END,))
+        self._done.append(self._squeeze.flush())
+        return b"".join(self._done)
+
+
+def read_pack(bundle: Bundle, chunks: Iterable[bytes]) -> Iterator[PackedBytes]:
+    """
+    Return the members of a pack as they lie in it, each checked; at the end the pack itself is.
+
+    Memory is bounded by the chunks and by the size of one member.
+
+    :param chunks: The bytes of the pack.
+    :raises BackupDamaged: anything is not as the index says.
+    """
+    inflated = _Inflated(bundle, chunks)
+    for number, member in enumerate(bundle.members):
+        if member.is_alone:
+            continue
+        header = tar_header(member.path, member.size)
+        if inflated.take(len(header)) != header:
+            raise BackupDamaged(f"it does not have {member.path!r} where the index says")
+        data = inflated.take(member.size)
+        if hashlib.sha256(data).hexdigest() != member.sha256:
+            raise BackupDamaged(f"the content of {member.path!r} is another")
+        gap = padding(member.size)
+        if inflated.take(len(gap)) != gap:
+            raise BackupDamaged(f"there is something between {member.path!r} and the next file")
+        yield PackedBytes(number, member, data)
+    inflated.finish()
+
+
+class _Inflated:
+    """The tar inside a pack, taken in the lengths that are asked for."""
+
+    def __init__(self, bundle: Bundle, chunks: Iterable[bytes]) -> None:
+        self._bundle = bundle
+        self._chunks = iter(chunks)
+        self._hash, self._size = hashlib.sha256(), 0
+        self._inflate = zlib.decompressobj(_GZIP)
+        self._buffer, self._at = b"", 0
+
+    def take(self, count: int) -> bytes:
+        end = self._at + count
+        while end > len(self._buffer):
+            self._buffer, end, self._at = self._buffer[self._at :] + self._more(), count, 0
+        taken = self._buffer[self._at : end]
+        self._at = end
+        return taken
+
+    def finish(self) -> None:
+        if self.take(len(END)) != END or self._at < len(self._buffer):
+            raise BackupDamaged("it holds more than the index says")
+        self._drain()
+        if self._size != self._bundle.pack_size or self._hash.hexdigest() != self._bundle.pack:
+            raise BackupDamaged("its digest is another")
+
+    def _more(self) -> bytes:
+        while True:
+            data = self._inflate.unconsumed_tail or self._next_chunk()
+            if data is None or self._inflate.eof:
+                raise BackupDamaged("it is cut off")
+            try:
+                found = self._inflate.decompress(data, _PIECE)
+            except zlib.error as err:
+                raise BackupDamaged(f"it cannot be decompressed: {err}") from err
+            if found:
+                return found
+
+    def _drain(self) -> None:
+        # The trailer of the gzip stream may still be to come, and nothing else.
+        while not self._inflate.eof:
+            data = self._inflate.unconsumed_tail or self._next_chunk()
+            if data is None:
+                raise BackupDamaged("it is cut off")
+            try:
+                found = self._inflate.decompress(data, 1)
+            except zlib.error as err:
+                raise BackupDamaged(f"it cannot be decompressed: {err}") from err
+            if found:
+                raise BackupDamaged("it holds more than the index says")
+        if self._inflate.unused_data or self._next_chunk():
+            raise BackupDamaged("it has something behind its end")
+
+    def _next_chunk(self) -> bytes | None:
+        for chunk in self._chunks:
+            if chunk:
+                self._hash.update(chunk)
+                self._size += len(chunk)
+                return chunk
+        return None
+
+
+PACK_BYTES: Final = 8 * 1024 * 1024
+"""A pack is closed when its members have so many bytes, headers and padding counted."""
+_SLICE: Final = 512 * 1024
+_SLICES: Final = 8
+"""At most 4 MiB wait for the compressor."""
+_SENDERS: Final = 4
+Wrote = Callable[[str, Bundle], None]
+
+
+@dataclass(slots=True)
+class OpenBundle:
+    """
+    A bundle that is being written.
+
+    :param index: Its name in the store, once it is there; empty before.
+    """
+
+    members: list[Member] = field(default_factory=list)
+    paths: set[str] = field(default_factory=set)
+    builder: PackBuilder = field(default_factory=PackBuilder)
+    parts: list[bytes] = field(default_factory=list)
+    waiting: int = 0
+    packed: int = 0
+    index: str = ""
+    index_size: int = 0
+
+    def add(self, member: Member, data: bytes | None) -> int:
+        """Take a member, with its content unless it is alone; return its number."""
+        self.members.append(member)
+        self.paths.add(member.path)
+        if data is not None:
+            parts = (tar_header(member.path, len(data)), data, padding(len(data)))
+            size = sum(map(len, parts))
+            self.parts += parts
+            self.waiting += size
+            self.packed += size
+        return len(self.members) - 1
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether nothing more should be added."""
+        return self.packed >= PACK_BYTES or len(self.members) >= MAX_MEMBERS
+
+
+class PackUploader:
+    """
+    Compresses and sends the bundles of one stream.
+
+    After an error nothing more is sent, and every call raises it.
+    """
+
+    def __init__(self, blobs: Blobs, stream: str, wrote: Wrote) -> None:
+        self._blobs, self._stream, self._wrote = blobs, stream, wrote
+        self._compressor = ThreadPoolExecutor(1, "pack")
+        self._senders = ThreadPoolExecutor(min(_SENDERS, blobs.workers), "send")
+        self._slices = threading.BoundedSemaphore(_SLICES)
+        self._packs = threading.BoundedSemaphore(2 * _SENDERS)
+        self._sent: list[Future[None]] = []
+        self._lock = threading.Lock()
+        self._error: BaseException | None = None
+        self.sent_size = 0
+
+    def feed(self, bundle: OpenBundle, *, at_least: int = _SLICE) -> None:
+        """Hand what waits in a bundle to the compressor when it is enough for a slice."""
+        self.check()
+        if bundle.waiting < at_least:
+            return
+        parts, bundle.parts, bundle.waiting = bundle.parts, [], 0
+        self._slices.acquire()
+        self._submit(self._compressor, self._compress, bundle, parts)
+
+    def close(self, bundle: OpenBundle) -> None:
+        """Have a bundle finished and sent; it is there after ``wait``."""
+        self.feed(bundle, at_least=1)
+        self._submit(self._compressor, self._finish, bundle)
+
+    def wait(self) -> None:
+        """Wait until all that was closed is in the store."""
+        self._compressor.submit(lambda: None).result()
+        for sent in self._sent:
+            sent.result()
+        self._sent.clear()
+        self.check()
+
+    def stop(self) -> None:
+        """End the threads; what has not begun is left out."""
+        with self._lock:
+            self._error = self._error or RuntimeError("The writer of this backup was closed.")
+        self._compressor.shutdown()
+        self._senders.shutdown()
+
+    def check(self) -> None:
+        """Raise what a thread met."""
+        if self._error is not None:
+            raise self._error
+
+    def _compress(self, bundle: OpenBundle, parts: Sequence[bytes]) -> None:
+        try:
+            if self._error is None:
+                bundle.builder.feed(parts)
+        finally:
+            self._slices.release()
+
+    def _finish(self, bundle: OpenBundle) -> None:
+        if self._error is None:
+            pack = bundle.builder.finish() if bundle.packed else b""
+            self._packs.acquire()
+            self._sent.append(self._submit(self._senders, self._send, bundle, pack))
+
+    def _send(self, bundle: OpenBundle, pack: bytes) -> None:
+        try:
+            if self._error is None:
+                self._store(bundle, pack)
+        finally:
+            self._packs.release()
+
+    def _store(self, bundle: OpenBundle, pack: bytes) -> None:
+        name = hashlib.sha256(pack).hexdigest() if pack else ""
+        written = Bundle(pack=name, pack_size=len(pack), members=tuple(bundle.members))
+        index = encode_index(written)
+        digest = hashlib.sha256(index).hexdigest()
+        # Objects before what names them: an index in the store is always good for use.
+        if pack:
+            self._blobs.put(pack_path(self._stream, name), pack)
+        self._blobs.put(index_path(self._stream, digest), index)
+        bundle.index, bundle.index_size = digest, len(index)
+        self._wrote(digest, written)
+        with self._lock:
+            self.sent_size += len(pack) + len(index)
+
+    def _submit(
+        self, pool: ThreadPoolExecutor, act: Callable[..., None], *arguments: object
+    ) -> Future[None]:
+        future = pool.submit(act, *arguments)
+        # Called by the same thread before it takes the next act.
+        future.add_done_callback(self._note)
+        return future
+
+    def _note(self, done: Future[None]) -> None:
+        with self._lock:
+            self._error = self._error or done.exception()
+
+
+__all__ = ["LARGE", "BundleWriter"]
+
+
+class _Mine(NamedTuple):
+    """
+    Where a member lies that this writer has.
+
+    :param is_new: No earlier backup held it.
+    """
+
+    bundle: OpenBundle
+    number: int
+    is_new: bool
+
+
+class BundleWriter:
+    """
+    Writes the members of one backup; made by ``BackupStore.writer``, used as a context manager.
+
+    Not safe for use from several threads. Every method may raise what an earlier write in the
+    background met, i.e. ``HomeUnavailable``.
+
+    :param earlier: What earlier backups of the stream hold.
+    :param wrote: Told of every bundle that is in the store, with the digest of its index.
+    """
+
+    def __init__(self, blobs: Blobs, stream: str, earlier: EarlierBackups, wrote: Wrote) -> None:
+        self._blobs, self._stream, self._earlier = blobs, stream, earlier
+        self._line = PackUploader(blobs, stream, wrote)
+        self._open = OpenBundle()
+        self._places: dict[tuple[str, str], _Mine | Place] = {}
+        self._read: dict[str, tuple[int, Member]] = {}
+        self._large_size = 0
+        self._added_files = 0
+        self._copies = True
+
+    @property
+    def added_files(self) -> int:
+        """Number of members that this writer wrote; after ``close``, of those in the backup."""
+        return self._added_files
+
+    @property
+    def added_size(self) -> int:
+        """Bytes written to the store so far, packed and with indexes; whole after ``close``."""
+        return self._large_size + self._line.sent_size
+
+    @property
+    def checked(self) -> Collection[tuple[str, str]]:
+        """Path and digest of the members that the newest backup found sound."""
+        return self._earlier.checked
+
+    def expect(self, files: Iterable[tuple[str, FileStat]]) -> None:
+        """
+        Say what the backup will have, before the first ``known``; again for every new pin.
+
+        From this follows which earlier bundles are worth referring to. Without it all are.
+
+        :param files: Member paths (``<query folder>/<path>``) with what the walk saw of them.
+        """
+        self._earlier.expect(files)
+
+    def known(self, path: str, size: int, stamp: str) -> Member | None:
+        """
+        Return the member when the file need not be read: its stamp and size were met before.
+
+        :param path: Member path, e.g. ``counts/offsets/17``.
+        :param stamp: ``FileStat.stamp`` as it is; nothing is known of an empty one.
+        """
+        mine = self._read.get(path)
+        if mine is not None and stamp and mine[0] == size and mine[1].stamp == stamp_digest(stamp):
+            return mine[1]
+        place = self._earlier.unread(path, size, stamp)
+        return place.member if place is not None and self._refer(place) else None
+
+    def add(self, path: str, data: bytes, stamp: str = "") -> Member:
+        """
+        Take the content of a file of less than ``LARGE`` bytes (a larger one works as well).
+
+        Nothing is written when an earlier bundle has it under the same path and digest.
+
+        :raises RecordError: the path cannot be the path of a member.
+        """
+        if len(data) >= LARGE:
+            return self.add_large(path, [data], stamp)
+        digest = hashlib.sha256(data).hexdigest()
+        return self._had(path, digest) or self._take(
+            Member(
+                path=check_member_path(path),
+                size=len(data),
+                sha256=digest,
+                stamp=stamp_digest(stamp),
+            ),
+            data,
+        )
+
+    def add_large(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        stamp: str = "",
+        *,
+        elsewhere: Elsewhere | None = None,
+    ) -> Member:
+        """
+        Take the content of a large file in chunks; it becomes an object of its own.
+
+        What the chunks raise goes through, and nothing of the file is kept.
+
+        :param elsewhere: Where the file lies, so that the server copies it when it is on the
+            store's own file system; the chunks are hashed then but not sent.
+        :raises CheckpointBusy: the file was written anew while the server copied it.
+        """
+        check_member_path(path)
+        self._line.check()
+        digest, size = self._keep(chunks, elsewhere)
+        self._large_size += size
+        return self._had(path, digest) or self._take(
+            Member(path=path, size=size, sha256=digest, stamp=stamp_digest(stamp), is_alone=True),
+            None,
+        )
+
+    def close(self, members: Iterable[Member]) -> tuple[BundleUse, ...]:
+        """
+        Write what is left, wait for all of it, and return where the backup's members lie.
+
+        :param members: What the backup has: answers of ``known``, ``add`` and ``add_large``.
+        """
+        self._close_bundle()
+        self._line.wait()
+        chosen: dict[tuple[str, int], list[int]] = {}
+        self._added_files = 0
+        for member in members:
+            place = self._places[member.path, member.sha256]
+            chosen.setdefault(self._index(place), []).append(place.number)
+            self._added_files += isinstance(place, _Mine) and place.is_new
+        return tuple(
+            BundleUse(index=index, index_size=size, chosen=to_ranges(numbers))
+            for (index, size), numbers in chosen.items()
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        err: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop the threads; nothing more is written."""
+        self._line.stop()
+
+    def _had(self, path: str, digest: str) -> Member | None:
+        mine = self._places.get((path, digest))
+        if isinstance(mine, _Mine):
+            return mine.bundle.members[mine.number]
+        place = self._earlier.same(path, digest)
+        return place.member if place is not None and self._refer(place) else None
+
+    def _refer(self, place: Place) -> bool:
+        key = place.member.path, place.member.sha256
+        if self._earlier.is_worthy(place):
+            self._places[key] = place
+            return True
+        if place.member.is_alone:
+            # The object stays where it is; only the list that names it is written anew.
+            self._take(place.member, None, is_new=False)
+        return place.member.is_alone
+
+    def _take(self, member: Member, data: bytes | None, *, is_new: bool = True) -> Member:
+        if member.path in self._open.paths:
+            # A file that was read twice, for two pins; a bundle has every path once.
+            self._close_bundle()
+        number = self._open.add(member, data)
+        self._places[member.path, member.sha256] = _Mine(self._open, number, is_new)
+        self._read[member.path] = member.size, member
+        self._added_files += is_new
+        if self._open.is_full:
+            self._close_bundle()
+        else:
+            self._line.feed(self._open)
+        return member
+
+    def _close_bundle(self) -> None:
+        if self._open.members:
+            self._line.close(self._open)
+            self._open = OpenBundle()
+
+    def _index(self, place: _Mine | Place) -> tuple[str, int]:
+        if isinstance(place, _Mine):
+            return place.bundle.index, place.bundle.index_size
+        return place.index, self._earlier.sizes[place.index]
+
+    def _keep(self, chunks: Iterable[bytes], elsewhere: Elsewhere | None) -> tuple[str, int]:
+        copy = self._server_copy(elsewhere)
+        if copy is None:
+            return self._blobs.keep(folder(self._stream, "files"), chunks)
+        digest, size = hashlib.sha256(), 0
+        for chunk in chunks:
+            digest.update(chunk)
+            size += len(chunk)
+        if not copy.to(file_path(self._stream, digest.hexdigest())):
+            # Sent from here the next time: perhaps it is the server that cannot.
+            self._copies = False
+            raise CheckpointBusy(
+                f"{elsewhere.path if elsewhere else ''} was written anew while the server of "
+                f"{self._blobs.uri} copied it, or cannot be copied by it. Copy it again."
+            )
+        return digest.hexdigest(), size
+
+    def _server_copy(self, elsewhere: Elsewhere | None) -> ServerCopy | None:
+        if elsewhere is None or not self._copies:
+            return None
+        return self._blobs.server_copy(elsewhere)

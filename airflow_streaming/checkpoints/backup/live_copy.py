@@ -1,0 +1,386 @@
+"""
+Copying one live checkpoint: look, copy, check, look again.
+
+A stream has a checkpoint for every query, each in a folder of its own that has the query's name.
+Somebody else's stream may have a single one. Both are given by one URI.
+
+The query is not touched and does not notice. While we copy, it may purge what we are about to read
+or write a file anew. Either is seen, at the latest by the second look, and the copy begins again
+with a newer pin; what was taken already is not read again. Nothing is handed over half.
+
+What is missing in two looks in a row in the very same way is not movement but damage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Protocol
+
+from airflow_streaming.checkpoints.backup.index import LARGE
+from airflow_streaming.checkpoints.backup.pin import (
+    Incomplete,
+    Pin,
+    choose_pin,
+    is_changed,
+    log_tail,
+    lost_operators,
+    pinned_listing,
+    still_holds,
+    with_checksums,
+)
+from airflow_streaming.checkpoints.backup.read_ahead import Torn, Wanted, read_ahead, stream_whole
+from airflow_streaming.checkpoints.backup.records import Member, QueryBackup
+from airflow_streaming.checkpoints.integrity.state import Depth
+from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
+from airflow_streaming.checkpoints.read.reading import read_checkpoint
+from airflow_streaming.checkpoints.read.report import Checkpoint
+from airflow_streaming.checkpoints.reader import query_folders
+from airflow_streaming.exceptions import CheckpointBusy, CheckpointRefused
+from airflow_streaming.model.spark.listing import FileStat, Listing
+from airflow_streaming.model.spark.tail import batch_of
+from airflow_streaming.storage.blobs import Elsewhere
+from airflow_streaming.storage.folders import Folders, walk
+
+SINK_LOG: Final = "_spark_metadata"
+"""
+The file sink's log, in the output folder; in a backup it lies in a folder of that name beside the
+query's own files: ``counts/_spark_metadata/17``. No checkpoint has a folder of that name.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """
+    One checkpoint to be copied.
+
+    :param folder: Its folder in the backup, which is the query's name; empty when the backup is of
+        one checkpoint.
+    :param folders: The checkpoint, for reading.
+    :param sink_log: The ``_spark_metadata`` folder of the query's output, when it is wanted too.
+    """
+
+    folder: str
+    folders: Folders
+    sink_log: Folders | None = None
+
+    def member(self, path: str) -> str:
+        """Return where a file of the checkpoint lies in the backup."""
+        return f"{self.folder}/{path}" if self.folder else path
+
+
+def sources_of(folders: Folders) -> list[Source]:
+    """
+    Return the one checkpoint at a URI, or those directly under it, by name.
+
+    :raises CheckpointError: there is none.
+    :raises HomeUnavailable: the store cannot be reached.
+    """
+    return [
+        Source(folder=name, folders=folders.below(name)) for name in sorted(query_folders(folders))
+    ]
+
+
+class CopySink(Protocol):
+    """
+    Where a copy goes: a ``BundleWriter``, or whoever writes the files to a place of their own.
+
+    A copy that begins anew goes on with the same taker. What was taken for nothing is not among
+    the members that ``copy_live`` returns in the end.
+    """
+
+    def expect(self, files: Iterable[tuple[str, FileStat]]) -> None:
+        """Be told what there will be, before the first file; again for every new pin."""
+
+    def known(self, path: str, size: int, stamp: str) -> Member | None:
+        """Return the member when the file need not be read."""
+
+    def add(self, path: str, data: bytes, stamp: str = "") -> Member:
+        """Take a small file."""
+
+    def add_large(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        stamp: str = "",
+        *,
+        elsewhere: Elsewhere | None = None,
+    ) -> Member:
+        """Take a large file; when its chunks raise, nothing was taken."""
+
+
+class Look(NamedTuple):
+    """
+    What one attempt copies.
+
+    :param listing: The walk that it was chosen from; ``sink`` is that of the sink's log.
+    :param files: In the order of the pin, the sink's log last.
+    """
+
+    pin: Pin
+    listing: Listing
+    sink: Listing | None
+    files: tuple[Wanted, ...]
+
+
+def look_at(source: Source) -> Look | Incomplete:
+    """
+    Choose what to copy now.
+
+    :raises CheckpointRefused: see ``choose_pin``.
+    :raises CheckpointError: there is no such folder.
+    """
+    folders = source.folders
+    committed = _newest_commit(folders)
+    listing = walk(folders)
+    try:
+        pin = choose_pin(listing, folders.read, at_least=committed)
+    except CheckpointRefused as err:
+        raise CheckpointRefused(f"{folders.uri} cannot be copied. {err}") from err
+    if isinstance(pin, Incomplete):
+        return pin
+    files = [
+        Wanted(folders, path, listing.stat(path) or FileStat(0), source.member(path))
+        for path in pin.files
+    ]
+    if source.sink_log is None:
+        return Look(pin, listing, None, tuple(files))
+    sink = walk(source.sink_log)
+    log = _sink_files(source, source.sink_log, sink, pin)
+    return log if isinstance(log, Incomplete) else Look(pin, listing, sink, (*files, *log))
+
+
+def moved(source: Source, look: Look) -> Incomplete | None:
+    """Look again, after the copy, and tell what makes it torn."""
+    log = source.sink_log
+    if log is not None and look.sink is not None:
+        now = walk(log)
+        for file in look.files:
+            if file.folders is log and is_changed(file.path, look.sink, now):
+                path = f"{SINK_LOG}/{file.path}"
+                return Incomplete(path, f"{path} was written anew.", is_moving=True)
+    return still_holds(look.pin, look.listing, walk(source.folders))
+
+
+def _sink_files(
+    source: Source, log: Folders, listing: Listing, pin: Pin
+) -> list[Wanted] | Incomplete:
+    tail = log_tail(listing, "", pin.batch)
+    if isinstance(tail, Incomplete):
+        return Incomplete(f"{SINK_LOG}/{tail.path}", f"The sink's log {log.uri}: {tail.why}")
+    found = listing.files("")
+    return [Wanted(log, path, found[path], source.member(f"{SINK_LOG}/{path}")) for path in tail]
+
+
+def _newest_commit(folders: Folders) -> int | None:
+    """Return the newest batch that is committed now, before the walk begins."""
+    found: list[int] = []
+
+    def choose(names: Iterable[str]) -> list[str]:
+        found.extend(batch for batch in map(batch_of, names) if batch is not None)
+        return []
+
+    folders.entries("commits", choose)
+    return max(found, default=None)
+
+
+REMEMBERED: Final = 64 * 1024 * 1024
+"""Bytes of small files that are kept until the copy is checked."""
+_CONTENT_ONLY: Final = re.compile(r"/[0-9]+\.(delta|snapshot|changelog)$|\.sst$", re.ASCII)
+"""State files that are looked into for damage only, not for what they say of other files."""
+Checked = Collection[tuple[str, str]]
+"""Path and digest of members that an earlier copy found sound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """
+    One checkpoint, copied whole.
+
+    :param members: Its files, with the paths that ``Source.member`` gives them.
+    :param checkpoint: What the copy says of its query; it is sound.
+    """
+
+    query: QueryBackup
+    pin: Pin
+    members: tuple[Member, ...]
+    checkpoint: Checkpoint
+
+
+def copy_live(
+    source: Source,
+    taker: CopySink,
+    *,
+    attempts: int = 5,
+    progress: Progress = no_progress,
+    checked: Checked = frozenset(),
+) -> Copied:
+    """
+    Copy the newest committed batch of a checkpoint that may be in use.
+
+    :param attempts: How often to begin.
+    :param checked: When the taker knows one of these members, it is not read again.
+    :raises CheckpointRefused: it is damaged, of an unknown format, or such that it cannot be copied
+        while its query runs.
+    :raises CheckpointBusy: it moved under every attempt.
+    :raises CheckpointError: there is no such folder.
+    :raises HomeUnavailable: a store cannot be reached.
+    """
+    last: Incomplete | None = None
+    for _ in range(attempts):
+        found = _Attempt(source, taker, progress, checked).run()
+        if isinstance(found, Copied):
+            return found
+        if found == last and not found.is_moving:
+            raise CheckpointRefused(f"{source.folders.uri} cannot be copied. {found.why}")
+        last = found
+    raise CheckpointBusy(
+        f"{source.folders.uri} changed under {attempts} attempts to copy it. "
+        f"{last.why if last else ''} Try again, at a time when batches are slower, or let the "
+        "query keep more batches (spark.sql.streaming.minBatchesToRetain)."
+    )
+
+
+class _Attempt:
+    def __init__(
+        self, source: Source, taker: CopySink, progress: Progress, checked: Checked
+    ) -> None:
+        self._source, self._taker, self._progress = source, taker, progress
+        self._folders, self._checked = source.folders, checked
+        self._sound: set[str] = set()
+        # What was just read need not be read once more to be checked, and may be purged by then.
+        self._recent: dict[str, bytes] = {}
+        self._free = REMEMBERED
+
+    def run(self) -> Copied | Incomplete:
+        self._tell(Phase.LOOK)
+        look = look_at(self._source)
+        if isinstance(look, Incomplete):
+            return look
+        members = self._copy(look.files)
+        if isinstance(members, Incomplete):
+            return members
+        self._tell(Phase.CHECK)
+        checkpoint = self._check(look)
+        if isinstance(checkpoint, Incomplete):
+            return checkpoint
+        return moved(self._source, look) or _copied(self._source, look.pin, members, checkpoint)
+
+    def _copy(self, files: tuple[Wanted, ...]) -> list[Member] | Incomplete:
+        self._taker.expect((file.member, file.stat) for file in files)
+        of_size = sum(file.stat.size for file in files)
+        members, size = [], 0
+        for file, member in self._taken(files):
+            if isinstance(member, Incomplete):
+                return member
+            members.append(member)
+            size += file.stat.size
+            self._tell(Phase.COPY, len(members), len(files), size, of_size)
+        return members
+
+    def _taken(self, files: Iterable[Wanted]) -> Iterator[tuple[Wanted, Member | Incomplete]]:
+        """Take all files: first those that are known, then the rest in the order of the pin."""
+        unknown = []
+        for file in files:
+            member = self._taker.known(file.member, file.stat.size, file.stat.stamp)
+            if member is None:
+                unknown.append(file)
+                continue
+            if (member.path, member.sha256) in self._checked:
+                self._sound.add(file.path)
+            yield file, member
+        for file, content in read_ahead(unknown, LARGE):
+            if content is None:
+                yield file, self._take_large(file)
+            elif isinstance(content, Incomplete):
+                yield file, content
+            else:
+                self._remember(file, content)
+                yield file, self._taker.add(file.member, content, file.stat.stamp)
+
+    def _take_large(self, file: Wanted) -> Member | Incomplete:
+        try:
+            return self._taker.add_large(
+                file.member,
+                stream_whole(file),
+                file.stat.stamp,
+                elsewhere=file.folders.elsewhere(file.path),
+            )
+        except Torn as err:
+            return err.unready
+
+    def _check(self, look: Look) -> Checkpoint | Incomplete:
+        """Read the copy as the checkpoint that it will be; it must be sound."""
+        settled = self._settled(look.pin)
+        files = tuple(path for path in look.pin.files if path not in settled)
+        pinned = pinned_listing(replace(look.pin, files=files), look.listing)
+        lost = lost_operators(pinned, look.listing)
+        if lost:
+            return Incomplete(f"state/{lost[0]}", f"The state of operator {lost[0]} is missing.")
+        checkpoint = read_checkpoint(
+            with_checksums(pinned, look.listing),
+            self._read_again,
+            uri=self._folders.uri,
+            depth=Depth.COPIED,
+        )
+        if not checkpoint.problems:
+            return checkpoint
+        problem = checkpoint.problems[0]
+        return Incomplete(problem.path, problem.message)
+
+    def _settled(self, pin: Pin) -> set[str]:
+        """Return old plans and commits that were checked before; they may be purged by now."""
+        found = set()
+        # The ids of the state that is checked stand in the commits down to the oldest told.
+        told = pin.batch if pin.oldest_told is None else pin.oldest_told
+        for log, first in (("offsets/", pin.batch - 1), ("commits/", min(told, pin.batch - 1))):
+            for path in (path for path in pin.files if path.startswith(log)):
+                if path not in self._sound or int(path.removeprefix(log)) >= first:
+                    break
+                found.add(path)
+        return found
+
+    def _read_again(self, path: str, limit: int) -> bytes | None:
+        if path in self._sound and _CONTENT_ONLY.search(path):
+            # A check of its content passes over what it cannot read, and it was checked before.
+            return None
+        data = self._recent.get(path)
+        if data is None or len(data) > limit:
+            return self._folders.read(path, limit)
+        return data
+
+    def _remember(self, file: Wanted, content: bytes) -> None:
+        if file.folders is self._folders and self._free >= len(content):
+            self._free -= len(content)
+            self._recent[file.path] = content
+
+    def _tell(
+        self,
+        phase: Phase,
+        files: int = 0,
+        of: int | None = None,
+        size: int = 0,
+        of_size: int | None = None,
+    ) -> None:
+        self._progress(ProgressNow(phase, self._source.folder, files, of, size, of_size))
+
+
+def _copied(source: Source, pin: Pin, members: list[Member], checkpoint: Checkpoint) -> Copied:
+    query = QueryBackup(
+        folder=source.folder,
+        checkpoint=source.folders.uri,
+        query_id=checkpoint.query_id,
+        batch=pin.batch,
+        planned=pin.planned,
+        offsets=tuple(text for _, text in pin.plan.offsets),
+        watermark_ms=checkpoint.watermark_ms,
+        state_format=checkpoint.state_format,
+        is_stateful=checkpoint.is_stateful,
+        spark_at_least=checkpoint.spark_at_least,
+        has_absolute_paths=pin.has_absolute_paths,
+        sink_log=source.sink_log.uri if source.sink_log else "",
+        files=len(members),
+        size=sum(member.size for member in members),
+    )
+    return Copied(query=query, pin=pin, members=tuple(members), checkpoint=checkpoint)

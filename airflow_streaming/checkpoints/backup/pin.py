@@ -1,0 +1,565 @@
+"""
+Which files of a live checkpoint make up one committed batch.
+
+In state checkpoint format 2 a changelog names its own ancestors, but only one that is compressed
+with LZ4 can be asked here. For any other codec every commit tells the ids that its batch left
+behind, and the chain is followed from commit to commit, down to a snapshot or to the empty state.
+
+A file source numbers the files it has seen in a log of its own, and the plan of a batch names the
+last entry of it. Every tenth entry, ``K.compact``, has all entries up to it, so that the tail of
+the log is enough. The file sink's log is made the same way.
+
+A copy of everything is torn, because the query goes on underneath. A copy of what one committed
+batch needs is not: its files are never written again, they can only be purged. So a batch is
+pinned, the newest one of which everything is there, and its files are copied in the order in which
+they are at risk.
+
+From batch n a query goes on with the plan of batch n + 1, if there is one, and loads version n + 1
+of every state store. Nothing newer may be taken along: state of an abandoned timeline loads without
+a word. Version n is taken where it is still there, so that a drill can run batch n again.
+
+A listing of a live checkpoint is not a moment either. What is not whole in it may have been purged,
+or written, while the walk went by, and may be found whole by the next walk: that is ``Incomplete``. What
+will not get better by looking again is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, zip_longest
+from typing import Final, NamedTuple, TypeVar
+
+from airflow_streaming.checkpoints.read.file_logs import source_of
+from airflow_streaming.checkpoints.read.journal import COMMITS, MOST_READ
+from airflow_streaming.checkpoints.read.report import SourceType
+from airflow_streaming.checkpoints.state.chain import Chain, Missing, files_for
+from airflow_streaming.checkpoints.state.stores import StateForm, StateIds, StoreRef, ids_of, stores
+from airflow_streaming.exceptions import CheckpointRefused, RecordError
+from airflow_streaming.model.spark.listing import RESTORE_MARKER, FileStat, Listing, Read, is_hidden
+from airflow_streaming.model.spark.logs import (
+    MAX_LOG_BYTES,
+    CommitLog,
+    OffsetLog,
+    parse_commit_log,
+    parse_offset_log,
+)
+from airflow_streaming.model.spark.tail import batch_of
+
+
+class Incomplete(NamedTuple):
+    """
+    A file that is missing from a listing or not what it should be.
+
+    When another walk finds the very same, it is damage, unless the file was seen to change.
+
+    :param path: The file or folder, relative to the checkpoint.
+    :param why: A sentence.
+    :param is_moving: The file was purged or written while it was copied.
+    """
+
+    path: str
+    why: str
+    is_moving: bool = False
+
+
+_WHOLE: Final = (StateForm.SNAPSHOT, StateForm.ZIP)
+
+
+class ToldIds:
+    """
+    Ids of state by batch, to which older commits are added when somebody lacks them.
+
+    :param commits: Ids of the newest commits, which were read already.
+    """
+
+    def __init__(self, listing: Listing, read: Read, commits: Mapping[int, StateIds]) -> None:
+        self._listing, self._read = listing, read
+        self._ids = dict(commits)
+        self._is_ended = not any(commits.values())
+
+    @property
+    def oldest(self) -> int:
+        """Return the oldest commit that was read."""
+        return min(self._ids)
+
+    def chain(self, ref: StoreRef, version: int) -> Chain | Missing:
+        """
+        Return the files that load a version of a store; see ``files_for``.
+
+        :raises HomeUnavailable: the checkpoint cannot be read.
+        """
+        while True:
+            ids = ids_of(ref, self._ids, self._listing)
+            found = files_for(self._listing, self._read, ref, version, ids)
+            if isinstance(found, Chain) or not _lacks_ids(found) or not self._went_back(ref):
+                return found
+
+    def _went_back(self, ref: StoreRef) -> bool:
+        """Read on, down to a commit whose batch left a whole snapshot of the store behind."""
+        before = self.oldest
+        while self._read_one():
+            if self._has_whole(ref, self.oldest):
+                return True
+        return self.oldest < before
+
+    def _read_one(self) -> bool:
+        batch = self.oldest - 1
+        path = f"{COMMITS}/{batch}"
+        if self._is_ended or len(self._ids) >= MOST_READ or self._listing.stat(path) is None:
+            return False
+        try:
+            data = self._read(path, MAX_LOG_BYTES)
+            ids = None if data is None else parse_commit_log(data).state_ids
+        except RecordError:
+            ids = None
+        if ids is None:
+            # Purged or damaged; what lies below it leads nowhere.
+            self._is_ended = True
+            return False
+        self._ids[batch] = ids
+        return True
+
+    def _has_whole(self, ref: StoreRef, batch: int) -> bool:
+        ids = ids_of(ref, {batch: self._ids[batch]}, self._listing) or {}
+        unique_id = ids.get(batch + 1)
+        names = self._listing.files(ref.folder)
+        return any(f"{batch + 1}_{unique_id}.{form}" in names for form in _WHOLE)
+
+
+def _lacks_ids(found: Missing) -> bool:
+    # A file that is too large to be read is named; an id that nobody tells has no file.
+    return found.is_unknown and found.path == found.store.folder
+
+
+METADATA: Final = "metadata"
+Log = TypeVar("Log", OffsetLog, CommitLog)
+
+
+class PinnedLogs(NamedTuple):
+    """The plans and commits that are read: of the pinned batch and of its neighbours."""
+
+    plan: OffsetLog
+    next_plan: OffsetLog | None
+    commits: dict[int, CommitLog]
+
+
+def batches(listing: Listing, folder: str) -> list[int]:
+    """Return the batches that a log has a file of, oldest first."""
+    found = (batch_of(name) for name in listing.files(folder))
+    return sorted(batch for batch in found if batch is not None)
+
+
+def lacking_log(listing: Listing, batch: int) -> Incomplete | None:
+    """
+    Return what is missing of the two logs right below the batch.
+
+    Holes further down do no harm: a purge may leave them for a moment.
+    """
+    if listing.stat(METADATA) is None:
+        return Incomplete(METADATA, f"{METADATA} is missing, which holds the query's id.")
+    if listing.stat(f"offsets/{batch}") is None:
+        return Incomplete(
+            f"offsets/{batch}", f"Batch {batch} is committed, but its plan is missing."
+        )
+    for folder in ("offsets", "commits"):
+        numbers = batches(listing, folder)
+        if batch - 1 not in numbers and numbers[0] < batch - 1:
+            return Incomplete(
+                f"{folder}/{batch - 1}",
+                f"{folder}/{batch - 1} is missing among others. Either it was lost, or the query "
+                "runs with asynchronous progress tracking or in real-time mode, whose checkpoints "
+                "cannot be copied while it runs.",
+            )
+    return None
+
+
+def read_logs(listing: Listing, read: Read, batch: int) -> PinnedLogs | Incomplete:
+    """Read the plans and commits of a batch and of its neighbours."""
+    plan = _load(read, f"offsets/{batch}", parse_offset_log)
+    following = None
+    if listing.stat(f"offsets/{batch + 1}") is not None:
+        following = _load(read, f"offsets/{batch + 1}", parse_offset_log)
+    if isinstance(plan, Incomplete):
+        return plan
+    if isinstance(following, Incomplete):
+        return following
+    commits = {}
+    for number in (batch - 1, batch):
+        if number != batch and listing.stat(f"commits/{number}") is None:
+            continue
+        commit = _load(read, f"commits/{number}", parse_commit_log)
+        if isinstance(commit, Incomplete):
+            return commit
+        commits[number] = commit
+    return PinnedLogs(plan, following, commits)
+
+
+def _load(read: Read, path: str, parse: Callable[[bytes], Log]) -> Log | Incomplete:
+    try:
+        data = read(path, MAX_LOG_BYTES)
+        return Incomplete(path, f"{path} is gone.", is_moving=True) if data is None else parse(data)
+    except RecordError as err:
+        return Incomplete(path, f"{path} cannot be used: {err}")
+
+
+def logs_up_to(listing: Listing, folder: str, last: int) -> list[str]:
+    """Return the files of a log that end with a batch and have no hole, oldest first."""
+    numbers, first = set(batches(listing, folder)), last
+    while first - 1 in numbers:
+        first -= 1
+    return [f"{folder}/{batch}" for batch in range(first, last + 1)]
+
+
+COMPACTED_KEPT: Final = 2
+"""Spark works out its interval of compaction from the two newest compacted entries."""
+_FILE: Final = SourceType.FILE
+_ENTRY: Final = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?", re.ASCII)
+
+
+def source_files(listing: Listing, plan: OffsetLog) -> list[str] | Incomplete:
+    """
+    Return the files of all sources' own logs that a plan needs.
+
+    What a source keeps that is no file source's log, e.g. Kafka's initial offsets, is taken whole.
+    """
+    found: list[str] = []
+    ends = {name: source_of(text) for name, text in plan.offsets}
+    logs = {name: offset["logOffset"] for name, (kind, offset) in ends.items() if kind is _FILE}
+    for name, last in logs.items():
+        tail = log_tail(listing, f"sources/{name}", last)
+        if isinstance(tail, Incomplete):
+            return tail
+        found.extend(tail)
+    for name in listing.subfolders("sources"):
+        if name not in logs:
+            found.extend(everything(listing, f"sources/{name}"))
+    return found
+
+
+def log_tail(listing: Listing, folder: str, last: int) -> list[str] | Incomplete:
+    """
+    Return the newest compacted entries of a log up to an entry, and all entries after them.
+
+    :param last: The last entry that is needed; -1 for none.
+    """
+    plain, compacted = _entries(listing.files(folder), last)
+    kept = compacted[-COMPACTED_KEPT:]
+    first = kept[-1] + 1 if kept else 0
+    lost = next((entry for entry in range(first, last + 1) if entry not in plain), None)
+    prefix = f"{folder}/" if folder else ""
+    if lost is not None:
+        return Incomplete(
+            f"{prefix}{lost}",
+            f"{folder or 'The log'} lacks entry {lost}, and entry {last} is needed.",
+        )
+    names = [f"{entry}.compact" for entry in kept]
+    names.extend(str(entry) for entry in range(first, last + 1))
+    return [prefix + name for name in names]
+
+
+def _entries(names: Iterable[str], last: int) -> tuple[set[int], list[int]]:
+    plain, compacted = set(), []
+    for name in names:
+        match = _ENTRY.fullmatch(name)
+        if match is None or int(match[1]) > last:
+            continue
+        if match[2]:
+            compacted.append(int(match[1]))
+        else:
+            plain.add(int(match[1]))
+    return plain, sorted(compacted)
+
+
+def everything(listing: Listing, folder: str) -> Iterator[str]:
+    """Return every file under a folder but hidden ones and those that are being written."""
+    for name in sorted(listing.files(folder)):
+        if not is_hidden(name) and not name.endswith(".tmp"):
+            yield f"{folder}/{name}"
+    for below in listing.subfolders(folder):
+        if not is_hidden(below):
+            yield from everything(listing, f"{folder}/{below}")
+
+
+_DESCRIPTIONS: Final = frozenset({"_metadata", "_stateSchema"})
+
+
+def state_files_of(listing: Listing, batch: int, told: ToldIds) -> list[str] | Incomplete:
+    """
+    Return the files that load what a batch left behind, oldest of every store first.
+
+    With them come those that load what the batch began with, where that is still whole.
+
+    :param told: Ids of state from the commit log, of this batch and of the one before at least.
+    """
+    needed, spare = [], []
+    for ref in stores(listing):
+        found = _chain(ref, batch + 1, told)
+        if isinstance(found, Incomplete):
+            return found
+        needed.append(found)
+        earlier = _chain(ref, batch, told)
+        spare.append([] if isinstance(earlier, Incomplete) else earlier)
+    # A purge removes the oldest files of all stores alike.
+    return list(dict.fromkeys([*_in_turn(spare), *_in_turn(needed)]))
+
+
+def described_state(listing: Listing, planned: int) -> list[str]:
+    """
+    Return the schemas and the metadata of all operators.
+
+    :param planned: The newest batch that is taken; Spark notes the batch in some of the names.
+    """
+    described = chain.from_iterable(
+        everything(listing, folder) for folder in _described(listing, "state")
+    )
+    return [path for path in described if _noted_batch(path) <= planned]
+
+
+def is_versioned_metadata(path: str) -> bool:
+    """Tell whether a file is operator metadata that names its schemas by absolute paths."""
+    return path.startswith("state/") and "/_metadata/v2/" in path
+
+
+def _chain(ref: StoreRef, version: int, told: ToldIds) -> list[str] | Incomplete:
+    found = told.chain(ref, version)
+    if isinstance(found, Missing):
+        return Incomplete(found.path, found.why)
+    return list(found.files)
+
+
+def _in_turn(chains: Iterable[list[str]]) -> Iterator[str]:
+    for files in zip_longest(*chains):
+        yield from (path for path in files if path is not None)
+
+
+def _described(listing: Listing, folder: str) -> Iterator[str]:
+    for name in listing.subfolders(folder):
+        path = f"{folder}/{name}"
+        if name in _DESCRIPTIONS:
+            yield path
+        else:
+            yield from _described(listing, path)
+
+
+def _noted_batch(path: str) -> int:
+    """Return the batch in the name of a schema or of versioned metadata; -1 for other files."""
+    name = path.rpartition("/")[2]
+    if is_versioned_metadata(path):
+        batch = batch_of(name)
+    elif "/_stateSchema/" in path:
+        batch = batch_of(name.partition("_")[0])
+    else:
+        batch = None
+    return -1 if batch is None else batch
+
+
+SHOWN: Final = 3
+"""Strange files that a message names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """
+    One batch and its files.
+
+    :param batch: The committed batch.
+    :param planned: ``batch + 1`` when its plan is among the files, else ``batch``.
+    :param files: Paths in the checkpoint; what is purged first comes first.
+    :param plan: The plan of the batch.
+    :param has_absolute_paths: The checkpoint names files of its own by absolute paths.
+    :param oldest_told: The oldest commit that was read to tell the ids of state.
+    """
+
+    batch: int
+    planned: int
+    files: tuple[str, ...]
+    plan: OffsetLog
+    has_absolute_paths: bool = False
+    oldest_told: int | None = None
+
+
+def choose_pin(listing: Listing, read: Read, *, at_least: int | None = None) -> Pin | Incomplete:
+    """
+    Return the newest committed batch that is whole in a listing, or what the newest one lacks.
+
+    :param at_least: A batch that was committed before the walk began, so that it or a later one
+        must be whole; only the newest one is tried without it.
+    :raises CheckpointRefused: looking again will not help: it is no checkpoint of Spark, nothing
+        is committed yet, or it holds links, pipes or devices.
+    :raises HomeUnavailable: the store cannot be reached.
+    """
+    _refuse(listing)
+    commits = batches(listing, "commits")
+    lowest = commits[-1] if at_least is None else at_least
+    first: Incomplete | None = None
+    for batch in reversed(commits):
+        found = _pin_at(batch, listing, read)
+        if isinstance(found, Pin):
+            return found
+        first = first or found
+        if batch <= lowest:
+            break
+    return first or Incomplete("commits", "No batch is committed.")
+
+
+def still_holds(pin: Pin, before: Listing, after: Listing) -> Incomplete | None:
+    """
+    Tell why what was copied for a pin may be torn; ``None`` when it is not.
+
+    A file that was purged after it was copied does no harm; one that was written anew does.
+
+    :param before: The listing that the pin was chosen from.
+    :param after: A listing made after the last file was copied.
+    """
+    changed = next((path for path in pin.files if is_changed(path, before, after)), None)
+    if changed is not None:
+        return Incomplete(
+            changed, f"{changed} was written anew while it was copied.", is_moving=True
+        )
+    if after.stat(METADATA) is None:
+        return Incomplete(METADATA, f"{METADATA} is gone.")
+    commits = batches(after, "commits")
+    if not commits or commits[-1] < pin.batch or _is_lost(pin.batch, commits):
+        return Incomplete(f"commits/{pin.batch}", f"The commit of batch {pin.batch} is gone.")
+    return _skipped(pin, before, commits)
+
+
+def is_changed(path: str, before: Listing, after: Listing) -> bool:
+    """Tell whether a file was written anew; a purged one was not."""
+    now = after.stat(path)
+    return now is not None and now != before.stat(path)
+
+
+def _refuse(listing: Listing) -> None:
+    if listing.strange:
+        shown = sorted(listing.strange.items())[:SHOWN]
+        named = ", ".join(f"{path} ({what})" for path, what in shown)
+        raise CheckpointRefused(
+            f"The checkpoint holds {len(listing.strange)} things that Spark never makes: {named}. "
+            "Nothing of them was followed or opened. Remove them and try again."
+        )
+    if listing.stat(RESTORE_MARKER) is not None:
+        raise CheckpointRefused(
+            "A restore into this checkpoint was not finished. Finish or abandon it first."
+        )
+    if not batches(listing, "commits"):
+        raise CheckpointRefused(_nothing_committed(listing))
+
+
+def _nothing_committed(listing: Listing) -> str:
+    planned = batches(listing, "offsets")
+    if len(planned) > 1:
+        return (
+            f"{len(planned)} batches are planned and none is committed: the commits are lost. "
+            "Restore a backup, or look at the checkpoint with inspect."
+        )
+    if planned or listing.stat(METADATA) is not None:
+        return "The query has not committed a batch yet. Try again after its first one."
+    return "It is no checkpoint: it has no metadata, no plans and no commits."
+
+
+def _pin_at(batch: int, listing: Listing, read: Read) -> Pin | Incomplete:
+    lacking = lacking_log(listing, batch)
+    if lacking is not None:
+        return lacking
+    logs = read_logs(listing, read, batch)
+    if isinstance(logs, Incomplete):
+        return logs
+    ids = {number: commit.state_ids for number, commit in logs.commits.items()}
+    told = ToldIds(listing, read, ids)
+    state = state_files_of(listing, batch, told)
+    if isinstance(state, Incomplete):
+        return state
+    pin = _assembled(batch, listing, logs, state)
+    return pin if isinstance(pin, Incomplete) else replace(pin, oldest_told=told.oldest)
+
+
+def _assembled(
+    batch: int, listing: Listing, logs: PinnedLogs, state: list[str]
+) -> Pin | Incomplete:
+    current = source_files(listing, logs.plan)
+    following = None if logs.next_plan is None else source_files(listing, logs.next_plan)
+    # The next plan may be younger than what the walk saw of the sources: then it is left out.
+    planned = batch + 1 if isinstance(following, list) else batch
+    if isinstance(current, Incomplete):
+        # What only this batch needs may have been compacted away; the next plan is enough.
+        if planned == batch:
+            return current
+        current = []
+    described = described_state(listing, planned)
+    files = [
+        *state,
+        *current,
+        *(following if isinstance(following, list) else []),
+        *logs_up_to(listing, "offsets", planned),
+        *logs_up_to(listing, "commits", batch),
+        *described,
+        METADATA,
+    ]
+    return Pin(
+        batch=batch,
+        planned=planned,
+        files=tuple(dict.fromkeys(files)),
+        plan=logs.plan,
+        has_absolute_paths=any(map(is_versioned_metadata, described)),
+    )
+
+
+def _skipped(pin: Pin, before: Listing, commits: Sequence[int]) -> Incomplete | None:
+    """Tell of a batch that was planned after one that is still not committed."""
+    planned = [batch for batch in batches(before, "offsets") if batch > pin.planned]
+    lost = next((batch - 1 for batch in planned if _is_lost(batch - 1, commits)), None)
+    if lost is None:
+        return None
+    return Incomplete(
+        f"offsets/{lost + 1}",
+        f"Batch {lost + 1} is planned, but batch {lost} is not committed. Spark would run the last "
+        f"plan only, and what batch {lost} was to read is never read.",
+    )
+
+
+def _is_lost(batch: int, commits: Sequence[int]) -> bool:
+    return batch >= commits[0] and batch not in commits
+
+
+def pinned_listing(pin: Pin, listing: Listing) -> Listing:
+    """Return the listing of what is pinned: the copy as a walk of it will find it."""
+    folders: dict[str, dict[str, FileStat]] = {"": {}}
+    for path in pin.files:
+        folder, _, name = path.rpartition("/")
+        for parent in accumulate(folder.split("/"), "{}/{}".format):
+            folders.setdefault(parent, {})
+        stat = listing.stat(path)
+        if stat is not None:
+            folders[folder][name] = stat
+    return Listing(folders)
+
+
+def with_checksums(pinned: Listing, live: Listing) -> Listing:
+    """
+    Return the listing with the checksums that Hadoop keeps beside the pinned files.
+
+    They are no part of a copy, which is checked against them all the same: damage that Spark would
+    notice in the original must not pass unnoticed into a backup.
+    """
+    folders = {
+        folder: {
+            **files,
+            **{
+                hidden: stat
+                for hidden in (f".{name}.crc" for name in files)
+                if (stat := live.files(folder).get(hidden)) is not None
+            },
+        }
+        for folder, files in pinned.folders.items()
+    }
+    return Listing(folders)
+
+
+def lost_operators(pinned: Listing, live: Listing) -> list[str]:
+    """Return the operators that have a folder, and nothing in it that could be pinned."""
+    return sorted(
+        set(filter(str.isdecimal, live.subfolders("state"))) - set(pinned.subfolders("state"))
+    )

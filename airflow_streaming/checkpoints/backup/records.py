@@ -1,0 +1,239 @@
+"""
+Backup records: what was taken of a stream's checkpoints, and where.
+
+A backup is a small record, its *manifest*. Sizes and digests of the members stand in *indexes*,
+which are written once and shared: an index lists the members of one *bundle*, i.e. one pack of
+small files together with the large files that were taken with it, and a manifest names the members
+it uses of each. So a backup of fifty thousand files of which five hundred are new writes one pack,
+one index and one manifest.
+
+Everything is named by the SHA-256 of its bytes and every name is checked, so the checksum of the
+manifest vouches for the whole backup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar, Final
+
+from airflow_streaming.model.wire import Record
+
+
+class Origin(StrEnum):
+    """Why a backup was taken; retention may keep each sort differently."""
+
+    MANUAL = "manual"
+    SCHEDULED = "scheduled"
+    BEFORE_UPGRADE = "before_upgrade"
+    BEFORE_RESTORE = "before_restore"
+    COPIED = "copied"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """
+    One file of a backup.
+
+    :param path: Where it belongs: the query's folder in the backup and the path in the checkpoint,
+        e.g. ``counts/offsets/17``; without a folder when the backup is of one checkpoint.
+    :param size: Bytes.
+    :param sha256: Digest of its content, 64 hexadecimal digits.
+    :param stamp: The file's stamp (``FileStat``) when it was read, as a short digest: a later
+        backup that meets the same stamp and size need not read the file.
+    :param is_alone: It is an object of its own instead of a member of the pack.
+    """
+
+    path: str
+    size: int
+    sha256: str
+    stamp: str = ""
+    is_alone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """
+    Members that were written together: what an index holds.
+
+    :param pack: SHA-256 of the pack, a ``.tar.gz`` that has the members that are not alone, in
+        this order; empty when all of them are alone.
+    :param pack_size: Its bytes.
+    """
+
+    pack: str
+    pack_size: int
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleUse:
+    """
+    What a backup uses of one bundle.
+
+    :param index: SHA-256 of the index.
+    :param index_size: Its bytes.
+    :param chosen: Numbers of the members used, from 0, as ranges: ``0-4999,5003``.
+    """
+
+    index: str
+    index_size: int
+    chosen: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryBackup:
+    """
+    One query in a backup.
+
+    :param folder: Its folder in the backup, which is the query's name; empty when the backup is of
+        one checkpoint.
+    :param checkpoint: URI it was copied from.
+    :param batch: The pinned batch: the newest committed one in the backup.
+    :param planned: ``batch + 1`` when the plan of that batch is in the backup as well, so that it
+        is run again with the same limits; else the pinned batch.
+    :param offsets: End offset of each source at the pinned batch, as Spark wrote it.
+    :param watermark_ms: Watermark the next batch goes on from, in milliseconds since 1970.
+    :param state_format: 1 or 2; ``None`` for a query without state.
+    :param spark_at_least: The oldest Spark that can have written the checkpoint.
+    :param has_absolute_paths: It names its own files by absolute paths, which a restore rewrites.
+    :param sink_log: URI of the file sink's log that was taken too; empty when none was.
+    """
+
+    folder: str
+    checkpoint: str
+    query_id: str | None
+    batch: int
+    planned: int
+    offsets: tuple[str, ...] = ()
+    watermark_ms: int | None = None
+    state_format: int | None = None
+    is_stateful: bool | None = None
+    spark_at_least: str | None = None
+    has_absolute_paths: bool = False
+    sink_log: str = ""
+    files: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup(Record):
+    """
+    A backup of all queries of a stream: what the manifest holds.
+
+    :param id: Its name in the store; ids sort by the time at which they were begun.
+    :param stream: The stream, or a name made of the checkpoint's URI when it is not ours.
+    :param begun_at: When the copy was begun, by the clock of whoever took it.
+    :param origin: Why it was taken.
+    :param by: Who took it.
+    :param note: Words of whoever took it.
+    :param deployment: Deployment whose checkpoints these are; ``None`` when unknown, as ``epoch``.
+    :param spark_version: Spark the driver ran on, where that is known.
+    :param bundles: Where the members lie.
+    :param files: Number of members; ``size`` is their bytes.
+    :param added_files: Members that no earlier backup held; ``added_size`` is what was written to
+        the store for them, packed.
+    """
+
+    KIND: ClassVar[str] = "backup"
+
+    id: str
+    stream: str
+    begun_at: datetime
+    finished_at: datetime
+    origin: Origin
+    by: str
+    queries: tuple[QueryBackup, ...]
+    bundles: tuple[BundleUse, ...]
+    files: int
+    size: int
+    added_files: int = 0
+    added_size: int = 0
+    note: str = ""
+    deployment: int | None = None
+    epoch: int | None = None
+    spark_version: str | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+class Level(StrEnum):
+    """How far a backup was verified."""
+
+    QUICK = "quick"
+    """The manifest, and that everything it names is there in its size."""
+    FULL = "full"
+    """Every byte."""
+    DRILL = "drill"
+    """Every byte, and a real Spark opened the state and ran a batch in a scratch copy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification(Record):
+    """
+    What a verification of one backup found.
+
+    :param backup: The backup's id.
+    :param problems: What is wrong, a sentence each; none when the backup holds.
+    :param facts: What was looked at, e.g. ``files``, ``spark``, ``batch``.
+    :param manifest: SHA-256 of the manifest that was looked at; the verification counts for that
+        manifest only.
+    """
+
+    KIND: ClassVar[str] = "backup-verification"
+
+    backup: str
+    level: Level
+    verified_at: datetime
+    by: str
+    problems: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    manifest: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether the backup was found whole."""
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableVerification:
+    """
+    A verification whose record cannot be read: what it found, good or bad, is unknown.
+
+    :param backup: Id of the backup in whose folder the record lies.
+    :param problem: What is wrong with the record; names the file.
+    """
+
+    backup: str
+    problem: str
+
+
+Said = Verification | UnreadableVerification
+"""What the store has of one verification."""
+
+COPY: Final = "clone "
+"""Begins the source of a clone or carry-over; nobody can go on from what a dead one left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreMarker(Record):
+    """
+    A restore that is under way, or died.
+
+    An object store renames nothing, so this is created first and deleted last. It lies in every
+    checkpoint of the restore; the one in the first is the claim on the place.
+
+    :param source: What is being written: a backup's id, or ``COPY`` and a name of its own.
+    :param folders: The checkpoints of the restore under the target, sorted.
+    :param token: Random; whoever takes over a restore of the same source puts its own here, and the
+        one that finds another token than its own has lost the place.
+    """
+
+    KIND: ClassVar[str] = "restore_marker"
+
+    source: str
+    folders: tuple[str, ...]
+    begun_at: datetime
+    token: str = ""

@@ -1,0 +1,63 @@
+"""
+Which bundles of earlier backups a new backup refers to, and which it had better write anew.
+
+Referring to everything would be the least to write, but every backup leaves a small bundle, and
+after a thousand of them a restore would open a thousand packs for a few files each; a pack of
+which one file is still needed could never be collected either. So a bundle is left when little of
+it is still used, and of small remainders only so many are kept; what they held is written again,
+together, in one bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+MIN_USED: Final = 0.25
+"""Less than this part of a pack in use: write it anew."""
+SCRAP: Final = 1024 * 1024
+"""With fewer bytes in use than this, a bundle is a small remainder."""
+MAX_SCRAPS: Final = 60
+"""With the new ones, a backup has some 64 small bundles at most."""
+MAX_RANGES: Final = 40_000
+"""A range takes 12 bytes of the manifest at most, which may have 1 MiB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """
+    What a new backup could use of an earlier bundle.
+
+    :param index: The bundle's index.
+    :param used: Bytes of the members in its pack that the new backup has too, with their headers.
+    :param packed: The same of all members in its pack.
+    :param ranges: In how many pieces those used lie.
+    """
+
+    index: str
+    used: int
+    packed: int
+    ranges: int
+
+
+def worth_referring(uses: Iterable[Use]) -> frozenset[str]:
+    """Return the indexes of the bundles that a new backup refers to."""
+    mostly_used = [use for use in uses if use.used and use.used >= MIN_USED * use.packed]
+    scraps = sorted((use for use in mostly_used if use.used < SCRAP), key=_rank)
+    large = [use for use in mostly_used if use.used >= SCRAP]
+    kept: set[str] = set()
+    ranges = 0
+    for use in sorted([*large, *scraps[:MAX_SCRAPS]], key=_fragmentation):
+        ranges += use.ranges
+        if ranges <= MAX_RANGES:
+            kept.add(use.index)
+    return frozenset(kept)
+
+
+def _rank(use: Use) -> tuple[int, str]:
+    return -use.used, use.index
+
+
+def _fragmentation(use: Use) -> tuple[float, str]:
+    return use.ranges / use.used, use.index

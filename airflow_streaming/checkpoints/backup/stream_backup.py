@@ -1,0 +1,206 @@
+"""
+Backing up a managed stream: its home says which checkpoints it has, and what runs on them.
+
+The deployment names the folder of the checkpoints; a script may have chosen other places for some
+queries, and those stand in the claims. A query that has not committed a batch yet has nothing to
+restore, and is left out while another one has.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from airflow_streaming.checkpoints.backup.backup import take_backup
+from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, Source, sources_of
+from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.progress import Progress, no_progress
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.names import is_path_part
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import LaunchCause
+from airflow_streaming.model.status import CheckpointOrigin
+from airflow_streaming.model.uris import in_full, is_same_place, join
+from airflow_streaming.storage.folders import Folders, open_folders
+
+log: Final = logging.getLogger(__name__)
+
+
+Open = Callable[[str], Folders]
+"""Opens a checkpoint for reading, with the credentials for it."""
+
+
+_BACKUPS: Final = "_backups"
+
+
+def default_store(home: str) -> str:
+    """Return where the backups of a home's streams lie unless told otherwise: no stream's name."""
+    return join(home, _BACKUPS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """
+    What is asked for besides the stream and the store.
+
+    :param by: Who asks.
+    :param note: Words of whoever asks.
+    :param sink_logs: URI of the output folder of a file sink by the query's name; its log is backed
+        up too.
+    :param facts: What else the backup says of itself.
+    :param open_folders: Opens the checkpoints and outputs.
+    """
+
+    origin: Origin
+    by: str
+    note: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    sink_logs: Mapping[str, str] = field(default_factory=dict)
+    open_folders: Open = open_folders
+    progress: Progress = no_progress
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+def back_up_stream(home: StreamHome, store: BackupStore, asked: Asked) -> Backup:
+    """
+    Back up all queries of a stream's newest deployment, while they run or not.
+
+    :raises CheckpointRefused: the stream has nothing to back up, or it cannot be, with the reason.
+    :raises CheckpointBusy: a checkpoint changed under every attempt.
+    :raises HomeUnavailable: a store cannot be reached.
+    """
+    deployment, epoch = home.newest_deployment(), home.newest_epoch()
+    if deployment is None:
+        raise CheckpointRefused(
+            f"Stream {home.name!r} has no deployment, so there is nothing to back up. Start it "
+            "first, or correct the name."
+        )
+    return take_backup(
+        stream_sources(home, deployment, asked),
+        store,
+        stream=home.name,
+        origin=asked.origin,
+        by=asked.by,
+        note=asked.note,
+        facts=asked.facts,
+        deployment=deployment.number,
+        epoch=None if epoch is None else epoch.number,
+        spark_version=deployment.spark_version,
+        progress=asked.progress,
+        clock=asked.clock,
+    )
+
+
+def back_up(checkpoint: str, name: str, store: BackupStore, asked: Asked) -> Backup:
+    """
+    Back up a checkpoint, or those directly under a folder, that belong to no stream of ours.
+
+    :param name: The name under which the backups are kept; see ``naming``.
+    :raises CheckpointRefused: it cannot be backed up, with the reason.
+    :raises CheckpointBusy: it changed under every attempt.
+    :raises HomeUnavailable: a store cannot be reached.
+    """
+    sources = [
+        replace(source, sink_log=_sink_log(source.folder, asked))
+        for source in sources_of(asked.open_folders(checkpoint))
+    ]
+    return take_backup(
+        sources,
+        store,
+        stream=name,
+        origin=asked.origin,
+        by=asked.by,
+        note=asked.note,
+        facts=asked.facts,
+        progress=asked.progress,
+        clock=asked.clock,
+    )
+
+
+def backup_before(home: StreamHome, store: BackupStore, asked: Asked) -> str:
+    """
+    Back up a stream before something is done to it: a hook for upgrades and restores.
+
+    :returns: The backup's id; empty when there is no checkpoint that could be lost.
+    :raises CheckpointError: there is one, and it could not be backed up.
+    """
+    deployment = home.newest_deployment()
+    if deployment is None or not _has_anything(home, deployment, asked):
+        log.info("Stream %s has no checkpoint yet, so nothing was backed up.", home.name)
+        return ""
+    backup = back_up_stream(home, store, asked)
+    log.info("Stream %s was backed up: %s.", home.name, backup.id)
+    return backup.id
+
+
+def stream_sources(home: StreamHome, deployment: Deployment, asked: Asked) -> list[Source]:
+    """
+    Return the checkpoints of a deployment's queries, by query.
+
+    Those without a committed batch are left out, unless all are.
+
+    :raises CheckpointError: there is no checkpoint at all.
+    """
+    elsewhere = dict(_elsewhere(home))
+    try:
+        own = sources_of(asked.open_folders(deployment.checkpoint))
+    except CheckpointError:
+        if not elsewhere:
+            raise
+        own = []
+    places = {source.folder: source.folders for source in own}
+    for query, uri in elsewhere.items():
+        if query in places and not is_same_place(places[query].uri, uri):
+            log.warning(
+                "%s is a left-over: the script of stream %s keeps the checkpoint of query %r at %s "
+                "now, and that is the one backed up.",
+                places[query].uri,
+                home.name,
+                query,
+                uri,
+            )
+        places[query] = asked.open_folders(uri)
+    committed = {query for query, folders in places.items() if has_committed(folders)}
+    for query in sorted(set(places) - committed if committed else ()):
+        log.warning("Query %r of stream %s has committed no batch yet.", query, home.name)
+    return [
+        Source(folder=query, folders=folders, sink_log=_sink_log(query, asked))
+        for query, folders in sorted(places.items())
+        if query in committed or not committed
+    ]
+
+
+def has_committed(folders: Folders) -> bool:
+    """Tell whether a checkpoint has a committed batch."""
+    return any(entry.name.isdecimal() for entry in folders.entries("commits", list) or ())
+
+
+def _has_anything(home: StreamHome, deployment: Deployment, asked: Asked) -> bool:
+    try:
+        return any(
+            has_committed(source.folders) for source in stream_sources(home, deployment, asked)
+        )
+    except CheckpointError:
+        return False
+
+
+def _sink_log(query: str, asked: Asked) -> Folders | None:
+    output = asked.sink_logs.get(query)
+    return None if output is None else asked.open_folders(join(output, SINK_LOG))
+
+
+def _elsewhere(home: StreamHome) -> Iterator[tuple[str, str]]:
+    """Return the queries whose checkpoint the script has put somewhere itself, as last seen."""
+    epoch = home.newest_epoch()
+    while epoch is not None and epoch.cause is LaunchCause.FENCE and epoch.number > 1:
+        # No driver was ever started for it; the one before it had the checkpoints.
+        epoch = home.epoch(epoch.number - 1)
+    status = None if epoch is None else home.status(epoch.number)
+    for query in status.queries if status is not None else ():
+        if query.checkpoint_origin is CheckpointOrigin.SCRIPT and is_path_part(query.name):
+            yield query.name, in_full(query.checkpoint)

@@ -1,0 +1,152 @@
+"""
+What a rehearsal runs against: copies of a backup, or of checkpoints that are in use.
+
+Either way the original is read only. A copy is cut back where that makes a batch with input run
+again, so that an idle source does not leave the new version unproved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from airflow_streaming.checkpoints.backup.live_copy import sources_of
+from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.backup.stream_backup import Asked, stream_sources
+from airflow_streaming.checkpoints.drill_cut import plan_cut
+from airflow_streaming.checkpoints.progress import Progress
+from airflow_streaming.checkpoints.restore.clone import clone
+from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE
+from airflow_streaming.checkpoints.restore.restore import Place, restore
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.exceptions import CheckpointRefused
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.jobs.drill import DrilledQuery
+from airflow_streaming.model.uris import local_path
+from airflow_streaming.storage.folders import open_folders, walk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfBackup:
+    """A backup; it is verified while it is restored into the scratch."""
+
+    store: BackupStore
+    backup: Backup
+
+    @property
+    def subject(self) -> str:
+        """Return what this is, in words."""
+        return f"backup {self.backup.id} of stream {self.backup.stream!r}"
+
+    def copies(self, folder: Path, progress: Progress) -> list[DrilledQuery]:
+        """
+        Restore all queries into a folder.
+
+        :raises StreamingError: the backup cannot be read, or is damaged.
+        """
+        # What a restore is warned of concerns the sink, which a rehearsal does not have.
+        place = Place(to=str(folder))
+        restored = restore(self.store, self.backup.id, place, accept=ACCEPTABLE, progress=progress)
+        return [
+            _planned(
+                query.folder,
+                query.checkpoint,
+                Path(local_path(restored.checkpoints[query.folder])),
+                query.batch,
+            )
+            for query in self.backup.queries
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfCheckpoints:
+    """
+    Live checkpoints, pinned while their queries go on.
+
+    :param checkpoints: URI of each, by query; ``""`` names a single one.
+    :param storage_options: Passed to fsspec for everything that is no local folder.
+    """
+
+    checkpoints: Mapping[str, str]
+    storage_options: Mapping[str, Any] | None = None
+
+    @property
+    def subject(self) -> str:
+        """Return what this is, in words."""
+        places = ", ".join(self.checkpoints.values())
+        return f"a copy of {places}, taken at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+    def copies(self, folder: Path, progress: Progress) -> list[DrilledQuery]:
+        """
+        Copy all checkpoints into a folder.
+
+        :raises StreamingError: one cannot be read, is damaged, or moved under every attempt.
+        """
+        return [
+            self._copy(query, uri, folder / str(number), progress)
+            for number, (query, uri) in enumerate(self.checkpoints.items())
+        ]
+
+    def _copy(self, query: str, uri: str, to: Path, progress: Progress) -> DrilledQuery:
+        made = clone(uri, str(to), storage_options=self.storage_options, progress=progress)
+        return _planned(query, uri, to, made.batch)
+
+
+def checkpoints_at(uri: str, storage_options: Mapping[str, Any] | None = None) -> OfCheckpoints:
+    """
+    Return the one checkpoint at a URI, or those directly under it.
+
+    :raises CheckpointError: there is none.
+    """
+    found = sources_of(open_folders(uri, storage_options))
+    return OfCheckpoints(
+        checkpoints={source.folder: source.folders.uri for source in found},
+        storage_options=storage_options,
+    )
+
+
+def checkpoints_of(
+    home: StreamHome, storage_options: Mapping[str, Any] | None = None
+) -> OfCheckpoints:
+    """
+    Return the checkpoints that a stream's queries use now.
+
+    :param storage_options: Passed to fsspec for everything that is no local folder.
+    :raises CheckpointRefused: the stream has no deployment.
+    :raises CheckpointError: it has no checkpoint yet.
+    """
+    deployment = home.newest_deployment()
+    if deployment is None:
+        raise CheckpointRefused(
+            f"Stream {home.name!r} has no deployment, so there is nothing to rehearse on. Start it "
+            "first, or correct the name."
+        )
+    asked = Asked(
+        origin=Origin.BEFORE_UPGRADE,
+        by="a rehearsal",
+        open_folders=partial(open_folders, storage_options=storage_options),
+    )
+    found = stream_sources(home, deployment, asked)
+    return OfCheckpoints(
+        checkpoints={source.folder: source.folders.uri for source in found},
+        storage_options=storage_options,
+    )
+
+
+def _planned(query: str, uri: str, copy: Path, batch: int) -> DrilledQuery:
+    folders = open_folders(str(copy))
+    cut = plan_cut(walk(folders), folders.read, batch, needs_input=True)
+    return DrilledQuery(
+        folder=query,
+        checkpoint=uri,
+        copy=str(copy),
+        batch=batch,
+        runs=cut.runs,
+        has_input=cut.has_input,
+        cut=cut.remove,
+        run_note=cut.why_not,
+    )

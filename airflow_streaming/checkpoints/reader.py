@@ -1,0 +1,199 @@
+"""
+A folder to what its checkpoint says, read ahead where that helps.
+
+A live checkpoint changes while it is read, so what looks wrong may only be half seen. Then the
+reader looks again, and tells what it found both times.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Final
+
+from airflow_streaming.checkpoints.integrity.file_logs import sink_problems
+from airflow_streaming.checkpoints.integrity.state import Depth
+from airflow_streaming.checkpoints.read.reading import LARGEST, likely_reads, read_checkpoint
+from airflow_streaming.checkpoints.read.report import Checkpoint, Finding, FindingCode
+from airflow_streaming.checkpoints.vault.layout import STORE
+from airflow_streaming.exceptions import CheckpointError, RecordError
+from airflow_streaming.model.spark.listing import Listing, Read
+from airflow_streaming.model.uris import is_local, local_path
+from airflow_streaming.storage.folders import Entry, Folders, no_folder, open_folders, walk
+
+AT_ONCE: Final = 16
+"""Requests under way; the connection pool of most clients has ten to fifty."""
+
+
+def read_ahead(folders: Folders, paths: Sequence[str]) -> Read:
+    """
+    Fetch files and return a reader that has them.
+
+    :param paths: Files to fetch; others are read when they are asked for.
+    :raises HomeUnavailable: the store cannot be reached.
+    """
+
+    def fetch(path: str) -> bytes | None:
+        try:
+            return folders.read(path, LARGEST)
+        except RecordError:
+            # It has grown, or is not a file: a read of it raises.
+            return None
+
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="checkpoint-read") as pool:
+        fetched = dict(zip(paths, pool.map(fetch, paths), strict=True))
+
+    def read(path: str, limit: int) -> bytes | None:
+        data = fetched.get(path)
+        if data is None or len(data) > limit:
+            return folders.read(path, limit)
+        return data
+
+    return read
+
+
+MAX_LOOKS: Final = 3
+MAX_QUERIES: Final = 200
+"""Queries in one driver; a folder of more checkpoints holds those of many streams."""
+_MARKS: Final = frozenset({"metadata", "offsets", "commits"})
+
+
+class Reader:
+    """
+    Reads the checkpoint of one query.
+
+    :param folders: The checkpoint; ``folders.below(name)`` for one of several in a folder.
+    :param sink_log: The ``_spark_metadata`` folder of the query's file sink, to be looked at too.
+    """
+
+    def __init__(self, folders: Folders, sink_log: Folders | None = None) -> None:
+        self._folders, self._sink_log = folders, sink_log
+
+    def inspect(self, thorough: bool = False, *, contents: bool = True) -> Checkpoint:
+        """
+        Return what the checkpoint says.
+
+        :param thorough: Look into every file that some rollback batch needs, too.
+        :param contents: Look into state files at all; without, it is read much faster.
+        :raises CheckpointError: no such folder, or too large to be a checkpoint.
+        :raises HomeUnavailable: the store cannot be reached.
+        """
+        depth = _depth(thorough=thorough, contents=contents)
+        listing = walk(self._folders)
+        found = self._read(listing, depth)
+        if not found.files:
+            # A new query has folders before it has files; so has one that is being deleted.
+            listing = walk(self._folders)
+            found = self._read(listing, depth)
+        for _ in range(MAX_LOOKS - 1):
+            if found.is_sound:
+                break
+            again = walk(self._folders)
+            if again == listing:
+                break
+            listing, found = again, _seen_twice(found, self._read(again, depth))
+        return found
+
+    def _read(self, listing: Listing, depth: Depth) -> Checkpoint:
+        uri = self._folders.uri
+        read: Read = self._folders.read
+        places: list[str] = []
+        if is_local(uri):
+            places = [os.path.realpath(local_path(uri))]
+        else:
+            read = read_ahead(self._folders, likely_reads(listing))
+        found = read_checkpoint(listing, read, uri=uri, depth=depth, places=places)
+        return replace(found, problems=(*found.problems, *self._sink_problems(found)))
+
+    def _sink_problems(self, found: Checkpoint) -> Iterator[Finding]:
+        tree = self._sink_log.tree() if self._sink_log else None
+        if self._sink_log and tree is not None:
+            yield from sink_problems(tree, self._sink_log.read, found)
+
+
+def query_folders(folders: Folders) -> list[str]:
+    """
+    Return ``[""]`` when the folder is a checkpoint, else the names of the checkpoints in it.
+
+    :raises CheckpointError: it is no checkpoint and has none in it, or too many.
+    :raises HomeUnavailable: the store cannot be reached.
+    """
+    listed = folders.entries("", list)
+    if listed is None:
+        raise no_folder(folders.uri)
+    if _is_checkpoint(listed):
+        return [""]
+    below = sorted(entry.name for entry in listed if _may_be_query(entry))
+    if len(below) > MAX_QUERIES:
+        raise CheckpointError(
+            f"{folders.uri} has {len(below)} folders, more than {MAX_QUERIES}. Give the checkpoint "
+            "of one query, or the folder of one stream's checkpoints."
+        )
+    found = [name for name in below if _is_checkpoint(folders.entries(name, _marks) or ())]
+    if not found:
+        raise CheckpointError(_no_checkpoint(folders.uri, {entry.name for entry in listed}))
+    return found
+
+
+def _no_checkpoint(uri: str, names: Collection[str]) -> str:
+    if not names:
+        return f"There is nothing in {uri}: no checkpoint and no folder of one."
+    if STORE in names:
+        return f"{uri} is a backup store, no checkpoint. 'checkpoint list' says what is in it."
+    return (
+        f"{uri} is no checkpoint and no folder of checkpoints: neither it nor a folder in it has "
+        "metadata, offsets or commits. Give the folder that the query's checkpointLocation names, "
+        "or the one above it."
+    )
+
+
+def inspect(uri: str, storage_options: Mapping[str, Any] | None = None) -> Checkpoint:
+    """
+    Return what one query's checkpoint says.
+
+    :param uri: The checkpoint, e.g. ``/data/checkpoints/counts`` or ``s3://bucket/ck/counts``.
+    :param storage_options: Passed to fsspec for a URI that is not a local folder.
+    :raises SpecError: not a full URI.
+    :raises CheckpointError: no such folder, or it is a folder of several checkpoints.
+    :raises HomeUnavailable: the store cannot be reached.
+    """
+    folders = open_folders(uri, storage_options)
+    found = Reader(folders).inspect()
+    if any(problem.code is FindingCode.NOT_A_CHECKPOINT for problem in found.problems):
+        names = query_folders(folders)
+        raise CheckpointError(
+            f"{folders.uri} is no checkpoint but a folder of {len(names)}: "
+            f"{', '.join(names[:5])}. Give one of them."
+        )
+    return found
+
+
+def _depth(*, thorough: bool, contents: bool) -> Depth:
+    if not contents:
+        return Depth.NAMES
+    return Depth.ALL if thorough else Depth.NEXT
+
+
+def _seen_twice(earlier: Checkpoint, later: Checkpoint) -> Checkpoint:
+    seen = {_key(problem) for problem in earlier.problems}
+    return replace(
+        later, problems=tuple(problem for problem in later.problems if _key(problem) in seen)
+    )
+
+
+def _key(problem: Finding) -> tuple[FindingCode, str]:
+    return problem.code, problem.path
+
+
+def _is_checkpoint(entries: Iterable[Entry]) -> bool:
+    return any(entry.name in _MARKS for entry in entries)
+
+
+def _marks(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name in _MARKS]
+
+
+def _may_be_query(entry: Entry) -> bool:
+    return entry.is_folder and entry.name.isprintable() and entry.name[:1] not in {".", "_"}

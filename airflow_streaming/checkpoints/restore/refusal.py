@@ -1,0 +1,410 @@
+"""
+Refusals of a restore: everything that speaks against it, found at once.
+
+A restore is refused with all reasons together, so that nobody mends one thing to learn of the next.
+
+The way is the same whether a backup is restored or a restore is undone; it may lead forward, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeGuard
+
+from airflow_streaming.checkpoints.backup.records import COPY, Backup
+from airflow_streaming.checkpoints.read.formats import newer_than, too_new
+from airflow_streaming.checkpoints.read.report import Checkpoint, SourcePosition, SourceType
+from airflow_streaming.checkpoints.restore.replay import (
+    QueryReplay,
+    Refusal,
+    RefusalCode,
+    SourceReplay,
+)
+from airflow_streaming.model.observation import DriverLiveness
+
+SHOWN: Final = 3
+"""Names or problems in one message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """
+    What is known of whoever is going to run on the restored checkpoint.
+
+    :param stream: The stream that is restored; ``None`` for a restore that is no stream's.
+    :param claims: Id of the Spark query that owns each query's checkpoint, by the query's name.
+    :param runtime: Spark version that will run on it.
+    :param wanted_running: The stream's desired state is running.
+    :param driver: What is known of its driver; ``driver_detail`` says it in words.
+    :param own_locations: Checkpoints that the script chose itself, by the query's name.
+    :param counts_from: By query id, the first batch that was written to the output that the query
+        was handed; see ``QueryClaim.counts_from``.
+    :param pending: What another change of the stream's checkpoint was about to do.
+    """
+
+    stream: str | None = None
+    claims: Mapping[str, str] = field(default_factory=dict)
+    runtime: str | None = None
+    wanted_running: bool = False
+    driver: DriverLiveness = DriverLiveness.NONE
+    driver_detail: str = ""
+    own_locations: Mapping[str, str] = field(default_factory=dict)
+    counts_from: Mapping[str, int] = field(default_factory=dict)
+    pending: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occupied:
+    """
+    What lies at the place that is restored to.
+
+    :param names: Names of files and folders there.
+    :param restore: Id of the backup whose restore to there was not finished; empty when none is.
+    """
+
+    names: tuple[str, ...] = ()
+    restore: str = ""
+
+
+def of_place(target: str, found: Occupied, backup_id: str) -> Iterator[Refusal]:
+    """Say what of the place speaks against restoring to it."""
+    if found.restore.startswith(COPY):
+        yield Refusal(
+            code=RefusalCode.OTHER_RESTORE,
+            message=f"A clone or carry-over to {target} was not finished. If it was cut off it "
+            f"cannot go on: delete the folder {target}, or choose another place.",
+        )
+    elif found.restore and found.restore != backup_id:
+        yield Refusal(
+            code=RefusalCode.OTHER_RESTORE,
+            message=f"A restore of backup {found.restore} to {target} was not finished. Finish it "
+            "by asking for it again, or choose another place.",
+        )
+    elif found.names and not found.restore:
+        yield Refusal(
+            code=RefusalCode.TARGET_NOT_EMPTY,
+            message=f"{target} is not empty: it has {_some(found.names)}. A restore never writes "
+            "over anything, because Spark would load state that is left over. Choose a place that "
+            "is missing or empty.",
+        )
+
+
+def of_stream(backup: Backup, circumstances: Circumstances) -> Iterator[Refusal]:
+    """Say what of the stream and its driver speaks against a restore."""
+    stream = circumstances.stream
+    if stream is not None and backup.stream != stream:
+        yield Refusal(
+            code=RefusalCode.OTHER_STREAM,
+            message=f"Backup {backup.id} is of stream {backup.stream!r}, not of {stream!r}. Choose "
+            "one of its own, or accept 'other_stream'.",
+        )
+    yield from of_driver(circumstances)
+
+
+def of_driver(circumstances: Circumstances) -> Iterator[Refusal]:
+    """Say what of the stream's driver and wishes speaks against exchanging its checkpoint."""
+    named = f"Stream {circumstances.stream!r}"
+    if circumstances.pending:
+        yield Refusal(
+            code=RefusalCode.CHANGE_PENDING,
+            message=f"{named} has an unfinished change: {circumstances.pending} Ask for the same "
+            "again to finish it, or abandon it.",
+        )
+    if circumstances.wanted_running:
+        yield Refusal(
+            code=RefusalCode.WANTED_RUNNING,
+            message=f"{named} is wanted running. Stop it first and start it again afterwards.",
+        )
+    detail = circumstances.driver_detail.rstrip(".")
+    if circumstances.driver is DriverLiveness.ALIVE:
+        yield Refusal(
+            code=RefusalCode.DRIVER_ALIVE,
+            message=f"{named} has a living driver ({detail}). Stop it and wait for its end.",
+        )
+    if circumstances.driver is DriverLiveness.UNPROVED:
+        yield Refusal(
+            code=RefusalCode.DRIVER_UNPROVED,
+            message=f"{named} has a driver that is not proved gone ({detail}). Restore from its "
+            "host, or make sure of it there and say so with 'airflow-streaming declare-dead'.",
+        )
+
+
+def of_queries(
+    reports: Mapping[str, Checkpoint], circumstances: Circumstances
+) -> Iterator[Refusal]:
+    """
+    Say what of the queries speaks against a restore.
+
+    :param reports: What the backup's checkpoints say, by the query's folder in the backup.
+    """
+    for name, location in sorted(circumstances.own_locations.items()):
+        yield Refusal(
+            code=RefusalCode.OWN_LOCATION,
+            message=f"The script chose the checkpoint of query {name!r} itself ({location}), so a "
+            "deployment cannot exchange it. Restore the backup to a place of its own and name that "
+            "in the script, or let the script choose none.",
+            query=name,
+        )
+    for name, query_id in sorted(circumstances.claims.items()):
+        report = reports.get(name) or (reports.get("") if len(circumstances.claims) == 1 else None)
+        if report is None:
+            yield Refusal(
+                code=RefusalCode.QUERY_MISSING,
+                message=f"The stream runs query {name!r} and the backup does not have it, so it "
+                "would start from nothing. Choose a backup that has it, or accept "
+                "'query_missing'.",
+                query=name,
+            )
+        elif report.query_id != query_id:
+            yield Refusal(
+                code=RefusalCode.QUERY_ID_DIFFERS,
+                message=f"The backup of query {name!r} is of query id {report.query_id}, and the "
+                f"stream's is {query_id}: it is another query, or one from before it was begun "
+                "anew. Choose another backup, or accept 'query_id_differs'.",
+                query=name,
+            )
+
+
+def of_checkpoint(
+    report: Checkpoint, replay: QueryReplay, pinned: int, circumstances: Circumstances
+) -> Iterator[Refusal]:
+    """
+    Say what of one query's backup speaks against a restore.
+
+    :param pinned: The batch that the manifest names.
+    """
+    who = named_query(replay.folder)
+    if report.problems or report.last_committed_batch != pinned:
+        yield Refusal(
+            code=RefusalCode.UNSOUND,
+            message=f"{who} in the backup is whole but not sound: {_unsound(report, pinned)} "
+            "Choose another backup.",
+            query=replay.folder,
+        )
+    first = circumstances.counts_from.get(report.query_id or "", 0)
+    if pinned + 1 < first:
+        yield Refusal(
+            code=RefusalCode.BEFORE_HANDOVER,
+            message=f"{who} goes back to batch {pinned}, and was handed its output with batch "
+            f"{first}: what it committed before went elsewhere, and would be written now under "
+            "numbers that the output has from the other lane. Choose a backup of batch "
+            f"{first - 1} or later, or restore to a place of your own.",
+            query=replay.folder,
+        )
+    newer = too_new(report, circumstances.runtime)
+    if newer:
+        yield Refusal(
+            code=RefusalCode.FORMAT_TOO_NEW,
+            message=f"{who} has {' and '.join(newer)}; the runtime is Spark "
+            f"{circumstances.runtime}. Run the stream on a newer Spark.",
+            query=replay.folder,
+        )
+    if replay.dropped is not None:
+        first, last = replay.dropped
+        yield Refusal(
+            code=RefusalCode.SINK_GAP,
+            message=f"{who} goes back to batch {replay.batch} and its file sink has written batches "
+            f"up to {replay.sink_batch}: it would silently drop batches {first} to {last}, and "
+            "with them every row that the new batches of these ids hold and the old ones did not. "
+            "Write to a new output folder, restore a newer backup, or accept 'sink_gap' if every "
+            "batch has the same limits again (e.g. one file a batch).",
+            query=replay.folder,
+        )
+
+
+def warnings(
+    reports: Iterable[tuple[str, Checkpoint]], circumstances: Circumstances
+) -> Iterator[str]:
+    """Say what is worth knowing and no reason against a restore."""
+    runtime = circumstances.runtime
+    for folder, report in reports:
+        if runtime and not too_new(report, runtime) and newer_than(report.spark_at_least, runtime):
+            yield (
+                f"{named_query(folder)} was last run by Spark {report.spark_at_least} or newer and "
+                f"will run on {runtime}. Its formats can be read there, but settings that only the "
+                "newer one pins are forgotten."
+            )
+        for remark in report.remarks[:SHOWN]:
+            yield f"{named_query(folder)}: {remark.message}"
+
+
+def named_query(folder: str) -> str:
+    """Return how a query is called at the beginning of a sentence."""
+    return f"Query {folder!r}" if folder else "The query"
+
+
+def _unsound(report: Checkpoint, batch: int) -> str:
+    if report.problems:
+        return " ".join(problem.message for problem in report.problems[:SHOWN])
+    found = report.last_committed_batch
+    return f"its newest committed batch is {found}, and batch {batch} was pinned."
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(sorted(names)[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
+
+
+_UNITS: Mapping[SourceType, str] = {
+    SourceType.KAFKA: "records",
+    SourceType.FILE: "entries of its log, each with the files of one batch",
+    SourceType.NUMBER: "of its own steps",
+    SourceType.RATE_MICRO_BATCH: "rows",
+}
+
+
+def going_back(
+    folder: str,
+    restored: Checkpoint,
+    current: Checkpoint | None,
+    *,
+    sink_batch: int | None = None,
+) -> QueryReplay:
+    """
+    Say what it means that a query goes on from another checkpoint of its own.
+
+    :param restored: What it will go on from.
+    :param current: The checkpoint in use; ``None`` when it cannot be read.
+    :param sink_batch: Newest batch in the file sink's log; ``None`` when there is none or nobody
+        looked.
+    """
+    batch = -1 if restored.last_committed_batch is None else restored.last_committed_batch
+    planned = max(batch, restored.last_planned_batch or 0)
+    sent = None if current is None else current.last_planned_batch
+    dropped = sink_batch is not None and sink_batch > planned
+    going = QueryReplay(
+        folder=folder,
+        query_id=restored.query_id,
+        batch=batch,
+        current=None if current is None else current.last_committed_batch,
+        again=(batch + 1, sent) if sent is not None and sent > batch else None,
+        sources=tuple(_sources(restored, current)),
+        sink_batch=sink_batch,
+        dropped=(planned + 1, sink_batch) if dropped and sink_batch is not None else None,
+        watermark_ms=restored.watermark_ms,
+    )
+    return replace(going, says=(*_way(going), *_reading(going), *_sink(going, planned)))
+
+
+def _sources(restored: Checkpoint, current: Checkpoint | None) -> Iterator[SourceReplay]:
+    known = {} if current is None else {source.name: source for source in current.sources}
+    for source in restored.sources:
+        now = known.get(source.name)
+        yield SourceReplay(
+            name=source.name,
+            source=source.source,
+            back_to=source.committed,
+            from_=None if now is None else now.offset,
+            amount=None if now is None else _amount(source, now),
+        )
+
+
+def _amount(back_to: SourcePosition, now: SourcePosition) -> int | None:
+    if back_to.source is not now.source:
+        return None
+    early, late = back_to.committed, now.offset
+    match back_to.source:
+        case SourceType.KAFKA:
+            return _records(early, late)
+        case SourceType.FILE:
+            return _difference(early, late, "logOffset")
+        case SourceType.RATE_MICRO_BATCH:
+            return _difference(early, late, "offset")
+        case SourceType.NUMBER if _is_number(early) and _is_number(late):
+            return late - early
+    return None
+
+
+def _records(early: Any, late: Any) -> int | None:
+    before, after = dict(_partitions(early)), dict(_partitions(late))
+    # Where reading begins in a partition that one of the two does not know is the source's choice.
+    if not before or before.keys() != after.keys():
+        return None
+    return sum(after[partition] - before[partition] for partition in before)
+
+
+def _partitions(offset: Any) -> Iterator[tuple[tuple[str, str], int]]:
+    for topic, partitions in offset.items() if isinstance(offset, Mapping) else ():
+        for partition, number in partitions.items() if isinstance(partitions, Mapping) else ():
+            if _is_number(number):
+                yield (str(topic), str(partition)), number
+
+
+def _difference(early: Any, late: Any, field: str) -> int | None:
+    if not isinstance(early, Mapping) or not isinstance(late, Mapping):
+        return None
+    before, after = early.get(field), late.get(field)
+    return after - before if _is_number(before) and _is_number(after) else None
+
+
+def _is_number(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _way(replay: QueryReplay) -> Iterator[str]:
+    who, batch = named_query(replay.folder), replay.batch
+    if replay.current is None:
+        yield (
+            f"{who} goes on after batch {batch}. How far its present checkpoint has got is "
+            "unknown, and so is what comes again."
+        )
+    elif replay.current > batch:
+        number = replay.current - batch
+        yield f"{who} goes back {number} batches, from batch {replay.current} to batch {batch}."
+    elif replay.current < batch:
+        yield (
+            f"{who} goes forward from batch {replay.current} to batch {batch}; what lies between "
+            "is not read by it again."
+        )
+    else:
+        yield f"{who} goes on where it is, after batch {batch}."
+
+
+def _reading(replay: QueryReplay) -> Iterator[str]:
+    for source in replay.sources:
+        if source.amount and source.source in _UNITS:
+            verb = "reads again" if source.amount > 0 else "does not read"
+            yield (
+                f"Source {source.name} ({source.source}) {verb} {abs(source.amount)} "
+                f"{_UNITS[source.source]}."
+            )
+        elif source.amount is None and source.from_ not in (None, source.back_to):
+            yield (
+                f"Source {source.name} ({source.source}) goes from {source.from_!s:.200} to "
+                f"{source.back_to!s:.200}."
+            )
+
+
+def _sink(replay: QueryReplay, planned: int) -> Iterator[str]:
+    if replay.again is not None:
+        first, last = replay.again
+        yield (
+            f"The sink sees batches {first} to {last} again: a Kafka sink writes their rows twice, "
+            "and a foreachBatch function is called with these ids once more."
+        )
+        if planned >= first:
+            yield f"Batch {first} has its old limits; later ones may hold other rows than before."
+        else:
+            yield "They may hold other rows than before."
+    if replay.sink_batch is None:
+        if replay.again is not None:
+            yield "No file sink's log was looked at; a file sink drops ids that it has seen."
+    elif replay.dropped is not None:
+        first, last = replay.dropped
+        yield (
+            f"The file sink has seen batches up to {replay.sink_batch} and drops {first} to {last} "
+            "without a word, whatever they hold then."
+        )
+    elif replay.sink_batch > replay.batch:
+        yield (
+            f"The file sink has batch {replay.sink_batch} already and drops it; nothing is lost, "
+            "because it has its old limits."
+        )
+    elif replay.sink_batch < replay.batch:
+        yield (
+            f"The file sink's log ends at batch {replay.sink_batch}: the output lacks batches "
+            f"{replay.sink_batch + 1} to {replay.batch}."
+        )
+    else:
+        yield "The file sink's log ends at the same batch: nothing is lost and nothing doubled."

@@ -1,0 +1,604 @@
+"""
+A verified backup to new checkpoints in a new place.
+
+State and the sources' logs come first, then plans, then commits, and ``metadata`` last: whatever is
+there at any moment, no Spark that reads it takes it for more than it is. Then everything is read
+back, and only what was found sound is let through.
+
+The whole backup is verified, its checkpoints are read as they will be at the new place, and so are
+the checkpoints in use and the file sinks' logs, where they can be.
+
+Nothing is ever restored over an old checkpoint: state files of the timeline that is abandoned would
+be loaded again without a word. So the target has to be missing or empty, and it becomes a checkpoint
+in one last step. A restore that was killed is finished by asking for it again, which writes all of
+it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
+from airflow_streaming.checkpoints.backup.records import Backup, QueryBackup
+from airflow_streaming.checkpoints.integrity.state import Depth
+from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
+from airflow_streaming.checkpoints.read.reading import read_checkpoint
+from airflow_streaming.checkpoints.read.report import Checkpoint, FindingCode
+from airflow_streaming.checkpoints.reader import Reader
+from airflow_streaming.checkpoints.restore import refusal
+from airflow_streaming.checkpoints.restore.refusal import Circumstances, going_back
+from airflow_streaming.checkpoints.restore.relocation import names_paths, relocated
+from airflow_streaming.checkpoints.restore.replay import (
+    ACCEPTABLE,
+    QueryReplay,
+    Refusal,
+    RefusalCode,
+    RestorePlan,
+)
+from airflow_streaming.checkpoints.restore.target import Target, open_target
+from airflow_streaming.checkpoints.vault.contents import Contents, verified
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.exceptions import (
+    CheckpointError,
+    HomeUnavailable,
+    RestoreRefused,
+    RestoreTaken,
+    StreamingError,
+)
+from airflow_streaming.model.spark.listing import RESTORE_MARKER, Listing, is_hidden
+from airflow_streaming.model.uris import join
+from airflow_streaming.storage.folders import Folders, open_folders
+
+LATE: Final = ("offsets/", "commits/", "metadata")
+"""What is written after all else, in this order; it is kept in memory until then."""
+SHOWN: Final = 3
+
+
+class NewFile(NamedTuple):
+    """
+    A file to be written.
+
+    :param path: Relative to the checkpoint.
+    :param chunks: To be read before the next file is asked for.
+    """
+
+    path: str
+    size: int
+    chunks: Iterable[bytes]
+
+
+class Written(NamedTuple):
+    """What was written."""
+
+    files: int
+    size: int
+
+
+def write_checkpoint(
+    target: Target,
+    folder: str,
+    files: Iterable[NewFile],
+    tell: Callable[[int, int], None] = lambda files, size: None,
+) -> Written:
+    """
+    Write the files of one checkpoint into a folder of the target.
+
+    :param tell: Told the number of files so far, and their bytes.
+    """
+    number = size = 0
+    late: dict[str, bytes] = {}
+    for path, length, chunks in files:
+        if path.startswith(LATE):
+            late[path] = b"".join(chunks)
+        else:
+            target.write(_in(folder, path), length, chunks)
+        number, size = number + 1, size + length
+        tell(number, size)
+    for stage in LATE:
+        target.flush()
+        for path in _ordered(late, stage):
+            target.write(_in(folder, path), len(late[path]), (late[path],))
+    target.flush()
+    return Written(number, size)
+
+
+def read_back(
+    written: Folders, uri: str, *, batch: int, query_id: str | None, depth: Depth = Depth.NAMES
+) -> Checkpoint:
+    """
+    Read a checkpoint that was just written.
+
+    :param written: Where it lies now; ``uri`` is where it will lie.
+    :param batch: The committed batch it has to be at.
+    :param depth: How closely to look at what arrived.
+    :raises RestoreRefused: it is not what it was to be.
+    """
+    listing = written.tree()
+    if listing is None:
+        raise RestoreRefused(f"{uri} was written and is not there. Check the store and try again.")
+    # Every byte was hashed on its way; what has to be seen is mostly that all files arrived.
+    report = read_checkpoint(listing, written.read, uri=uri, depth=depth)
+    problems = [p for p in report.problems if p.code is not FindingCode.UNFINISHED_RESTORE]
+    if problems:
+        told = " ".join(problem.message for problem in problems[:SHOWN])
+        raise RestoreRefused(f"{uri} was written and is not sound, so it was given up: {told}")
+    if (report.last_committed_batch, report.query_id) != (batch, query_id):
+        raise RestoreRefused(
+            f"{uri} was written and says batch {report.last_committed_batch} of query "
+            f"{report.query_id} instead of batch {batch} of {query_id}, so it was given up."
+        )
+    return report
+
+
+def give_up(target: Target, error: BaseException) -> None:
+    """
+    Remove what was written, unless the next attempt can claim it and finish.
+
+    :raises RestoreTaken: somebody else has the place; nothing was removed.
+    """
+    if not target.can_resume or isinstance(error, CheckpointError):
+        _abandon(target, error)
+
+
+def discard(target: Target, error: BaseException) -> None:
+    """
+    Remove what was written, which nobody can ever go on from.
+
+    :raises RestoreTaken: somebody else has the place; nothing was removed.
+    :raises HomeUnavailable: it could not be removed; the message says which folder to delete.
+    """
+    try:
+        _abandon(target, error)
+    except RestoreTaken:
+        raise
+    except StreamingError as err:
+        told = (
+            f"{error} What was written to {target.uri} could not be removed either ({err}). It is "
+            f"not to be used: delete the folder {target.uri} before you ask for it again."
+        )
+        if isinstance(error, Exception):
+            raise HomeUnavailable(told) from error
+        # Whoever interrupts this has to be obeyed.
+        error.add_note(told)
+
+
+def _abandon(target: Target, error: BaseException) -> None:
+    try:
+        target.abandon()
+    except RestoreTaken as taken:
+        if not isinstance(error, RestoreTaken):
+            raise taken from error
+
+
+def is_marker(path: str) -> bool:
+    """Tell whether a path is that of the marker of a restore."""
+    return path.rpartition("/")[2] == RESTORE_MARKER
+
+
+def _ordered(late: dict[str, bytes], stage: str) -> Iterator[str]:
+    return (path for path in sorted(late) if path.startswith(stage))
+
+
+def _in(folder: str, path: str) -> str:
+    return f"{folder}/{path}" if folder else path
+
+
+_CHECKSUM: Final = ".crc"
+
+
+class Moved:
+    """
+    The files of one query, moved.
+
+    Left out are the file sink's log, which belongs to the output, Hadoop's hidden checksums, and
+    Spark's own checksum of a file that is rewritten.
+
+    :param contents: The verified members.
+    :param to: URI of the checkpoint's new place.
+    """
+
+    def __init__(self, contents: Contents, to: str) -> None:
+        self._contents, self._to = contents, to
+        self._paths = frozenset(path for path in contents.members if _is_wanted(path))
+
+    @property
+    def listing(self) -> Listing:
+        """Return the listing of the new checkpoint, as far as the backup tells."""
+        whole = self._contents.listing
+        folders = {
+            folder: {
+                name: stat
+                for name, stat in files.items()
+                if (f"{folder}/{name}" if folder else name) in self._paths
+            }
+            for folder, files in whole.folders.items()
+            if not _is_of_sink(folder)
+        }
+        return Listing(folders, whole.strange)
+
+    @property
+    def count(self) -> tuple[int, int]:
+        """Return the number of files, and their bytes."""
+        members = self._contents.members
+        return len(self._paths), sum(members[path].size for path in self._paths)
+
+    def read(self, path: str, limit: int) -> bytes | None:
+        """
+        Return one file as it will be.
+
+        :raises RestoreRefused: it names files that cannot be moved.
+        """
+        if path not in self._paths:
+            return None
+        data = self._contents.read(path, limit)
+        return None if data is None else self._rewritten(path, data)
+
+    def check(self) -> None:
+        """
+        Rewrite what has to be rewritten, to see that it can be.
+
+        :raises RestoreRefused: it cannot.
+        """
+        for path in sorted(self._paths):
+            if names_paths(path):
+                self.read(path, self._contents.members[path].size)
+
+    def files(self) -> Iterator[NewFile]:
+        """Return all files, in the order in which the store has them."""
+        for path, member, chunks in self._contents:
+            if path not in self._paths:
+                continue
+            if not names_paths(path):
+                yield NewFile(path, member.size, chunks)
+                continue
+            data = self._rewritten(path, b"".join(chunks))
+            yield NewFile(path, len(data), (data,))
+
+    def _rewritten(self, path: str, data: bytes) -> bytes:
+        return relocated(path, data, has=self._paths.__contains__, to=self._to)
+
+
+def _is_wanted(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    if is_hidden(name) or is_marker(path) or _is_of_sink(path):
+        return False
+    return not (path.endswith(_CHECKSUM) and names_paths(path.removesuffix(_CHECKSUM)))
+
+
+def _is_of_sink(path: str) -> bool:
+    return path == SINK_LOG or path.startswith(f"{SINK_LOG}/")
+
+
+_ENTRY: Final = re.compile(r"(\d{1,18})(\.compact)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """
+    Where to restore to, and what is known of whoever will run there.
+
+    :param to: URI of the new checkpoint, or of the folder that gets one folder for each query when
+        the backup is of a stream.
+    :param storage_options: Passed to fsspec for everything that is no local folder.
+    :param filesystem: An fsspec file system to use for the target instead of a new one.
+    :param folders: Which queries to restore and into which folders under the target, e.g.
+        ``{"counts": "counts"}``; all, under their own names, when not given.
+    :param current: URI of each query's checkpoint that is in use now, by the query's folder; where
+        the backup was taken from when not given.
+    :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder; what the
+        backup names when not given.
+    """
+
+    to: str
+    storage_options: Mapping[str, Any] | None = None
+    filesystem: Any = None
+    folders: Mapping[str, str] | None = None
+    current: Mapping[str, str] | None = None
+    sink_logs: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """
+    A restore that only has to be written.
+
+    :param folders: Folder of each query under the target, by its folder in the backup; ``uris`` are
+        the same as full URIs.
+    :param moved: The files of each query.
+    """
+
+    plan: RestorePlan
+    target: Target
+    folders: Mapping[str, str]
+    uris: Mapping[str, str]
+    moved: Mapping[str, Moved]
+
+    def paths(self) -> frozenset[str]:
+        """Return the path of every file that will be written, relative to the target."""
+        return frozenset(
+            f"{folder}/{path}" if folder else path
+            for name, folder in self.folders.items()
+            for path, _ in self.moved[name].listing.paths()
+        )
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is learnt of the queries on the way."""
+
+    moved: dict[str, Moved] = field(default_factory=dict)
+    reports: dict[str, Checkpoint] = field(default_factory=dict)
+    replays: list[QueryReplay] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def prepare(
+    store: BackupStore,
+    backup: Backup,
+    place: Place,
+    circumstances: Circumstances | None,
+    accept: Collection[RefusalCode],
+    progress: Progress,
+) -> Prepared:
+    """
+    Verify a backup and say what restoring it would do; see ``restore.plan_restore``.
+
+    :raises BackupDamaged: it is not what was written.
+    :raises ValueError: a reason that nobody can accept.
+    """
+    known = circumstances or Circumstances()
+    _check_acceptable(accept)
+    target = open_target(place.to, place.storage_options, place.filesystem)
+    folders = _folders(backup, place)
+    uris = {
+        name: join(place.to, folder) if folder else place.to for name, folder in folders.items()
+    }
+    found = _Found()
+    found.refusals += refusal.of_place(place.to, target.look(sorted(folders.values())), backup.id)
+    found.refusals += refusal.of_stream(backup, known)
+    whole = verified(store, backup, _bytes_to(progress))
+    for query in backup.queries:
+        if query.folder in folders:
+            moved = Moved(whole.contents(query.folder), uris[query.folder])
+            found.moved[query.folder] = moved
+            _judge(query, moved, uris[query.folder], place, known, found)
+    found.refusals += refusal.of_queries(found.reports, known)
+    found.warnings += refusal.warnings(found.reports.items(), known)
+    counts = [moved.count for moved in found.moved.values()]
+    plan = RestorePlan(
+        backup=backup.id,
+        stream=backup.stream,
+        target=place.to,
+        queries=tuple(found.replays),
+        refusals=tuple(r for r in found.refusals if r.code not in accept),
+        accepted=tuple(r for r in found.refusals if r.code in accept),
+        warnings=tuple(found.warnings),
+        files=sum(files for files, _ in counts),
+        size=sum(size for _, size in counts),
+    )
+    return Prepared(plan=plan, target=target, folders=folders, uris=uris, moved=found.moved)
+
+
+def _check_acceptable(accept: Collection[RefusalCode]) -> None:
+    final = sorted(set(accept) - ACCEPTABLE)
+    if final:
+        raise ValueError(
+            f"Nobody can accept {', '.join(final)}; only {', '.join(sorted(ACCEPTABLE))} can be."
+        )
+
+
+def _folders(backup: Backup, place: Place) -> dict[str, str]:
+    known = [query.folder for query in backup.queries]
+    if place.folders is None:
+        return {name: name for name in known}
+    unknown = sorted(set(place.folders) - set(known))
+    if unknown or not place.folders:
+        raise RestoreRefused(
+            f"Backup {backup.id} has no query {unknown[0] if unknown else ''!r}; it has "
+            f"{', '.join(map(repr, known))}."
+        )
+    chosen = list(place.folders.values())
+    if len(set(chosen)) != len(chosen) or ("" in chosen and len(chosen) > 1):
+        raise RestoreRefused("Two queries are to be restored into one folder. Give each its own.")
+    return dict(place.folders)
+
+
+def _judge(
+    query: QueryBackup,
+    moved: Moved,
+    uri: str,
+    place: Place,
+    known: Circumstances,
+    found: _Found,
+) -> None:
+    try:
+        moved.check()
+        # Its bytes are what was found sound when they were copied; that was just verified.
+        report = read_checkpoint(moved.listing, moved.read, uri=uri, depth=Depth.NAMES)
+    except RestoreRefused as err:
+        found.refusals.append(
+            Refusal(code=RefusalCode.ABSOLUTE_PATHS, message=str(err), query=query.folder)
+        )
+        return
+    current = _current(query, place, found)
+    sink_batch = _sink_batch(query, place, found)
+    replay = going_back(query.folder, report, current, sink_batch=sink_batch)
+    found.reports[query.folder] = report
+    found.replays.append(replay)
+    found.refusals += refusal.of_checkpoint(report, replay, query.batch, known)
+
+
+def _current(query: QueryBackup, place: Place, found: _Found) -> Checkpoint | None:
+    uri = (place.current or {}).get(query.folder, query.checkpoint)
+    if not uri:
+        return None
+    try:
+        return Reader(open_folders(uri, place.storage_options)).inspect(contents=False)
+    except StreamingError as err:
+        found.warnings.append(f"The checkpoint in use cannot be read: {err}")
+        return None
+
+
+def _sink_batch(query: QueryBackup, place: Place, found: _Found) -> int | None:
+    uri = (place.sink_logs or {}).get(query.folder, query.sink_log)
+    if not uri:
+        return None
+    try:
+        entries = open_folders(uri, place.storage_options).entries("", list)
+    except StreamingError as err:
+        found.warnings.append(f"The file sink's log cannot be read: {err}")
+        return None
+    if entries is None:
+        found.warnings.append(f"There is no file sink's log at {uri}.")
+        return None
+    return max(_batches(entry.name for entry in entries), default=None)
+
+
+def _batches(names: Iterator[str]) -> Iterator[int]:
+    matches = (_ENTRY.fullmatch(name) for name in names)
+    return (int(match[1]) for match in matches if match is not None)
+
+
+def _bytes_to(progress: Progress) -> Any:
+    def tell(size: int, of_size: int) -> None:
+        progress(ProgressNow(phase=Phase.READ, size=size, of_size=of_size))
+
+    return tell
+
+
+__all__ = ["Place", "Restored", "plan_restore", "restore"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """
+    What a restore wrote.
+
+    :param checkpoints: URI of each query's new checkpoint, by the query's folder in the backup.
+    :param resumed: A restore that had been killed was finished.
+    """
+
+    plan: RestorePlan
+    checkpoints: Mapping[str, str]
+    files: int
+    size: int
+    resumed: bool = False
+
+
+def plan_restore(
+    store: BackupStore,
+    backup_id: str,
+    place: Place,
+    *,
+    circumstances: Circumstances | None = None,
+    accept: Collection[RefusalCode] = (),
+    progress: Progress = no_progress,
+) -> RestorePlan:
+    """
+    Return what a restore would do; nothing is written (the dry run).
+
+    The whole backup is verified for it, and its checkpoints are read.
+
+    :param circumstances: What else speaks for or against it: the runtime, the stream's claims, its
+        driver; nothing does for a plain restore.
+    :param accept: Reasons against it that are accepted, of ``replay.ACCEPTABLE``.
+    :raises BackupNotFound: the store has no such backup.
+    :raises BackupDamaged: it is not what was written.
+    :raises ValueError: a reason that nobody can accept.
+    """
+    backup = store.backup(backup_id)
+    with store.hold(backup.stream, "restore", backup_id):
+        return prepare(store, backup, place, circumstances, accept, progress).plan
+
+
+def restore(
+    store: BackupStore,
+    backup_id: str,
+    place: Place,
+    *,
+    circumstances: Circumstances | None = None,
+    accept: Collection[RefusalCode] = (),
+    progress: Progress = no_progress,
+) -> Restored:
+    """
+    Restore a backup into a new place; the parameters are those of ``plan_restore``.
+
+    :raises RestoreRefused: with every reason; nothing was written.
+    :raises BackupNotFound: the store has no such backup.
+    :raises BackupDamaged: it is not what was written.
+    """
+    backup = store.backup(backup_id)
+    with store.hold(backup.stream, "restore", backup_id):
+        ready = prepare(store, backup, place, circumstances, accept, progress)
+        check_allowed(ready.plan)
+        return write(ready, progress)
+
+
+def check_allowed(plan: RestorePlan) -> None:
+    """
+    Refuse a restore whose plan has reasons against it.
+
+    :raises RestoreRefused: with every reason.
+    """
+    if plan.is_refused:
+        raise RestoreRefused(" ".join(refusal.message for refusal in plan.refusals))
+
+
+def write(ready: Prepared, progress: Progress = no_progress) -> Restored:
+    """
+    Write a prepared restore that is not refused; the store has to be held meanwhile.
+
+    :raises RestoreTaken: somebody else has the place; nothing of theirs was touched.
+    :raises RestoreRefused: what was written is not sound.
+    :raises BackupDamaged: the backup was damaged meanwhile.
+    """
+    target, plan = ready.target, ready.plan
+    resumed = target.begin(plan.backup, sorted(ready.folders.values()), ready.paths())
+    files = size = 0
+    try:
+        for replay in plan.queries:
+            tell = _Telling(progress, replay.folder, files, size, plan)
+            written = write_checkpoint(
+                target, ready.folders[replay.folder], ready.moved[replay.folder].files(), tell
+            )
+            files, size = files + written.files, size + written.size
+        for replay in plan.queries:
+            progress(ProgressNow(phase=Phase.CHECK, subject=replay.folder))
+            read_back(
+                target.written().below(ready.folders[replay.folder]),
+                ready.uris[replay.folder],
+                batch=replay.batch,
+                query_id=replay.query_id,
+                depth=Depth.COPIED if resumed else Depth.NAMES,
+            )
+        target.finish()
+    except BaseException as err:
+        give_up(target, err)
+        raise
+    return Restored(plan=plan, checkpoints=ready.uris, files=files, size=size, resumed=resumed)
+
+
+class _Telling:
+    """Tells of files written, over all queries."""
+
+    def __init__(
+        self, progress: Progress, subject: str, files: int, size: int, plan: RestorePlan
+    ) -> None:
+        self._progress, self._subject = progress, subject
+        self._files, self._size, self._plan = files, size, plan
+
+    def __call__(self, files: int, size: int) -> None:
+        self._progress(
+            ProgressNow(
+                Phase.WRITE,
+                self._subject,
+                self._files + files,
+                self._plan.files,
+                self._size + size,
+                self._plan.size,
+            )
+        )

@@ -1,0 +1,170 @@
+"""
+The new folder that checkpoints are written to, and what may lie there already.
+
+``metadata``, with the query's id, is the last file of a checkpoint that we write. So the right id
+says that it is whole, and that whatever else is there, e.g. later batches, is its own.
+
+On this machine everything is written into a folder beside the target and renamed when it is whole
+and on disk. On an object store nothing can be renamed, so a marker is created first and deleted
+last: a checkpoint that has one is not to be used. Whoever restores the same thing to the same place
+puts a token of its own into the marker and writes everything again, because a file of the right size
+need not have the right bytes; the one whose token is gone has lost the place and leaves it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from airflow_streaming.checkpoints.backup.pin import METADATA
+from airflow_streaming.checkpoints.backup.records import COPY, RestoreMarker
+from airflow_streaming.checkpoints.restore.local_target import LocalTarget
+from airflow_streaming.checkpoints.restore.refusal import Occupied
+from airflow_streaming.checkpoints.restore.remote_target import RemoteTarget
+from airflow_streaming.checkpoints.vault.layout import check_outside
+from airflow_streaming.exceptions import CheckpointRefused, SpecError
+from airflow_streaming.model.spark.listing import RESTORE_MARKER, is_hidden
+from airflow_streaming.model.spark.logs import MAX_LOG_BYTES, json_object
+from airflow_streaming.model.uris import check_uri, is_local
+from airflow_streaming.storage.folders import Folders, open_folders
+
+
+def id_in(folders: Folders) -> str:
+    """
+    Return the id of the query whose checkpoint lies there; empty for none that is whole.
+
+    :raises RecordError: ``metadata`` is none.
+    """
+    if folders.read(RESTORE_MARKER, MAX_LOG_BYTES) is not None:
+        return ""
+    return metadata_id(folders)
+
+
+def metadata_id(folders: Folders) -> str:
+    """
+    Return the id in ``metadata``, whether a copy is under way or not; empty where there is none.
+
+    :raises RecordError: ``metadata`` is none.
+    """
+    data = folders.read(METADATA, MAX_LOG_BYTES)
+    if data is None:
+        return ""
+    return str(
+        json_object(data.decode(errors="replace").strip(), METADATA, limit=MAX_LOG_BYTES)["id"]
+    )
+
+
+def paths_in(folders: Folders) -> list[str]:
+    """Return the files that are there, but for hidden ones."""
+    found = folders.tree()
+    paths = found.paths() if found else ()
+    return [path for path, _ in paths if not is_hidden(path.rpartition("/")[2])]
+
+
+def check_empty_but_for(folders: Folders, known: Collection[str]) -> None:
+    """
+    Make sure that nothing lies there but what a dead attempt may have left.
+
+    :raises CheckpointRefused: something else does.
+    """
+    strange = next((path for path in paths_in(folders) if path not in known), None)
+    if strange is not None:
+        raise CheckpointRefused(
+            f"{folders.uri} is to become a new checkpoint, and {strange} lies there, which is none "
+            "of its files. Find out whose it is, and move it away before you ask again."
+        )
+
+
+def is_dead_copy(folders: Folders) -> bool:
+    """Tell whether a clone or carry-over to there was cut off, or is under way."""
+    data = folders.read(RESTORE_MARKER, MAX_LOG_BYTES)
+    return data is not None and RestoreMarker.from_bytes(data).source.startswith(COPY)
+
+
+class Target(Protocol):
+    """
+    A place for new checkpoints, used once: look, begin, write, and finish or abandon.
+
+    Every method raises ``HomeUnavailable`` when the store cannot be reached.
+    """
+
+    uri: str
+    """The place, as the user wrote it."""
+    can_resume: bool
+    """A place that is half written can be claimed again, by whoever writes the same there."""
+
+    def look(self, folders: Sequence[str]) -> Occupied:
+        """
+        Return what lies there.
+
+        :param folders: Folders of the checkpoints that are going to be written; ``""`` for one that
+            is the place itself.
+        """
+
+    def begin(self, source: str, folders: Sequence[str], expected: Collection[str] = ()) -> bool:
+        """
+        Claim the place, also from somebody who began to write the same there.
+
+        :param source: What is going to be written: a backup's id, or a name of its own.
+        :param expected: Paths of all files that will be written, as far as they are known.
+        :return: Whether somebody began to write the same there and died.
+        :raises RestoreTaken: somebody else has it, or it is not empty.
+        """
+
+    def write(self, path: str, size: int, chunks: Iterable[bytes]) -> None:
+        """
+        Write one file, at once or soon, over that of an earlier attempt.
+
+        :param size: Its bytes; -1 for a large file of unknown size.
+        """
+
+    def remove(self, path: str) -> None:
+        """Remove a file that was written."""
+
+    def flush(self) -> None:
+        """
+        Wait until all that was written is there; nothing that comes later is there before.
+
+        :raises RestoreTaken: somebody else has taken over the place.
+        """
+
+    def written(self) -> Folders:
+        """Return what was written so far, for reading it back."""
+
+    def finish(self) -> None:
+        """
+        Make it a checkpoint.
+
+        :raises RestoreTaken: somebody else has put something there or taken it over meanwhile.
+        """
+
+    def abandon(self) -> None:
+        """
+        Remove what was written and give up the claim.
+
+        :raises RestoreTaken: somebody else has the place, or works there; nothing was removed.
+        """
+
+
+def open_target(
+    uri: str, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
+) -> Target:
+    """
+    Return the target at a URI; nothing is written yet.
+
+    :param storage_options: Passed to fsspec for a URI that is not a local folder.
+    :param filesystem: An fsspec file system to use instead of a new one.
+    :raises SpecError: not a full URI, its file system is not installed, or it lies inside a
+        checkpoint or a backup store.
+    :raises HomeUnavailable: the file system cannot be set up, e.g. for want of credentials.
+    """
+    checked = check_uri(uri, "target")
+    folders = open_folders(checked, storage_options, filesystem)
+    check_outside(folders)
+    if filesystem is None and is_local(checked):
+        return LocalTarget(checked)
+    there = folders.elsewhere(RESTORE_MARKER)
+    if there is None:
+        raise SpecError(f"The target {checked!r} cannot be written. Give another URI.")
+    root = there.path.removesuffix(f"/{RESTORE_MARKER}")
+    return RemoteTarget(folders, there.filesystem, root)

@@ -1,0 +1,293 @@
+"""
+Exactly the files that load one version of one state store.
+
+This is for choosing among many versions; ``files_for`` is for the one that matters.
+
+The HDFS-backed store loads the newest snapshot at or before the version and the deltas after it.
+RocksDB loads the newest zip, the SST files that the zip names, and the changelogs after it. In
+state checkpoint format 2 the commit log names the id of the version and the changelog itself names
+its ancestors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from airflow_streaming.checkpoints.read.report import StoreType
+from airflow_streaming.checkpoints.state.rocksdb import RocksFile, parse_zip
+from airflow_streaming.checkpoints.state.stores import (
+    SIDECAR,
+    StateFile,
+    StateForm,
+    Steps,
+    StoreRef,
+    Unknown,
+    state_files,
+    steps_to,
+)
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.model.spark.listing import Listing, Read
+
+
+def loadable_versions(
+    listing: Listing, ref: StoreRef, ids: Mapping[int, str] | None = None
+) -> set[int]:
+    """
+    Return every version whose files are all there by name; 0, the empty state, always is.
+
+    SST files are not looked at, so a version named here may still turn out not to load. In format 2
+    only versions whose id is known are returned; of their ancestors any file counts where the
+    commit
+    log does not tell the id.
+
+    :param ids: Unique ids by version from the commit log, see ``ids_of``; ``None`` in format 1.
+    """
+    files = [file for file in state_files(listing, ref) if _counts(file, ids)]
+    whole = {f.version for f in files if f.form in (StateForm.ZIP, StateForm.SNAPSHOT)}
+    changes = {f.version for f in files} - whole
+    loadable = {0}
+    for version in sorted(whole | changes):
+        if version in whole or version - 1 in loadable:
+            loadable.add(version)
+    return loadable if ids is None else loadable & {0, *ids}
+
+
+def newest_loadable(
+    listing: Listing,
+    ref: StoreRef,
+    at_most: int | None = None,
+    ids: Mapping[int, str] | None = None,
+) -> int:
+    """Return the newest version of ``loadable_versions`` that is not after ``at_most``."""
+    return max(
+        version
+        for version in loadable_versions(listing, ref, ids)
+        if at_most is None or version <= at_most
+    )
+
+
+def _counts(file: StateFile, ids: Mapping[int, str] | None) -> bool:
+    if ids is None or file.unique_id is None:
+        return ids is None and file.unique_id is None
+    return ids.get(file.version, file.unique_id) == file.unique_id
+
+
+MAX_ZIP_BYTES: Final = 64 * 1024 * 1024
+MAX_REPAIRED_CHANGES: Final = 500
+"""Changes that Spark replays at most where it passes over a damaged snapshot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """
+    A version that cannot be loaded, or a snapshot that cannot.
+
+    :param path: The file that is not there or cannot be used; the store's folder where no single
+        file can be named.
+    :param why: What is wrong with it, a sentence that names it.
+    :param is_damaged: The file is there, but not what it should be.
+    :param is_unknown: It is unknown whether the version can be loaded: the ancestors of a
+        format 2 file are unknown, or a file is too large to be read here. No proof of damage.
+    """
+
+    store: StoreRef
+    state_version: int
+    path: str
+    why: str
+    is_damaged: bool = False
+    is_unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """
+    The files that load one version.
+
+    :param store: The store.
+    :param state_version: The version they load; batch N reads version N and leaves N + 1 behind.
+    :param files: Paths in the checkpoint, what is applied first coming first: SST files and the
+        zip or the snapshot, then deltas or changelogs. A visible checksum file stands right after
+        its file. Empty for version 0, which is the empty state.
+    :param base_version: Version of the snapshot or zip that it starts from; 0 without one.
+    :param sizes: Bytes of each SST (and RocksDB log) file as its zip says, by path.
+    :param avoided: Newer snapshots than the base, none of which can be loaded, newest first. Not
+        empty means that only Spark 4.2 and later load this version (``autoSnapshotRepair``); older
+        releases fail.
+    :param conflict: How the ancestors named by the changelog differ from those in the commit log;
+        empty when they agree. Spark goes by the changelog.
+    """
+
+    store: StoreRef
+    state_version: int
+    store_type: StoreType
+    files: tuple[str, ...]
+    base_version: int = 0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    avoided: tuple[Missing, ...] = ()
+    conflict: str = ""
+
+    @property
+    def needs_repair(self) -> bool:
+        """Tell whether Spark 3.5 to 4.1 would fail on it."""
+        return bool(self.avoided)
+
+
+def files_for(
+    listing: Listing,
+    read: Read,
+    ref: StoreRef,
+    version: int,
+    ids: Mapping[int, str] | None = None,
+    *,
+    avoid: Collection[str] = (),
+) -> Chain | Missing:
+    """
+    Return the files that load a version of a store, or why it cannot be loaded.
+
+    Reads the zip that the chain starts from and, in format 2, the first changelog; no more.
+
+    :param version: The state version; batch N + 1 loads what batch N left behind: N + 1.
+    :param ids: Unique ids by version from the commit log, see ``ids_of``; ``None`` in format 1.
+    :param avoid: Paths of files that are known to be damaged: a chain without them is looked for.
+    :raises HomeUnavailable: the checkpoint cannot be read.
+    """
+    found = steps_to(listing, read, ref, version, ids)
+    if isinstance(found, Unknown):
+        return Missing(
+            store=ref,
+            state_version=version,
+            path=found.path,
+            why=found.why,
+            is_unknown=found.is_unknown,
+        )
+    return _Search(listing, read, ref, version, found, frozenset(avoid)).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One search for a chain: the newest snapshot first."""
+
+    listing: Listing
+    read: Read
+    ref: StoreRef
+    version: int
+    steps: Steps
+    avoid: frozenset[str]
+
+    def run(self) -> Chain | Missing:
+        avoided: list[Missing] = []
+        for base in self.steps.bases_from_newest():
+            gap = self._gap_after(base)
+            if gap is None and avoided and self.version - base > MAX_REPAIRED_CHANGES:
+                gap = avoided[0]
+            if gap is not None:
+                return avoided[0] if avoided else gap
+            tables = self._tables_of(base)
+            if not isinstance(tables, Missing):
+                return self._chain(base, tables, tuple(avoided))
+            avoided.append(tables)
+        return avoided[0]
+
+    def _chain(
+        self, base: int, tables: tuple[RocksFile, ...], avoided: tuple[Missing, ...]
+    ) -> Chain:
+        names = [table.path for table in tables]
+        if base:
+            names.append(self.steps.bases[base].name)
+        names += [self.steps.changes[step].name for step in range(base + 1, self.version + 1)]
+        return Chain(
+            store=self.ref,
+            state_version=self.version,
+            store_type=self.steps.store_type,
+            files=tuple(path for name in names for path in self._with_sidecar(name)),
+            base_version=base,
+            sizes={self._path(table.path): table.size for table in tables},
+            avoided=avoided,
+            conflict=self.steps.conflict,
+        )
+
+    def _with_sidecar(self, name: str) -> list[str]:
+        path = self._path(name)
+        sidecar = path + SIDECAR
+        return [path] if self.listing.stat(sidecar) is None else [path, sidecar]
+
+    def _gap_after(self, base: int) -> Missing | None:
+        for step in range(base + 1, self.version + 1):
+            file = self.steps.changes.get(step)
+            if file is None:
+                return self._absent(step)
+            if (unusable := self._unusable(file)) is not None:
+                return unusable
+        return None
+
+    def _absent(self, step: int) -> Missing:
+        name = self.steps.expected_name(step)
+        if name is None:
+            why = f"Nothing tells the id of version {step} in {self.ref.folder}."
+            return self._missing("", why, is_unknown=True)
+        return self._missing(name, f"{self._path(name)} is missing.")
+
+    def _unusable(self, file: StateFile) -> Missing | None:
+        path = self._path(file.name)
+        if path in self.avoid:
+            return self._missing(file.name, f"{path} is damaged.", is_damaged=True)
+        stat = self.listing.stat(path)
+        if stat is None or stat.size:
+            return None
+        return self._missing(file.name, f"{path} is empty.", is_damaged=True)
+
+    def _tables_of(self, base: int) -> tuple[RocksFile, ...] | Missing:
+        if base == 0:
+            return ()
+        file = self.steps.bases[base]
+        if (unusable := self._unusable(file)) is not None:
+            return unusable
+        if file.form is not StateForm.ZIP:
+            return ()
+        tables = self._named_by(file)
+        if isinstance(tables, Missing):
+            return tables
+        lost = (wrong for table in tables if (wrong := self._wrong(table, file)) is not None)
+        return next(lost, tables)
+
+    def _named_by(self, file: StateFile) -> tuple[RocksFile, ...] | Missing:
+        path = self._path(file.name)
+        stat = self.listing.stat(path)
+        if stat is not None and stat.size > MAX_ZIP_BYTES:
+            return self._missing(file.name, f"{path} is too large to be read.", is_unknown=True)
+        data = self.read(path, MAX_ZIP_BYTES)
+        if data is None:
+            return self._missing(file.name, f"{path} is missing.")
+        try:
+            return parse_zip(data)
+        except RecordError as err:
+            return self._missing(file.name, f"{path} is damaged. {err}", is_damaged=True)
+
+    def _wrong(self, table: RocksFile, file: StateFile) -> Missing | None:
+        path = self._path(table.path)
+        stat = self.listing.stat(path)
+        if stat is None:
+            return self._missing(table.path, f"{path} is missing; {file.name} names it.")
+        if path in self.avoid:
+            return self._missing(table.path, f"{path} is damaged.", is_damaged=True)
+        if stat.size == table.size:
+            return None
+        said = f"{path} has {stat.size} bytes; {file.name} says {table.size}."
+        return self._missing(table.path, said, is_damaged=True)
+
+    def _missing(
+        self, name: str, why: str, *, is_damaged: bool = False, is_unknown: bool = False
+    ) -> Missing:
+        return Missing(
+            store=self.ref,
+            state_version=self.version,
+            path=self._path(name) if name else self.ref.folder,
+            why=why,
+            is_damaged=is_damaged,
+            is_unknown=is_unknown,
+        )
+
+    def _path(self, name: str) -> str:
+        return f"{self.ref.folder}/{name}"

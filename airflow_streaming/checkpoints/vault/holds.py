@@ -1,0 +1,284 @@
+"""
+Holds of running work on a store, and the deletion marks that heed them.
+
+A hold is a small record that is written anew every half minute by a thread. Its age is told by the
+store's clock alone, so that no two machines' clocks are compared. A hold whose holder was killed
+stops beating, and retention may ignore it after a while. Whoever only reads, and may not write into
+the store, goes on without one: all that he reads is checked.
+
+For whoever writes backups there are two questions. ``doomed``: what must not be taken for known
+when a backup is begun. And ``going``, asked *after* a manifest was created: when the manifest names
+one of these, it has to be withdrawn. A run that collects marks a record as going *before* it reads
+the manifests, and a backup creates its manifest *before* it looks for marks: so at least one of the
+two sees the other, and no published backup loses an object. A backup that is killed between the two
+does not look; so the run that collects reads the manifests again after it has deleted, and
+withdraws such a one before the record is forgotten.
+
+::
+
+    STORE/<stream>/doomed/<id>.json              the objects; created once
+    STORE/<stream>/doomed/<id>.bystanders.json   who was at work then
+    STORE/<stream>/doomed/<id>.going.json        they are being deleted
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import socket
+import threading
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import ClassVar, Final, NamedTuple, TypeVar
+
+from airflow_streaming.checkpoints.vault.gc_marks import ActiveHolders, GcCandidate, GcDeleting
+from airflow_streaming.checkpoints.vault.layout import folder, hold_path, is_hold_id
+from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
+from airflow_streaming.model.names import check_stream_name
+from airflow_streaming.model.wire import MAX_RECORD_BYTES, Record
+from airflow_streaming.storage.blobs import Blobs
+from airflow_streaming.storage.folders import is_for_want_of_rights
+
+log: Final = logging.getLogger(__name__)
+BEAT_SECONDS: Final = 30.0
+_READING: Final = frozenset({"restore", "verify"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold(Record):
+    """
+    Somebody needs the objects of a stream.
+
+    :param id: Its name in the store.
+    :param what: What is being done, e.g. ``backup``, ``restore``.
+    :param backup: The one backup that is needed; empty for whatever the stream has.
+    :param by: Host and process.
+    :param beats: How often it was written.
+    """
+
+    KIND: ClassVar[str] = "backup-hold"
+
+    id: str
+    stream: str
+    what: str
+    backup: str
+    by: str
+    begun_at: datetime
+    beats: int = 1
+
+
+class Held(NamedTuple):
+    """
+    A hold as it lies in the store.
+
+    :param hold: ``None`` when the record cannot be read; it holds everything all the same.
+    :param beaten: When it was last written, by the store's clock.
+    """
+
+    id: str
+    hold: Hold | None
+    beaten: datetime | None
+
+
+@contextlib.contextmanager
+def holding(blobs: Blobs, stream: str, what: str, backup_id: str = "") -> Iterator[Hold]:
+    """
+    Hold a stream's objects until the end of a ``with``.
+
+    :raises HomeUnavailable: the first record cannot be written; later ones may fail unnoticed. Where
+        the store is only for reading, a restore or a verification is warned instead.
+    """
+    hold = Hold(
+        id=uuid.uuid4().hex,
+        stream=stream,
+        what=what,
+        backup=backup_id,
+        by=f"{socket.gethostname()}, process {os.getpid()}",
+        begun_at=datetime.now(UTC),
+    )
+    path = hold_path(stream, hold.id)
+    if not _is_created(blobs, path, hold):
+        yield hold
+        return
+    ended = threading.Event()
+    beating = threading.Thread(target=_beat, args=(blobs, path, hold, ended), daemon=True)
+    beating.start()
+    try:
+        yield hold
+    finally:
+        ended.set()
+        beating.join()
+        # A hold that stays is one that stops beating.
+        with contextlib.suppress(HomeUnavailable):
+            blobs.delete(path)
+
+
+def read_holds(blobs: Blobs, stream: str) -> list[Held]:
+    """Return the holds on a stream, those of killed holders too."""
+    found = []
+    for stored in blobs.entries(folder(stream, "holds")):
+        hold_id = stored.name.removesuffix(".json")
+        if stored.is_folder or not is_hold_id(hold_id) or hold_id == stored.name:
+            continue
+        hold, is_gone = _read(blobs, stream, hold_id)
+        if not is_gone:
+            found.append(Held(hold_id, hold, stored.modified))
+    return found
+
+
+def _is_created(blobs: Blobs, path: str, hold: Hold) -> bool:
+    try:
+        blobs.create(path, hold.to_bytes())
+    except HomeUnavailable as err:
+        if hold.what not in _READING or not is_for_want_of_rights(err):
+            raise
+        log.warning(
+            "%s may not be written, so nothing there tells a retention that this %s is at work: one "
+            "that runs elsewhere could remove what is being read. All that is read is verified all the "
+            "same, so that this would be an error and not go unnoticed.",
+            blobs.uri,
+            "restore" if hold.what == "restore" else "verification",
+        )
+        return False
+    return True
+
+
+def _beat(blobs: Blobs, path: str, hold: Hold, ended: threading.Event) -> None:
+    beats = hold.beats
+    while not ended.wait(BEAT_SECONDS):
+        beats += 1
+        # The next beat may come through.
+        with contextlib.suppress(HomeUnavailable):
+            blobs.put(path, replace(hold, beats=beats).to_bytes())
+
+
+def _read(blobs: Blobs, stream: str, hold_id: str) -> tuple[Hold | None, bool]:
+    try:
+        data = blobs.read(hold_path(stream, hold_id), MAX_RECORD_BYTES)
+        return (None, True) if data is None else (Hold.from_bytes(data), False)
+    except RecordError:
+        return None, False
+
+
+R = TypeVar("R", bound=Record)
+_NAME: Final = re.compile(r"([0-9a-f]{32})(?:\.(bystanders|going))?\.json")
+
+
+class GcEntry(NamedTuple):
+    """
+    What lies of one doomed record in the store.
+
+    :param has_objects: The record itself is there.
+    :param watched: When its bystanders were listed, by the store's clock; ``None`` where it does
+        not tell.
+    """
+
+    id: str
+    has_objects: bool = False
+    has_bystanders: bool = False
+    watched: datetime | None = None
+    is_going: bool = False
+
+
+class DoomedObjects:
+    """
+    Read and write the doomed records of one stream.
+
+    :raises SpecError: the stream's name cannot be a folder.
+    """
+
+    def __init__(self, blobs: Blobs, stream: str) -> None:
+        self._blobs = blobs
+        self._folder = f"{check_stream_name(stream)}/doomed"
+
+    def doomed(self) -> frozenset[str]:
+        """Return the paths of all objects that a doomed record lists."""
+        return self._objects(lying.id for lying in self.lying())
+
+    def going(self) -> frozenset[str]:
+        """Return the paths of the objects that may be deleted at this moment."""
+        return self._objects(lying.id for lying in self.lying() if lying.is_going)
+
+    def lying(self) -> list[GcEntry]:
+        """Return what there is, by id; marks without a record too."""
+        found: dict[str, GcEntry] = {}
+        for stored in self._blobs.entries(self._folder):
+            match = _NAME.fullmatch(stored.name)
+            if match is None or stored.is_folder:
+                continue
+            one = found.get(match[1], GcEntry(match[1]))
+            if match[2] is None:
+                one = one._replace(has_objects=True)
+            elif match[2] == "bystanders":
+                one = one._replace(has_bystanders=True, watched=stored.modified)
+            else:
+                one = one._replace(is_going=True)
+            found[match[1]] = one
+        return [found[name] for name in sorted(found)]
+
+    def read(self, doomed_id: str) -> GcCandidate | None:
+        """
+        Return one record, ``None`` when it is gone.
+
+        :raises RecordError: it is not what was written.
+        """
+        return self._read(GcCandidate, self._path(doomed_id))
+
+    def bystanders(self, doomed_id: str) -> ActiveHolders | None:
+        """
+        Return who was at work when a record was made, ``None`` when nobody has listed that yet.
+
+        :raises RecordError: it is not what was written.
+        """
+        return self._read(ActiveHolders, self._path(doomed_id, ".bystanders"))
+
+    def add(self, objects: Iterable[str], *, by: str, at: datetime) -> GcCandidate:
+        """Create a record."""
+        record = GcCandidate(id=uuid.uuid4().hex, at=at, by=by, objects=tuple(sorted(objects)))
+        self._blobs.create(self._path(record.id), record.to_bytes())
+        return record
+
+    def watch(self, record: ActiveHolders) -> None:
+        """Write down who is at work; over what was written down before."""
+        self._blobs.put(self._path(record.doomed, ".bystanders"), record.to_bytes())
+
+    def mark(self, doomed_id: str, *, by: str, at: datetime) -> None:
+        """Mark a record as going; a mark that is there already stays."""
+        record = GcDeleting(doomed=doomed_id, at=at, by=by)
+        try:
+            self._blobs.create(self._path(doomed_id, ".going"), record.to_bytes())
+        except AlreadyExists:
+            return
+
+    def forget(self, doomed_id: str) -> None:
+        """Delete a record. What is left of it when this is killed is another run's to delete."""
+        # The record last: marks without one would say nothing of anything.
+        for suffix in (".bystanders", ".going", ""):
+            self._blobs.delete(self._path(doomed_id, suffix))
+
+    def _objects(self, ids: Iterable[str]) -> frozenset[str]:
+        found: set[str] = set()
+        for doomed_id in ids:
+            record = self.read(doomed_id)
+            found.update(record.objects if record is not None else ())
+        return frozenset(found)
+
+    def _read(self, cls: type[R], path: str) -> R | None:
+        data = self._blobs.read(path, MAX_RECORD_BYTES)
+        if data is None:
+            return None
+        try:
+            return cls.from_bytes(data)
+        except RecordError as err:
+            raise RecordError(
+                f"{self._blobs.uri}/{path} cannot be read: {err} The next retention removes it."
+            ) from err
+
+    def _path(self, doomed_id: str, suffix: str = "") -> str:
+        if not _NAME.fullmatch(f"{doomed_id}.json"):
+            raise RecordError(f"{doomed_id!r} cannot be the id of a doomed record.")
+        return f"{self._folder}/{doomed_id}{suffix}.json"

@@ -1,0 +1,209 @@
+"""
+Where everything lies in a backup store, and which folders may not overlap.
+
+A path that was read, in a manifest, an index or a listing, is never used as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import islice
+from typing import Final, NamedTuple
+
+from airflow_streaming.checkpoints.backup.index import is_sha256
+from airflow_streaming.checkpoints.backup.pin import METADATA
+from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
+from airflow_streaming.model import uris
+from airflow_streaming.model.names import NAME_RULE, check_stream_name, is_path_part, numbered
+from airflow_streaming.model.spark.logs import MAX_LOG_BYTES
+from airflow_streaming.model.uris import is_local, local_path, to_fsspec
+from airflow_streaming.storage.folders import Folders, LocalFolders, RemoteFolders
+
+STORE: Final = "store.json"
+CLOCK: Final = "clock.json"
+FOLDERS: Final = frozenset({"backups", "packs", "files", "checks", "holds", "doomed", "removed"})
+"""What a stream has in a store."""
+_OBJECT: Final = re.compile(
+    r"(?P<stream>[^/]+)/(?:packs/(?P<pack>[0-9a-f]{64})\.tar\.gz"
+    r"|packs/(?P<index>[0-9a-f]{64})\.index\.gz|files/(?P<file>[0-9a-f]{64}))"
+)
+_HOLD: Final = re.compile(r"[0-9a-f]{32}")
+
+
+class ObjectKind(StrEnum):
+    """What an object holds."""
+
+    PACK = "pack"
+    INDEX = "index"
+    FILE = "file"
+
+
+class ObjectName(NamedTuple):
+    """What the path of an object says: its sort, and the digest that its bytes must have."""
+
+    stream: str
+    sort: ObjectKind
+    sha256: str
+
+
+def manifest_path(stream: str, backup_id: str) -> str:
+    """Return where a backup's manifest lies."""
+    return f"{folder(stream, 'backups')}/{_id(backup_id)}.json"
+
+
+def pack_path(stream: str, sha256: str) -> str:
+    """Return where a pack lies."""
+    return f"{folder(stream, 'packs')}/{_digest(sha256)}.tar.gz"
+
+
+def index_path(stream: str, sha256: str) -> str:
+    """Return where an index lies."""
+    return f"{folder(stream, 'packs')}/{_digest(sha256)}.index.gz"
+
+
+def file_path(stream: str, sha256: str) -> str:
+    """Return where a large file lies."""
+    return f"{folder(stream, 'files')}/{_digest(sha256)}"
+
+
+def check_path(stream: str, backup_id: str, number: int) -> str:
+    """Return where what a verification found lies."""
+    return f"{checks_folder(stream, backup_id)}/{numbered(number)}.json"
+
+
+def checks_folder(stream: str, backup_id: str) -> str:
+    """Return the folder of a backup's verifications."""
+    return f"{folder(stream, 'checks')}/{_id(backup_id)}"
+
+
+def removal_path(stream: str, backup_id: str) -> str:
+    """Return where it is recorded who deleted a backup by name."""
+    return f"{folder(stream, 'removed')}/{_id(backup_id)}.json"
+
+
+def hold_path(stream: str, hold_id: str) -> str:
+    """Return where a hold lies."""
+    if not is_hold_id(hold_id):
+        raise RecordError(f"{hold_id!r:.80} cannot be the id of a hold.")
+    return f"{folder(stream, 'holds')}/{hold_id}.json"
+
+
+def is_hold_id(text: str) -> bool:
+    """Tell whether a text may be the id of a hold."""
+    return _HOLD.fullmatch(text) is not None
+
+
+def folder(stream: str, name: str) -> str:
+    """
+    Return one of a stream's folders.
+
+    :raises SpecError: the stream's name cannot be a folder.
+    """
+    return f"{check_stream_name(stream)}/{name}"
+
+
+def object_name(path: str) -> ObjectName | None:
+    """Return what a path says when it is that of a pack, an index or a large file."""
+    match = _OBJECT.fullmatch(path)
+    if match is None or not is_path_part(match["stream"]):
+        return None
+    sort = next(sort for sort in ObjectKind if match[sort.value] is not None)
+    return ObjectName(match["stream"], sort, match[sort.value])
+
+
+def backup_id_of(name: str) -> str | None:
+    """Return the id of a manifest's file name, ``None`` for another name."""
+    backup_id = name.removesuffix(".json")
+    return backup_id if backup_id != name and is_path_part(backup_id) else None
+
+
+def _id(backup_id: str) -> str:
+    if not is_path_part(backup_id):
+        raise RecordError(f"{backup_id!r:.120} cannot be the id of a backup. {NAME_RULE}")
+    return backup_id
+
+
+def _digest(sha256: str) -> str:
+    if not is_sha256(sha256):
+        raise RecordError(f"{sha256!r:.80} is not a SHA-256 digest in hexadecimal digits.")
+    return sha256
+
+
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9-]+")
+_MOST_OF_A_NAME: Final = 60
+
+
+def name_for(checkpoint: str) -> str:
+    """
+    Return the name under which the backups of somebody else's checkpoint are kept.
+
+    Its last two folders, to be recognised, and a part of the digest, so that no two are one.
+    """
+    place = to_fsspec(checkpoint).rstrip("/")
+    end = "/".join(place.split("/")[-2:])
+    shown = _NOT_IN_NAMES.sub("-", end)[-_MOST_OF_A_NAME:].strip("-") or "checkpoint"
+    return f"{shown}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
+
+
+_LEVELS: Final = 20
+"""Folders above that are looked at, the nearest first; two small files are asked for in each."""
+
+
+def check_apart(first: str, second: str, *, what: str = "checkpoint", other: str) -> None:
+    """
+    Refuse two places of which one is the other or lies inside it, as spelt or as it really is.
+
+    :param what: What the first place is, for the message; ``other`` for the second one.
+    :raises SpecError: they do not lie apart; both are named as they were given.
+    """
+    uris.check_apart(first, second, what=what, other=other)
+    try:
+        uris.check_apart(_real(first), _real(second), what=what, other=other)
+    except SpecError as err:
+        raise SpecError(f"{err} They were given as {first} and {second}.") from err
+
+
+def _real(uri: str) -> str:
+    return os.path.realpath(local_path(uri)) if is_local(uri) else uri
+
+
+def check_outside(place: Folders) -> None:
+    """
+    Refuse a place for something new that lies inside a checkpoint or a backup store.
+
+    Above the first folder that may not be read, or cannot be just now, nobody looks: credentials
+    are often good for one prefix, and a store that is away will say so when it is written.
+
+    :raises SpecError: it does; both are named.
+    """
+    for above in islice(_above(place), _LEVELS):
+        try:
+            metadata, mark = _small(above, METADATA), _small(above, STORE)
+        except HomeUnavailable:
+            return
+        uris.check_outside(place.uri, above.uri, metadata=metadata, mark=mark)
+
+
+def _above(place: Folders) -> Iterator[Folders]:
+    there = place.elsewhere(METADATA)
+    if there is None:
+        folder = os.path.realpath(local_path(place.uri))
+        while (folder := os.path.dirname(folder)) != "/":  # noqa: PTH120 - no Path is needed
+            yield LocalFolders(folder)
+        return
+    uri, path = place.uri, there.path.removesuffix(f"/{METADATA}")
+    while "/" in path.strip("/"):
+        uri, path = uri.rpartition("/")[0], path.rpartition("/")[0]
+        yield RemoteFolders(there.filesystem, path, uri)
+
+
+def _small(folder: Folders, name: str) -> bytes | None:
+    try:
+        return folder.read(name, MAX_LOG_BYTES)
+    except RecordError:
+        # A folder, a link or something large is none of ours.
+        return None

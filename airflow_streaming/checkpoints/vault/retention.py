@@ -1,0 +1,198 @@
+"""
+Removes what a retention policy lets go of: the manifests now, and later what nothing refers to.
+
+A backup is gone when its manifest is; its bytes may belong to others, and ``checkpoint.collecting``
+deletes them when they do not. A run may be killed on any line: the next one finishes what it finds.
+What was taken for a change stays until the change has ended (``retention_policy.ForChange``).
+Before anything goes, everything that would stay is looked at as a quick verification does: a backup
+that cannot be restored takes no slot from one that can.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from airflow_streaming.checkpoints.backup.records import (
+    Backup,
+    Level,
+    UnreadableVerification,
+    Verification,
+)
+from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
+from airflow_streaming.checkpoints.vault.garbage_collection import (
+    GRACE,
+    GarbageCollector,
+    is_writing,
+)
+from airflow_streaming.checkpoints.vault.holds import Held
+from airflow_streaming.checkpoints.vault.manifests import stored_sizes
+from airflow_streaming.checkpoints.vault.retention_policy import (
+    ChangeStanding,
+    ForChange,
+    RetentionPlan,
+    RetentionPolicy,
+    changes_of,
+    plan_retention,
+    spare,
+    unreadable,
+)
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.checkpoints.vault.verify import Examination
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.home.home import Home, open_home
+
+log: Final = logging.getLogger(__name__)
+HomeOpener = Callable[[str], Home]
+"""Opens the home under a URI for reading, with the credentials for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retained:
+    """
+    What a run of retention did, or with a dry run would have done.
+
+    :param plan: What stays, with every reason, and what goes.
+    :param removed: Ids of the backups that were removed; with a dry run, of those that would be.
+    :param held: Ids of those that go and were left, because somebody reads them now.
+    :param doomed: Number of objects that were listed for a later run to delete.
+    :param deleted: Number of objects deleted; ``deleted_size`` is their bytes.
+    :param waiting: Number of doomed objects that a later run deletes.
+    :param problems: Why something was left undone, a sentence each.
+    """
+
+    plan: RetentionPlan
+    removed: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    doomed: int = 0
+    deleted: int = 0
+    deleted_size: int = 0
+    waiting: int = 0
+    problems: tuple[str, ...] = ()
+
+
+def apply_retention(
+    store: BackupStore,
+    stream: str,
+    policy: RetentionPolicy,
+    *,
+    by: str,
+    dry_run: bool = False,
+    grace: timedelta = GRACE,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    progress: Progress = no_progress,
+    homes: HomeOpener = lambda uri: open_home(uri, probe=False),
+) -> Retained:
+    """
+    Remove a stream's backups that the policy does not keep, and collect what nothing refers to.
+
+    :param by: Who asks, for the records.
+    :param dry_run: Plan only; nothing is written.
+    :param grace: See ``GRACE``; measured by the store's clock.
+    :param clock: The time of day; the store's own counts when it is behind that.
+    :param homes: Opens the home of a change that a backup was taken for; by default with the
+        credentials of the environment.
+    :raises HomeUnavailable: the store cannot be reached; the next run goes on from there.
+    """
+    now = clock()
+    # A dry run writes nothing, and the store is asked for its time by writing.
+    told = now if dry_run else store.clock()
+    collector = GarbageCollector(
+        store=store, stream=stream, by=by, now=now, stored=told, progress=progress
+    )
+    plan, unusable = _plan(store, stream, policy, now if told is None else min(now, told), by)
+    # In this order: whatever is listed was taken for a change that was begun before.
+    plan = spare(plan, {one: standing_of(one, stream, homes) for one in changes_of(plan.remove)})
+    go, held = _choose(plan, collector.living())
+    if dry_run:
+        return Retained(plan=plan, removed=go, held=held, problems=unusable)
+    _remove(store, stream, go, progress)
+    collected = collector.collect(grace)
+    doomed, why_not = collector.doom()
+    collector.sweep()
+    return Retained(
+        plan=plan,
+        removed=go,
+        held=held,
+        doomed=doomed,
+        deleted=collected.objects,
+        deleted_size=collected.size,
+        waiting=collected.waiting + doomed,
+        problems=(*unusable, *filter(None, (*collected.problems, why_not))),
+    )
+
+
+def _plan(
+    store: BackupStore, stream: str, policy: RetentionPolicy, now: datetime, by: str
+) -> tuple[RetentionPlan, tuple[str, ...]]:
+    """Return the plan, and what is wrong with backups that would have been relied on."""
+    backups = store.backups(stream)
+    of_each = [store.verifications(backup.id, stream) for backup in backups]
+    said = [word for words in of_each for word in words]
+    lost = tuple(_advice(word) for words in of_each for word in unreadable(words))
+    there = stored_sizes(store.blobs, stream)
+    checked: dict[str, tuple[str, ...]] = {}
+    while True:
+        plan = plan_retention(backups, said, policy, now)
+        # Nothing is removed that a backup which was not looked at would have to replace.
+        new = [kept.backup for kept in plan.keep if kept.backup.id not in checked]
+        if not new or not plan.remove:
+            return plan, (*lost, *(problem for found in checked.values() for problem in found))
+        for backup in new:
+            checked[backup.id] = problems_of(store, backup, there)
+            if checked[backup.id]:
+                log.warning("Backup %s counts for nothing: %s", backup.id, checked[backup.id][0])
+                said.append(_damaged(backup, checked[backup.id], now, by))
+
+
+def _advice(word: UnreadableVerification) -> str:
+    return (
+        f"{word.problem} What this verification found is unknown. Verify backup {word.backup} in "
+        "full; until then retention leaves it."
+    )
+
+
+def problems_of(
+    store: BackupStore, backup: Backup, there: Mapping[str, int] | None = None
+) -> tuple[str, ...]:
+    """Return what a quick verification finds wrong with a backup, in a sentence or two."""
+    found = Examination(store, backup, thorough=False, progress=None, there=there).run()
+    if len(found.problems) > 1:
+        return (f"{found.problems[0]} There are {len(found.problems) - 1} more problems.",)
+    return tuple(found.problems)
+
+
+def _damaged(backup: Backup, problems: tuple[str, ...], now: datetime, by: str) -> Verification:
+    return Verification(
+        backup=backup.id, level=Level.QUICK, verified_at=now, by=by, problems=problems
+    )
+
+
+def standing_of(change: ForChange, stream: str, homes: HomeOpener) -> ChangeStanding:
+    """Return how the change stands that a backup of a stream was taken for."""
+    try:
+        end = homes(change.home).stream(stream).change_end(int(change.number))
+    except (StreamingError, ValueError) as err:
+        log.warning("Backups for %s of %s stay: %s", change.in_words, stream, err)
+        return ChangeStanding.UNKNOWN
+    return ChangeStanding.OPEN if end is None else ChangeStanding.ENDED
+
+
+def _choose(plan: RetentionPlan, living: Iterable[Held]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the ids that go, oldest first, and those that would but are held."""
+    ids = tuple(backup.id for backup in reversed(plan.remove))
+    # A backup at work needs objects of earlier ones, and none of their manifests.
+    needed = [held.hold.backup if held.hold else "" for held in living if not is_writing(held)]
+    if not all(needed):
+        return (), ids  # somebody reads, and does not say what
+    go = tuple(backup_id for backup_id in ids if backup_id not in needed)
+    return go, tuple(backup_id for backup_id in ids if backup_id in needed)
+
+
+def _remove(store: BackupStore, stream: str, ids: Collection[str], progress: Progress) -> None:
+    for done, backup_id in enumerate(ids, start=1):
+        store.delete_backup(backup_id, stream)
+        progress(ProgressNow(phase=Phase.REMOVE, subject="backups", files=done, of=len(ids)))

@@ -1,0 +1,597 @@
+"""
+Backups and policy: which stay, with every reason, how old the newest may be, and how far each is verified.
+
+All functions take the backups newest first, and keep that order.
+
+The newest word of a level counts, and a lower level never takes back what a higher one found: that
+everything is there in its size says nothing about a byte that was found wrong. What is newer is
+told by the order of the records and never by the verifiers' clocks, which differ.
+
+What counts is the newest backup that is good for something: one that was found damaged is none, and
+where the schedule verifies, one that nobody has verified is none either. One from the future is
+none as well: it was taken by a clock that was wrong, and would hide for years that none is taken.
+
+Everything here errs on the side of keeping. Slots are filled by backups and not by the calendar, so
+that a day without a backup uses up none, and ages are counted in the time that the backups
+themselves have lived through, so that a clock which jumps makes nothing old:
+
+- the age of a backup is the sum of the gaps between it and the newest one, and no gap counts for
+  more than a quarter of the period asked for. A stream that was down for a month, or a clock that
+  went a year ahead, makes a backup at most that much older;
+- the time of day is asked for one thing only: a backup from after it is from the future, stays, and
+  takes no slot from the others.
+
+What was found damaged takes no slot from what is whole. The newest verified backup stays whatever
+the policy says, and so does the last good one of every checkpoint.
+
+A verification whose record cannot be read may have found the backup whole or damaged. Such a backup
+stays and takes no slot, until every byte of it was looked at again.
+
+An open change may have to go back to them, and its end stands in the home of the stream. So such a
+backup says, from the moment it is there, which change of which home it was taken for, and only the
+record of that change's end lets retention have it. There is nothing to be released: whoever dies
+half-way leaves a change that is open, and so a backup that stays. There is no time-out either: a
+home that cannot be asked, and one that does not know the change, have said nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Self
+
+from airflow_streaming.checkpoints.backup.records import (
+    Backup,
+    Level,
+    Origin,
+    Said,
+    UnreadableVerification,
+    Verification,
+)
+from airflow_streaming.exceptions import RecordError, SpecError
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.wire import parse_json_value
+
+LARGEST_GAP: Final = 4
+"""No gap between two neighbours counts for more than this part, a quarter, of the age asked for."""
+
+
+class Period(StrEnum):
+    """A part of the calendar, in UTC."""
+
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    """From Monday to Sunday."""
+    MONTHLY = "monthly"
+
+
+_LABELS: Final = {Period.DAILY: "%Y-%m-%d", Period.WEEKLY: "%G-W%V", Period.MONTHLY: "%Y-%m"}
+
+
+def younger_than(age: timedelta, members: Iterable[Backup]) -> Iterator[Backup]:
+    """
+    Return the backups up to an age that is counted in the time they have lived through.
+
+    It is the sum of the gaps between the newest one and the backup, and no gap counts for more
+    than a quarter of the age: a clock that jumps, once and however far, makes nothing older by
+    more than that.
+    """
+    lived, newer = timedelta(), None
+    for backup in members:
+        if newer is not None:
+            lived += min(newer.begun_at - backup.begun_at, age / LARGEST_GAP)
+        if lived > age:
+            return
+        yield backup
+        newer = backup
+
+
+def newest_of_each(
+    period: Period, members: Sequence[Backup], count: int
+) -> Iterator[tuple[Backup, str]]:
+    """
+    Return the newest backup of each of the last days, weeks or months that have one.
+
+    :param count: How many of them.
+    :returns: Each with the name of its day, week or month.
+    """
+    seen: set[str] = set()
+    for backup in members:
+        label = label_of(period, backup.begun_at)
+        if label in seen:
+            continue
+        if len(seen) >= count:
+            return
+        seen.add(label)
+        yield backup, label
+
+
+def label_of(period: Period, moment: datetime) -> str:
+    """Return the name of the day, week or month of a moment, e.g. ``2026-W07``."""
+    return moment.astimezone(UTC).strftime(_LABELS[period])
+
+
+_DEPTH: Final = {Level.QUICK: 0, Level.FULL: 1, Level.DRILL: 2}
+
+
+class BackupTrust(StrEnum):
+    """What the verifications of one backup come to."""
+
+    VERIFIED = "verified"
+    """Every byte of it was looked at and held."""
+    UNVERIFIED = "unverified"
+    """Nobody has read all of it yet, and nobody has found it wrong."""
+    UNKNOWN = "unknown"
+    """The record of a verification cannot be read, and no byte was looked at since."""
+    DAMAGED = "damaged"
+    """It was found wrong, and no verification as deep has found it whole since."""
+
+
+class LastWord(NamedTuple):
+    """
+    A standing, and what it rests on.
+
+    :param level: The deepest level of the verifications that say so; ``None`` when there is none.
+    """
+
+    standing: BackupTrust
+    level: Level | None
+
+
+def standings(
+    backups: Iterable[Backup], verifications: Iterable[Said]
+) -> Mapping[str, BackupTrust]:
+    """Return the standing of each backup by its id; those of one backup in their order."""
+    said = _by_backup(verifications)
+    return {backup.id: standing(said.get(backup.id, ())) for backup in backups}
+
+
+def _by_backup(verifications: Iterable[Said]) -> dict[str, list[Said]]:
+    said: dict[str, list[Said]] = {}
+    for verification in verifications:
+        said.setdefault(verification.backup, []).append(verification)
+    return said
+
+
+def standing(verifications: Iterable[Said]) -> BackupTrust:
+    """Return what the verifications of one backup come to, in the order they were recorded in."""
+    return last_word(verifications).standing
+
+
+def last_word(verifications: Iterable[Said]) -> LastWord:
+    """Return what the verifications of one backup come to, and the level that it rests on."""
+    word = LastWord(BackupTrust.UNVERIFIED, None)
+    for verification in verifications:
+        word = _after(word, verification)
+    return word
+
+
+def unreadable(verifications: Iterable[Said]) -> tuple[UnreadableVerification, ...]:
+    """
+    Return the verifications of one backup that cannot be read and still matter.
+
+    What they found is known again as soon as every byte was looked at since.
+    """
+    found: list[UnreadableVerification] = []
+    for verification in verifications:
+        if isinstance(verification, UnreadableVerification):
+            found.append(verification)
+        elif verification.level is not Level.QUICK:
+            found.clear()
+    return tuple(found)
+
+
+def _after(word: LastWord, said: Said) -> LastWord:
+    if isinstance(said, UnreadableVerification):
+        is_damaged = word.standing is BackupTrust.DAMAGED
+        return word if is_damaged else LastWord(BackupTrust.UNKNOWN, None)
+    if word.standing is BackupTrust.UNKNOWN and said.level is Level.QUICK and said.holds:
+        return word
+    return _after_readable(word, said)
+
+
+def _after_readable(word: LastWord, verification: Verification) -> LastWord:
+    level, was_damaged = verification.level, word.standing is BackupTrust.DAMAGED
+    if word.level is not None and was_damaged is not verification.holds:
+        # The deepest of several that agree is the one to be taken back.
+        level = max(level, word.level, key=_DEPTH.__getitem__)
+    if not verification.holds:
+        return LastWord(BackupTrust.DAMAGED, level)
+    if was_damaged and word.level is not None and _DEPTH[level] < _DEPTH[word.level]:
+        return word
+    return LastWord(BackupTrust.UNVERIFIED if level is Level.QUICK else BackupTrust.VERIFIED, level)
+
+
+SKEW: Final = timedelta(hours=1)
+"""How far the clocks of two hosts may differ before a backup counts as one from the future."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgeVerdict:
+    """
+    Whether a stream's newest good backup is too old.
+
+    :param newest: It; ``None`` when there is none.
+    :param age: How old it is, not less than nothing; ``None`` when there is none.
+    :param reason: The verdict in words, with the figures.
+    """
+
+    is_late: bool
+    reason: str
+    newest: Backup | None = None
+    age: timedelta | None = None
+
+
+def judge_age(
+    backups: Iterable[Backup],
+    verifications: Iterable[Said],
+    *,
+    max_age: timedelta,
+    now: datetime,
+    verified: bool = False,
+) -> AgeVerdict:
+    """
+    Return whether the newest good backup is older than it may be.
+
+    :param backups: All of one stream.
+    :param max_age: The longest that may lie between now and the moment the backup holds.
+    :param verified: Only backups that were verified in full, or by a drill, are good.
+    """
+    found = list(backups)
+    standing = standings(found, verifications)
+    wanted = {BackupTrust.VERIFIED} if verified else {BackupTrust.VERIFIED, BackupTrust.UNVERIFIED}
+    good = [
+        backup
+        for backup in found
+        if standing[backup.id] in wanted and backup.begun_at <= now + SKEW
+    ]
+    sort = "verified" if verified else "good"
+    if not good:
+        return AgeVerdict(is_late=True, reason=f"There is no {sort} backup. {_of(len(found))}")
+    newest = max(good, key=lambda backup: (backup.begun_at, backup.id))
+    age = max(now - newest.begun_at, timedelta())
+    is_late = age > max_age
+    bound = "older than" if is_late else "within"
+    return AgeVerdict(
+        is_late=is_late,
+        newest=newest,
+        age=age,
+        reason=(
+            f"The newest {sort} backup, {newest.id}, is {duration_text(age)} old, {bound} the "
+            f"{duration_text(max_age)} that are allowed."
+        ),
+    )
+
+
+def _of(others: int) -> str:
+    return f"The store holds {others} that are not." if others else "The store holds none at all."
+
+
+_COUNTS: Final = ("keep_last", "daily", "weekly", "monthly")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionPolicy:
+    """
+    What is kept of a stream's backups; a backup stays when any of the rules keeps it.
+
+    :param keep_last: How many of the newest.
+    :param keep_for: Backups up to this age; the age is counted from the newest backup, and no gap
+        between two backups counts for more than a quarter of this period.
+    :param daily: The newest backup of each of this many days that have one; days and weeks are
+        those of UTC.
+    :param weekly: The same by weeks that begin on a Monday.
+    :param monthly: The same by months.
+    :param origins: Policies for backups of one origin. They are judged apart from the others, so
+        that many of one sort push out none of another.
+    :raises SpecError: a number is negative, nothing would ever be kept, or policies are nested.
+    """
+
+    keep_last: int = 0
+    keep_for: timedelta | None = None
+    daily: int = 0
+    weekly: int = 0
+    monthly: int = 0
+    origins: Mapping[Origin, RetentionPolicy] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in _COUNTS:
+            count = getattr(self, name)
+            if type(count) is not int or count < 0:
+                raise SpecError(f"Retention: {name} is {count!r}; give a number from 0 up.")
+        if self.keep_for is not None and self.keep_for <= timedelta():
+            raise SpecError("Retention: keep_for has to be longer than nothing.")
+        if self.keep_for is None and not any(getattr(self, name) for name in _COUNTS):
+            raise SpecError(
+                "Retention: the policy keeps nothing. Give keep_last, keep_for, daily, weekly or "
+                "monthly."
+            )
+        if any(policy.origins for policy in self.origins.values()):
+            raise SpecError("Retention: the policy of an origin cannot have origins of its own.")
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """
+        Build a policy from plain values, as a dag's params or a command line give them.
+
+        :param data: The fields by name; ``keep_for`` in days, ``origins`` by name of the origin.
+        :raises SpecError: a field is unknown or of another type.
+        """
+        known = {*_COUNTS, "keep_for", "origins"}
+        if unknown := sorted(set(data) - known):
+            raise SpecError(
+                f"Retention: {', '.join(unknown)} is unknown; use {', '.join(sorted(known))}."
+            )
+        values = {name: data[name] for name in _COUNTS if data.get(name) is not None}
+        if data.get("keep_for") is not None:
+            values["keep_for"] = _days(data["keep_for"])
+        origins = {_origin(name): cls.from_dict(of) for name, of in _mapping(data.get("origins"))}
+        return cls(**values, origins=origins)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """
+        Build a policy from a JSON object; see ``from_dict``.
+
+        :raises SpecError: not JSON, or not a policy.
+        """
+        try:
+            value = parse_json_value(text.encode())
+        except RecordError as err:
+            raise SpecError(f"Retention: the policy is no JSON object: {err}") from err
+        return cls.from_dict(dict(_mapping(value)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """
+    One backup that stays.
+
+    :param reasons: Every rule that keeps it, in words.
+    """
+
+    backup: Backup
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionPlan:
+    """What stays and what goes, newest first."""
+
+    keep: tuple[Kept, ...]
+    remove: tuple[Backup, ...]
+
+    def lines(self, held: Collection[str] = ()) -> list[str]:
+        """
+        Return the plan in words, one line for each backup, newest first.
+
+        :param held: Ids of those that no rule keeps and that stay, because they are in use.
+        """
+        shown = [(kept.backup, f"stays: {'; '.join(kept.reasons)}") for kept in self.keep]
+        shown += [
+            (backup, "stays: in use just now; no rule keeps it" if backup.id in held else "goes")
+            for backup in self.remove
+        ]
+        shown.sort(key=lambda one: _age_order(one[0]), reverse=True)
+        return [f"{backup.id} ({backup.origin}) {words}" for backup, words in shown]
+
+
+def plan_retention(
+    backups: Iterable[Backup],
+    verifications: Iterable[Said],
+    policy: RetentionPolicy,
+    now: datetime,
+) -> RetentionPlan:
+    """
+    Return which of a stream's backups stay and which go.
+
+    :param backups: All of one stream.
+    :param verifications: All that was found of them, in any order.
+    :param now: The time of day, best by the store's clock.
+    """
+    found = sorted(backups, key=_age_order, reverse=True)
+    said = _by_backup(verifications)
+    standing = {backup.id: last_word(said.get(backup.id, ())).standing for backup in found}
+    reasons: dict[str, list[str]] = {backup.id: [] for backup in found}
+    past = [backup for backup in found if backup.begun_at <= now]
+    for backup in found:
+        if backup.begun_at > now:
+            reasons[backup.id].append("it is from the future")
+        if unreadable(said.get(backup.id, ())):
+            reasons[backup.id].append(_UNREADABLE)
+    if not any(standing[backup.id] in _GOOD for backup in past):
+        # What they refer to may only be away for now, as on a disk that is not mounted.
+        for backup in past:
+            reasons[backup.id].append("none is whole, so none is removed")
+    last_resort = _last_resort(past, standing)
+    if last_resort is not None:
+        reasons[last_resort.id].append(_WORDS[standing[last_resort.id]])
+    for checkpoint, backup in _last_good_of_each_checkpoint(past, standing):
+        if backup is not last_resort:
+            reasons[backup.id].append(f"it is the last good one of {checkpoint}")
+    for rules, members in _populations(past, policy):
+        _judge(members, standing, rules, reasons)
+    return RetentionPlan(
+        keep=tuple(
+            Kept(backup=backup, reasons=tuple(reasons[backup.id]))
+            for backup in found
+            if reasons[backup.id]
+        ),
+        remove=tuple(backup for backup in found if not reasons[backup.id]),
+    )
+
+
+_WORDS: Final = {
+    BackupTrust.VERIFIED: "it is the newest verified one",
+    BackupTrust.UNVERIFIED: "it is the newest whole one, and none is verified",
+}
+_UNREADABLE: Final = "what a verification of it found cannot be read; verify it in full"
+_GOOD: Final = (BackupTrust.VERIFIED, BackupTrust.UNVERIFIED)
+
+
+def _last_resort(past: Sequence[Backup], standing: Mapping[str, BackupTrust]) -> Backup | None:
+    for wanted in _GOOD:
+        for backup in past:
+            if standing[backup.id] is wanted:
+                return backup
+    return None
+
+
+def _last_good_of_each_checkpoint(
+    past: Sequence[Backup], standing: Mapping[str, BackupTrust]
+) -> Iterable[tuple[str, Backup]]:
+    of_checkpoint: dict[str, list[Backup]] = {}
+    for backup in past:
+        for checkpoint in sorted({query.checkpoint for query in backup.queries}):
+            of_checkpoint.setdefault(checkpoint, []).append(backup)
+    for checkpoint, backups in of_checkpoint.items():
+        if (good := _last_resort(backups, standing)) is not None:
+            yield checkpoint, good
+
+
+def _populations(
+    past: Sequence[Backup], policy: RetentionPolicy
+) -> Iterable[tuple[RetentionPolicy, list[Backup]]]:
+    yield policy, [backup for backup in past if backup.origin not in policy.origins]
+    for origin, rules in policy.origins.items():
+        yield rules, [backup for backup in past if backup.origin is origin]
+
+
+def _judge(
+    members: Sequence[Backup],
+    standing: Mapping[str, BackupTrust],
+    rules: RetentionPolicy,
+    reasons: dict[str, list[str]],
+) -> None:
+    whole = [backup for backup in members if standing[backup.id] in _GOOD]
+    # Beside others, "the last two" has to say of which.
+    sort = "" if len(whole) == len(members) else " good ones"
+    for backup, why in _chosen(whole, rules, sort):
+        reasons[backup.id].append(why)
+    # A damaged one goes when it would go if it were whole: an engineer may want to look at it.
+    for backup, why in _chosen(members, rules):
+        if standing[backup.id] is BackupTrust.DAMAGED:
+            reasons[backup.id].append(f"damaged, takes no slot; if it were whole: {why}")
+
+
+def _chosen(
+    members: Sequence[Backup], rules: RetentionPolicy, sort: str = ""
+) -> Iterable[tuple[Backup, str]]:
+    for backup in members[: rules.keep_last]:
+        yield backup, f"one of the last {rules.keep_last}{sort}"
+    if rules.keep_for is not None:
+        for backup in younger_than(rules.keep_for, members):
+            yield backup, f"younger than {duration_text(rules.keep_for)}"
+    for period in Period:
+        for backup, label in newest_of_each(period, members, getattr(rules, period)):
+            yield backup, f"{period} of {label}"
+
+
+def _age_order(backup: Backup) -> tuple[datetime, str]:
+    return backup.begun_at, backup.id
+
+
+def _days(value: Any) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SpecError(f"Retention: keep_for is {value!r}; give a number of days.")
+    try:
+        return timedelta(days=value)
+    except (OverflowError, ValueError) as err:
+        raise SpecError(f"Retention: keep_for of {value!r} days is no period.") from err
+
+
+def _origin(name: Any) -> Origin:
+    try:
+        return Origin(name)
+    except ValueError as err:
+        known = ", ".join(Origin)
+        raise SpecError(f"Retention: {name!r} is no origin of backups; use {known}.") from err
+
+
+def _mapping(value: Any) -> Iterable[tuple[Any, Any]]:
+    if value is None:
+        return ()
+    if not isinstance(value, Mapping):
+        raise SpecError(f"Retention: expected an object, found {type(value).__name__}.")
+    return value.items()
+
+
+_HOME: Final = "change_home"
+_NUMBER: Final = "change"
+
+
+class ChangeStanding(StrEnum):
+    """How a change stands, as far as its home can tell."""
+
+    ENDED = "ended"
+    OPEN = "open"
+    """Its home has no record of its end."""
+    UNKNOWN = "unknown"
+    """Its home could not be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForChange:
+    """
+    The change that a backup was taken for.
+
+    :param home: URI of the home it is recorded in.
+    :param number: The change's, as text that was read and not checked.
+    """
+
+    home: str
+    number: str
+
+    @property
+    def in_words(self) -> str:
+        """Return it as a sentence names it."""
+        return f"change {self.number} in {self.home}"
+
+
+def facts_for(home: str, change: int) -> dict[str, str]:
+    """Return the facts with which a backup says that it was taken for a change of its stream."""
+    return {_HOME: home, _NUMBER: str(change)}
+
+
+def change_of(backup: Backup) -> ForChange | None:
+    """Return the change that a backup was taken for, ``None`` when it was taken for none."""
+    if _HOME not in backup.facts or _NUMBER not in backup.facts:
+        return None
+    return ForChange(backup.facts[_HOME], backup.facts[_NUMBER])
+
+
+def changes_of(backups: Iterable[Backup]) -> frozenset[ForChange]:
+    """Return the changes that have to be asked about before these backups go."""
+    return frozenset(found for found in map(change_of, backups) if found is not None)
+
+
+def spare(plan: RetentionPlan, standings: Mapping[ForChange, ChangeStanding]) -> RetentionPlan:
+    """
+    Return the plan without the removal of what a change may still go back to.
+
+    :param standings: How the changes stand, looked up *after* the backups were listed: a change is
+        begun before its backups are taken and ends once. One that is missing counts as unknown.
+    """
+    why = {backup.id: _why(change_of(backup), standings) for backup in plan.remove}
+    spared = [Kept(backup=b, reasons=(why[b.id],)) for b in plan.remove if why[b.id]]
+    keep = sorted((*plan.keep, *spared), key=lambda kept: kept.backup.id, reverse=True)
+    keep.sort(key=lambda kept: kept.backup.begun_at, reverse=True)
+    return RetentionPlan(
+        keep=tuple(keep), remove=tuple(backup for backup in plan.remove if not why[backup.id])
+    )
+
+
+def _why(change: ForChange | None, standings: Mapping[ForChange, ChangeStanding]) -> str:
+    if change is None:
+        return ""
+    match standings.get(change, ChangeStanding.UNKNOWN):
+        case ChangeStanding.ENDED:
+            return ""
+        case ChangeStanding.OPEN:
+            return f"{change.in_words} has not ended and may go back to it"
+        case ChangeStanding.UNKNOWN:
+            return f"{change.in_words} could not be asked whether it has ended"

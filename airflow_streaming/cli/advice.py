@@ -1,0 +1,142 @@
+"""``airflow-streaming doctor`` and ``conf``: what is risky about a stream, and what it should run with."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_streaming.advice.doctor import examine, risks
+from airflow_streaming.advice.gathering import gather
+from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
+from airflow_streaming.cli.common import OK, PROBLEM, add_json, add_stream, positive
+from airflow_streaming.cli.output import show, show_json
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.spark.conf import check_conf_key, parse_spark_version
+from airflow_streaming.reports.doctor import doctor_report
+from airflow_streaming.reports.profile import profile_report
+
+
+def add_doctor_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``doctor``."""
+    add_stream(parser)
+    parser.add_argument(
+        "--cores",
+        type=positive,
+        metavar="N",
+        help="total executor cores, where the stream's conf does not set them",
+    )
+    add_json(parser)
+
+
+def show_advice(home: Home, stream: StreamHome, *, cores: int | None, as_json: bool) -> int:
+    """Examine a stream and print what was found; a risk is a problem."""
+    found = examine(gather(home, stream, cores))
+    if as_json:
+        show_json({"stream": stream.name, "advice": [encode(one) for one in found]})
+    else:
+        show(doctor_report(stream.name, found))
+    return PROBLEM if risks(found) else OK
+
+
+def add_conf_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``conf``."""
+    parser.add_argument("--spark", required=True, metavar="VERSION", help="Spark version, e.g. 4.3")
+    parser.add_argument(
+        "--cores", required=True, type=int, metavar="N", help="total executor cores"
+    )
+    parser.add_argument(
+        "--state-store",
+        choices=[store.value for store in StateStore],
+        default=StateStore.ROCKSDB.value,
+        help="state store (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="KEY=VALUE",
+        help="value of the stream's own conf, which takes precedence; repeatable; not for secrets",
+    )
+    parser.add_argument(
+        "stream",
+        nargs="?",
+        metavar="STREAM",
+        help="stream whose checkpoint is reused, and with it the values pinned there",
+    )
+    add_json(parser)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, found, value = text.partition("=")
+    try:
+        check_conf_key(key)
+    except SpecError as err:
+        raise ArgumentTypeError(str(err)) from err
+    if not found:
+        raise ArgumentTypeError(f"{key!r} has no value; write {key}=VALUE")
+    return key, value
+
+
+def show_conf(arguments: Namespace, stream: StreamHome | None) -> int:
+    """
+    Print what Spark would get.
+
+    :param stream: The stream whose newest deployment's checkpoint is reused; ``None`` for a new one.
+    :raises SpecError: not a Spark version, one that is too old, or a value out of its range.
+    """
+    profile = production(cores=arguments.cores, state_store=StateStore(arguments.state_store))
+    spark = _known(arguments.spark)
+    current = stream.newest_deployment() if stream is not None else None
+    values = resolve(
+        profile,
+        spark,
+        dict(arguments.set),
+        carried_on=current.conf if current is not None else None,
+    )
+    if arguments.json:
+        show_json({**_facts(profile, arguments.spark, values), "profile_of": spark})
+    else:
+        show(profile_report(profile, spark, values, arguments.spark))
+    return OK
+
+
+def _known(spark: str) -> str:
+    """
+    Return the version whose profile is shown: the newest known one for a newer Spark.
+
+    :raises SpecError: not a version, or one that is too old.
+    """
+    # Not at the top: the doctor does without.
+    from airflow_streaming.model.spark.releases import NEWEST, OLDEST
+
+    minor = parse_spark_version(spark)[:2]
+    if minor < OLDEST.version:
+        raise SpecError(
+            f"Spark {spark} is older than {OLDEST.name}, the oldest that this release runs, "
+            f"so there is no profile for it. Give a version from there to {NEWEST.name}."
+        )
+    return spark if minor <= NEWEST.version else NEWEST.name
+
+
+def _facts(profile: Profile, spark: str, values: Sequence[ConfValue]) -> Mapping[str, Any]:
+    return {
+        "profile": profile.name,
+        "cores": profile.cores,
+        "spark": spark,
+        "fair_pools": profile.fair_scheduling,
+        "values": [
+            {
+                "key": value.key,
+                "value": value.shown,
+                "source": value.source.value,
+                "replaces": value.replaces,
+                "pinned": value.pinned,
+                "why": value.why,
+            }
+            for value in values
+        ],
+    }

@@ -1,0 +1,238 @@
+"""What several commands share: exit codes, the acting user, and arguments with their types."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.model.codec import parse_time
+from airflow_streaming.model.names import Colour
+from airflow_streaming.model.records.change_table import ChangeTable
+from airflow_streaming.model.uris import in_full, lacks_slashes
+
+OK: Final = 0
+PROBLEM: Final = 1
+WRONG_USE: Final = 2
+INCONCLUSIVE: Final = 3
+HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """
+    Who acts, and why.
+
+    :param says_why: The reason was given with the command.
+    """
+
+    name: str
+    reason: str
+    says_why: bool = True
+
+
+def person_of(arguments: argparse.Namespace) -> Person:
+    """Return who acts by the arguments of a command that acts."""
+    given = arguments.reason
+    return Person(
+        name=arguments.by or _user(),
+        reason="No reason was given." if given is None else given,
+        says_why=given is not None,
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        # A container often runs under a number that has no name.
+        return f"user {os.getuid()}"
+
+
+def add_commands(
+    parser: argparse.ArgumentParser,
+    table: ChangeTable[Any, Any],
+    add_person: Callable[[argparse.ArgumentParser], None],
+    *,
+    status: str,
+    whose: str,
+) -> dict[str, argparse.ArgumentParser]:
+    """
+    Declare ``status`` and the commands of a kind of change, as its table has them.
+
+    :param status: What ``status`` shows.
+    :param whose: Which stream is to be named.
+    :return: The parser of each command, for options of its own.
+    """
+    told = {"status": status, **{name: one.help for name, one in table.commands.items()}}
+    kinds = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verbs = {}
+    for name, text in told.items():
+        verb = kinds.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        about = "folder or URI with the records of all streams"
+        verb.add_argument("--home", default=argparse.SUPPRESS, metavar="URI", help=about)
+        verb.add_argument("stream", metavar="STREAM", help=whose)
+        verb.add_argument("--json", action="store_true", help="print JSON")
+        add_person(verb)
+        verbs[name] = verb
+    return verbs
+
+
+def place(text: str) -> str:
+    """
+    Return a URI in full, and a path as an absolute one: users work in a folder.
+
+    What only looks like a URI, e.g. ``s3:/bucket``, is left for the code that opens it to refuse: a
+    folder called ``s3:`` would be made else. ``./s3:/bucket`` is that folder.
+    """
+    uri = in_full(text)
+    if "://" in uri or lacks_slashes(uri) or not uri.strip():
+        return uri
+    return os.path.abspath(text)  # noqa: PTH100 - pathlib would follow links
+
+
+def pair(text: str) -> tuple[str, Any]:
+    """Return ``key=value`` as a pair."""
+    key, found, value = text.partition("=")
+    if not key:
+        raise argparse.ArgumentTypeError(f"{text!r} has no key; write KEY=VALUE")
+    if not found:
+        raise argparse.ArgumentTypeError(f"{key!r} has no value; write {key}=VALUE")
+    return key, value
+
+
+def said(text: str) -> str:
+    """Return a text that says something."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the text is empty; say it, or leave the option out")
+    return text
+
+
+def number(
+    least: float, most: float, unit: str = "", *, is_whole: bool = False
+) -> Callable[[str], Any]:
+    """
+    Return a type of arguments: a number between two bounds, both allowed.
+
+    :param unit: What it counts, for the message of a refusal.
+    """
+    kind = f"{'a whole number' if is_whole else 'a number'}{f' of {unit}' if unit else ''}"
+
+    def parse(text: str) -> float:
+        try:
+            found = int(text) if is_whole else float(text)
+        except ValueError:
+            found = math.nan
+        if not least <= found <= most:
+            raise argparse.ArgumentTypeError(
+                f"{text!r:.80} is not {kind} from {least:,.10g} to {most:,.10g}"
+            )
+        return found
+
+    return parse
+
+
+seconds: Final = number(0, 10_000_000, "seconds")
+hours: Final = number(0.0001, 87_600, "hours")
+count: Final = number(0, 1_000_000, is_whole=True)
+positive: Final = number(1, 1_000_000, is_whole=True)
+
+
+def duration(text: str) -> timedelta:
+    """Return a number of seconds as a duration."""
+    return timedelta(seconds=seconds(text))
+
+
+def moment(text: str) -> datetime:
+    """Return a time in ISO 8601 with a zone."""
+    try:
+        return parse_time(text, "time")
+    except RecordError as err:
+        raise argparse.ArgumentTypeError(str(err)) from err
+
+
+def add_home(parser: argparse.ArgumentParser, default: str | None = argparse.SUPPRESS) -> None:
+    """Add ``--home``; a command's own leaves alone what was given before the command."""
+    parser.add_argument(
+        "--home",
+        default=default,
+        metavar="URI",
+        help="home with the records of all streams: an absolute path or a URL such as "
+        f"s3://bucket/streams (default: ${HOME_VARIABLE})",
+    )
+
+
+def add_stream(parser: argparse.ArgumentParser) -> None:
+    """Add the stream that a command is about, and which lane of it."""
+    parser.add_argument("stream", metavar="STREAM", help="name of the stream")
+    parser.add_argument(
+        "--colour",
+        choices=[colour.value for colour in Colour],
+        help="act on the blue or the green lane (default: the lane that is live)",
+    )
+
+
+def add_person(parser: argparse.ArgumentParser, *, must_say_why: bool = False) -> None:
+    """Add who acts and why."""
+    who = parser.add_argument_group("for the record")
+    who.add_argument(
+        "--by", type=said, metavar="NAME", help="who acts (default: the user of this process)"
+    )
+    why = "why; stands in the stream's timeline"
+    who.add_argument(
+        "--reason",
+        type=said,
+        required=must_say_why,
+        metavar="TEXT",
+        help=f"{why} (required)" if must_say_why else why,
+    )
+
+
+def add_json(parser: argparse._ActionsContainer) -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """Add ``--report`` and ``--json``."""
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="also write the report to FILE, as Markdown"
+    )
+    add_json(parser)
+
+
+def add_runtime(parser: argparse.ArgumentParser, what: str, *, required: bool = True) -> None:
+    """Add ``--runtime``; ``what`` says what its Spark does."""
+    parser.add_argument(
+        "--runtime",
+        required=required,
+        metavar="NAME_OR_PATH",
+        help=f"Spark that {what}: a name in AIRFLOW__STREAMING__RUNTIMES, or the folder of a "
+        "virtual environment or of a SPARK_HOME",
+    )
+
+
+def add_conf(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--conf``; ``what`` says whose configuration it is."""
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="KEY=VALUE",
+        help=f"Spark configuration of {what}; repeatable; not for secrets",
+    )
+
+
+def add_script_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a script, which stand last, after ``--``."""
+    parser.add_argument(
+        "arguments", nargs="*", metavar="ARGUMENT", help="arguments of the script, after --"
+    )

@@ -1,0 +1,205 @@
+"""
+The commands that look: list, status, live.
+
+The task that keeps a stream alive times its silence by watching. A user at a terminal has no time for
+that, so this look compares the heartbeat's time with the clock here, and when that looks bad it
+watches for a few seconds before it says so, and says that it does. Nothing is ever decided on this
+look.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+from airflow_streaming.cli.common import OK, PROBLEM, add_json
+from airflow_streaming.cli.output import notice, show, show_json
+from airflow_streaming.exceptions import RecordError, SpecError
+from airflow_streaming.home.consumers import LiveOutput, live
+from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.names import Colour, colour_of, other_lane
+from airflow_streaming.model.observation import Observation, ProcessState
+from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.records.policy import RestartAction
+from airflow_streaming.reports.streams import (
+    StreamView,
+    live_report,
+    stream_report,
+    streams_report,
+)
+from airflow_streaming.services.streams import Probe
+from airflow_streaming.supervision.alerts.alerting import open_incidents
+from airflow_streaming.supervision.health import judge
+from airflow_streaming.supervision.observer import Figures, change_in_progress
+
+POLL_SECONDS: Final = 0.5
+WATCH_SECONDS: Final = 10.0
+"""A living driver writes its heartbeat more often than this."""
+
+
+def list_streams(home: Home, probe: Probe, *, as_json: bool) -> int:
+    """Print every stream; one that cannot be read is a problem."""
+    views, unread = [], {}
+    for name in home.streams():
+        try:
+            views.append(view_stream(home.stream(name), probe, patience=0, events=1))
+        except (RecordError, SpecError) as err:
+            unread[name] = str(err)
+    if as_json:
+        told = {"home": home.store.uri, "streams": [one.to_dict() for one in views]}
+        show_json({**told, "unreadable": unread}, sort_keys=True)
+    else:
+        show(streams_report(views, home.store.uri, unread))
+    return PROBLEM if unread else OK
+
+
+def show_status(stream: StreamHome, probe: Probe, *, as_json: bool) -> int:
+    """Print one stream; a stream that is not well is a problem."""
+    found = view_stream(stream, probe, patience=WATCH_SECONDS)
+    if as_json:
+        show_json(found.to_dict(), sort_keys=True)
+    else:
+        show(stream_report(found))
+    return OK if found.is_all_right else PROBLEM
+
+
+def view_stream(home: StreamHome, probe: Probe, *, patience: float, events: int = 5) -> StreamView:
+    """
+    Look at a stream.
+
+    :param patience: Seconds to watch for a sign of life from a driver that seems silent.
+    """
+    streams, supervision = Home(home.store), home.supervision()
+    rules = supervision.health if supervision else HealthRules()
+    seen = observe(home, probe, patience=patience, rules=rules)
+    decision = home.restart_decision(seen.epoch.number) if seen else None
+    earlier = home.earlier_decisions(seen.epoch.number + 1) if seen else []
+    return StreamView(
+        stream=home.name,
+        now=datetime.now(UTC),
+        desired=home.desired(),
+        circuit=home.circuit(),
+        deployment=home.newest_deployment(),
+        seen=seen,
+        verdict=judge(seen, rules) if seen else None,
+        decision=decision,
+        restarts=sum(one.action is RestartAction.RESTART for one in earlier),
+        events=tuple(home.events(events)),
+        incidents=open_incidents(home.alerts()),
+        is_live=live_lane(streams, home.name) == home.name,
+        has_lanes=_has_lanes(streams, home.name),
+        change=_change(home),
+    )
+
+
+def _has_lanes(streams: Home, lane: str) -> bool:
+    is_green = colour_of(lane) is Colour.GREEN
+    return is_green or streams.stream(other_lane(lane)).newest_deployment() is not None
+
+
+def _change(home: StreamHome) -> str:
+    change = change_in_progress(home)
+    return "" if change is None else str(change)
+
+
+def observe(
+    home: StreamHome, probe: Probe, *, patience: float, rules: HealthRules = HealthRules()
+) -> Observation | None:
+    """Observe the newest epoch, ``None`` when the stream has never run."""
+    epoch = home.newest_epoch()
+    if epoch is None:
+        return None
+    first = _look(home, epoch, probe)
+    if first.status is not None and rules.rules:
+        figures = Figures(home, epoch.number, rules)
+        first = replace(first, findings=figures.findings(first.status, time.monotonic()))
+    if first.is_dead or first.silent_for < rules.hang_after:
+        return replace(first, silent_for=timedelta(0))
+    if patience > 0:
+        notice(_awaited(home, first, patience))
+    started = time.monotonic()
+    second = first
+    while time.monotonic() - started < patience:
+        time.sleep(POLL_SECONDS)
+        second = _look(home, epoch, probe)
+        if second.is_dead or second.silent_for < first.silent_for:
+            return replace(second, silent_for=timedelta(0))
+    return replace(second, cpu_in_silence=_cpu(first, second, time.monotonic() - started))
+
+
+def _awaited(home: StreamHome, seen: Observation, patience: float) -> str:
+    """Return what a look waits for, so that no user takes the command for stuck."""
+    unseen = seen.process.state is ProcessState.UNSEEN
+    driver = f"its driver cannot be seen from here ({seen.process.detail})" if unseen else ""
+    age = duration_text(round(seen.silent_for.total_seconds()))
+    last = f"its last heartbeat is {age} old" if seen.status else f"it has no heartbeat since {age}"
+    return (
+        f"Epoch {seen.epoch.number} of {home.name}: {' and '.join(filter(None, (driver, last)))}. "
+        f"Waiting up to {duration_text(patience)} for a new heartbeat."
+    )
+
+
+def _look(home: StreamHome, epoch: Epoch, probe: Probe) -> Observation:
+    launch = home.launch(epoch.number)
+    # The process first: one that ends in between is seen "going down", never "gone, no exit".
+    process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
+    status = home.status(epoch.number)
+    now = datetime.now(UTC)
+    return Observation(
+        epoch=epoch,
+        process=process,
+        now=now,
+        launch=launch,
+        status=status,
+        exit=home.exit(epoch.number),
+        death=home.death(epoch.number),
+        silent_for=now - (status.at if status else epoch.created_at),
+    )
+
+
+def _cpu(first: Observation, second: Observation, watched: float) -> float | None:
+    """Stretch the CPU time used while watching over the whole silence."""
+    before, after = first.process.cpu_seconds, second.process.cpu_seconds
+    if before is None or after is None or watched < POLL_SECONDS:
+        return None
+    return (after - before) / watched * second.silent_for.total_seconds()
+
+
+def add_live_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``live``."""
+    parser.add_argument("stream", metavar="STREAM", help="name of the stream")
+    form = parser.add_mutually_exclusive_group()
+    add_json(form)
+    form.add_argument("--output", action="store_true", help="print only the URI of the output")
+
+
+def show_live(home: Home, arguments: argparse.Namespace) -> int:
+    """
+    Print what is live.
+
+    :raises SpecError: there is no such stream in the home.
+    """
+    if arguments.output:
+        print(live(home, arguments.stream).output)
+        return OK
+    found = live(home, arguments.stream, history=True)
+    if arguments.json:
+        show_json(to_dict(found), sort_keys=True)
+    else:
+        show(live_report(found))
+    return OK
+
+
+def to_dict(found: LiveOutput) -> dict[str, Any]:
+    """Return what is live for ``--json``; what was live before is in it, oldest first."""
+    told: dict[str, Any] = encode(found)
+    history = [{**encode(reign), "colour": reign.colour.value} for reign in found.history]
+    return {**told, "colour": found.colour.value, "history": history}

@@ -1,0 +1,295 @@
+"""
+The acts on streams: start, stop, close-circuit, declare-dead, hand-over.
+
+Each command is the same act as the operator of that name: a record in the home, which the task that
+keeps the stream alive follows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from airflow_streaming.cli import cutover, status, upgrade
+from airflow_streaming.cli.common import (
+    OK,
+    PROBLEM,
+    Person,
+    add_person,
+    add_stream,
+    duration,
+    person_of,
+    positive,
+    seconds,
+)
+from airflow_streaming.cli.cutover import what_a_stop_does, why_there_is_none
+from airflow_streaming.cli.known_home import lane_named, open_known
+from airflow_streaming.cli.output import complain, notice, show_lines
+from airflow_streaming.cli.status import POLL_SECONDS, list_streams, observe, show_status
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.observation import Observation, ProcessState
+from airflow_streaming.model.records.control import Desired, DesiredState
+from airflow_streaming.reports.terminal import clock, printable
+from airflow_streaming.services import streams
+from airflow_streaming.services.streams import Probe
+from airflow_streaming.storage.probe import damage, ensure_exclusive
+from airflow_streaming.supervision.health import judge
+
+
+def add_start_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``start`` and ``close-circuit``."""
+    add_stream(parser)
+    add_person(parser)
+
+
+def add_stop_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``stop``."""
+    add_stream(parser)
+    parser.add_argument(
+        "--grace",
+        type=duration,
+        metavar="SECONDS",
+        help="how long the driver may take to reach a batch boundary before it is killed "
+        "(default: the stop_grace of the stream's DAG)",
+    )
+    parser.add_argument(
+        "--wait",
+        type=seconds,
+        metavar="SECONDS",
+        help="wait until the driver is proved dead, at most so long (default: do not wait)",
+    )
+    add_person(parser)
+
+
+def add_declare_dead_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``declare-dead``."""
+    add_stream(parser)
+    parser.add_argument(
+        "--epoch",
+        type=positive,
+        required=True,
+        metavar="N",
+        help="the newest epoch, as `status` shows it (required)",
+    )
+    add_person(parser, must_say_why=True)
+
+
+def add_hand_over_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``hand-over``."""
+    add_stream(parser)
+    parser.add_argument(
+        "--to", required=True, metavar="DAG", help="id of the DAG that becomes the owner (required)"
+    )
+    add_person(parser, must_say_why=True)
+
+
+def start(stream: StreamHome, person: Person) -> int:
+    """Start a stream, and say what brings it up."""
+    done = streams.start(stream, by=person.name, reason=person.reason)
+    lines = [_desired(stream, done.wish, is_new=done.is_new)]
+    if done.closed is not None:
+        lines.append(f"Its circuit was open and is closed: {done.closed.reason}")
+    show_lines([*lines, "Its keep-alive task starts the driver; the DAG must be unpaused."])
+    return OK
+
+
+def stop(
+    stream: StreamHome, person: Person, probe: Probe, *, grace: timedelta | None, wait: float | None
+) -> int:
+    """Stop a stream; with ``wait`` until its driver is proved dead."""
+    done = streams.stop(stream, by=person.name, reason=person.reason, grace=grace)
+    lines = [_desired(stream, done.wish, is_new=done.is_new)]
+    if consequence := what_a_stop_does(stream):
+        lines.append(consequence)
+    if done.epoch is None:
+        show_lines([*lines, "It has never run, so there is no driver to stop."])
+        return OK
+    if done.is_asked_now:
+        lines.append(
+            f"The driver of epoch {done.epoch} is asked to stop at its next batch boundary."
+        )
+    elif done.request is not None:
+        lines.append(
+            f"{done.request.by} has already asked the driver of epoch {done.epoch} to stop."
+        )
+    show_lines(lines)
+    return OK if wait is None else _wait_until_down(stream, probe, wait)
+
+
+def close_circuit(stream: StreamHome, person: Person) -> int:
+    """Let a stream that was given up run again."""
+    before = streams.close_circuit(stream, by=person.name, reason=person.reason)
+    if before is None:
+        show_lines([f"The circuit of {stream.name} is not open. Nothing was changed."])
+        return OK
+    done = f"The circuit of {stream.name} is closed. Its restart budget is whole again."
+    show_lines([done])
+    with streams.recorded(done):
+        wish = stream.desired()
+    if wish is not None and wish.state is DesiredState.STOPPED:
+        show_lines(
+            [
+                f'Its desired state is still "stopped"; start it: airflow-streaming start {stream.name}'
+            ]
+        )
+    return OK
+
+
+def hand_over(stream: StreamHome, person: Person, *, dag_id: str) -> int:
+    """Make another DAG the owner of the stream; the running driver is not touched."""
+    owner, is_new = streams.hand_over(stream, dag_id, by=person.name, reason=person.reason)
+    if not is_new:
+        show_lines([f"{owner.stream} already belongs to dag {dag_id}. Nothing was changed."])
+        return OK
+    show_lines(
+        [
+            f"{owner.stream} now belongs to dag {dag_id}.",
+            "Unpause that dag: its keep-alive task adopts the driver that runs.",
+            "Pause the earlier owner; its task fails when it next acts.",
+        ]
+    )
+    return OK
+
+
+def declare_dead(stream: StreamHome, person: Person, probe: Probe, *, number: int) -> int:
+    """Record a user's statement that a driver is dead which no machine can see."""
+    death = streams.declare_dead(stream, probe, number, by=person.name, reason=person.reason)
+    show_lines(
+        [
+            f'Epoch {number} of "{stream.name}" marked dead by {death.by}: {death.evidence}',
+            "Its next epoch may start now. If the old driver comes back, it is fenced and ends.",
+        ]
+    )
+    return OK
+
+
+def _desired(stream: StreamHome, wish: Desired, *, is_new: bool) -> str:
+    if is_new:
+        return f'Desired state of {stream.name} is now "{wish.state}".'
+    since = f"by {wish.by} since {clock(wish.at)}"
+    return f'Desired state of {stream.name} is "{wish.state}" already, {since}.'
+
+
+def _wait_until_down(stream: StreamHome, probe: Probe, limit: float) -> int:
+    deadline = time.monotonic() + limit
+    is_told = False
+    while True:
+        seen = observe(stream, probe, patience=0)
+        if seen is not None and _is_down(seen):
+            show_lines([f"{stream.name} is down. {judge(seen, HealthRules()).reason}"])
+            return OK
+        process = f" ({seen.process.detail})" if seen is not None else ""
+        if time.monotonic() >= deadline:
+            complain(
+                f"The driver of {stream.name} is not proved dead after {duration_text(limit)}{process}. "
+                "The request stands; the keep-alive task kills a driver that exceeds its grace."
+            )
+            return PROBLEM
+        if not is_told:
+            notice(f"Waiting up to {duration_text(limit)} for the driver to stop{process}.")
+            is_told = True
+        time.sleep(POLL_SECONDS)
+
+
+def _is_down(seen: Observation) -> bool:
+    # From another host the driver's own exit record is all the proof there is.
+    last_word = seen.exit is not None and seen.process.state is ProcessState.UNSEEN
+    return judge(seen, HealthRules()).has_ended or last_word
+
+
+READING: Final = frozenset({"list", "status", "conf", "doctor", "events", "top"})
+_CHANGES: Final = frozenset({"upgrade", "cutover"})
+
+
+def run(arguments: argparse.Namespace, probe: Probe | None) -> int:
+    """
+    Run one command and return its exit code.
+
+    :param probe: How drivers are seen; by default as their launchers see them from here.
+    :raises SpecError: wrong use.
+    :raises StreamingError: there is no such stream, or it could not be read or steered.
+    """
+    return _run(open_known(arguments.home), arguments, probe or open_launcher().probe)
+
+
+def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
+    if arguments.command == "list":
+        return list_streams(home, probe, as_json=arguments.json)
+    if arguments.command == "top":
+        from airflow_streaming.cli import top  # rich is loaded by this command only
+
+        return top.run(home, arguments, probe)
+    if arguments.command == "live":
+        _check_is_there(home, cutover.home_of(home, arguments.stream))
+        return status.show_live(home, arguments)
+    if arguments.command == "cutover":
+        stream = cutover.home_of(home, arguments.stream)
+    else:
+        stream = lane_named(home, arguments.stream, getattr(arguments, "colour", None))
+    _check_is_there(home, stream)
+    if arguments.command in _CHANGES and arguments.verb == "status":
+        return _show_change(home, stream, arguments, probe)
+    if arguments.command not in READING:
+        ensure_exclusive(home.store)
+    if arguments.command == "checkpoint":
+        from airflow_streaming.cli.checkpoint.arguments import run_on_stream
+
+        return run_on_stream(stream, arguments, person_of(arguments))
+    if arguments.command == "events":
+        from airflow_streaming.cli import events  # the others do without
+
+        return events.run(stream, arguments)
+    if arguments.command == "doctor":
+        from airflow_streaming.cli import advice  # the others do without
+
+        return advice.show_advice(home, stream, cores=arguments.cores, as_json=arguments.json)
+    return _COMMANDS[arguments.command](stream, arguments, probe)
+
+
+def _show_change(
+    home: Home, stream: StreamHome, arguments: argparse.Namespace, probe: Probe
+) -> int:
+    """Show a change; what a command would be refused for is said beside it."""
+    code = _COMMANDS[arguments.command](stream, arguments, probe)
+    why = damage(home.store)
+    if why:
+        print(f"airflow-streaming: {printable(why)}", file=sys.stderr)
+    return PROBLEM if why else code
+
+
+def _check_is_there(home: Home, stream: StreamHome) -> None:
+    if stream.newest_deployment() is None:
+        raise StreamingError(
+            why_there_is_none(stream)
+            or f"There is no stream {stream.name!r} in {home.store.uri}. Its streams are: "
+            f"{', '.join(home.streams()) or 'none'}."
+        )
+
+
+def _show_conf(stream: StreamHome, arguments: argparse.Namespace) -> int:
+    from airflow_streaming.cli import advice  # the others do without
+
+    return advice.show_conf(arguments, stream)
+
+
+_COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int]]] = {
+    "status": lambda stream, a, probe: show_status(stream, probe, as_json=a.json),
+    "start": lambda stream, a, _: start(stream, person_of(a)),
+    "stop": lambda stream, a, probe: stop(stream, person_of(a), probe, grace=a.grace, wait=a.wait),
+    "conf": lambda stream, a, _: _show_conf(stream, a),
+    "upgrade": lambda stream, a, _: upgrade.run(stream, a, person_of(a)),
+    "cutover": lambda stream, a, _: cutover.run(stream, a, person_of(a)),
+    "close-circuit": lambda stream, a, _: close_circuit(stream, person_of(a)),
+    "hand-over": lambda stream, a, _: hand_over(stream, person_of(a), dag_id=a.to),
+    "declare-dead": lambda stream, a, probe: declare_dead(
+        stream, person_of(a), probe, number=a.epoch
+    ),
+}

@@ -1,0 +1,212 @@
+"""
+The command ``top``: the fleet live in a terminal, or the figures of one stream as sparklines.
+
+It reads what ``status`` reads, every few seconds, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from airflow_streaming.cli.common import OK, hours, seconds
+from airflow_streaming.cli.status import view_stream
+from airflow_streaming.exceptions import SpecError, StreamingError
+from airflow_streaming.home.history import HistoryReader, PartCache
+from airflow_streaming.home.home import Home
+from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.history import Series, downsample
+from airflow_streaming.model.names import colour_of
+from airflow_streaming.reports.streams import StreamView
+from airflow_streaming.reports.terminal import printable
+from airflow_streaming.services.streams import Probe
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+BARS: Final = "▁▂▃▄▅▆▇█"
+WIDTH: Final = 48
+"""Characters of a sparkline, each a bucket of the range."""
+FIGURES: Final = (
+    ("input_rate", "input rows/s"),
+    ("processing_rate", "processed rows/s"),
+    ("duration_ms", "batch ms"),
+    ("watermark_delay_s", "watermark delay s"),
+    ("state_rows", "state rows"),
+    ("state_bytes", "state bytes"),
+)
+_GRAVEST: Final = ("not well", "well", "down")
+_STYLES: Final = {"not well": "bold red", "well": "green", "down": "dim"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    parser.add_argument(
+        "stream", nargs="?", metavar="STREAM", help="one stream (default: all of the home)"
+    )
+    parser.add_argument(
+        "--every",
+        type=seconds,
+        default=5.0,
+        metavar="SECONDS",
+        help="between two looks (default: 5)",
+    )
+    parser.add_argument("--once", action="store_true", help="look once, print and end")
+    parser.add_argument(
+        "--hours",
+        type=hours,
+        default=3.0,
+        metavar="N",
+        help="range of the figures (default: 3)",
+    )
+
+
+def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
+    """
+    Show the fleet, or one stream, until Ctrl-C.
+
+    :raises SpecError: rich is not installed.
+    """
+    try:
+        from rich.console import Console
+        from rich.live import Live
+    except ImportError as err:
+        raise SpecError("'top' needs the package rich. Install it, or use 'list'.") from err
+    cache, console = PartCache(), Console()
+
+    def draw() -> RenderableType:
+        if arguments.stream is None:
+            return fleet(home, probe)
+        return figures(home, arguments.stream, probe, cache, hours=arguments.hours)
+
+    if arguments.once:
+        console.print(draw())
+        return OK
+    with Live(draw(), console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            time.sleep(max(1.0, arguments.every))
+            live.update(draw(), refresh=True)
+
+
+def fleet(home: Home, probe: Probe) -> Table:
+    """Return a row for each stream, those that are not well first."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=f"{home.store.uri}  {datetime.now(UTC):%H:%M:%S} UTC", expand=True, box=None
+    )
+    for name, justify in _COLUMNS:
+        table.add_column(name, justify=justify, no_wrap=name != "reason")  # type: ignore[arg-type]
+    for word, cells in sorted(_rows(home, probe), key=lambda row: _GRAVEST.index(row[0])):
+        table.add_row(*(Text(printable(cell)) for cell in cells), style=_STYLES[word])
+    return table
+
+
+_COLUMNS: Final = (
+    ("stream", "left"),
+    ("state", "left"),
+    ("in/s", "right"),
+    ("out/s", "right"),
+    ("backlog", "right"),
+    ("batch", "right"),
+    ("restarts", "right"),
+    ("spark", "left"),
+    ("reason", "left"),
+)
+
+
+def _rows(home: Home, probe: Probe) -> list[tuple[str, list[str]]]:
+    rows = []
+    for name in home.streams():
+        if colour_of(name) != "blue":
+            continue
+        try:
+            found = view_stream(home.stream(live_lane(home, name)), probe, patience=0.0, events=0)
+        except StreamingError as err:
+            rows.append(("not well", [name, "unreadable", *[""] * 6, str(err)]))
+            continue
+        rows.append((_word(found), _cells(name, found)))
+    return rows
+
+
+def _word(found: StreamView) -> str:
+    if not found.is_all_right:
+        return "not well"
+    return "down" if found.verdict is None or found.verdict.has_ended else "well"
+
+
+def _cells(name: str, found: StreamView) -> list[str]:
+    status = found.seen.status if found.seen else None
+    rows = [query.progress for query in status.queries if query.progress] if status else []
+    sources = [s.backlog_records for row in rows for s in row.sources]
+    return [
+        name,
+        found.verdict.state.value if found.verdict else "never run",
+        number(sum(row.input_rows_per_second or 0 for row in rows)) if rows else "",
+        number(sum(row.processed_rows_per_second or 0 for row in rows)) if rows else "",
+        number(sum(s for s in sources if s is not None))
+        if any(s is not None for s in sources)
+        else "",
+        duration_text(max(row.duration_ms for row in rows) / 1000) if rows else "",
+        str(found.restarts),
+        status.spark_version if status else "",
+        found.verdict.reason if found.verdict else "",
+    ]
+
+
+def figures(home: Home, name: str, probe: Probe, cache: PartCache, *, hours: float) -> Table:
+    """Return the figures of one stream as sparklines, with their least, newest and greatest value."""
+    from rich.table import Table
+    from rich.text import Text
+
+    stream = home.stream(live_lane(home, name))
+    now = time.time()
+    begin = now - hours * 3600
+    found = HistoryReader(stream, cache).read(begin, now)
+    verdict = view_stream(stream, probe, patience=0.0, events=0).verdict
+    state = f"{verdict.state.value}: {verdict.reason}" if verdict else "The stream has never run."
+    table = Table(title=printable(f"{name}  {state}"), box=None, expand=True)
+    for head in ("query", "figure", f"last {hours:g} h", "least", "now", "greatest"):
+        table.add_column(head, no_wrap=True)
+    for series in downsample(found.buckets, begin=begin, end=now, count=WIDTH):
+        for key, label in [*FIGURES, *_backlogs(series)]:
+            values = [value for value in series.lasts.get(key, ()) if value is not None]
+            if not values:
+                continue
+            lows = [value for value in series.lows[key] if value is not None]
+            highs = [value for value in series.highs[key] if value is not None]
+            cells = (min(lows), values[-1], max(highs))
+            table.add_row(
+                Text(printable(series.query)),
+                label,
+                sparkline(values),
+                *map(number, cells),
+            )
+    return table
+
+
+def _backlogs(series: Series) -> list[tuple[str, str]]:
+    return [(key, key.replace("_", " ")) for key in series.lasts if key.startswith("backlog_")]
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Return values as bars, the least of them zero or below."""
+    low, high = min(0.0, *values), max(values)
+    if high <= low:
+        return BARS[0] * len(values)
+    last = len(BARS) - 1
+    return "".join(BARS[round((value - low) / (high - low) * last)] for value in values)
+
+
+def number(value: float) -> str:
+    """Return a figure in a few characters: ``950``, ``1.2k``, ``3.4M``."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.3g}{unit}"
+    return f"{value:.3g}"

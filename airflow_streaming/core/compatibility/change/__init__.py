@@ -1,1 +1,0 @@
-"""May this code go on from what that code left? One module for each theme."""

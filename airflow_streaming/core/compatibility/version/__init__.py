@@ -1,1 +1,0 @@
-"""The version gate: whether another Spark reads a checkpoint, and whether one can come back."""

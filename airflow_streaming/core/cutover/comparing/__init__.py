@@ -1,1 +1,0 @@
-"""What two outputs have in common, and where they differ."""

@@ -1,1 +1,0 @@
-"""What green has shown, and what it lacks: three-valued."""

@@ -1,1 +1,0 @@
-"""What the next move of a cutover is: one pure decision over all that was seen."""

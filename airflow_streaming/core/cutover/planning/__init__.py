@@ -1,1 +1,0 @@
-"""What is asked of a cutover before it begins and before it switches, and the pages for it."""

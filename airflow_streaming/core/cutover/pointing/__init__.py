@@ -1,1 +1,0 @@
-"""What consumers follow: the word a pointer holds, and who may write it."""

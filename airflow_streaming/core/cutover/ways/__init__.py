@@ -1,1 +1,0 @@
-"""Which way to switch is sound for which sinks, sources and states."""

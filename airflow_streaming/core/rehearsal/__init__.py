@@ -1,1 +1,0 @@
-"""The rehearsal: what is asked of it, what it tells, and what that means."""

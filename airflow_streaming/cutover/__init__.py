@@ -1,1 +1,0 @@
-"""The cutover over real homes, drivers, checkpoints and outputs."""

@@ -1,1 +1,0 @@
-"""The Spark of a comparison: reads two outputs and says by bucket and key where they differ."""

@@ -1,0 +1,306 @@
+"""
+The driver of a drill: opens the state of scratch copies and runs one batch on them.
+
+The rows of every store are counted. Counting loads the version into a store of its own, of every
+partition, just as a restarted query would; it writes nothing to the checkpoint.
+
+It is an ordinary Spark application on this host, started by ``checkpoint.drill`` with one argument,
+the file of its order. Whatever it finds out it writes down at once, a line an event.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from airflow_streaming.driver.errors import log_to_stderr, logger
+from airflow_streaming.driver.exit_status import ScriptState
+from airflow_streaming.driver.jobs.scratch_patch import (
+    Absent,
+    Asked,
+    Patches,
+    Starter,
+    commits_of,
+    find_query,
+    sentence_of,
+)
+from airflow_streaming.driver.monitoring.queries import QueryError, SparkQuery
+from airflow_streaming.driver.script import error_of, run_program
+from airflow_streaming.model.failure_signs import is_input_gone
+from airflow_streaming.model.jobs.drill import (
+    INPUT_GONE,
+    DrilledQuery,
+    DrillEvent,
+    DrillOrder,
+    Told,
+)
+
+
+def leave_after(seconds: float, what: str) -> None:
+    """
+    End this process at that time, unless it has ended.
+
+    The process that started it ends it sooner, unless that was killed.
+
+    :param what: What this process is, for the log.
+    """
+
+    def leave() -> None:
+        logger.error("%s did not end within %.0f s.", what, seconds)
+        os._exit(1)
+
+    later(seconds, leave)
+
+
+def later(seconds: float, work: Callable[[], None]) -> threading.Timer:
+    """Do something in so many seconds, unless the timer is cancelled or the process ends."""
+    timer = threading.Timer(seconds, work)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+_JOIN = "symmetricHashJoin"
+
+
+class Look(NamedTuple):
+    """
+    One question to the state reader.
+
+    :param subject: What it is about, in words.
+    :param options: Options of the reader that ask it.
+    """
+
+    subject: str
+    options: dict[str, str]
+
+
+def looks_at(stores: list[dict[str, Any]]) -> list[Look]:
+    """
+    Return the questions that open all the state there is.
+
+    :param stores: Rows of the ``state-metadata`` reader, one for each store.
+    """
+    looks: dict[str, Look] = {}
+    for store in stores:
+        operator, name = store["operatorId"], store["operatorName"]
+        subject = f"operator {operator} ({name})"
+        for what, options in _parts(store):
+            look = Look(f"{subject}{what}", {"operatorId": str(operator), **options})
+            looks[look.subject] = look
+    return list(looks.values())
+
+
+def _parts(store: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+    if store["operatorName"] == _JOIN:
+        # A side is kept in two stores, or in one for both sides; the reader joins them to rows.
+        for side in ("left", "right"):
+            yield f", {side} side", {"joinSide": side}
+        return
+    properties = json.loads(store.get("operatorProperties") or "{}")
+    variables = properties.get("stateVariables") or []
+    for variable in variables:
+        name = str(variable.get("stateName", ""))
+        # Names with a dollar are Spark's own, and cannot be asked for.
+        if name and not name.startswith("$"):
+            yield f", variable {name}", {"stateVarName": name}
+    if variables and properties.get("timeMode", "NoTime") != "NoTime":
+        yield ", timers", {"readRegisteredTimers": "true"}
+    if not variables:
+        yield "", {"storeName": store["stateStoreName"]}
+
+
+def reader_session(session: Any, *, state_format: int) -> Any:
+    """
+    Return a session for the reader, apart from what the script has set in its own.
+
+    :param state_format: State checkpoint format. The reader goes by the session's, not by what the
+        checkpoint says.
+    """
+    reader = session.newSession()
+    reader.conf.set("spark.sql.streaming.stateStore.checkpointFormatVersion", str(state_format))
+    # Before 4.3 the coordinator of state stores exists only once the queries were asked for.
+    reader._jsparkSession.streams()
+    return reader
+
+
+def read_stores(session: Any, checkpoint: str) -> list[dict[str, Any]]:
+    """Return what the checkpoint's operator metadata says of its stores."""
+    rows = session.read.format("state-metadata").load(checkpoint).collect()
+    return [row.asDict() for row in rows]
+
+
+def count_rows(session: Any, checkpoint: str, batch: int, look: Look) -> int:
+    """Open one store as it was after a batch, in every partition, and count its rows."""
+    reader = session.read.format("statestore").option("batchId", str(batch))
+    for key, value in look.options.items():
+        reader = reader.option(key, value)
+    return int(reader.load(checkpoint).count())
+
+
+SCRIPT_GRACE: Final = 20.0
+"""Seconds that a script may run on after the last query of the backup was run."""
+_MARGIN: Final = 10.0
+"""Seconds after which this process ends itself, when it was not ended before."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the order says and end the process."""
+    log_to_stderr()
+    order = DrillOrder.from_bytes(Path(arguments[0]).read_bytes())
+    leave_after(order.seconds + _MARGIN, "The drill")
+    Drill(order).run()
+    return 0
+
+
+class Drill:
+    """Does one order."""
+
+    def __init__(self, order: DrillOrder) -> None:
+        self._order = order
+        self._looked_at: set[str] = set()
+        self._ran: set[str] = set()
+        self._spark = ""
+
+    def run(self) -> None:
+        """Run the script if there is one, and open all state that it left unopened."""
+        if self._order.application:
+            self._run_script()
+        for query in self._order.queries:
+            if query.reads_state and query.folder not in self._looked_at:
+                self._open_state(_session(), query)
+        if not self._spark:
+            self._greet(_session())
+        self._tell(Told.END)
+
+    def _run_script(self) -> None:
+        order = self._order
+        Patches(self.rehearse).install()
+        source = Path(order.source).read_bytes()
+        end = run_program(order.application, source, order.arguments)
+        if end.state is ScriptState.FAILED and end.error is not None:
+            remedy = "" if end.error.diagnosis is None else end.error.diagnosis.remedy
+            self._tell(Told.SCRIPT_FAILED, text=sentence_of(end.error), remedy=remedy)
+
+    def rehearse(self, asked: Asked) -> Any:
+        """Run one batch of a query that the script wants to start, and return the ended query."""
+        query = find_query(self._order.queries, asked, self._ran)
+        if query is None:
+            self._tell(Told.NOT_IN_BACKUP, text=asked.name or asked.location or "without a name")
+            return Absent(asked.name)
+        if query.folder in self._ran:
+            # The script starts its queries over and over; it has shown what it does.
+            raise SystemExit(0)
+        session = asked.writer.session
+        self._greet(session)
+        if query.reads_state:
+            self._open_state(session, query)
+        self._ran.add(query.folder)
+        ended = self._run_batch(asked.writer, query)
+        if len(self._ran) == len(self._order.queries):
+            self._end_soon()
+        return ended
+
+    def _run_batch(self, starter: Starter, query: DrilledQuery) -> Any:
+        for path in query.cut:
+            (Path(query.copy) / path).unlink(missing_ok=True)
+        before = commits_of(query.copy)
+        self._tell(Told.STARTED, query, batch=query.runs)
+        try:
+            started = starter.begin(
+                query.copy, once=query.runs is not None, checks_schema=query.has_input
+            )
+            with contextlib.suppress(Exception):  # it is asked below why it failed
+                started.awaitTermination()
+        except Exception as err:
+            self._tell_failed(query, error_of(err), str(err))
+            raise
+        asked = SparkQuery(started._jsq)
+        error = asked.error()
+        committed = sorted(commits_of(query.copy) - before)
+        if error is not None:
+            self._tell_failed(query, error, str(started.exception()))
+        elif committed:
+            rows = _rows_of(asked, committed[0])
+            self._tell(Told.BATCH, query, batch=committed[0], rows=rows)
+        else:
+            self._tell(Told.NO_BATCH, query)
+        return started
+
+    def _tell_failed(self, query: DrilledQuery, error: QueryError, text: str) -> None:
+        sentence = sentence_of(error)
+        gone = is_input_gone(f"{sentence} {text}")
+        remedy = "" if error.diagnosis is None else error.diagnosis.remedy
+        subject = INPUT_GONE if gone else ""
+        self._tell(Told.BATCH_FAILED, query, subject=subject, text=sentence, remedy=remedy)
+
+    def _open_state(self, session: Any, query: DrilledQuery) -> None:
+        self._looked_at.add(query.folder)
+        self._greet(session)
+        reader = reader_session(session, state_format=query.state_format)
+        try:
+            looks = looks_at(read_stores(reader, query.copy))
+        except Exception as err:  # noqa: BLE001 - whatever it is, it is what the drill looks for
+            text = sentence_of(error_of(err))
+            self._tell(Told.STATE_FAILED, query, subject="its operators", text=text)
+            return
+        for look in looks:
+            try:
+                rows = count_rows(reader, query.copy, query.batch, look)
+            except Exception as err:  # noqa: BLE001 - as above
+                text = sentence_of(error_of(err))
+                self._tell(Told.STATE_FAILED, query, subject=look.subject, text=text)
+            else:
+                self._tell(Told.STATE, query, subject=look.subject, rows=rows)
+
+    def _greet(self, session: Any) -> None:
+        if not self._spark:
+            self._spark = str(session.version)
+            self._tell(Told.SPARK, text=self._spark)
+
+    def _end_soon(self) -> None:
+        def leave() -> None:
+            logger.warning("The script runs on although its queries have ended; leaving it.")
+            self._tell(Told.END)
+            os._exit(0)
+
+        later(SCRIPT_GRACE, leave)
+
+    def _tell(
+        self,
+        told: Told,
+        query: DrilledQuery | None = None,
+        *,
+        subject: str = "",
+        text: str = "",
+        batch: int | None = None,
+        rows: int | None = None,
+        remedy: str = "",
+    ) -> None:
+        event = DrillEvent(
+            told=told,
+            query="" if query is None else query.folder,
+            subject=subject,
+            text=text,
+            batch=batch,
+            rows=rows,
+            remedy=remedy,
+        )
+        with Path(self._order.events).open("ab") as file:
+            file.write(event.to_bytes())
+
+
+def _rows_of(query: SparkQuery, batch: int) -> int:
+    told = [p for p in query.progress(None) if p.get("batchId") == batch]
+    return max((int(p.get("numInputRows") or 0) for p in told), default=0)
+
+
+def _session() -> Any:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.appName("airflow-streaming drill").getOrCreate()

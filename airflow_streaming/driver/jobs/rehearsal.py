@@ -1,0 +1,386 @@
+"""
+The driver of a rehearsal: the user's script on copies of checkpoints.
+
+The caller keeps a file of the folder locked for as long as he lives; the system gives the lock up
+with him, however he ended. Numbers of processes would not do: they are given again.
+
+The rows of a batch are computed once, whatever is asked of them afterwards: a second action would
+run every stateful operator a second time. What is shown is text, cut and with secrets masked.
+
+A bound ends the query as ``stop`` would, never by an error, because the script may ask the query
+how it ended. A batch beyond the bound is held at its door until Spark knows that it is to stop.
+
+It is an ordinary Spark application on this host, started by ``spark_jobs.rehearsal`` with one
+argument, the file of its order. Queries run one after the other, each inside its own ``start``; the
+time is shared out among those that are left. Whatever it finds out it writes down at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_streaming.driver.errors import log_to_stderr, logger
+from airflow_streaming.driver.exit_status import ScriptState
+from airflow_streaming.driver.jobs.drill import later, leave_after
+from airflow_streaming.driver.jobs.scratch_patch import (
+    Absent,
+    Asked,
+    Patches,
+    SourceRules,
+    Starter,
+    commits_of,
+    find_query,
+    sentence_of,
+)
+from airflow_streaming.driver.jvm import JvmProcess
+from airflow_streaming.driver.monitoring.queries import QueryError, SparkQuery, has_run_a_batch
+from airflow_streaming.driver.script import error_of, run_program
+from airflow_streaming.model.failure_signs import Hint, hints, is_input_gone
+from airflow_streaming.model.failures import mask_secrets
+from airflow_streaming.model.jobs.drill import INPUT_GONE, DrilledQuery
+from airflow_streaming.model.jobs.rehearsal import (
+    Bounds,
+    Ending,
+    RehearsalEvent,
+    RehearsalOrder,
+    Seen,
+)
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.spark.conf import REDACTED, SECRET_KEY
+from airflow_streaming.model.spark.plan import Column
+
+EVERY_SECONDS: Final = 1.0
+_PATIENCE: Final = 5.0
+
+
+def leave_with_caller(held: str, folder: str) -> None:
+    """
+    Watch the caller from now on; when he is gone, end this process and what belongs to it.
+
+    :param held: The file that he keeps locked.
+    :param folder: Removed with everything in it.
+    """
+    process = JvmProcess()
+
+    def watch() -> None:
+        while is_held(Path(held)):
+            time.sleep(EVERY_SECONDS)
+        logger.error("Parent process is gone; removing %s and exiting.", folder)
+        process.kill()
+        process.is_gone_within(_PATIENCE)
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="rehearsal-caller", daemon=True).start()
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether a process keeps a file locked; a file that is gone is not locked."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+_MOST_COLUMNS: Final = 40
+_MOST_TEXT: Final = 100
+_MOST_TYPE: Final = 500
+
+
+def columns_of(rows: Any) -> tuple[Column, ...]:
+    """Return the columns of a data frame."""
+    return tuple(
+        Column(name=f.name, type=f.dataType.simpleString()[:_MOST_TYPE], nullable=bool(f.nullable))
+        for f in rows.schema.fields
+    )
+
+
+def count_and_sample(rows: Any, most: int) -> tuple[int, list[dict[str, str]]]:
+    """
+    Compute the rows of a batch and return how many there are, and the first of them as text.
+
+    :param most: Rows to show; a sample that cannot be taken is left out.
+    """
+    kept = rows.persist()
+    try:
+        count = int(kept.count())
+        return count, _sample(kept, most) if count and most > 0 else []
+    finally:
+        kept.unpersist()
+
+
+def _sample(kept: Any, most: int) -> list[dict[str, str]]:
+    try:
+        # By name of column alone, two columns of one name would be one.
+        names = list(kept.columns)
+        return [shown(zip(names, row, strict=True)) for row in kept.take(most)]
+    except Exception as err:  # noqa: BLE001 - some types of Spark have no value in Python
+        logger.warning("No sample could be taken: %s", err)
+        return []
+
+
+def shown(row: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """Return the values of a row as they are shown, the first columns of it."""
+    found: dict[str, str] = {}
+    for name, value in list(row)[:_MOST_COLUMNS]:
+        found[name] = REDACTED if SECRET_KEY.search(name) else _text(value)
+    return found
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    whole = str(value.asDict(True)) if hasattr(value, "asDict") else str(value)
+    # Cut twice: masking a text of megabytes would take its time.
+    masked = mask_secrets(whole[: 20 * _MOST_TEXT])
+    return masked if len(masked) <= _MOST_TEXT else f"{masked[: _MOST_TEXT - 1]}…"
+
+
+_POLL: Final = 0.2
+_STOPPING: Final = 30.0
+"""Seconds for Spark to stop a query."""
+Tell = Callable[[RehearsalEvent], None]
+
+
+class Run:
+    """
+    Runs one query.
+
+    :param query: Its copy.
+    :param deadline: When it is ended, by the monotonic clock.
+    :param tell: Called with every event at once.
+    """
+
+    def __init__(self, query: DrilledQuery, bounds: Bounds, deadline: float, tell: Tell) -> None:
+        self._query, self._bounds, self._deadline, self._tell = query, bounds, deadline, tell
+        self._rows: dict[int, int] = {}
+        self._sampled = 0
+        self._told = -1
+        self._error: QueryError | None = None
+        self._enough, self._stopping = threading.Event(), threading.Event()
+
+    def go(self, starter: Starter) -> Any:
+        """
+        Run the query to its end or a bound, and return it; it has ended.
+
+        Spark cannot always tell the interrupt of a stop from a failure, for example while it waits
+        for a broadcast. The script is then given a query that has ended well.
+        """
+        query = self._query
+        for path in query.cut:
+            (Path(query.copy) / path).unlink(missing_ok=True)
+        before = commits_of(query.copy)
+        for name in starter.left_out:
+            self._say(Seen.NOT_CALLED, text=name)
+        try:
+            columns = columns_of(starter.rows)
+            once = self._bounds.replay_only and query.runs is not None
+            started = starter.begin(
+                query.copy, once=once, checks_schema=query.has_input, take=self._take
+            )
+        except Exception as err:
+            self._say_failed(error_of(err), str(err))
+            raise
+        self._say(Seen.STARTED, columns=columns)
+        asked = SparkQuery(started._jsq)
+        ending = self._watch(asked)
+        error = self._why(asked)
+        is_failed = error is not None and not self._stopping.is_set()
+        if error is not None and is_failed:
+            self._say_failed(error, str(started.exception()))
+            ending = Ending.FAILED
+        self._say(Seen.ENDED, ending=ending, rows=len(commits_of(query.copy) - before))
+        return started if error is None or is_failed else Absent(started.name)
+
+    def _take(self, rows: Any, batch: int) -> None:
+        # Spark calls this for every batch, in a thread of its own.
+        if self._is_enough():
+            self._enough.set()
+            self._stopping.wait(_STOPPING)
+            return
+        try:
+            count, sample = count_and_sample(rows, self._bounds.sample - self._sampled)
+        except Exception as err:
+            if self._stopping.is_set():
+                return
+            # What Spark makes of it has lost the cause among its own frames.
+            self._error = error_of(err)
+            raise
+        self._rows[batch] = count
+        if sample:
+            self._sampled += len(sample)
+            self._say(Seen.SAMPLE, batch=batch, sample=tuple(sample))
+
+    def _is_enough(self) -> bool:
+        if self._bounds.until_caught_up and not self._bounds.replay_only:
+            return False
+        return len(self._rows) >= self._bounds.batches
+
+    def _watch(self, asked: SparkQuery) -> Ending:
+        ending = Ending.CAUGHT_UP
+        while asked.is_active():
+            self._tell_fresh(asked)
+            if self._enough.wait(_POLL) or time.monotonic() >= self._deadline:
+                ending = Ending.ENOUGH_BATCHES if self._enough.is_set() else Ending.OUT_OF_TIME
+                self._stop(asked)
+                break
+        self._tell_fresh(asked)
+        is_once = self._bounds.replay_only and self._query.runs is not None
+        return Ending.ENOUGH_BATCHES if is_once and ending is Ending.CAUGHT_UP else ending
+
+    def _stop(self, asked: SparkQuery) -> None:
+        def stop() -> None:
+            with contextlib.suppress(Exception):  # it may have ended meanwhile
+                asked.stop()
+
+        stopper = threading.Thread(target=stop, daemon=True)
+        stopper.start()
+        until = time.monotonic() + _STOPPING
+        while asked.is_active() and time.monotonic() < until:
+            time.sleep(_POLL / 4)
+        # Only now may a waiting batch continue: Spark takes its end for the stop's.
+        self._stopping.set()
+        stopper.join(_STOPPING)
+
+    def _tell_fresh(self, asked: SparkQuery) -> None:
+        for report in asked.progress(None):
+            figures = BatchProgress.from_spark(self._query.folder, report)
+            batch = figures.batch_id
+            # A batch that was let through has rows that were not counted.
+            if batch > self._told and batch in self._rows and has_run_a_batch(report):
+                self._told = batch
+                self._say(Seen.BATCH, batch=batch, rows=self._rows[batch], figures=figures)
+
+    def _why(self, asked: SparkQuery) -> QueryError | None:
+        error = asked.error()
+        return None if error is None else self._error or error
+
+    def _say_failed(self, error: QueryError, text: str) -> None:
+        sentence = sentence_of(error)
+        self._say(
+            Seen.FAILED,
+            text=sentence,
+            subject=INPUT_GONE if _is_gone(f"{sentence} {text}") else "",
+            remedy="" if error.diagnosis is None else error.diagnosis.remedy,
+            batch=max(self._rows, default=None),
+        )
+
+    def _say(self, seen: Seen, **said: Any) -> None:
+        self._tell(RehearsalEvent(seen=seen, query=self._query.folder, **said))
+
+
+def _is_gone(text: str) -> bool:
+    # A script that reads another folder than the checkpoint did has its input.
+    return is_input_gone(text) and not hints(text, Hint.OTHER_FOLDER)
+
+
+SCRIPT_GRACE: Final = 10.0
+"""Seconds that a script may run on after the last query of the checkpoints has ended."""
+_MOST_NEW: Final = 20
+"""New queries of one script; one that starts more starts them over and over."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the order says and end the process."""
+    log_to_stderr()
+    order = RehearsalOrder.from_bytes(Path(arguments[0]).read_bytes())
+    leave_with_caller(order.held, order.scratch)
+    leave_after(order.seconds, "The rehearsal")
+    Rehearsal(order).run()
+    return 0
+
+
+class Rehearsal:
+    """Does one order."""
+
+    def __init__(self, order: RehearsalOrder) -> None:
+        self._order = order
+        self._ran: set[str] = set()
+        self._new: dict[str, DrilledQuery] = {}
+        self._deadline = time.monotonic() + order.bounds.seconds
+        self._spark = ""
+        self._leaving: threading.Timer | None = None
+        self._telling = threading.Lock()
+
+    def run(self) -> None:
+        """Run the script; its queries run inside it."""
+        order, bounds = self._order, self._order.bounds
+        limits = {
+            "maxFilesPerTrigger": bounds.files_per_batch,
+            "maxOffsetsPerTrigger": bounds.records_per_batch,
+        }
+        Patches(self.rehearse, SourceRules(limits)).install()
+        end = run_program(order.application, Path(order.source).read_bytes(), order.arguments)
+        self._stay()
+        if end.state is ScriptState.FAILED and end.error is not None:
+            remedy = "" if end.error.diagnosis is None else end.error.diagnosis.remedy
+            text = sentence_of(end.error)
+            self._tell(RehearsalEvent(seen=Seen.SCRIPT_FAILED, text=text, remedy=remedy))
+        self._tell(RehearsalEvent(seen=Seen.END))
+
+    def rehearse(self, asked: Asked) -> Any:
+        """Run a query that the script wants to start to a bound, and return the ended query."""
+        self._stay()
+        self._greet(asked.writer.session)
+        query = find_query(self._order.queries, asked, self._ran) or self._new_query(asked)
+        if query.folder in self._ran:
+            # The script starts its queries over and over; it has shown what it does.
+            raise SystemExit(0)
+        left = len({q.folder for q in self._order.queries} - self._ran) or 1
+        self._ran.add(query.folder)
+        now = time.monotonic()
+        deadline = now + max(0.0, self._deadline - now) / left
+        ended = Run(query, self._order.bounds, deadline, self._tell).go(asked.writer)
+        if {q.folder for q in self._order.queries} <= self._ran:
+            self._leave_soon()
+        return ended
+
+    def _new_query(self, asked: Asked) -> DrilledQuery:
+        name = asked.name or asked.location or f"unnamed query {len(self._new) + 1}"
+        known = self._new.get(name)
+        if known is not None:
+            return known
+        if len(self._new) >= _MOST_NEW:
+            raise SystemExit(0)
+        copy = Path(self._order.scratch) / "new" / str(len(self._new))
+        query = DrilledQuery(folder=name, checkpoint="", copy=str(copy), batch=-1)
+        self._new[name] = query
+        self._tell(RehearsalEvent(seen=Seen.NEW_QUERY, query=name))
+        return query
+
+    def _greet(self, session: Any) -> None:
+        if not self._spark:
+            self._spark = str(session.version)
+            self._tell(RehearsalEvent(seen=Seen.SPARK, text=self._spark))
+
+    def _stay(self) -> None:
+        if self._leaving is not None:
+            self._leaving.cancel()
+
+    def _leave_soon(self) -> None:
+        def leave() -> None:
+            logger.warning("The script runs on although its queries have ended; leaving it.")
+            self._tell(RehearsalEvent(seen=Seen.END))
+            os._exit(0)
+
+        self._leaving = later(SCRIPT_GRACE, leave)
+
+    def _tell(self, event: RehearsalEvent) -> None:
+        # Batches are reported by threads of their own.
+        with self._telling, Path(self._order.events).open("ab") as file:
+            file.write(event.to_bytes())

@@ -1,0 +1,307 @@
+"""
+The driver's heartbeat: ``status.json`` and the progress history in chunks.
+
+Stores know no append, so the chunk in progress is rewritten, at most every ten seconds; a finished
+one is never touched again until it is the oldest and goes.
+
+Every beat first asks the JVM something and only then writes, so a frozen JVM makes the heartbeat
+stand still although this process lives. Any other fault, in our own code or in the home, is logged
+and does not disturb the queries; it costs a beat, not a batch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.errors import ErrorBoundary, logger
+from airflow_streaming.driver.exit_status import ShutdownState
+from airflow_streaming.driver.jvm import CpuMeter, JvmView
+from airflow_streaming.driver.launch_context import LaunchContext
+from airflow_streaming.driver.lease import instant
+from airflow_streaming.driver.monitoring.activity import JobsView
+from airflow_streaming.driver.monitoring.queries import Fresh, Queries
+from airflow_streaming.driver.monitoring.summary import Summary
+from airflow_streaming.driver.sinks.outlet import Sinks
+from airflow_streaming.driver.sinks.port import Origin
+from airflow_streaming.driver.standby.barrier import StandbyBarrier
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.model.host import this_host
+from airflow_streaming.model.lease import Instant
+from airflow_streaming.model.names import Layout, numbered
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.status import DriverState, Status
+from airflow_streaming.model.storage import Store
+
+CHUNK_ROWS: Final = 500
+CHUNK_SECONDS: Final = 300.0
+KEEP_CHUNKS: Final = 300
+"""A day of five-minute chunks, and an hour more."""
+MAX_LINE: Final = 16 * 1024
+"""Bytes of a line that the history's readers take."""
+_WRITE_EVERY: Final = 10.0
+_MAX_WAITING: Final = 4 * CHUNK_ROWS
+
+
+class History:
+    """
+    Writes the chunks of one epoch.
+
+    :param folder: The epoch's progress folder.
+    :param summary: The epoch's summary folder; none is written without it.
+    """
+
+    def __init__(self, store: Store, folder: str, summary: str = "") -> None:
+        self._store, self._folder = store, folder
+        self._summary = Summary(store, summary) if summary else None
+        self._number = 1
+        self._rows: list[BatchProgress] = []
+        self._begun = self._written_at = float("-inf")
+        self._written_rows = 0
+
+    def add(self, rows: Sequence[BatchProgress], *, now: float) -> None:
+        """Take new rows; ``now`` is a monotonic time in seconds."""
+        if rows and not self._rows:
+            self._begun = now
+        self._rows += rows
+        # A home that is away for hours costs old rows, not the driver's memory.
+        del self._rows[:-_MAX_WAITING]
+
+    def write(self, *, now: float, final: bool = False) -> None:
+        """
+        Write what is due.
+
+        :raises HomeUnavailable: nothing is lost; the rows are written by a later call.
+        """
+        is_full = len(self._rows) >= CHUNK_ROWS or now - self._begun >= CHUNK_SECONDS
+        is_due = is_full or final or now - self._written_at >= _WRITE_EVERY
+        if not self._rows or not is_due:
+            return
+        if len(self._rows) != self._written_rows:
+            self._store.replace(self._path(self._number), _lines(self._rows))
+            self._written_rows, self._written_at = len(self._rows), now
+        if self._summary is not None and (is_full or final):
+            self._summary.write(self._rows, chunk=self._number)
+        if is_full:
+            self._roll()
+
+    def _roll(self) -> None:
+        self._rows, self._written_rows = [], 0
+        self._number += 1
+        if self._number > KEEP_CHUNKS:
+            self._store.delete(self._path(self._number - KEEP_CHUNKS))
+
+    def _path(self, number: int) -> str:
+        return f"{self._folder}/{numbered(number)}.jsonl"
+
+
+def _lines(rows: Sequence[BatchProgress]) -> bytes:
+    return b"".join(line_of(row) for row in rows)
+
+
+def line_of(row: BatchProgress) -> bytes:
+    """
+    Return a row as a line that no reader refuses for its length.
+
+    Without the end offsets, which charts do not need and which can be longer than all the rest;
+    the status has those of the latest batch. A line that is still too long loses its observed
+    numbers and RocksDB's figures, and then its sources from the last.
+    """
+    kept = replace(row, sources=tuple(replace(s, end_offset=None) for s in row.sources))
+    line = _dumped(kept)
+    if len(line) > MAX_LINE:
+        kept = replace(kept, observed={}, state_metrics={}, phases_ms={})
+        line = _dumped(kept)
+    while len(line) > MAX_LINE and kept.sources:
+        kept = replace(kept, sources=kept.sources[:-1])
+        line = _dumped(kept)
+    return line
+
+
+def _dumped(row: BatchProgress) -> bytes:
+    return f"{json.dumps(asdict(row))}\n".encode()
+
+
+BEAT_SECONDS: Final = 2.0
+_SHARE: Final = 20
+"""A beat rests at least this many times as long as it worked: it never takes more than 5 % of a
+core, however many queries there are."""
+_LONGEST_REST: Final = 10.0
+"""Seconds; well below the silence that makes a driver look hung."""
+
+
+def rest_after(worked: float) -> float:
+    """Return the seconds to rest after a beat that worked this many seconds."""
+    return min(max(BEAT_SECONDS, worked * _SHARE), _LONGEST_REST)
+
+
+class Report:
+    """
+    Writes the status of one epoch.
+
+    :param jvm: What is asked to prove that Spark answers.
+    :param on_failure: Called when a query is found to have failed.
+    :param barrier: Where the queries of a standby driver wait.
+    :param sinks: Told every batch as well; by default those of Spark's configuration.
+    :param on_written: Called for every heartbeat that was written, with the moment before.
+    """
+
+    def __init__(
+        self,
+        assignment: LaunchContext,
+        store: Store,
+        *,
+        queries: Queries,
+        claims: Claims,
+        ending: ShutdownState,
+        jvm: JvmView,
+        on_failure: Callable[[], object],
+        barrier: StandbyBarrier | None = None,
+        sinks: Sinks | None = None,
+        on_written: Callable[[Instant], object] | None = None,
+    ) -> None:
+        self._on_written = on_written
+        layout = Layout(assignment.epoch.stream)
+        number = assignment.epoch.number
+        self._assignment, self._store, self._path = (
+            assignment,
+            store,
+            layout.epoch(number, "status.json"),
+        )
+        self._queries, self._claims, self._ending, self._jvm = queries, claims, ending, jvm
+        self._on_failure, self._barrier = on_failure, barrier
+        self._jobs = JobsView(CpuMeter(lambda: jvm.pid).seconds)
+        self._history = History(store, layout.progress(number), layout.summary(number))
+        self._sinks = sinks or Sinks(_origin(assignment))
+        self._host, self._started_at = this_host(), datetime.now(UTC)
+        self._spark_version = _pyspark_version() or assignment.deployment.spark_version
+        self._first_progress_at: datetime | None = None
+        self._beat = 0
+        self._faults = ErrorBoundary()
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, name="airflow-streaming-beat", daemon=True
+        )
+
+    def begin(self) -> None:
+        """Give the first sign of life, without the JVM, and start beating."""
+        with self._lock:
+            self._write_status()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Beat a last time, with whatever the queries have still to tell."""
+        self._closing.set()
+        self.beat(final=True)
+        # After the beat: a sink that hangs must not keep the last status from being written.
+        if self._sinks.close():
+            with self._lock:
+                self._write_status()
+
+    def beat(self, *, final: bool = False) -> None:
+        """Ask Spark, then write. It can block as long as the JVM does."""
+        with self._lock:
+            answered = False
+            with self._faults.contained("Asking the JVM"):
+                self._jvm.ping()
+                answered = True
+            if not answered:
+                return
+            self._look()
+            self._write_status()
+            with self._faults.contained("Writing the progress history"):
+                self._history.write(now=time.monotonic(), final=final)
+            with self._faults.contained("Writing the claims on checkpoints"):
+                self._claims.write()
+
+    def _run(self) -> None:
+        rest = BEAT_SECONDS
+        while not self._closing.wait(rest):
+            begun = time.monotonic()
+            self.beat()
+            rest = rest_after(time.monotonic() - begun)
+
+    def _look(self) -> None:
+        fresh = self._with_executors(self._queries.poll())
+        self._queries.time_work(self._jobs.look())
+        self._history.add([batch.progress for batch in fresh], now=time.monotonic())
+        self._sinks.offer(fresh)
+        if fresh and self._first_progress_at is None:
+            self._first_progress_at = datetime.now(UTC)
+        failed = self._queries.first_failed
+        if failed is not None and failed.error is not None and not self._ending.begun.is_set():
+            logger.error("Query %r failed: %s", failed.name, failed.error.message)
+            self._on_failure()
+
+    def _with_executors(self, fresh: list[Fresh]) -> list[Fresh]:
+        count = None
+        with self._faults.contained("Counting the executors"):
+            count = self._jobs.executors() if fresh else None
+        if count is None:
+            return fresh
+        return [replace(one, progress=replace(one.progress, executors=count)) for one in fresh]
+
+    def _write_status(self) -> None:
+        begun = instant()
+        with self._faults.contained("Writing the status"):
+            self._store.replace(self._path, _as_bytes(self._status()))
+            if self._on_written is not None:
+                self._on_written(begun)
+
+    def _status(self) -> Status:
+        self._beat += 1
+        epoch = self._assignment.epoch
+        queries = tuple(query.as_status() for query in self._queries.all())
+        return Status(
+            stream=epoch.stream,
+            epoch=epoch.number,
+            token=epoch.token,
+            beat=self._beat,
+            state=self._state(bool(queries)),
+            host=self._host,
+            pid=os.getpid(),
+            started_at=self._started_at,
+            at=datetime.now(UTC),
+            spark_version=self._spark_version,
+            application_id=self._jvm.application_id,
+            ui_url=self._jvm.ui_url,
+            first_progress_at=self._first_progress_at,
+            queries=queries,
+            sinks=self._sinks.statuses(),
+            standby=self._barrier is not None and self._barrier.is_closed,
+        )
+
+    def _state(self, started: bool) -> DriverState:
+        if self._ending.begun.is_set():
+            return DriverState.STOPPING
+        return DriverState.RUNNING if started else DriverState.STARTING
+
+
+def _as_bytes(status: Status) -> bytes:
+    """Return the record; a heartbeat counts more than the figures that make one too large."""
+    try:
+        return status.to_bytes()
+    except RecordError:
+        queries = tuple(replace(query, progress=None) for query in status.queries)
+        return replace(status, queries=queries).to_bytes()
+
+
+def _origin(assignment: LaunchContext) -> Origin:
+    epoch = assignment.epoch
+    return Origin(stream=epoch.stream, epoch=epoch.number, deployment=epoch.deployment)
+
+
+def _pyspark_version() -> str | None:
+    try:
+        import pyspark
+    except ImportError:
+        return None
+    return str(pyspark.__version__)

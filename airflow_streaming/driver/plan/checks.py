@@ -1,0 +1,159 @@
+"""
+What Spark checks only when a streaming query starts, asked for without starting anything.
+
+Whether the plan can be run as a stream in its output mode, and whether the sink takes the mode, the
+columns and the partitioning. What cannot be asked becomes a note; it is never silently passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+_FILES: Final = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
+_MODES: Final = frozenset({"append", "update", "complete"})
+
+
+def refusal_of(
+    frame: Any,
+    gateway: Any,
+    *,
+    mode: str,
+    sink: str,
+    form: str,
+    partitioned_by: Sequence[str],
+    trigger: str,
+    notes: list[str],
+) -> str:
+    """
+    Return why Spark would refuse a query in its first second; empty where it would not.
+
+    :param frame: The streaming rows in the JVM.
+    :param sink: ``file`` or any other, as in ``SinkPlan``.
+    :param form: Format of a file sink.
+    :param notes: Gets a sentence for a check that could not be made.
+    """
+    asked = _Checks(frame, gateway)
+    found = asked.plan(mode, trigger)
+    if not found and sink == "file" and form in _FILES:
+        if mode != "append":
+            found = f"A file sink writes in append mode only, and the query is in {mode} mode."
+        else:
+            found = asked.columns(form, partitioned_by)
+    notes += asked.notes
+    return found
+
+
+class _Checks:
+    def __init__(self, frame: Any, gateway: Any) -> None:
+        self._frame, self._sql = frame, gateway.jvm.org.apache.spark.sql
+        self._gateway = gateway
+        self.notes: list[str] = []
+
+    def plan(self, mode: str, trigger: str) -> str:
+        """Ask whether the plan can run as a stream."""
+        if mode not in _MODES:
+            return f"Spark knows no output mode {mode!r}."
+        checker = self._sql.catalyst.analysis.UnsupportedOperationChecker
+        try:
+            outputs = self._sql.catalyst.streaming.InternalOutputModes.apply(mode)
+            plan = self._frame.queryExecution().analyzed()
+        except Exception as err:  # noqa: BLE001 - another Spark
+            return self._note("of the plan", err)
+        check = (
+            checker.checkForContinuous
+            if trigger.startswith("continuous")
+            else checker.checkForStreaming
+        )
+        return self._refused("of the plan", lambda: check(plan, outputs))
+
+    def columns(self, form: str, partitioned_by: Sequence[str]) -> str:
+        """Ask whether files can hold the columns."""
+        try:
+            schema = self._frame.schema()
+            conf = self._frame.sparkSession().sessionState().conf()
+            datasources = self._sql.execution.datasources
+            kind = datasources.DataSource.lookupDataSource(form, conf)
+            made = self._made(kind)
+            if not str(made.getClass().getName()).endswith("FileFormat"):
+                made = self._made(made.fallbackFileFormat())
+        except Exception as err:  # noqa: BLE001 - as above
+            return self._note("of the columns", err)
+        missing = self._partitions(schema, partitioned_by, case=bool(conf.caseSensitiveAnalysis()))
+        if not missing and form == "text":
+            missing = _text_refusal(schema, partitioned_by)
+        return missing or self._refused("of the columns", lambda: self._verify(made, schema))
+
+    def _verify(self, made: Any, schema: Any) -> None:
+        utils = self._sql.execution.datasources.DataSourceUtils
+        try:
+            utils.verifySchema(made, schema, False)
+        except Exception as err:
+            if _is_of_spark(err):
+                raise
+            utils.verifySchema(made, schema)
+
+    def _partitions(self, schema: Any, partitioned_by: Sequence[str], *, case: bool) -> str:
+        names = [str(name) for name in schema.fieldNames()]
+        twice = _twice(names if case else [name.lower() for name in names])
+        if twice:
+            return f"A column is there twice: {', '.join(twice)}."
+        if not partitioned_by:
+            return ""
+        known = set(names) if case else {name.lower() for name in names}
+        gone = [n for n in partitioned_by if (n if case else n.lower()) not in known]
+        if gone:
+            return f"There is no column to partition by: {', '.join(gone)}."
+        if len(set(partitioned_by)) >= len(names):
+            return "All columns are partition columns, and no column is left for the files."
+        return ""
+
+    def _made(self, kind: Any) -> Any:
+        constructor = kind.getConstructor(self._none("java.lang.Class"))
+        return constructor.newInstance(self._none("java.lang.Object"))
+
+    def _none(self, kind: str) -> Any:
+        found: Any = self._gateway.jvm
+        for part in kind.split("."):
+            found = getattr(found, part)
+        return self._gateway.new_array(found, 0)
+
+    def _refused(self, what: str, ask: Any) -> str:
+        try:
+            ask()
+        except Exception as err:  # noqa: BLE001 - both Spark's refusals and py4j's faults
+            if _is_of_spark(err):
+                return _sentence(err)
+            return self._note(what, err)
+        return ""
+
+    def _note(self, what: str, err: Exception) -> str:
+        self.notes.append(f"Spark's own check {what} could not be made: {type(err).__name__}.")
+        return ""
+
+
+def _twice(names: Sequence[str]) -> list[str]:
+    return sorted({name for name in names if names.count(name) > 1})
+
+
+def _text_refusal(schema: Any, partitioned_by: Sequence[str]) -> str:
+    left = [field for field in schema.fields() if field.name() not in partitioned_by]
+    if len(left) == 1 and str(left[0].dataType().typeName()) == "string":
+        return ""
+    return f"Text files hold one column of text, and the query has {len(left)} columns."
+
+
+def _is_of_spark(err: Exception) -> bool:
+    """Tell whether Spark refused, and not py4j, which found no such method."""
+    if hasattr(err, "getErrorClass") or hasattr(err, "getCondition"):
+        return True
+    java = getattr(err, "java_exception", None)
+    if java is None:
+        return False
+    name = str(java.getClass().getName())
+    return name.startswith("org.apache.spark.")
+
+
+def _sentence(err: Exception) -> str:
+    text = str(getattr(err, "desc", None) or getattr(err, "_desc", None) or err)
+    return text.partition("\n")[0].partition(";")[0].strip()[:500] or type(err).__name__

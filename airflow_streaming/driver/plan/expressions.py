@@ -1,0 +1,644 @@
+"""
+Expressions of a plan as text that is the same in every run.
+
+Spark tells a whole plan as one JSON text, which costs one question to the JVM: its nodes from the
+top down, each with the number of its children. Expressions inside a node are such lists again.
+
+Spark's own text numbers every column anew (``v#12``), and the number cannot be told from the user's
+words once it is text. So expressions are written down from the tree, with the columns' names, and
+without what only this run or this release knows: ids, time zones and modes of evaluation.
+
+A column of a source whose name other sources have too gets the number of its source. A column that
+was computed is written as the expression that computes it, back to the operator below that keeps
+state, because that is what the state above was made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from airflow_streaming.model.spark.plan import type_name
+
+if TYPE_CHECKING:
+    from airflow_streaming.driver.plan.hidden import Hidden
+
+_COUNT = "num-children"
+
+
+class Origin(NamedTuple):
+    """
+    Where the tree of an expression stands.
+
+    :param of: The node in whose field it is.
+    :param places: In a field that holds several.
+    """
+
+    of: Node
+    field: str
+    places: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """
+    One node of a plan or of an expression.
+
+    :param name: The class's own name, e.g. ``Aggregate``.
+    :param index: Its place among all nodes of its tree.
+    :param origin: Where its tree stands; ``None`` in the plan's own tree.
+    """
+
+    name: str
+    index: int
+    fields: Mapping[str, Any]
+    children: tuple[Node, ...]
+    origin: Origin | None = field(default=None, compare=False, repr=False)
+
+    def walk(self) -> Iterator[Node]:
+        """Return this node and all below it, from the top down and from left to right."""
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(node.children))
+
+    def expression(self, field: str) -> Node | None:
+        """Return the expression in a field, ``None`` when there is none."""
+        return expression_in(self.fields.get(field), Origin(self, field))
+
+    def expressions(self, field: str) -> tuple[Node, ...]:
+        """Return the expressions in a field that holds several."""
+        told = self.fields.get(field)
+        several = told if isinstance(told, list) else []
+        found = (expression_in(one, Origin(self, field, (i,))) for i, one in enumerate(several))
+        return tuple(each for each in found if each is not None)
+
+    def all_expressions(self) -> Iterator[Node]:
+        """Return every expression in any field."""
+        for field_, told in self.fields.items():
+            yield from expressions_in(told, Origin(self, field_))
+
+    @property
+    def expression_id(self) -> str:
+        """Return the number by which other expressions refer to this one; empty without."""
+        told = self.fields.get("exprId")
+        return str(told.get("id", "")) if isinstance(told, Mapping) else ""
+
+    def object(self, field: str) -> str:
+        """Return the name of the Scala object in a field, e.g. ``LeftOuter``."""
+        told = self.fields.get(field)
+        if not isinstance(told, Mapping):
+            return ""
+        return short_name(str(told.get("object") or told.get("product-class") or ""))
+
+
+def read_tree(text: str) -> Node:
+    """
+    Return the tree that Spark's JSON tells.
+
+    :raises ValueError: it is no tree.
+    """
+    found = expression_in(json.loads(text))
+    if found is None:
+        raise ValueError("Spark's JSON of the plan holds no nodes.")
+    return found
+
+
+def expression_in(told: Any, origin: Origin | None = None) -> Node | None:
+    """Return the tree that a list of nodes makes, ``None`` when it is not such a list."""
+    if not _is_nodes(told):
+        return None
+    # From the last node to the first, so that children are there when their parent comes; without
+    # recursion, because plans made in a loop are deeper than Python's stack.
+    made: list[Node] = []
+    for index in range(len(told) - 1, -1, -1):
+        fields = told[index]
+        children = tuple(made.pop() for _ in range(int(fields[_COUNT])))
+        name = short_name(str(fields["class"]))
+        made.append(Node(name=name, index=index, fields=fields, children=children, origin=origin))
+    return made[-1] if made else None
+
+
+def short_name(name: str) -> str:
+    """Return a class's own name without its package and the mark of a Scala object."""
+    return name.rstrip("$").rpartition(".")[2].rpartition("$")[2]
+
+
+def _is_nodes(told: Any) -> bool:
+    return (
+        isinstance(told, list)
+        and bool(told)
+        and all(isinstance(one, Mapping) and _COUNT in one and "class" in one for one in told)
+    )
+
+
+def expressions_in(told: Any, origin: Origin) -> Iterator[Node]:
+    """Return every expression in a field of a node, however deep its lists are."""
+    found = expression_in(told, origin)
+    if found is not None:
+        yield found
+    elif isinstance(told, list):
+        for place, one in enumerate(told):
+            yield from expressions_in(one, origin._replace(places=(*origin.places, place)))
+
+
+MAX_TEXT: Final = 2_000
+"""Characters of one expression; of a longer one the beginning and a digest of all are kept."""
+_SYMBOLS: Final = {
+    "Add": "+",
+    "Subtract": "-",
+    "Multiply": "*",
+    "Divide": "/",
+    "Remainder": "%",
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "And": "AND",
+    "Or": "OR",
+    # Two names of one thing: it was renamed in 4.1.
+    "TimeAdd": "+",
+    "TimestampAddInterval": "+",
+}
+_NAMES: Final = {"Average": "avg", "CreateNamedStruct": "named_struct", "CreateArray": "array"}
+_OF_ONE_RUN: Final = frozenset(
+    {"class", "num-children", "exprId", "resultId", "qualifier", "nonInheritableMetadataKeys"}
+)
+_ANSI: Final = frozenset({"failOnError", "ansiEnabled"})
+_ZONES: Final = frozenset({"timeZoneId", "zoneId"})
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PLAIN_WORD: Final = re.compile(r"[^()\[\]{},'`]+")
+_SIMPLE: Final = re.compile(
+    r"(smallint|tinyint|float|date|timestamp|timestamp_ntz|decimal|interval)\b"
+)
+_OF_NO_ROW: Final = frozenset(
+    {
+        "joinType",
+        "outputPartitioning",
+        "outputOrdering",
+        "sourceName",
+        "session",
+        "nodeId",
+        "id",
+        "cteId",
+        "hint",
+        "_resolved",
+    }
+)
+_CIPHER: Final = re.compile(r"aes|encrypt|decrypt|hmac|cipher", re.IGNORECASE)
+Naming = Callable[[Node], str]
+"""Says what a column is called."""
+
+
+def plain_name(attribute: Node) -> str:
+    """Return the name that a column has."""
+    return str(attribute.fields.get("name", "?"))
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """
+    How the expressions of one plan are written down.
+
+    :param naming: Says what a column is called.
+    :param hidden: Asks the JVM for what the JSON leaves out; ``None`` where nothing can be asked.
+    :param ansi: Whether the session is in ANSI mode; ``None`` where that is not known.
+    :param zone: The session's time zone.
+    """
+
+    naming: Naming = plain_name
+    hidden: Hidden | None = None
+    ansi: bool | None = None
+    zone: str = ""
+
+
+PLAIN: Final = Wording()
+
+
+def text_of(expression: Node, wording: Wording = PLAIN) -> str:
+    """Return an expression as text."""
+    return short_text(_text(expression, wording))
+
+
+def short_text(text: str) -> str:
+    """Return a text of bounded length that still differs when the whole one does."""
+    if len(text) <= MAX_TEXT:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f"{text[: MAX_TEXT // 2]}... ({len(text)} characters, digest {digest})"
+
+
+def _text(node: Node, wording: Wording) -> str:
+    if node.name == "AttributeReference":
+        return wording.naming(node)
+    if node.name == "Literal":
+        return _literal(node, wording)
+    inner = [_text(child, wording) for child in node.children]
+    symbol = _SYMBOLS.get(node.name)
+    written = _FORMS.get(node.name)
+    if symbol is not None and len(inner) == 2:
+        text, said = f"({inner[0]} {symbol} {inner[1]})", {"left", "right"}
+    elif written is not None:
+        text, said = written(node, inner), _SAID_BY_FORMS.get(node.name, set())
+    else:
+        text, said = _call(node, inner), set()
+    more = quoted(_more(node, wording, said))
+    if node.name == "Alias" and more:
+        return _alias(f"{inner[0]}{more}", _word(str(node.fields.get("name"))))
+    return f"{text}{more}"
+
+
+def quoted(parts: list[str]) -> str:
+    """Return what a text leaves out, in quotes, so that nothing in it is taken for a column."""
+    told = "; ".join(filter(None, parts)).replace("'", "''")
+    return f"['{told}']" if told else ""
+
+
+def _word(name: str) -> str:
+    return name if _PLAIN_WORD.fullmatch(name) else f"`{name}`"
+
+
+def _literal(node: Node, wording: Wording) -> str:
+    value, of = node.fields.get("value"), type_name(node.fields.get("dataType"))
+    if value is None:
+        return "NULL"
+    if of == "string":
+        told = str(value).replace("'", "''")
+        return f"'{told}'"
+    if of in ("int", "bigint", "boolean", "double"):
+        return str(value)
+    if wording.hidden is not None and not _SIMPLE.match(of):
+        told = wording.hidden.literal(node).replace("'", "''")
+        return f"{of} '{told}'"
+    return f"{of} {value}"
+
+
+def _more(node: Node, wording: Wording, said: set[str]) -> list[str]:
+    """Return what a node says besides its own text: other fields, and what the JSON leaves out."""
+    known = said if node.name in _FORMS or node.name in _SYMBOLS else _said_keys(node)
+    found = []
+    children: set[int] = set()
+    for key, value in node.fields.items():
+        if key in known or key in _OF_ONE_RUN or value is None:
+            continue
+        if _points_to_children(value, len(node.children), children):
+            continue
+        text = _other(node, key, value, wording)
+        if text:
+            found.append(f"{key}={text}")
+    return found + ([] if wording.hidden is None else wording.hidden.said(node))
+
+
+def _other(node: Node, key: str, value: Any, wording: Wording) -> str:
+    if key in _ANSI:
+        return "" if wording.ansi is None or value == wording.ansi else str(value).lower()
+    if key in _ZONES:
+        return "" if not wording.zone or value == wording.zone else str(value)
+    if _is_metadata(key):
+        return ""  # the JSON shows none of it; the JVM is asked
+    if key == "udfDeterministic":
+        return "" if value is True else "false"
+    if value is False or value == {} or (isinstance(value, list) and not any(value)):
+        return ""
+    nested = [*expressions_in(value, Origin(node, key))]
+    if nested:
+        return ", ".join(whole_text(one, wording) for one in nested)
+    return json.dumps(_without_ids(value), sort_keys=True)
+
+
+def whole_text(tree: Node, wording: Wording) -> str:
+    """Return a whole plan inside an expression, or an expression, as text."""
+    shown = []
+    for node in tree.walk():
+        if _is_plan(node):
+            told = [_text(one, wording) for one in node.all_expressions()]
+            shown.append(f"{node.name}({', '.join(told)}){quoted(node_fields(node, wording))}")
+        else:
+            return _text(tree, wording)
+    return " < ".join(shown)
+
+
+def node_fields(node: Node, wording: Wording) -> list[str]:
+    """Return what a node of a plan says besides its expressions."""
+    found = []
+    children: set[int] = set()
+    for key, value in node.fields.items():
+        if key in _OF_ONE_RUN or key in _OF_NO_ROW or value is None or value is False:
+            continue
+        if _points_to_children(value, len(node.children), children):
+            continue
+        if value in ([], {}) or any(True for _ in expressions_in(value, Origin(node, key))):
+            continue
+        found.append(f"{key}={json.dumps(_without_ids(value), sort_keys=True)}")
+    return found + ([] if wording.hidden is None else wording.hidden.said(node))
+
+
+def _is_plan(node: Node) -> bool:
+    return ".plans." in str(node.fields.get("class")) or ".execution." in str(
+        node.fields.get("class")
+    )
+
+
+def _without_ids(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_ids(one) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    if "jvmId" in value:
+        return "id"
+    return {key: _without_ids(told) for key, told in value.items() if key not in _OF_ONE_RUN}
+
+
+def _aggregate(node: Node, inner: list[str]) -> str:
+    text = inner[0] if inner else "?"
+    if node.fields.get("isDistinct") is True:
+        text = text.replace("(", "(DISTINCT ", 1)
+    return text if len(inner) < 2 else f"{text} FILTER (WHERE {inner[1]})"
+
+
+def _python_udf(node: Node, inner: list[str]) -> str:
+    of = type_name(node.fields.get("dataType"))
+    return f"{node.fields.get('name')}({', '.join(inner)}): {of}"
+
+
+def _alias(text: str, name: str) -> str:
+    # Some Sparks name a column by its own name, and some leave it as it is.
+    return text if text == name else f"{text} AS {name}"
+
+
+def _field(node: Node, inner: list[str]) -> str:
+    return f"{inner[0]}.{node.fields.get('name') or node.fields.get('ordinal')}"
+
+
+_FORMS: Final[Mapping[str, Callable[[Node, list[str]], str]]] = {
+    "Alias": lambda node, inner: _alias(inner[0], _word(str(node.fields.get("name")))),
+    "Cast": lambda node, inner: f"cast({inner[0]} as {type_name(node.fields.get('dataType'))})",
+    "AggregateExpression": _aggregate,
+    "PythonUDF": _python_udf,
+    "GetStructField": _field,
+}
+_SAID_BY_FORMS: Final[Mapping[str, set[str]]] = {
+    "Alias": {"child", "name"},
+    "Cast": {"child", "dataType"},
+    "AggregateExpression": {"isDistinct", "mode", "filter", "aggregateFunction"},
+    "PythonUDF": {"name", "dataType", "children"},
+    "GetStructField": {"child", "name", "ordinal"},
+}
+
+
+def _call(node: Node, inner: list[str]) -> str:
+    name = _NAMES.get(node.name) or _HUMP.sub("_", node.name).lower()
+    said = [f"{key}={value}" for key, value in _said(node)]
+    arguments = ", ".join([*inner, *said])
+    if _CIPHER.search(node.name + arguments):
+        # What stands here may be a key that the script was given.
+        arguments = f"digest {hashlib.sha256(arguments.encode()).hexdigest()[:16]}"
+    return f"{name}({arguments})"
+
+
+def _said(node: Node) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    children: set[int] = set()
+    for key, value in node.fields.items():
+        if key in _OF_ONE_RUN | _ANSI | _ZONES or _is_metadata(key):
+            continue
+        if _points_to_children(value, len(node.children), children):
+            continue
+        text = _scalar(key, value)
+        if text:
+            found.append((key, text))
+    return found
+
+
+def _said_keys(node: Node) -> set[str]:
+    return {key for key, _ in _said(node)}
+
+
+def _is_metadata(key: str) -> bool:
+    return key in ("metadata", "explicitMetadata")
+
+
+def _points_to_children(value: Any, count: int, seen: set[int]) -> bool:
+    places = value if isinstance(value, list) else [value]
+    if not places or not all(type(place) is int and 0 <= place < count for place in places):
+        return False
+    fresh = set(places) - seen
+    seen |= fresh
+    return len(fresh) == len(places)
+
+
+def _scalar(key: str, value: Any) -> str:
+    if key.lower().endswith("type") and not isinstance(value, bool):
+        # Of a nested type the name says too little; it is told whole.
+        return type_name(value) if isinstance(value, str) else ""
+    if isinstance(value, Mapping) and "object" in value:
+        return str(value["object"]).rstrip("$").rpartition(".")[2]
+    if isinstance(value, bool):
+        return "true" if value else ""
+    return str(value) if isinstance(value, str | int | float) else ""
+
+
+class Names:
+    """
+    The names of one plan's columns.
+
+    :param tree: The whole plan.
+    :param wording: How its expressions are written down; the naming is its own.
+    """
+
+    def __init__(self, tree: Node, wording: Wording = PLAIN) -> None:
+        self._own = dict(_of_sources(tree))
+        self.wording = replace(wording, naming=self.name)
+
+    def name(self, attribute: Node) -> str:
+        """Return what a column is called."""
+        return self._own.get(attribute.expression_id) or _word(plain_name(attribute))
+
+    def text(self, expression: Node) -> str:
+        """Return an expression with the columns' names."""
+        return text_of(expression, self.wording)
+
+    def key(self, expression: Node) -> str:
+        """Return a text by which expressions of this one plan can be told apart."""
+        return text_of(expression, replace(self.wording, naming=_numbered))
+
+    def computed(self, expression: Node, below: Node) -> str:
+        """
+        Return an expression with the columns' definitions in the place of their names.
+
+        :param below: The plan that gives the columns.
+        """
+        known = definitions(below)
+        done: dict[str, str] = {}
+
+        def naming(attribute: Node) -> str:
+            key = attribute.expression_id
+            if key not in known:
+                return self.name(attribute)
+            if key not in done:
+                done[key] = self.name(attribute)  # should a definition ever hold itself
+                done[key] = text_of(unnamed(known[key]), wording)
+            return done[key]
+
+        wording = replace(self.wording, naming=naming)
+        return text_of(expression, wording)
+
+
+def _numbered(column: Node) -> str:
+    return f"{plain_name(column)}#{column.expression_id}"
+
+
+def unnamed(expression: Node) -> Node:
+    """Return an expression without the name that it is given."""
+    return expression.children[0] if expression.name == "Alias" else expression
+
+
+def definitions(plan: Node) -> Mapping[str, Node]:
+    """Return the expression of every column computed in a plan, down to the next stateful one."""
+    found: dict[str, Node] = {}
+    node = plan
+    while len(node.children) == 1 and node.name not in _STATEFUL:
+        for alias in node.expressions("projectList"):
+            if alias.name == "Alias":
+                found.setdefault(alias.expression_id, alias)
+        if node.name == "Expand":
+            found.update({key: found.get(key, value) for key, value in _expanded(node).items()})
+        node = node.children[0]
+    return found
+
+
+_STATEFUL: Final = frozenset({"Aggregate", "FlatMapGroupsInPandasWithState", "MapGroupsWithState"})
+
+
+def _expanded(node: Node) -> Mapping[str, Node]:
+    # A sliding window: every row is taken once for each window it is in.
+    rows = node.fields.get("projections")
+    first = rows[0] if isinstance(rows, list) and rows else []
+    made = (expression_in(one, Origin(node, "projections", (0, i))) for i, one in enumerate(first))
+    row = tuple(one for one in made if one is not None)
+    output = node.expressions("output")
+    if len(row) != len(output):
+        return {}
+    pairs = zip(output, row, strict=True)
+    return {to.expression_id: by for to, by in pairs if by.name != "AttributeReference"}
+
+
+def _of_sources(tree: Node) -> Iterator[tuple[str, str]]:
+    """Yield columns of one name in several branches, with the number of the leaf each comes from."""
+    columns: dict[str, tuple[str, int]] = {}
+    for node, leaves in reversed([*_leaves_below(tree)]):
+        if len(leaves) == 1:
+            (place,) = leaves
+            for column in _made_by(node):
+                columns[column.expression_id] = (plain_name(column), place)
+    places: dict[str, set[int]] = {}
+    for name, place in columns.values():
+        places.setdefault(name, set()).add(place)
+    for key, (name, place) in columns.items():
+        if len(places[name]) > 1:
+            yield key, f"{_word(name)}@{place}"
+
+
+def _leaves_below(tree: Node) -> Iterator[tuple[Node, frozenset[int]]]:
+    nodes = [*tree.walk()]
+    leaves = [node for node in nodes if not node.children and node.name != "CTERelationRef"]
+    known: dict[int, frozenset[int]] = {
+        id(leaf): frozenset({place}) for place, leaf in enumerate(leaves)
+    }
+    for node in reversed(nodes):
+        if node.children:
+            below = [known.get(id(child), frozenset()) for child in node.children]
+            known[id(node)] = below[0] if len(below) == 1 else frozenset().union(*below)
+    for node in nodes:
+        yield node, known.get(id(node), frozenset())
+
+
+def _made_by(node: Node) -> Iterator[Node]:
+    if not node.children:
+        yield from node.expressions("output")
+        return
+    for name in ("projectList", "aggregateExpressions"):
+        yield from (one for one in node.expressions(name) if one.name == "Alias")
+    for name in ("generatorOutput", "outputAttrs"):
+        yield from node.expressions(name)
+
+
+_MICROSECONDS: Final = 1_000_000
+_ADDING: Final = frozenset({"TimeAdd", "TimestampAddInterval", "TimestampAdd", "Add"})
+
+
+def is_window(definition: Node) -> bool:
+    """Tell whether the definition of a column is that of a window."""
+    struct = unnamed(definition)
+    return struct.name == "CreateNamedStruct" and any(
+        node.name == "PreciseTimestampConversion" for node in struct.walk()
+    )
+
+
+def window_of(definition: Node) -> tuple[int, int, int] | None:
+    """Return length, slide and start of a time window in microseconds, ``None`` of no such one."""
+    struct = unnamed(definition)
+    remainder = next((node for node in struct.walk() if node.name == "Remainder"), None)
+    if remainder is None or len(struct.children) != 4:
+        return None
+    offset, slide = remainder.children
+    start = _number(offset.children[1]) if len(offset.children) == 2 else None
+    last = next((node for node in struct.children[3].walk() if node.name == "Add"), None)
+    length = None if last is None else _number(last.children[1])
+    step = _number(slide)
+    if length is None or step is None or start is None:
+        return None
+    return length, step, start
+
+
+def gap_of(definition: Node, names: Names) -> str:
+    """Return the gap of a session window as text; empty of any other window."""
+    struct = unnamed(definition)
+    if len(struct.children) != 4 or window_of(definition) is not None:
+        return ""
+    for node in struct.children[3].walk():
+        if node.name in _ADDING and len(node.children) == 2:
+            gap = node.children[1]
+            gap = gap.children[0] if gap.name == "Cast" else gap
+            return _interval(gap) if gap.name == "Literal" else names.text(gap)
+    return ""
+
+
+def time_column(definition: Node) -> Node | None:
+    """Return the column that a window is made of."""
+    struct = unnamed(definition)
+    converted = (node for node in struct.walk() if node.name == "PreciseTimestampConversion")
+    for node in converted:
+        for child in node.children:
+            if child.name != "PreciseTimestampConversion" and not child.name.startswith("Sub"):
+                return child
+    return None
+
+
+def duration(microseconds: int) -> str:
+    """Return a duration in words, e.g. ``20 seconds``."""
+    if microseconds % _MICROSECONDS:
+        return f"{microseconds} microseconds"
+    return f"{microseconds // _MICROSECONDS} seconds"
+
+
+def _number(node: Node) -> int | None:
+    value = node.fields.get("value") if node.name == "Literal" else None
+    try:
+        return None if value is None else int(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _interval(literal: Node) -> str:
+    # The older ones know it as an interval, the newer as its text.
+    of = type_name(literal.fields.get("dataType"))
+    value = str(literal.fields.get("value")).removeprefix("interval ")
+    return value if of in ("string", "interval") else f"{value} ({of})"

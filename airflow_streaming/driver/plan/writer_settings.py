@@ -1,0 +1,230 @@
+"""
+What the script sets on a ``DataStreamWriter``: name, checkpoint, format, mode, trigger.
+
+Learnt from public methods: the fields of the JVM's writer, the other place to learn them from, are
+private and moved between 3.5 and 4.0.
+
+Learnt from public methods, as the rest of the interception is. Nothing is changed by it: whatever
+was called is called as it was.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from airflow_streaming.driver.patching import call_original, patch_method
+from airflow_streaming.driver.plan.functions import fingerprint
+
+NOTES: Final = "_airflow_streaming_notes"
+"""Where a writer keeps them."""
+_OPTION: Final = "checkpointlocation"
+_SESSION_OPTION: Final = "spark.sql.streaming.checkpointLocation"
+
+
+@dataclass(slots=True)
+class WriterOptions:
+    """What the script has said on one ``DataStreamWriter`` so far."""
+
+    name: str | None = None
+    location: str | None = None
+    gated: bool = False
+
+
+def take_notes(writer: type) -> None:
+    """Patch the class that starts queries, so that what the script says on it is noted."""
+    patch_method(writer, "queryName", _note_name)
+    patch_method(writer, "option", _note_option)
+    patch_method(writer, "options", _note_options)
+
+
+def notes_of(writer: Any) -> WriterOptions:
+    """Return what the script has said on this writer so far."""
+    notes: WriterOptions = writer.__dict__.setdefault(NOTES, WriterOptions())
+    return notes
+
+
+def location_of(writer: Any, given: Mapping[str, Any], name: str | None) -> str | None:
+    """
+    Return where the script wants a query's checkpoint; ``None`` where it does not say.
+
+    :param given: What ``start`` or ``toTable`` was called with.
+    :param name: The query's.
+    """
+    chosen = location_in(given.get("options", {})) or notes_of(writer).location
+    return chosen or _session_location(writer._spark, name)
+
+
+def location_in(options: Mapping[str, Any]) -> str | None:
+    """Return the checkpoint location among writer options, whose names know no case."""
+    chosen = [value for key, value in options.items() if key.lower() == _OPTION and value]
+    return str(chosen[-1]) if chosen else None
+
+
+def _session_location(session: Any, name: str | None) -> str | None:
+    # Spark's own rule: the folder of the session's configuration, and in it the query's name.
+    folder = session.conf.get(_SESSION_OPTION, "")
+    return f"{str(folder).rstrip('/')}/{name}" if folder and name else None
+
+
+def _note_name(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+    notes_of(writer).name = given["queryName"]
+    return original(writer, **given)
+
+
+def _note_option(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+    _note_location(writer, {given["key"]: given["value"]})
+    return original(writer, **given)
+
+
+def _note_options(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+    _note_location(writer, given.get("options", {}))
+    return call_original(original, writer, given)
+
+
+def _note_location(writer: Any, options: Mapping[str, Any]) -> None:
+    location = location_in(options)
+    if location is not None:
+        notes_of(writer).location = location
+
+
+_SAID: Final = "_airflow_streaming_said"
+_FUNCTIONS: Final = {"foreach": "foreach", "foreachBatch": "foreachbatch"}
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """
+    What was said on one writer so far.
+
+    :param function: Name of the function of ``foreach`` or ``foreachBatch``.
+    :param code: Fingerprint of that function.
+    :param path: Given to ``start``; ``table`` to ``toTable``.
+    """
+
+    format: str = ""
+    output_mode: str = ""
+    partitioned_by: tuple[str, ...] = ()
+    processing_trigger: str = ""
+    function: str = ""
+    code: str = ""
+    path: str = ""
+    table: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def begun(self, given: Mapping[str, Any]) -> WriterSettings:
+        """Return it with what was given to ``start`` or ``toTable`` besides."""
+        path = given.get("path")
+        return replace(
+            self.with_options(given.get("options", {})),
+            format=_text(given.get("format")) or self.format,
+            output_mode=_text(given.get("outputMode")) or self.output_mode,
+            partitioned_by=_columns((given.get("partitionBy") or self.partitioned_by,)),
+            path=_text(path) or self.path,
+            table=_text(given.get("tableName")),
+        )
+
+    def with_options(self, options: Mapping[str, Any]) -> WriterSettings:
+        """Return it with options, whose names know no case."""
+        told = {key.lower(): _option(value) for key, value in options.items()}
+        return replace(self, options={**self.options, **told})
+
+
+def said_on(writer: Any) -> WriterSettings:
+    """Return what the script has said on this writer so far."""
+    said = writer.__dict__.get(_SAID)
+    return said if isinstance(said, WriterSettings) else WriterSettings()
+
+
+def listen(writer: type) -> None:
+    """Have the class of writers remember what is said on them."""
+    for name, note in _NOTES.items():
+        original = writer.__dict__.get(name)
+        if original is not None:
+            setattr(writer, name, _listening(original, note))
+
+
+Note = Callable[[WriterSettings, tuple[Any, ...], Mapping[str, Any]], WriterSettings]
+
+
+def _listening(original: Any, note: Note) -> Any:
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        returned = original(self, *args, **kwargs)
+        # Afterwards: what pyspark has refused was not said.
+        self.__dict__[_SAID] = note(said_on(self), args, kwargs)
+        return returned
+
+    return method
+
+
+def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    return args[0] if args else next(iter(kwargs.values()), None)
+
+
+def _of_function(name: str) -> Note:
+    def note(
+        said: WriterSettings, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> WriterSettings:
+        function = _first(args, kwargs)
+        called = getattr(function, "__qualname__", None) or type(function).__qualname__
+        code = fingerprint(function)
+        return replace(said, format=_FUNCTIONS[name], function=str(called), code=code)
+
+    return note
+
+
+def _of_option(
+    said: WriterSettings, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> WriterSettings:
+    given = {**dict(zip(("key", "value"), args, strict=False)), **kwargs}
+    return said.with_options({str(given.get("key")): given.get("value")})
+
+
+_NOTES: Final[Mapping[str, Note]] = {
+    "format": lambda said, args, kwargs: replace(said, format=_text(_first(args, kwargs))),
+    "outputMode": lambda said, args, kwargs: replace(
+        said, output_mode=_text(_first(args, kwargs)) or said.output_mode
+    ),
+    "partitionBy": lambda said, args, kwargs: replace(
+        said, partitioned_by=_columns(args or tuple(kwargs.values()))
+    ),
+    "clusterBy": lambda said, args, kwargs: said.with_options(
+        {"clusterBy": ",".join(_columns(args))}
+    ),
+    "trigger": lambda said, args, kwargs: replace(said, processing_trigger=_trigger(kwargs)),
+    "foreach": _of_function("foreach"),
+    "foreachBatch": _of_function("foreachBatch"),
+    "option": _of_option,
+    "options": lambda said, args, kwargs: said.with_options(kwargs),
+}
+
+
+def _trigger(given: Mapping[str, Any]) -> str:
+    for key, words in (("once", "once"), ("availableNow", "available now")):
+        if given.get(key):
+            return words
+    for key, words in (
+        ("processingTime", ""),
+        ("continuous", "continuous "),
+        ("realTime", "real time "),
+    ):
+        if given.get(key):
+            return f"{words}{given[key]}"
+    return ""
+
+
+def _columns(given: tuple[Any, ...]) -> tuple[str, ...]:
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        given = tuple(given[0])
+    return tuple(str(column) for column in given)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _option(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else _text(value)

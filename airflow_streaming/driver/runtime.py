@@ -1,0 +1,325 @@
+"""
+The life of a driver: run the script, keep watch, and end in order.
+
+Three threads of our own stand beside the script's main thread: the heartbeat (asks the JVM, writes
+the status), the watch (looks for reasons to end, never asks the JVM), and the one that brings the
+queries down once the end has begun. None of them ends the process while the script can still do it
+itself within its time; after that, the process is ended whatever hangs.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, NoReturn
+
+from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.errors import log_to_stderr, logger
+from airflow_streaming.driver.exit_status import (
+    FAILED_CODE,
+    REFUSED_CODE,
+    RUNNING,
+    ExitRecordWriter,
+    RunEnd,
+    ScriptEnd,
+    ScriptState,
+    ShutdownState,
+    Stop,
+    code_of,
+    conclude,
+    fenced,
+    lease_lost,
+    refused,
+)
+from airflow_streaming.driver.hadoop_store import open_home
+from airflow_streaming.driver.jvm import (
+    JvmProcess,
+    JvmView,
+    die_with_jvm,
+    set_properties,
+    stop_spark,
+)
+from airflow_streaming.driver.launch_context import (
+    DriverArgs,
+    LaunchContext,
+    check_newest,
+    forget_properties,
+    read_assignment,
+    read_epoch,
+    take_private_conf,
+)
+from airflow_streaming.driver.lease import LeaseKeeper, instant
+from airflow_streaming.driver.monitoring.heartbeat import Report
+from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.plan.reading import PlanKeeper
+from airflow_streaming.driver.script import has_script_threads, run_script
+from airflow_streaming.driver.shutdown import (
+    FENCED_CODE,
+    Fence,
+    HardExit,
+    StopWatcher,
+    bounded,
+    signal_grace,
+    stop_queries,
+)
+from airflow_streaming.driver.standby.barrier import barrier_of, install_patience
+from airflow_streaming.driver.start_guard import StartGuard
+from airflow_streaming.driver.start_hook import Gate, StartHook
+from airflow_streaming.exceptions import (
+    DriverRefusal,
+    FencedError,
+    HomeUnavailable,
+    RecordError,
+    SpecError,
+)
+from airflow_streaming.model.failures import hide
+from airflow_streaming.model.lease import HeldLease, Instant
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.epoch import Exit
+from airflow_streaming.model.spark.conf import DIES_WITH_JVM, secret_values
+from airflow_streaming.model.storage import LocalStore, Store
+
+SCRIPT_GRACE: Final = 10.0
+"""Seconds that the script gets to end once its queries have ended."""
+_LOOK_SECONDS: Final = 0.2
+_MARGIN: Final = 2.0
+_LAST_BEAT: Final = 5.0
+_SPARK_STOP: Final = 10.0
+
+
+class Driver:
+    """Runs one assignment; an instance runs once."""
+
+    def __init__(
+        self, assignment: LaunchContext, store: Store, layout: Layout, began: Instant | None = None
+    ) -> None:
+        epoch, deployment = assignment.epoch, assignment.deployment
+        self._assignment, self._epoch = assignment, epoch.number
+        self._script = RUNNING
+        self._queries, self._ending = Queries(), ShutdownState()
+        self._jvm = JvmProcess()
+        self._last_word = ExitRecordWriter(store, layout.epoch(epoch.number, "exit.json"))
+        claims = Claims(store, layout, deployment=deployment.number, epoch=epoch.number)
+        self._leaving = HardExit(self._jvm, store_needs_jvm=not isinstance(store, LocalStore))
+        fence = Fence(
+            store,
+            layout,
+            epoch.number,
+            leaving=self._leaving,
+            last_word=lambda: self._last_word.say(fenced(epoch.number, datetime.now(UTC))),
+        )
+        self._fence = fence
+        self._lease = self._lease_since(began or instant())
+        self._barrier = barrier_of(epoch, store, layout, ending=self._ending, fence=fence)
+        self._report = Report(
+            assignment,
+            store,
+            queries=self._queries,
+            claims=claims,
+            ending=self._ending,
+            jvm=JvmView(self._jvm),
+            on_failure=self._ending.fail,
+            barrier=self._barrier,
+            on_written=None if self._lease is None else self._lease.renew,
+        )
+        self._watch = StopWatcher(
+            store,
+            layout,
+            epoch.number,
+            ending=self._ending,
+            fence=fence,
+            jvm=self._jvm,
+            on_jvm_gone=self._end_without_jvm,
+        )
+        self._plans = PlanKeeper(store, layout, epoch.number)
+        self._admission = StartGuard(
+            deployment.checkpoint,
+            queries=self._queries,
+            claims=claims,
+            ending=self._ending,
+            barrier=self._barrier,
+        )
+        self._interception = StartHook(
+            admission=self._admission,
+            gate=Gate(self._check_may_write, self._ending, self._queries),
+            fair_pools=deployment.fair_pools,
+            ending=self._ending,
+            plans=self._plans,
+        )
+        self._brought_down, self._finishing = threading.Event(), threading.Event()
+        self._still_active: tuple[str, ...] = ()
+
+    def run(self) -> int:
+        """Run the script and its queries to their end and return the process's exit code."""
+        self._report.begin()
+        self._watch.begin()
+        if self._lease is not None:
+            self._lease.begin()
+            self._lease.wait_until_held()
+            # A task that takes over looks at this heartbeat once more after it has made its epoch.
+            self._fence.check()
+        if self._barrier is not None:
+            self._barrier.begin()
+        for work in (self._bring_down, self._keep_deadline):
+            threading.Thread(target=work, name="airflow-streaming-end", daemon=True).start()
+        try:
+            self._interception.install()
+            if self._barrier is not None:
+                install_patience(self._barrier)
+            self._script = run_script(self._assignment)
+            self._await_queries()
+        except KeyboardInterrupt:
+            self._ending.ask_stop(Stop(by="SIGINT", reason="Interrupted.", grace=signal_grace()))
+        except DriverRefusal as err:
+            self._ending.refuse(err)
+        if self._ending.begun.is_set():
+            self._brought_down.wait()
+        return self._finish()
+
+    def _lease_since(self, began: Instant) -> LeaseKeeper | None:
+        seconds = self._assignment.epoch.lease_seconds
+        if seconds is None:
+            return None
+        return LeaseKeeper(
+            HeldLease(seconds=seconds, since=began),
+            leaving=self._leaving,
+            last_word=lambda: self._last_word.say(lease_lost(self._epoch, datetime.now(UTC))),
+        )
+
+    def _check_may_write(self) -> None:
+        """Return if this driver may write, as far as can be seen; otherwise do not return."""
+        if self._lease is not None:
+            self._lease.check()
+        self._fence.check()
+
+    def _await_queries(self) -> None:
+        """Wait until the shutdown has begun or every query has ended."""
+        if self._script.state is ScriptState.FAILED:
+            if _may_have_lost_jvm(self._script) and self._jvm.is_gone_within(_MARGIN):
+                self._end_without_jvm()
+            self._report.beat()  # a query that failed explains the script's exception
+            self._ending.fail()
+            return
+        self._report.beat()
+        # Threads of the script may still start queries, as they may when Python runs it alone.
+        while self._queries.any_active or has_script_threads():
+            if self._ending.begun.wait(_LOOK_SECONDS):
+                return
+
+    def _bring_down(self) -> None:
+        self._ending.begun.wait()
+        left = stop_queries(
+            self._admission.started,
+            until=time.monotonic() + self._ending.grace,
+            clock=time.monotonic,
+            pause=time.sleep,
+        )
+        if left:
+            self._cut_off()
+        self._brought_down.set()
+        if not self._finishing.wait(SCRIPT_GRACE):
+            logger.warning("The script does not end although its queries have; leaving it.")
+            os._exit(self._finish())
+
+    def _keep_deadline(self) -> None:
+        """End the process in time even if the JVM answers no question any more."""
+        self._ending.begun.wait()
+        if not self._brought_down.wait(self._ending.grace + _MARGIN):
+            self._cut_off()
+
+    def _cut_off(self) -> NoReturn:
+        self._still_active = tuple(q.name for q in self._queries.all() if q.active)
+        logger.error("Not stopped in time: %s. Ending at once.", ", ".join(self._still_active))
+        self._end_at_once(self._conclude(cut_off=True))
+
+    def _end_without_jvm(self) -> NoReturn:
+        self._end_at_once(self._conclude(jvm_gone=True, cut_off=True))
+
+    def _end_at_once(self, exit: Exit) -> NoReturn:
+        self._leaving.at_once(
+            lambda: self._last_word.say(exit), lambda: code_of(self._last_word.said or exit)
+        )
+
+    def _finish(self) -> int:
+        self._finishing.set()
+        bounded(self._plans.finish, seconds=_LAST_BEAT)
+        bounded(self._report.close, seconds=_LAST_BEAT)
+        exit = self._conclude()
+        self._last_word.say(exit)
+        bounded(stop_spark, seconds=_SPARK_STOP)
+        code = code_of(self._last_word.said or exit)
+        # Threads that the script left behind would keep the interpreter alive.
+        leaving = threading.Timer(SCRIPT_GRACE, os._exit, (code,))
+        leaving.daemon = True
+        leaving.start()
+        return code
+
+    def _conclude(self, *, jvm_gone: bool = False, cut_off: bool = False) -> Exit:
+        failed = self._queries.first_failed
+        return conclude(
+            RunEnd(
+                epoch=self._epoch,
+                at=datetime.now(UTC),
+                script=self._script,
+                started=bool(self._queries.all()),
+                stop=self._ending.stop,
+                refusal=self._ending.refusal,
+                failed_query=None if failed is None else failed.name,
+                query_error=None if failed is None else failed.error,
+                still_active=self._still_active,
+                jvm_gone=jvm_gone,
+                cut_off=cut_off,
+            )
+        )
+
+
+def _may_have_lost_jvm(script: ScriptEnd) -> bool:
+    # py4j tells the death of the JVM as one of many network errors.
+    name = "" if script.error is None else script.error.exception_class
+    return name.startswith(("Py4J", "Connection"))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the driver that the command line names and return the exit code."""
+    log_to_stderr()
+    if os.environ.pop(DIES_WITH_JVM, "") and not die_with_jvm():
+        return _leave("This host cannot end the driver together with its JVM.", REFUSED_CODE)
+    order, began = DriverArgs.parse(arguments), instant()
+    forget_properties(order.properties_file)
+    try:
+        private = take_private_conf(os.environ)
+        if private:
+            set_properties(private)
+        layout = Layout(order.stream)
+        store = open_home(order.home)
+        epoch = read_epoch(store, layout, order)
+    except HomeUnavailable as err:
+        return _leave(str(err), FAILED_CODE)
+    except (DriverRefusal, RecordError, SpecError) as err:
+        return _leave(str(err), REFUSED_CODE)
+    now = datetime.now(UTC)
+    try:
+        check_newest(store, layout, epoch.number)
+        assignment = read_assignment(store, layout, order, epoch)
+        hide(secret_values(os.environ, all_of=assignment.deployment.env))
+    except HomeUnavailable as err:
+        return _leave(str(err), FAILED_CODE)
+    except FencedError as err:
+        _record(store, layout, fenced(epoch.number, now))
+        return _leave(str(err), FENCED_CODE)
+    except (DriverRefusal, RecordError) as err:
+        _record(store, layout, refused(epoch.number, now, err))
+        return _leave(str(err), REFUSED_CODE)
+    return Driver(assignment, store, layout, began).run()
+
+
+def _record(store: Store, layout: Layout, exit: Exit) -> None:
+    ExitRecordWriter(store, layout.epoch(exit.epoch, "exit.json")).say(exit)
+
+
+def _leave(sentence: str, code: int) -> int:
+    logger.error("%s", sentence)
+    return code

@@ -1,0 +1,238 @@
+"""
+Whether a query may start, and on which checkpoint.
+
+Every query gets a folder under the deployment's checkpoint, named as the query is. A script that
+chooses a location itself keeps it. An unsafe request is refused, and the refusal
+ends the driver even if the script swallows it: a stream with one query missing is not the stream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.exit_status import ShutdownState
+from airflow_streaming.driver.monitoring.queries import Queries, Query, TrackedQuery
+from airflow_streaming.driver.script import error_of
+from airflow_streaming.driver.standby.barrier import StandbyBarrier
+from airflow_streaming.driver.standby.starts import Run, absorb
+from airflow_streaming.exceptions import DriverRefusal, HomeUnavailable, StopRequested
+from airflow_streaming.model.names import NAME_RULE, is_path_part
+from airflow_streaming.model.status import CheckpointOrigin
+from airflow_streaming.model.storage import Store
+from airflow_streaming.model.uris import join, to_hadoop
+
+
+class CheckpointStore(Store, Protocol):
+    """A checkpoint folder as a store."""
+
+    location: str
+    """The folder's one qualified name, the same however a script spells it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRequest:
+    """
+    What the script asks for.
+
+    :param location: The checkpoint location it chose itself, by option or session configuration.
+    :param gated: It set a ``foreachBatch`` function.
+    """
+
+    name: str | None
+    location: str | None
+    gated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A query that Spark has just started."""
+
+    query: Query
+    id: str
+    run_id: str
+
+
+class CheckpointLocation(NamedTuple):
+    """
+    Where a query is to start.
+
+    :param opener: Opens a checkpoint location as a store.
+    :param run_planned: Runs the query's planned batch with the output thrown away.
+    """
+
+    name: str
+    location: str
+    origin: CheckpointOrigin
+    opener: Callable[[str], CheckpointStore]
+    run_planned: Run
+
+    def open(self) -> CheckpointStore:
+        """Return the checkpoint."""
+        return self.opener(self.location)
+
+    def absorb(self, batch: int) -> int:
+        """Run a planned batch with its output thrown away, see ``standby.absorbing``."""
+        return absorb(
+            self.name, self.location, files=self.open(), batch=batch, run=self.run_planned
+        )
+
+
+class StartGuard:
+    """
+    Admits queries one at a time.
+
+    :param checkpoint: Folder of the deployment's checkpoints.
+    :param barrier: Where queries wait before they are admitted; nowhere by default.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str,
+        *,
+        queries: Queries,
+        claims: Claims,
+        ending: ShutdownState,
+        barrier: StandbyBarrier | None = None,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._queries, self._claims, self._ending = queries, claims, ending
+        self._barrier = barrier
+        self._lock = threading.RLock()
+
+    @property
+    def holds_back(self) -> bool:
+        """Tell whether a query would wait now."""
+        return self._barrier is not None and self._barrier.is_closed
+
+    def sets_aside(self, query: str | None) -> bool:
+        """Note that a query comes; tell whether it waits aside, see ``StandbyBarrier``."""
+        return self._barrier is not None and self._barrier.sets_aside(query or "")
+
+    def started(self) -> Sequence[TrackedQuery]:
+        """Return the queries that were started; one that is just starting is waited for."""
+        with self._lock:
+            return self._queries.all()
+
+    def start(
+        self,
+        wish: StartRequest,
+        *,
+        open_checkpoint: Callable[[str], CheckpointStore],
+        launch: Callable[[str, str], Started],
+        run_planned: Run,
+    ) -> None:
+        """
+        Start a query if it is safe.
+
+        :param open_checkpoint: Opens a location as a store.
+        :param launch: Starts the query with a name and a checkpoint location.
+        :param run_planned: Runs its planned batch with the output thrown away.
+        :raises DriverRefusal: it is not safe.
+        :raises StopRequested: the driver is coming to its end.
+        """
+        self._check_not_ending(wish)
+        with self._telling(wish):
+            place = self._place(wish, open_checkpoint, run_planned)
+            if self._barrier is not None:
+                self._barrier.wait(place.name, place.absorb)
+        with self._lock:
+            self._check_not_ending(wish)
+            with self._telling(wish):
+                files = place.open()
+                shift = self._check(place, files, wish)
+            # Before the start: the first batch may run before this thread continues.
+            self._queries.shift_batches(place.name, shift)
+            started = launch(place.name, place.location)
+            self._queries.add(
+                TrackedQuery(
+                    started.query,
+                    name=place.name,
+                    id=started.id,
+                    run_id=started.run_id,
+                    checkpoint=files.location,
+                    files=files,
+                    origin=place.origin,
+                    gated=wish.gated,
+                    batch_shift=shift,
+                )
+            )
+            self._claims.keep(place.name, started.id, files.location)
+
+    def _place(
+        self,
+        wish: StartRequest,
+        open_checkpoint: Callable[[str], CheckpointStore],
+        run_planned: Run,
+    ) -> CheckpointLocation:
+        name = checked_name(wish.name)
+        location, origin = self._locate(name, wish)
+        return CheckpointLocation(name, location, origin, open_checkpoint, run_planned)
+
+    def _check(self, place: CheckpointLocation, files: CheckpointStore, wish: StartRequest) -> int:
+        """Check that a query may start, and return by how much its batch ids are shifted."""
+        self._check_free(place.name, files.location)
+        claim = self._claims.check(place.name, files, files.location, must_know=wish.gated)
+        if claim is None:
+            return 0
+        if claim.absorb is not None:
+            place.absorb(claim.absorb)
+        return claim.batch_shift
+
+    @contextlib.contextmanager
+    def _telling(self, wish: StartRequest) -> Iterator[None]:
+        """End the driver by whatever keeps a query from starting, even if the script continues."""
+        try:
+            yield
+        except (StopRequested, HomeUnavailable):
+            raise
+        except DriverRefusal as err:
+            self._ending.refuse(err)
+            raise
+        except Exception as err:
+            self._queries.note_not_started(wish.name or "", error_of(err))
+            self._ending.fail()
+            raise
+
+    def _check_not_ending(self, wish: StartRequest) -> None:
+        if self._ending.begun.is_set():
+            raise StopRequested(
+                f"Query {wish.name!r} was not started because the stream is ending."
+            )
+
+    def _locate(self, name: str, wish: StartRequest) -> tuple[str, CheckpointOrigin]:
+        if wish.location:
+            return wish.location, CheckpointOrigin.SCRIPT
+        return to_hadoop(join(self._checkpoint, name)), CheckpointOrigin.DEPLOYMENT
+
+    def _check_free(self, name: str, location: str) -> None:
+        for other in self._queries.all():
+            # Asked afresh: a script may start a query again the moment its older run has ended.
+            if other.checkpoint == location and other.query.is_active():
+                raise DriverRefusal(
+                    f"Query {name!r} would use checkpoint {location}, which the active query "
+                    f"{other.name!r} uses already. Give every query a name and a checkpoint of "
+                    "its own."
+                )
+
+
+def checked_name(name: str | None) -> str:
+    """
+    Return the query's name if it can be a folder.
+
+    :raises DriverRefusal: there is none, or it cannot.
+    """
+    if not name:
+        raise DriverRefusal(
+            "A streaming query has no name, so its checkpoint would have none either. Add "
+            '.queryName("...") before .start() or .toTable().'
+        )
+    if not is_path_part(name):
+        raise DriverRefusal(
+            f"Query name {name!r} cannot be used as a folder name for its checkpoint. {NAME_RULE}"
+        )
+    return name

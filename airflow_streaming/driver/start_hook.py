@@ -1,0 +1,254 @@
+"""
+The hook in ``DataStreamWriter.start``: start checks, and the gate of ``foreachBatch``.
+
+It is the one place where a batch can be refused before any of its code has run.
+
+``query.stop()`` during the function waits for it and then races with the commit: half of the trials
+measured ran the batch a second time after the restart. Here the running batch is left to commit,
+and the next one is turned away at the door, with its offsets planned and nothing written.
+
+It is also where batch ids are shifted: a function that remembers the ids it has seen must find
+those of a stream's other lane continued, although Spark counts from another number here.
+
+Patched are public methods only, on the class, and each calls the original with what it was given:
+``start`` and ``toTable`` (the moment a query begins), ``foreachBatch`` (to put the gate before the
+function), and ``queryName``, ``option`` and ``options`` (to know what the script chose; see
+``notes``). Names and signatures of these are the same from 3.5 to 4.3. What the script does not use
+is not touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from airflow_streaming.driver.exit_status import ShutdownState
+from airflow_streaming.driver.hadoop_store import HadoopStore
+from airflow_streaming.driver.monitoring.queries import Queries, SparkQuery
+from airflow_streaming.driver.patching import call_original, patch_method
+from airflow_streaming.driver.plan.reading import PlanKeeper
+from airflow_streaming.driver.plan.writer_settings import listen, location_of, notes_of, take_notes
+from airflow_streaming.driver.script import CONNECT_REFUSAL, is_connect
+from airflow_streaming.driver.standby.starts import (
+    DeferredStart,
+    PlannedBatch,
+    WarmUp,
+    apart,
+)
+from airflow_streaming.driver.start_guard import Started, StartGuard, StartRequest
+from airflow_streaming.exceptions import DriverRefusal, StopRequested
+
+
+class Gate:
+    """
+    Decides at the entry of each batch whether it may run.
+
+    :param check_fence: Returns only if this epoch is the newest.
+    """
+
+    def __init__(
+        self, check_fence: Callable[[], None], ending: ShutdownState, queries: Queries
+    ) -> None:
+        self._check_fence, self._ending, self._queries = check_fence, ending, queries
+
+    def wrap(
+        self, function: Callable[[Any, int], None], name: Callable[[], str | None]
+    ) -> Callable[[Any, int], None]:
+        """
+        Return the function behind the gate.
+
+        :param name: Tells the query's name, which a script may set after the function.
+        """
+
+        @functools.wraps(function)
+        def gated(batch: Any, batch_id: int) -> None:
+            query = name()
+            self.enter(query, batch_id)
+            function(batch, batch_id + self._queries.batch_shift(query or ""))
+            # A driver that was suspended in the function must not commit the batch when it wakes.
+            self._check_fence()
+
+        return gated
+
+    def enter(self, query: str | None, batch_id: int) -> None:
+        """
+        Let a batch pass.
+
+        :raises StopRequested: the driver is coming to its end.
+        """
+        self._check_fence()
+        if not self._ending.begun.is_set():
+            return
+        tracked = self._queries.named(query or "")
+        if tracked is not None:
+            tracked.held = True
+        shift = self._queries.batch_shift(query or "")
+        told = f"Batch {batch_id}{f' ({batch_id + shift} to its function)' if shift else ''}"
+        raise StopRequested(
+            f"{told} of query {query!r} was not begun because the stream is ending. It runs when "
+            "the stream is started again."
+        )
+
+
+_POOL: Final = "spark.scheduler.pool"
+
+
+class StartHook:
+    """
+    The patches on pyspark.
+
+    :param fair_pools: Start every query in a scheduler pool of its own.
+    :param ending: Notified when the script asks for a session that cannot be watched.
+    :param plans: Keeps what each started query is; default: not kept.
+    """
+
+    def __init__(
+        self,
+        *,
+        admission: StartGuard,
+        gate: Gate,
+        fair_pools: bool,
+        ending: ShutdownState,
+        plans: PlanKeeper | None = None,
+    ) -> None:
+        self._admission, self._gate, self._plans = admission, gate, plans
+        self._fair_pools, self._ending = fair_pools, ending
+        self._plain_start: Any = None
+        self._warm_up: WarmUp | None = None
+        self._aside: DeferredStart | None = None
+
+    def install(self) -> None:
+        """
+        Patch pyspark.
+
+        :raises DriverRefusal: this Python has no classic pyspark.
+        """
+        # Before pyspark is imported: with these variables it looks for client libraries first.
+        self._check_classic(is_connect(os.environ, {}))
+        import pyspark.util
+
+        # From 4.0 there is a client-only installation, which has no classic sessions at all.
+        if getattr(pyspark.util, "is_remote_only", bool)():
+            raise DriverRefusal(CONNECT_REFUSAL)
+        from pyspark import InheritableThread
+        from pyspark.sql import SparkSession
+        from pyspark.sql.streaming.query import StreamingQuery
+        from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+        self.patch(
+            SparkSession.Builder, DataStreamWriter, DeferredStart(InheritableThread, StreamingQuery)
+        )
+
+    def patch(self, builder: type, writer: type, aside: DeferredStart | None = None) -> None:
+        """
+        Patch the classes that build sessions and that start queries.
+
+        :param aside: Starts queries beside the script while others are to come.
+        """
+        self._aside = aside
+        # Under spark-submit pyspark refuses remote() itself, but not with a word on what to do.
+        for name in ("remote", "getOrCreate", "create"):
+            self._patch_builder(builder, name)
+        take_notes(writer)
+        self._plain_start = writer.__dict__["start"]
+        self._warm_up = WarmUp(self._plain_start, writer.__dict__["foreachBatch"])
+        patch_method(writer, "foreachBatch", self._put_gate)
+        patch_method(writer, "start", self._start)
+        patch_method(writer, "toTable", self._start)
+        listen(writer)
+
+    def _patch_builder(self, builder: type, name: str) -> None:
+        original = builder.__dict__.get(name)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def create(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            options = getattr(self_, "_options", {})
+            self._check_classic(name == "remote" or is_connect(os.environ, options))
+            session = original(self_, *args, **kwargs)
+            self._check_classic(type(session).__module__.startswith("pyspark.sql.connect"))
+            return session
+
+        setattr(builder, name, create)
+
+    def _check_classic(self, connect: bool) -> None:
+        if connect:
+            refusal = DriverRefusal(CONNECT_REFUSAL)
+            self._ending.refuse(refusal)
+            raise refusal
+
+    def _put_gate(self, original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+        notes = notes_of(writer)
+        notes.gated = True
+        return original(writer, self._gate.wrap(given["func"], lambda: notes.name))
+
+    def _start(self, original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+        notes = notes_of(writer)
+        if given.get("queryName") is not None:
+            notes.name = given["queryName"]
+        if self._admission.holds_back and self._warm_up is not None:
+            self._warm_up.run(writer._spark)
+        if self._aside is None or not self._admission.sets_aside(notes.name):
+            return self._begin(original, writer, given)
+        own = apart(writer)
+        return self._aside.start(lambda: self._begin(original, own, given, said_again=True))
+
+    def _begin(
+        self, original: Any, writer: Any, given: Mapping[str, Any], *, said_again: bool = False
+    ) -> Any:
+        """Start a query; where the writer's JVM half may be another one's by then, say it again."""
+        notes, context = notes_of(writer), writer._spark.sparkContext
+        wish = StartRequest(
+            name=notes.name,
+            location=location_of(writer, given, notes.name),
+            gated=notes.gated,
+        )
+        results: list[Any] = []
+
+        def launch(name: str, location: str) -> Started:
+            # Past the patches: what we give is not what the script chose.
+            if said_again:
+                writer._jwrite = writer._jwrite.queryName(name)
+            if wish.location is None or said_again:
+                writer._jwrite = writer._jwrite.option("checkpointLocation", location)
+            planning = self._planning(writer, given, name, wish.location)
+            with planning, self._pool(context, name):
+                query = call_original(original, writer, given)
+            results.append(query)
+            return Started(query=SparkQuery(query._jsq), id=str(query.id), run_id=str(query.runId))
+
+        self._admission.start(
+            wish,
+            open_checkpoint=lambda location: HadoopStore(
+                location, context._gateway, context._jsc.hadoopConfiguration()
+            ),
+            launch=launch,
+            run_planned=PlannedBatch(
+                writer, given, start=self._plain_start, ending=self._ending
+            ).run,
+        )
+        return results[0]
+
+    def _planning(
+        self, writer: Any, given: Mapping[str, Any], name: str, location: str | None
+    ) -> contextlib.AbstractContextManager[None]:
+        if self._plans is None:
+            return contextlib.nullcontext()
+        return self._plans.around(writer, given, query=name, checkpoint=location or "")
+
+    @contextlib.contextmanager
+    def _pool(self, context: Any, name: str) -> Iterator[None]:
+        if not self._fair_pools:
+            yield
+            return
+        # A query keeps the pool of the thread that started it, for all its batches.
+        before = context.getLocalProperty(_POOL)
+        context.setLocalProperty(_POOL, name)
+        try:
+            yield
+        finally:
+            context.setLocalProperty(_POOL, before)

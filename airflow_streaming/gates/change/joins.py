@@ -1,0 +1,138 @@
+"""
+Stream-stream joins and deduplication.
+
+Spark's check sees another key or column by its type; that an inner join became an outer one, or
+that rows are now kept for another time, it does not see.
+
+The order is that of the state's key, from Spark 4.3 on in every case. Two columns of one type that
+change places make every row look new, and Spark does not notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from airflow_streaming.gates.change.pair import (
+    Pair,
+    names_in,
+    same_columns,
+    shown,
+    signature,
+    tags_in,
+)
+from airflow_streaming.gates.change.projection import used_behind
+from airflow_streaming.gates.findings import GateFinding
+from airflow_streaming.gates.rules import rule_named
+from airflow_streaming.model.spark.plan import Column, OperatorPlan, QueryPlan
+
+TYPE: Final = rule_named("join.type")
+KEYS: Final = rule_named("join.keys")
+CONDITION: Final = rule_named("join.condition")
+SIDES: Final = rule_named("join.sides")
+SCHEMA: Final = rule_named("join.schema")
+USED: Final = rule_named("join.used")
+USED_UNKNOWN: Final = rule_named("join.used_unknown")
+RULES: Final = (TYPE, KEYS, CONDITION, SIDES, SCHEMA, USED, USED_UNKNOWN)
+
+
+def judge_join(pair: Pair, number: int) -> Iterator[GateFinding]:
+    """Compare a join of two streams by its number."""
+    old, new = pair.old.operators[number], pair.new.operators[number]
+    evidence, files = pair.shown_by_plan, pair.shown_by_state(number)
+    if _is_swapped(old, new):
+        yield SIDES.found(old=_sides(old), new=_sides(new), evidence=files)
+        return
+    if (old.join_type, old.run_as) != (new.join_type, new.run_as):
+        # A filter behind an outer join may make it an inner one, once Spark has optimised the plan.
+        was, now = old.run_as or old.join_type, new.run_as or new.join_type
+        yield TYPE.found(
+            old=f"{old.join_type}, run as {was}",
+            new=f"{new.join_type}, run as {now}",
+            evidence=evidence,
+        )
+    if _keys(old) != _keys(new):
+        yield KEYS.found(old=_keys_text(old), new=_keys_text(new), evidence=files)
+    if old.condition != new.condition:
+        yield CONDITION.found(old=old.condition, new=new.condition, evidence=evidence)
+    yield from _judge_sides(pair, number, files)
+
+
+def _judge_sides(pair: Pair, number: int, evidence: str) -> Iterator[GateFinding]:
+    old, new = pair.old.operators[number], pair.new.operators[number]
+    sides = (("left", old.left, new.left), ("right", old.right, new.right))
+    for place, (side, was, now) in enumerate(sides):
+        before, after = kept(pair.old, number, was, place), kept(pair.new, number, now, place)
+        if before is None or after is None:
+            if not same_columns(was, now):
+                yield SCHEMA.found(old=shown(was), new=shown(now), evidence=evidence)
+            elif pair.old.steps != pair.new.steps:
+                yield USED_UNKNOWN.found(evidence=pair.shown_by_plan)
+        elif not same_columns(before, after):
+            rule = USED if same_columns(was, now) else SCHEMA
+            yield rule.found(
+                f"The {side} side keeps other columns. {rule.sentence}",
+                old=shown(before),
+                new=shown(after),
+                evidence=evidence,
+            )
+
+
+def kept(plan: QueryPlan, number: int, side: Sequence[Column], place: int) -> list[Column] | None:
+    """
+    Return the columns of one side that Spark keeps: those used by the join and behind it.
+
+    :param place: 0 for the left side, 1 for the right one.
+    :return: ``None`` when it cannot be told.
+    """
+    operator, tag = plan.operators[number], _tag(plan, place)
+    names = [f"{column.name}{tag}" for column in side]
+    behind = used_behind(plan, number, names)
+    own = names_in([operator.condition, *operator.key_expressions], names)
+    if behind is None or own is None:
+        return None
+    return [
+        column for column, name in zip(side, names, strict=True) if name in own or name in behind
+    ]
+
+
+def _tag(plan: QueryPlan, place: int) -> str:
+    # Names that both sides have are numbered by source, the left ones first.
+    texts = [step.text for step in plan.steps]
+    for operator in plan.operators:
+        texts += [*operator.key_expressions, *operator.values, operator.condition]
+    tags = tags_in(texts)
+    return f"@{tags[place]}" if len(tags) == 2 else ""
+
+
+def _is_swapped(old: OperatorPlan, new: OperatorPlan) -> bool:
+    before = signature(old.left), signature(old.right)
+    after = signature(new.right), signature(new.left)
+    return before == after and before[0] != before[1]
+
+
+def _keys(operator: OperatorPlan) -> tuple[object, ...]:
+    return signature(operator.keys), operator.key_expressions
+
+
+def _keys_text(operator: OperatorPlan) -> str:
+    return f"{shown(operator.keys)} by {', '.join(operator.key_expressions) or 'name'}"
+
+
+def _sides(operator: OperatorPlan) -> str:
+    return f"left: {shown(operator.left)}; right: {shown(operator.right)}"
+
+
+COLUMNS: Final = rule_named("deduplication.columns")
+ORDER: Final = rule_named("deduplication.order")
+DEDUPLICATION_RULES: Final = (COLUMNS, ORDER)
+
+
+def judge_deduplication(pair: Pair, number: int) -> Iterator[GateFinding]:
+    """Compare a deduplication by its number."""
+    old, new = pair.old.operators[number], pair.new.operators[number]
+    before, after = signature(old.keys), signature(new.keys)
+    if before == after and old.key_expressions == new.key_expressions:
+        return
+    rule = ORDER if sorted(before) == sorted(after) else COLUMNS
+    yield rule.found(old=shown(old.keys), new=shown(new.keys), evidence=pair.shown_by_state(number))

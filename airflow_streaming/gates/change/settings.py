@@ -1,0 +1,213 @@
+"""
+Configuration and processing trigger: what the checkpoint pins and what a change means.
+
+Spark passes over a new value of what is pinned, without a word. So a change that was asked for is
+refused, because it would not happen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from airflow_streaming.gates.change.pair import Pair, has_endless_state, is_at_least, offsets_file
+from airflow_streaming.gates.change.setting_classes import meaning_of
+from airflow_streaming.gates.findings import GateFinding
+from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.model.spark.plan import QueryPlan
+
+_STREAMING: Final = "spark.sql.streaming."
+PARTITIONS: Final = rule_named("conf.shuffle_partitions")
+PROVIDER: Final = rule_named("conf.state_store_provider")
+POLICY: Final = rule_named("conf.watermark_policy")
+PINNED: Final = rule_named("conf.pinned")
+STATELESS: Final = rule_named("conf.stateless")
+CHANGELOG: Final = rule_named("conf.changelog")
+FORMAT: Final = rule_named("conf.checkpoint_format")
+GUARD: Final = rule_named("conf.state_schema_check")
+MEANING: Final = rule_named("conf.meaning")
+MEANING_ENDLESS: Final = rule_named("conf.meaning_before_endless_state")
+NO_MEANING: Final = rule_named("conf.no_meaning")
+TIME_ZONE: Final = rule_named("conf.time_zone")
+OTHER: Final = rule_named("conf.other")
+RULES: Final = (
+    PARTITIONS,
+    PROVIDER,
+    POLICY,
+    PINNED,
+    STATELESS,
+    CHANGELOG,
+    FORMAT,
+    GUARD,
+    MEANING,
+    MEANING_ENDLESS,
+    NO_MEANING,
+    TIME_ZONE,
+    OTHER,
+)
+_REFUSED: Final = {
+    "spark.sql.shuffle.partitions": PARTITIONS,
+    f"{_STREAMING}stateStore.providerClass": PROVIDER,
+    f"{_STREAMING}multipleWatermarkPolicy": POLICY,
+}
+_ALWAYS_PINNED: Final = frozenset(
+    {
+        f"{_STREAMING}flatMapGroupsWithState.stateFormatVersion",
+        f"{_STREAMING}aggregation.stateFormatVersion",
+        f"{_STREAMING}join.stateFormatVersion",
+        f"{_STREAMING}stateStore.compression.codec",
+        f"{_STREAMING}stateStore.rocksdb.formatVersion",
+        f"{_STREAMING}stateStore.rocksdb.mergeOperatorVersion",
+        f"{_STREAMING}stateStore.rowChecksum.enabled",
+        f"{_STREAMING}stateStore.encodingFormat",
+        f"{_STREAMING}statefulOperator.useStrictDistribution",
+        f"{_STREAMING}statefulOperator.alwaysNullableOutput.enabled",
+        f"{_STREAMING}queryEvolution.enableSourceEvolution",
+        "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan",
+        "spark.sql.function.protobufExtensions.enabled",
+        "spark.sql.dropDuplicates.deterministicKeyOrder.enabled",
+    }
+)
+_NOT_PINNED: Final = {
+    f"{_STREAMING}stateStore.rocksdb.changelogCheckpointing.enabled": CHANGELOG,
+    f"{_STREAMING}stateStore.checkpointFormatVersion": FORMAT,
+    f"{_STREAMING}offsetLog.formatVersion": FORMAT,
+    f"{_STREAMING}stateStore.stateSchemaCheck": GUARD,
+}
+_TIME_ZONE: Final = "spark.sql.session.timeZone"
+_MEANING: Final = frozenset({_TIME_ZONE, "spark.sql.ansi.enabled"})
+_OFFLINE: Final = (
+    "Keep the number; or repartition the state offline with Spark 4.2 or newer, on a copy of the "
+    "checkpoint; or start with a new one (blue-green)."
+)
+
+
+def judge_conf(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the configuration of both plans with each other and with what is pinned."""
+    for key, value in sorted(pair.new.conf.items()):
+        was = pair.old.conf.get(key)
+        if key in _REFUSED or key in _ALWAYS_PINNED:
+            yield from _judge_pinned(pair, key, was, value)
+        elif was is not None and was != value:
+            # A key that only one of two Sparks knows is the version gate's.
+            rule = _rule_unpinned(pair, key)
+            yield rule.found(
+                f"{key}: {rule.sentence}",
+                old=was,
+                new=value,
+                evidence=f"conf.{key} in {pair.shown_by_plan}",
+                about=(f"conf.{key}",),
+            )
+
+
+def pinned_against(
+    plan: QueryPlan, pinned: Mapping[str, str], evidence: str
+) -> Iterator[GateFinding]:
+    """Compare a plan's configuration with what a checkpoint pins, where no old plan is known."""
+    for key, value in sorted(plan.conf.items()):
+        if key in pinned and pinned[key] != value and (key in _REFUSED or key in _ALWAYS_PINNED):
+            rule = PINNED if plan.is_stateful else STATELESS
+            yield rule.found(
+                f"{key}: {rule.sentence}", old=pinned[key], new=value, evidence=evidence
+            )
+
+
+def _judge_pinned(pair: Pair, key: str, was: str | None, value: str) -> Iterator[GateFinding]:
+    pinned = pair.pinned(key)
+    if was is None or value in (was, pinned):
+        # Nobody asked for another value; what a newer Spark brings is the version gate's.
+        return
+    rule = _REFUSED.get(key, PINNED) if pair.is_stateful else STATELESS
+    if rule is POLICY and len(pair.new.watermarks) < 2:
+        rule = PINNED
+    yield rule.found(
+        f"{key}: {rule.sentence}",
+        old=was if pinned is None else pinned,
+        new=value,
+        evidence=offsets_file(pair.checkpoint) or f"conf.{key} in {pair.shown_by_plan}",
+        about=(f"conf.{key}",),
+        remedy=_OFFLINE if rule is PARTITIONS and _can_repartition(pair) else "",
+    )
+
+
+def _can_repartition(pair: Pair) -> bool:
+    provider = pair.pinned(f"{_STREAMING}stateStore.providerClass") or ""
+    return "RocksDB" in provider and is_at_least(pair.new.spark, (4, 2))
+
+
+def _rule_unpinned(pair: Pair, key: str) -> Rule:
+    if key in _MEANING:
+        return _rule_of_meaning(pair, key)
+    rule = _NOT_PINNED.get(key, OTHER)
+    return rule if pair.is_stateful or rule is OTHER else STATELESS
+
+
+def _rule_of_meaning(pair: Pair, key: str) -> Rule:
+    if pair.is_stateful and key == _TIME_ZONE:
+        return TIME_ZONE
+    return MEANING_ENDLESS if has_endless_state(pair.old) else MEANING
+
+
+def judge_settings(pair: Pair) -> Iterator[GateFinding]:
+    """Compare what the sessions set besides the pinned configuration, each key by its class."""
+    old, new = pair.old.settings, pair.new.settings
+    for key in sorted({*old, *new}):
+        was, now = old.get(key), new.get(key)
+        if was == now:
+            continue
+        means = meaning_of(key)
+        rule = OTHER
+        if means is not None:
+            rule = _rule_of_meaning(pair, key) if means.decides_values else NO_MEANING
+        yield rule.found(
+            f"{key}: {rule.sentence}",
+            old="Spark's default" if was is None else was,
+            new="Spark's default" if now is None else now,
+            evidence=f"settings.{key} in {pair.shown_by_plan}",
+            about=(f"settings.{key}",),
+        )
+
+
+INTERVAL: Final = rule_named("trigger.interval")
+ENDS: Final = rule_named("trigger.ends")
+OTHER_WAY: Final = rule_named("trigger.execution")
+UNREAD: Final = rule_named("trigger.unread")
+PROCESSING_TRIGGER_RULES: Final = (INTERVAL, ENDS, OTHER_WAY, UNREAD)
+_OTHER_WAYS: Final = ("continuous", "real time")
+_ENDING: Final = ("once", "available now")
+_INTERVAL: Final = re.compile(
+    r"\s*(?:interval\s+)?(?:\d+(?:\.\d+)?\s*"
+    r"(?:microsecond|millisecond|second|minute|hour|day|week|month|year)s?\s*)+",
+    re.IGNORECASE,
+)
+
+
+def judge_trigger(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the processing triggers."""
+    old, new = pair.old.processing_trigger, pair.new.processing_trigger
+    if old == new:
+        return
+    yield _rule(old, new).found(
+        old=old or "as soon as possible",
+        new=new or "as soon as possible",
+        evidence=f"processing trigger in {pair.shown_by_plan}",
+        about=("processing_trigger",),
+    )
+
+
+def _rule(old: str, new: str) -> Rule:
+    if not _is_known(new):
+        return UNREAD
+    if old.startswith(_OTHER_WAYS) != new.startswith(_OTHER_WAYS):
+        return OTHER_WAY
+    return ENDS if new in _ENDING and old not in _ENDING else INTERVAL
+
+
+def _is_known(told: str) -> bool:
+    return (
+        not told
+        or told in _ENDING
+        or told.startswith(_OTHER_WAYS)
+        or _INTERVAL.fullmatch(told) is not None
+    )

@@ -1,0 +1,153 @@
+"""
+Options of a source: which change nothing, which have a consequence, and which choose other rows.
+
+An option that no table knows is unknown, and has to be rehearsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from airflow_streaming.gates.change.pair import Pair, has_endless_state
+from airflow_streaming.gates.findings import GateFinding
+from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.model.spark.plan import SourcePlan
+
+RATE_LIMIT: Final = rule_named("source.rate_limit")
+START: Final = rule_named("source.start")
+CONNECTION: Final = rule_named("source.connection")
+CLUSTER: Final = rule_named("source.cluster")
+DATA_LOSS: Final = rule_named("source.data_loss")
+DATA_LOSS_GUARDED: Final = rule_named("source.data_loss_guarded")
+READING: Final = rule_named("source.reading")
+READING_BEFORE_ENDLESS: Final = rule_named("source.reading_before_endless_state")
+ISOLATION: Final = rule_named("source.isolation")
+CHOICE: Final = rule_named("source.choice")
+CLEANING: Final = rule_named("source.cleaning")
+RATE_VALUES: Final = rule_named("source.rate_values")
+OPTION: Final = rule_named("source.option")
+RULES: Final = (
+    RATE_LIMIT,
+    START,
+    CONNECTION,
+    CLUSTER,
+    DATA_LOSS,
+    DATA_LOSS_GUARDED,
+    READING,
+    READING_BEFORE_ENDLESS,
+    ISOLATION,
+    CHOICE,
+    CLEANING,
+    RATE_VALUES,
+    OPTION,
+)
+_ANY: Final = {
+    **dict.fromkeys(
+        (
+            "maxfilespertrigger",
+            "maxbytespertrigger",
+            "maxcachedfiles",
+            "discardcachedinputratio",
+            "maxoffsetspertrigger",
+            "minoffsetspertrigger",
+            "maxtriggerdelay",
+            "maxrecordsperpartition",
+            "minpartitions",
+        ),
+        RATE_LIMIT,
+    ),
+}
+_OF_FILES: Final = {
+    **dict.fromkeys(("pathglobfilter", "recursivefilelookup", "filenameonly", "basepath"), CHOICE),
+    **dict.fromkeys(("maxfileage", "latestfirst", "modifiedbefore", "modifiedafter"), CHOICE),
+    **dict.fromkeys(("cleansource", "sourcearchivedir"), CLEANING),
+    **dict.fromkeys(("ignoremissingfiles", "ignorecorruptfiles"), DATA_LOSS),
+}
+_OF_KAFKA: Final = {
+    **dict.fromkeys(
+        (
+            "startingoffsets",
+            "startingtimestamp",
+            "startingoffsetsbytimestamp",
+            "startingoffsetsbytimestampstrategy",
+            "endingoffsets",
+            "endingtimestamp",
+            "endingoffsetsbytimestamp",
+        ),
+        START,
+    ),
+    **dict.fromkeys(
+        (
+            "groupidprefix",
+            "kafkaconsumer.polltimeoutms",
+            "fetchoffset.numretries",
+            "fetchoffset.retryintervalms",
+        ),
+        CONNECTION,
+    ),
+    "kafka.bootstrap.servers": CLUSTER,
+    "kafka.isolation.level": ISOLATION,
+    "failondataloss": DATA_LOSS,
+    "includeheaders": READING,
+}
+_OF_RATE: Final = {
+    **dict.fromkeys(
+        ("rowspersecond", "rampuptime", "rowsperbatch", "advancemillisperbatch", "starttimestamp"),
+        RATE_VALUES,
+    ),
+    "numpartitions": RATE_LIMIT,
+}
+_BY_SOURCE: Final[Mapping[str, Mapping[str, Rule]]] = {
+    "file": _OF_FILES,
+    "kafka": _OF_KAFKA,
+    "rate": _OF_RATE,
+    "rate-micro-batch": _OF_RATE,
+}
+_SAID_ELSEWHERE: Final = frozenset(
+    {"path", "paths", "subscribe", "subscribepattern", "assign", "name", "schema", "format"}
+)
+
+
+def judge_options(
+    pair: Pair, old: SourcePlan, new: SourcePlan, who: str, at: str
+) -> Iterator[GateFinding]:
+    """Compare the options of a source, each by its own rule; the source is at a place of the plan."""
+    for key in sorted({*old.options, *new.options} - _SAID_ELSEWHERE):
+        was, now = old.options.get(key), new.options.get(key)
+        if was == now:
+            continue
+        rule = _rule(old.source, key)
+        if rule is DATA_LOSS and _guards(key, now):
+            rule = DATA_LOSS_GUARDED
+        if rule is READING and has_endless_state(pair.old):
+            rule = READING_BEFORE_ENDLESS
+        yield rule.found(
+            f"{who}: option {key} changes. {rule.sentence}",
+            old=_text(was),
+            new=_text(now),
+            evidence=f"{at}.options.{key} in {pair.shown_by_plan}",
+            about=(f"{at}.options.{key}",),
+        )
+
+
+def _rule(source: str, key: str) -> Rule:
+    of_source = _BY_SOURCE.get(source, {})
+    if key in of_source:
+        return of_source[key]
+    if key in _ANY:
+        return _ANY[key]
+    if source == "kafka" and key.startswith("kafka."):
+        return CONNECTION
+    # What is left of a file source are the options of its format.
+    return READING if source == "file" else OPTION
+
+
+def _guards(key: str, value: str | None) -> bool:
+    # Not failing is what has to be asked for, with either spelling.
+    asked = (value or "").lower()
+    return asked != "false" if key == "failondataloss" else asked != "true"
+
+
+def _text(value: str | None) -> str:
+    return "not set" if value is None else value

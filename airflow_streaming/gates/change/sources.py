@@ -1,0 +1,235 @@
+"""
+Sources: number, type, order and schema.
+
+What an operator or the sink makes of it is judged there; here it is about what the source reads.
+
+An offset log without names knows its sources by their place in the plan alone. With names (Spark
+4.2 and newer, where the checkpoint was begun with them) sources may come, go and change places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from airflow_streaming.gates.change.pair import (
+    ColumnChange,
+    Pair,
+    column_change,
+    is_wider,
+    shown,
+    types_of,
+)
+from airflow_streaming.gates.change.source_options import judge_options
+from airflow_streaming.gates.findings import GateFinding
+from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.model.spark.plan import Column, SourcePlan
+
+ADDED: Final = rule_named("source.column_added")
+REMOVED: Final = rule_named("source.column_removed")
+WIDENED: Final = rule_named("source.column_widened")
+RETYPED: Final = rule_named("source.column_type")
+RENAMED: Final = rule_named("source.column_renamed")
+BY_PLACE: Final = rule_named("source.column_places")
+SOURCE_SCHEMA_RULES: Final = (ADDED, REMOVED, WIDENED, RETYPED, RENAMED, BY_PLACE)
+_MATTER_BY_PLACE: Final = "csv"
+
+
+def judge_schema(
+    old: SourcePlan, new: SourcePlan, who: str, evidence: str, at: str
+) -> Iterator[GateFinding]:
+    """Compare the columns that a source gives, at a place of the plan."""
+    change = column_change(old.schema, new.schema)
+    if not change:
+        return
+    if old.format == _MATTER_BY_PLACE and not _is_kept(old, new):
+        rule = RENAMED if _is_renamed(old, new) else BY_PLACE
+        yield rule.found(
+            f"{who}: {rule.sentence}",
+            old=shown(old.schema),
+            new=shown(new.schema),
+            evidence=evidence,
+            about=(f"{at}.schema", f"{at}.nullable"),
+        )
+        return
+    for finding in _judge_columns(change, who, evidence):
+        yield replace(finding, about=(f"{at}.schema", f"{at}.nullable"))
+
+
+def _judge_columns(change: ColumnChange, who: str, evidence: str) -> Iterator[GateFinding]:
+    if change.added:
+        yield ADDED.found(
+            f"{who}: {ADDED.sentence}", old="none", new=shown(change.added), evidence=evidence
+        )
+    if change.removed:
+        yield REMOVED.found(
+            f"{who}: {REMOVED.sentence}", old=shown(change.removed), new="none", evidence=evidence
+        )
+    for was, now in change.retyped:
+        yield _retyped(was, now).found(
+            f"{who}: column {was.name} is {now.type} instead of {was.type}.",
+            old=was.type,
+            new=now.type,
+            evidence=evidence,
+        )
+
+
+def _retyped(was: Column, now: Column) -> Rule:
+    return WIDENED if is_wider(was.type, now.type) else RETYPED
+
+
+def _is_kept(old: SourcePlan, new: SourcePlan) -> bool:
+    before = [column.name for column in old.schema]
+    return [column.name for column in new.schema][: len(before)] == before
+
+
+def _is_renamed(old: SourcePlan, new: SourcePlan) -> bool:
+    if len(new.schema) < len(old.schema):
+        return False
+    before = {column.name for column in old.schema}
+    pairs = list(zip(old.schema, new.schema, strict=False))
+    return types_of(was for was, _ in pairs) == types_of(now for _, now in pairs) and all(
+        was.name == now.name or now.name not in before for was, now in pairs
+    )
+
+
+NUMBER: Final = rule_named("source.number")
+TYPE: Final = rule_named("source.type")
+ORDER: Final = rule_named("source.order")
+NAMED: Final = rule_named("source.named_set")
+NAMED_ORDER: Final = rule_named("source.named_order")
+NAMING: Final = rule_named("source.naming")
+PATHS: Final = rule_named("source.paths")
+TOPICS: Final = rule_named("source.topics")
+FORMAT: Final = rule_named("source.format")
+RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, TOPICS, FORMAT)
+KAFKA: Final = "kafka"
+
+
+def judge_sources(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the sources of both plans."""
+    old, new = pair.old.sources, pair.new.sources
+    if _named(old) != _named(new):
+        yield NAMING.found(old=_names(old), new=_names(new), evidence=pair.shown_by_offsets)
+        return
+    if _named(old) and old:
+        yield from _judge_named(pair)
+        return
+    if len(old) != len(new):
+        yield NUMBER.found(
+            f"The query has {len(new)} sources instead of {len(old)}.",
+            old=_listed(old),
+            new=_listed(new),
+            evidence=pair.shown_by_offsets,
+        )
+        return
+    if _is_reordered(old, new):
+        yield ORDER.found(old=_listed(old), new=_listed(new), evidence=pair.shown_by_plan)
+        return
+    for number, (was, now) in enumerate(zip(old, new, strict=True)):
+        yield from _judge_one(pair, was, now, f"Source {number}", str(number))
+
+
+def identity(source: SourcePlan) -> tuple[str, str, tuple[str, ...]]:
+    """Return what makes a source this one: type, format and what it reads."""
+    return source.source, source.format, reads(source)
+
+
+def reads(source: SourcePlan) -> tuple[str, ...]:
+    """Return what a source reads, in one spelling and order."""
+    if source.source != KAFKA:
+        return tuple(sorted(map(place, source.paths)))
+    found = []
+    for told in source.paths:
+        way, _, topics = told.rpartition(" ")
+        # Only a list of topics has no order; a pattern and an assignment are texts.
+        found += [told] if way not in ("", "subscribe") else topics.split(",")
+    return tuple(sorted(topic.strip() for topic in found))
+
+
+def place(path: str) -> str:
+    """Return a path in one spelling: ``file:///in/`` and ``/in`` are the same."""
+    plain = path.removeprefix("file:")
+    if plain != path:
+        plain = "/" + plain.lstrip("/")
+    return plain.rstrip("/") or plain
+
+
+def _judge_named(pair: Pair) -> Iterator[GateFinding]:
+    old = {source.name: source for source in pair.old.sources}
+    new = {source.name: source for source in pair.new.sources}
+    if old.keys() != new.keys():
+        yield NAMED.found(
+            old=_names(pair.old.sources),
+            new=_names(pair.new.sources),
+            evidence=pair.shown_by_offsets,
+            about=("sources", *(f"sources[{name}].*" for name in old.keys() ^ new.keys())),
+        )
+    elif list(old) != list(new):
+        yield NAMED_ORDER.found(
+            old=_names(pair.old.sources),
+            new=_names(pair.new.sources),
+            evidence=pair.shown_by_offsets,
+            about=("sources",),
+        )
+    yield from _judge_kept(pair, old, new)
+
+
+def _judge_kept(
+    pair: Pair, old: Mapping[str, SourcePlan], new: Mapping[str, SourcePlan]
+) -> Iterator[GateFinding]:
+    for name, was in old.items():
+        if name in new:
+            yield from _judge_one(pair, was, new[name], f"Source {name!r}", name)
+
+
+def _judge_one(
+    pair: Pair, old: SourcePlan, new: SourcePlan, who: str, key: str
+) -> Iterator[GateFinding]:
+    at = f"sources[{key}]"
+    if old.source != new.source:
+        yield TYPE.found(
+            f"{who} is {new.source} instead of {old.source}.",
+            old=old.source,
+            new=new.source,
+            evidence=pair.shown_by_offsets,
+        )
+        return
+    if old.format != new.format:
+        yield FORMAT.found(
+            f"{who} reads {new.format} files instead of {old.format}.",
+            old=old.format,
+            new=new.format,
+            evidence=pair.shown_by_plan,
+        )
+    if identity(old)[2] != identity(new)[2]:
+        rule = TOPICS if old.source == KAFKA else PATHS
+        yield rule.found(
+            f"{who} reads {', '.join(new.paths)} instead of {', '.join(old.paths)}.",
+            old=", ".join(old.paths),
+            new=", ".join(new.paths),
+            evidence=pair.shown_by_plan,
+        )
+    yield from judge_options(pair, old, new, who, at)
+    yield from judge_schema(old, new, who, f"{at}.schema in {pair.shown_by_plan}", at)
+
+
+def _is_reordered(old: Sequence[SourcePlan], new: Sequence[SourcePlan]) -> bool:
+    before, after = list(map(identity, old)), list(map(identity, new))
+    return before != after and sorted(before) == sorted(after)
+
+
+def _named(sources: Sequence[SourcePlan]) -> bool:
+    return any(source.name for source in sources)
+
+
+def _names(sources: Sequence[SourcePlan]) -> str:
+    return ", ".join(source.name or "(no name)" for source in sources)
+
+
+def _listed(sources: Sequence[SourcePlan]) -> str:
+    return "; ".join(
+        " ".join(part for part in (source.source, source.format, *source.paths) if part)
+        for source in sources
+    )

@@ -1,0 +1,241 @@
+"""
+Steps that keep no state, and those in front of state.
+
+A window is closed by the watermark, and what comes later is made by the new code alone. A running
+total is never closed: whatever went into it stays in it.
+
+Where the state ends by itself, as windows do behind a watermark, a change settles. Where it does
+not, the state holds for ever what the old code made.
+
+Behind all state, and in a query without any, they may change: rows from now on follow the new code,
+and those written are not revised. In front of an operator that keeps state they decide what its
+state was made of, and Spark compares nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from airflow_streaming.gates.change.pair import Pair, ends_by_itself, items_of, names_in
+from airflow_streaming.gates.findings import GateFinding
+from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.model.spark.plan import OperatorPlan, StepPlan
+
+FILTER_BEFORE: Final = rule_named("step.filter_before_state")
+FILTER_BEFORE_ENDLESS: Final = rule_named("step.filter_before_endless_state")
+BEFORE: Final = rule_named("step.before_state")
+BEFORE_ENDLESS: Final = rule_named("step.before_endless_state")
+UNUSED_BEFORE: Final = rule_named("step.unused_before_state")
+COLUMN_BEFORE: Final = rule_named("step.column_before_state")
+PUSHED: Final = rule_named("step.filter_pushed_before_state")
+PUSHED_ENDLESS: Final = rule_named("step.filter_pushed_before_endless_state")
+TANGLED_BEFORE: Final = rule_named("step.projection_before_state")
+STEPS_BEFORE_RULES: Final = (
+    FILTER_BEFORE,
+    FILTER_BEFORE_ENDLESS,
+    BEFORE,
+    BEFORE_ENDLESS,
+    UNUSED_BEFORE,
+    COLUMN_BEFORE,
+    TANGLED_BEFORE,
+    PUSHED,
+    PUSHED_ENDLESS,
+)
+
+
+def rule_before(pair: Pair, below: int, sort: str, old: list[str], new: list[str]) -> Rule | None:
+    """
+    Return the rule for a changed step in front of so many operators.
+
+    :return: ``None`` where it matters no more than behind them.
+    """
+    if sort == "project":
+        return _projection_before(pair, below, old, new)
+    ends = all(ends_by_itself(pair.old, each) for each in pair.old.operators[:below])
+    if sort == "filter":
+        return FILTER_BEFORE if ends else FILTER_BEFORE_ENDLESS
+    return BEFORE if ends else BEFORE_ENDLESS
+
+
+def _projection_before(pair: Pair, below: int, old: list[str], new: list[str]) -> Rule | None:
+    changed = _changed_columns(old, new)
+    if changed is None:
+        return TANGLED_BEFORE
+    # Every operator behind the step is fed by it, through those between, and through other steps.
+    fed = pair.old.operators[:below]
+    between = [s for s in (*pair.old.steps, *pair.new.steps) if s.below and s.step != "project"]
+    if any(step.step in _SEEING_ALL for step in between):
+        return TANGLED_BEFORE
+    texts = [text for operator in fed for text in _made_of(operator)]
+    named = names_in([*texts, *(step.text for step in between)], changed)
+    is_used = named is None or bool(named) or any(map(_takes_all, fed))
+    if not changed:
+        return UNUSED_BEFORE
+    return COLUMN_BEFORE if is_used else None
+
+
+def _changed_columns(old: list[str], new: list[str]) -> set[str] | None:
+    """Return columns that both compute, each in its own way; ``None`` when that cannot be told."""
+    before, after = _merged(old), _merged(new)
+    if before is None or after is None:
+        return None
+    changed = {name for name in before if name in after and before[name] != after[name]}
+    return _with_made_of_them(changed | _reused_names(before, after), after)
+
+
+def _reused_names(before: dict[str, list[str]], after: dict[str, list[str]]) -> set[str]:
+    # v taken from the source before, and computed under the same name now, or the other way round.
+    return {
+        name
+        for name, ways in (*before.items(), *after.items())
+        if (name in before) != (name in after) and any(way != name for way in ways)
+    }
+
+
+def _with_made_of_them(changed: set[str], ways: dict[str, list[str]]) -> set[str] | None:
+    found, size = set(changed), -1
+    while len(found) != size:
+        size = len(found)
+        for name, texts in ways.items():
+            named = names_in(texts, found)
+            if named is None:
+                return None
+            if named:
+                found.add(name)
+    return found
+
+
+def _merged(texts: list[str]) -> dict[str, list[str]] | None:
+    # Several projections on top of each other: a column's ways, in order, without mere passing on.
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        items = items_of(text)
+        if items is None:
+            return None
+        for name, way in items.items():
+            ways = found.setdefault(name, [])
+            if way != name:
+                ways.append(way)
+    return found
+
+
+def _made_of(operator: OperatorPlan) -> list[str]:
+    columns = (*operator.keys, *operator.left, *operator.right)
+    return [
+        *(column.name for column in columns),
+        *operator.key_expressions,
+        *operator.values,
+        operator.condition,
+    ]
+
+
+def _takes_all(operator: OperatorPlan) -> bool:
+    # A user's function sees every column.
+    return bool(operator.function or operator.state_schema)
+
+
+FILTER: Final = rule_named("step.filter")
+PROJECT: Final = rule_named("step.project")
+FUNCTION: Final = rule_named("step.function")
+TABLE: Final = rule_named("step.table_join")
+PARTITIONING: Final = rule_named("step.partitioning")
+OTHER: Final = rule_named("step.other")
+ORDER: Final = rule_named("step.order")
+RULES: Final = (FILTER, PROJECT, FUNCTION, TABLE, PARTITIONING, OTHER, ORDER)
+_BEHIND: Final = {
+    "project": PROJECT,
+    "filter": FILTER,
+    "generate": PROJECT,
+    "map": FUNCTION,
+    "join": TABLE,
+    "union": PROJECT,
+    "table": TABLE,
+}
+_SEEING_ALL: Final = frozenset({"map", "other", "generate"})
+_SPREADING: Final = ("Repartition", "RebalancePartitions")
+
+
+def judge_steps(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the steps of both plans, those in front of each operator by themselves."""
+    places = sorted({step.below for step in (*pair.old.steps, *pair.new.steps)})
+    for below in places:
+        sorts = {s.step for s in (*pair.old.steps, *pair.new.steps) if s.below == below}
+        found = [finding for sort in sorted(sorts) for finding in _judge_place(pair, below, sort)]
+        yield from found or _judge_order(pair, below)
+    yield from _judge_pushed(pair)
+
+
+def _judge_pushed(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the filters that Spark applies in front of state, wherever the script has them."""
+    for number, (old, new) in enumerate(zip(pair.old.operators, pair.new.operators, strict=True)):
+        if old.pushed == new.pushed:
+            continue
+        ends = all(ends_by_itself(pair.old, one) for one in pair.old.operators[: number + 1])
+        rule = PUSHED if ends else PUSHED_ENDLESS
+        yield rule.found(
+            old="; ".join(old.pushed) or "none",
+            new="; ".join(new.pushed) or "none",
+            evidence=f"the optimised plan in front of operator {number}; {pair.shown_by_plan}",
+            about=(f"operators[{number}].pushed",),
+        )
+
+
+def _judge_place(pair: Pair, below: int, sort: str) -> Iterator[GateFinding]:
+    old, new = _texts(pair.old.steps, below, sort), _texts(pair.new.steps, below, sort)
+    if old == new:
+        return
+    gone, come = _difference(old, new), _difference(new, old)
+    rule = _BEHIND.get(sort, OTHER)
+    if rule is OTHER and all(text.startswith(_SPREADING) for text in (*gone, *come)):
+        rule = PARTITIONING
+    elif below and rule is not OTHER:
+        rule = rule_before(pair, below, sort, old, new) or rule
+    where = " before state" if below else ""
+    yield rule.found(
+        f"The {sort} step{where} changes. {rule.sentence}",
+        old="; ".join(gone) or "none",
+        new="; ".join(come) or "none",
+        evidence=f"steps[{below}].{sort} in {pair.shown_by_plan}",
+        about=_places(below, sort, (*gone, *come)),
+    )
+
+
+def _places(below: int, sort: str, texts: tuple[str, ...] = ()) -> tuple[str, ...]:
+    names = (
+        {text.partition(",")[0].partition("[")[0] for text in texts} if sort == "other" else {sort}
+    )
+    # One branch more or less moves the nodes of the others; their texts are compared as steps.
+    names = {"*"} if sort in ("join", "union", "table") else names
+    nodes = (f"nodes[{below}].{name}" for name in sorted(names))
+    return (f"steps[{below}].{sort}", f"steps[{below}].order", *nodes)
+
+
+def _judge_order(pair: Pair, below: int) -> Iterator[GateFinding]:
+    old, new = (
+        [f"{step.step} {step.text}" for step in plan.steps if step.below == below]
+        for plan in (pair.old, pair.new)
+    )
+    if old != new:
+        # In front of state it matters as another filter does: other rows, or rows made otherwise.
+        rule = rule_before(pair, below, "filter", old, new) if below else None
+        yield (rule or ORDER).found(
+            f"Steps change places. {(rule or ORDER).sentence}",
+            old="; ".join(old),
+            new="; ".join(new),
+            evidence=f"steps[{below}] in {pair.shown_by_plan}",
+            about=(f"steps[{below}].order", *_nodes_of(pair, below)),
+        )
+
+
+def _nodes_of(pair: Pair, below: int) -> set[str]:
+    return {f"nodes[{below}].{step.step}" for step in pair.new.steps if step.below == below}
+
+
+def _texts(steps: tuple[StepPlan, ...], below: int, sort: str) -> list[str]:
+    return [step.text for step in steps if step.step == sort and step.below == below]
+
+
+def _difference(one: list[str], other: list[str]) -> list[str]:
+    return list((Counter(one) - Counter(other)).elements()) or (one if one != other else [])

@@ -1,0 +1,241 @@
+"""
+State of the user's own functions, and state variables of transformWithState.
+
+In Python they are made while the query runs, so most plans do not show them; the checkpoint does.
+Where both are known they are compared, and what Spark relaxes is relaxed: variables may come and
+go, and with Avro encoding the schema of one may grow.
+
+The function may change, and what that means for the state it finds is its author's affair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_streaming.checkpoints.read.report import Checkpoint
+from airflow_streaming.gates.change.pair import Pair, shown, signature
+from airflow_streaming.gates.findings import GateFinding
+from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.model.spark.plan import OPAQUE, OperatorKind
+
+ADDED: Final = rule_named("variable.added")
+REMOVED: Final = rule_named("variable.removed")
+RENAMED: Final = rule_named("variable.renamed")
+CHANGED: Final = rule_named("variable.changed")
+EVOLVED: Final = rule_named("variable.evolved")
+LIFE: Final = rule_named("variable.time_to_live")
+NOT_SEEN: Final = rule_named("variable.not_seen")
+VARIABLE_RULES: Final = (ADDED, REMOVED, RENAMED, CHANGED, EVOLVED, LIFE, NOT_SEEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """
+    One state variable.
+
+    :param sort: ``value``, ``list`` or ``map``.
+    :param schema: As text; empty where it is not known.
+    :param life: How long a value lives, as text; empty where that is not known.
+    """
+
+    sort: str
+    schema: str = ""
+    has_ttl: bool = False
+    life: str = ""
+
+    @property
+    def plain(self) -> str:
+        """Return the schema without regard to spaces and the case of its letters."""
+        return " ".join(self.schema.replace(":", " ").split()).lower()
+
+    @property
+    def text(self) -> str:
+        """Return it for a person."""
+        ttl = " with a time to live" if self.has_ttl else ""
+        return f"{self.sort} ({self.schema or 'schema not told'}){ttl}"
+
+
+ENCODING: Final = "spark.sql.streaming.stateStore.encodingFormat"
+_VARIABLE: Final = re.compile(
+    r"\s*(?P<sort>\w+) (?P<name>\S+) \((?P<schema>.*)\)(?P<ttl>.*)", re.DOTALL
+)
+
+
+def judge_variables(pair: Pair, number: int) -> Iterator[GateFinding]:
+    """Compare the state variables of an operator by its number."""
+    before = variables_in(pair.old.operators[number].state_schema)
+    after = variables_in(pair.new.operators[number].state_schema)
+    is_whole = bool(before)
+    if not before and pair.checkpoint is not None:
+        before = variables_of(pair.checkpoint, number)
+    evidence = pair.shown_by_state(number)
+    if after and before:
+        yield from compare_variables(
+            before,
+            after,
+            encoding=pair.pinned(ENCODING) or "",
+            evidence=evidence,
+            about=(f"operators[{number}].state_schema",),
+        )
+    same = pair.same_code or same_body(pair, number)
+    if not (after and is_whole) and not same:
+        yield NOT_SEEN.found(evidence=evidence)
+
+
+def compare_variables(
+    before: Mapping[str, Variable],
+    after: Mapping[str, Variable],
+    *,
+    encoding: str,
+    evidence: str,
+    about: tuple[str, ...] = (),
+) -> Iterator[GateFinding]:
+    """Compare state variables by name, as far as both are known."""
+    renamed = _renamed(before, after)
+    for old, new in renamed.items():
+        yield RENAMED.found(
+            f"State variable {old} is {new} now. {RENAMED.sentence}",
+            old=f"{old}: {before[old].text}",
+            new=f"{new}: {after[new].text}",
+            evidence=evidence,
+        )
+    for name in sorted({*before, *after} - {*renamed, *renamed.values()}):
+        was, now = before.get(name), after.get(name)
+        rule = _rule(was, now, encoding)
+        if rule is not None:
+            yield rule.found(
+                f"State variable {name}: {rule.sentence}",
+                old=was.text if was else "none",
+                new=now.text if now else "none",
+                evidence=evidence,
+                about=about,
+            )
+
+
+def variables_in(text: str) -> dict[str, Variable]:
+    """Return variables by name from a text like ``value total (n bigint); list seen (k string)``."""
+    found = {}
+    for part in text.split(";"):
+        match = _VARIABLE.fullmatch(part.strip())
+        if match is not None:
+            found[match["name"]] = Variable(
+                sort=match["sort"].lower(),
+                schema=match["schema"],
+                has_ttl=bool(match["ttl"].strip()),
+                life=match["ttl"].partition(" of ")[2].strip(),
+            )
+    return found
+
+
+def variables_of(checkpoint: Checkpoint, number: int) -> dict[str, Variable]:
+    """Return the variables that an operator's metadata tells of; without their schemas."""
+    found = {}
+    for operator in (each for each in checkpoint.operators if each.id == number):
+        told = operator.state.get("stateVariables")
+        for one in told if isinstance(told, list) else []:
+            if isinstance(one, Mapping):
+                found[str(one.get("stateName"))] = Variable(
+                    sort=str(one.get("stateVariableType")).removesuffix("State").lower(),
+                    has_ttl=bool(one.get("ttlEnabled")),
+                )
+    return found
+
+
+def _renamed(before: Mapping[str, Variable], after: Mapping[str, Variable]) -> dict[str, str]:
+    # One that is gone beside one that is new and alike is taken for the same.
+    come = [name for name in after if name not in before]
+    found: dict[str, str] = {}
+    for name, was in before.items():
+        alike = (new for new in come if name not in after and _is_alike(was, after[new]))
+        new = next(alike, None)
+        if new is not None:
+            found[name] = new
+            come.remove(new)
+    return found
+
+
+def _is_alike(was: Variable, now: Variable) -> bool:
+    same_schema = "" in (was.schema, now.schema) or was.plain == now.plain
+    return (was.sort, was.has_ttl) == (now.sort, now.has_ttl) and same_schema
+
+
+def _rule(was: Variable | None, now: Variable | None, encoding: str) -> Rule | None:
+    if was is None:
+        return ADDED
+    if now is None:
+        return REMOVED
+    if (was.sort, was.has_ttl) != (now.sort, now.has_ttl):
+        return CHANGED
+    if was.life != now.life and was.life and now.life:
+        return LIFE
+    if "" in (was.schema, now.schema) or was.plain == now.plain:
+        return None
+    return EVOLVED if encoding.lower() == "avro" else CHANGED
+
+
+KEYS: Final = rule_named("user_state.keys")
+SCHEMA: Final = rule_named("user_state.schema")
+TIMEOUT: Final = rule_named("user_state.timeout")
+TIME_MODE: Final = rule_named("user_state.time_mode")
+OUTPUT: Final = rule_named("user_state.output")
+FUNCTION: Final = rule_named("user_state.function")
+NAME: Final = rule_named("user_state.function_name")
+BODY: Final = rule_named("user_state.function_body")
+RULES: Final = (KEYS, SCHEMA, TIMEOUT, TIME_MODE, OUTPUT, FUNCTION, NAME, BODY)
+
+
+def judge_user_state(pair: Pair, number: int) -> Iterator[GateFinding]:
+    """Compare an operator with a user's function by its number."""
+    old, new = pair.old.operators[number], pair.new.operators[number]
+    evidence = pair.shown_by_state(number)
+    if (signature(old.keys), old.key_expressions) != (signature(new.keys), new.key_expressions):
+        yield KEYS.found(old=shown(old.keys), new=shown(new.keys), evidence=evidence)
+    texts = (
+        (TIMEOUT, old.timeout, new.timeout),
+        (TIME_MODE, old.time_mode, new.time_mode),
+        (OUTPUT, old.output_schema, new.output_schema),
+    )
+    for rule, was, now in texts:
+        if plain(was) != plain(now):
+            about = (f"operators[{number}].output_schema",) if rule is OUTPUT else ()
+            yield rule.found(old=was, new=now, evidence=evidence, about=about)
+    if old.sort is OperatorKind.TRANSFORM_WITH_STATE:
+        yield from judge_variables(pair, number)
+    elif plain(old.state_schema) != plain(new.state_schema):
+        yield SCHEMA.found(old=old.state_schema, new=new.state_schema, evidence=evidence)
+    yield from _judge_function(pair, number)
+
+
+def _judge_function(pair: Pair, number: int) -> Iterator[GateFinding]:
+    old, new = pair.old.operators[number], pair.new.operators[number]
+    at = f"operators[{number}]"
+    evidence = f"operator {number} in {pair.shown_by_plan}"
+    if pair.same_code:
+        return
+    if same_body(pair, number):
+        if old.function != new.function:
+            yield NAME.found(
+                old=old.function, new=new.function, evidence=evidence, about=(f"{at}.function",)
+            )
+        return
+    rule = FUNCTION if (old.code and new.code) or old.function != new.function else BODY
+    yield rule.found(
+        old=f"{old.function} {old.code}",
+        new=f"{new.function} {new.code}",
+        evidence=evidence,
+        about=(f"{at}.function", f"{at}.code", f"nodes[{number}].*"),
+    )
+
+
+def same_body(pair: Pair, number: int) -> bool:
+    """Tell whether an operator's function, and all that it reaches, is known to be the same."""
+    old, new = pair.old.operators[number].code, pair.new.operators[number].code
+    return bool(old) and old == new and not old.startswith(OPAQUE)
+
+
+def plain(text: str) -> str:
+    """Return a text without regard to spaces and the case of its letters."""
+    return " ".join(text.split()).lower()

@@ -1,0 +1,280 @@
+"""
+The change gate: whether new code may continue from a checkpoint.
+
+Plan mode marks secrets itself, and a file may have been written by anything. Texts of expressions
+stay as they are, so that a literal that changes is seen; a report shows them masked.
+
+A plan says by which Spark it was made. So nobody who compares the plans of two Sparks has to think
+of asking the version gate as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from airflow_streaming.checkpoints.copies import checkpoints_of
+from airflow_streaming.checkpoints.read.report import Checkpoint, FindingCode, Operator
+from airflow_streaming.checkpoints.read.schemas import MAX_SCHEMA_BYTES, parse_state_schema
+from airflow_streaming.checkpoints.reader import Reader
+from airflow_streaming.exceptions import CheckpointError, RecordError
+from airflow_streaming.gates.change.judge import (
+    SPARK,
+    checkpoint_name,
+    has_batch,
+    judge_script,
+    match,
+)
+from airflow_streaming.gates.findings import GateFinding, GateReport, report_of
+from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema, store_schemas
+from airflow_streaming.gates.version_gate import gate_version
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.spark.conf import mask_password, parse_spark_version, redact
+from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan, SourcePlan
+from airflow_streaming.storage.folders import Folders, open_folders
+
+
+def without_secrets(plan: QueryPlan) -> QueryPlan:
+    """Return a plan whose options, configuration and places hold no secret."""
+    return replace(
+        plan,
+        checkpoint=mask_password(plan.checkpoint),
+        sources=tuple(map(_source, plan.sources)),
+        sink=_sink(plan.sink),
+        conf=redact(plan.conf),
+    )
+
+
+def _source(source: SourcePlan) -> SourcePlan:
+    return replace(
+        source, paths=tuple(map(mask_password, source.paths)), options=redact(source.options)
+    )
+
+
+def _sink(sink: SinkPlan) -> SinkPlan:
+    return replace(sink, target=mask_password(sink.target), options=redact(sink.options))
+
+
+_NAMED: Final = re.compile(r"(0|[1-9][0-9]{0,17})_[A-Za-z0-9-]{1,100}")
+_OWN_FILES: Final = 3
+"""From this version on a schema file is named by its operator, and lies in a folder of its own."""
+
+
+def read_state_columns(folders: Folders, checkpoint: Checkpoint) -> list[StoreSchema]:
+    """
+    Return the columns of every store that can be read.
+
+    A file that is missing or broken is left out; the rules take what they do not see for unknown.
+
+    :raises HomeUnavailable: the store cannot be reached.
+    """
+    found: list[StoreSchema] = []
+    for operator in checkpoint.operators:
+        for store, path in _files(folders, operator):
+            try:
+                data = folders.read(path, MAX_SCHEMA_BYTES)
+                schema = parse_state_schema(data) if data is not None else None
+            except RecordError:
+                continue
+            if schema is not None:
+                found += store_schemas(schema, operator=operator.id, path=path, store=store)
+    return found
+
+
+def _files(folders: Folders, operator: Operator) -> Iterator[tuple[str, str]]:
+    names = [store.name for store in operator.stores] or [DEFAULT_STORE]
+    if operator.schema_version is not None and operator.schema_version >= _OWN_FILES:
+        for name in dict.fromkeys([*names, DEFAULT_STORE]):
+            newest = _newest(folders, f"state/{operator.id}/_stateSchema/{name}")
+            if newest:
+                yield name, newest
+        return
+    for name in names:
+        inner = "" if name == DEFAULT_STORE else f"/{name}"
+        yield name, f"state/{operator.id}/0{inner}/_metadata/schema"
+
+
+def _newest(folders: Folders, folder: str) -> str:
+    entries = folders.entries(folder, list) or []
+    batches = {match[0]: int(match[1]) for e in entries if (match := _NAMED.fullmatch(e.name))}
+    return f"{folder}/{max(batches, key=batches.__getitem__)}" if batches else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """
+    From which Spark to which.
+
+    :param start: The Spark that wrote the checkpoints; default: that of the old plans.
+    :param target: The Spark that will run the new code; default: that of its plan. Given, the
+        version gate is asked even where nothing changes.
+    :param conf: Configuration of the new deployment, as far as it is given.
+    """
+
+    start: str = ""
+    target: str = ""
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+AS_PLANNED: Final = Versions()
+"""The Sparks by which the plans were made."""
+
+
+def judge_versions(
+    checkpoints: Mapping[str, str],
+    old: Sequence[QueryPlan],
+    target: str,
+    versions: Versions,
+    storage_options: Mapping[str, Any] | None,
+) -> Iterator[GateFinding]:
+    """
+    Yield what the version gate says of every checkpoint that another Spark is to read.
+
+    :param checkpoints: URI of those that are there, by query.
+    :param target: The Spark of the new plan.
+    :raises SpecError: not a Spark version.
+    :raises HomeUnavailable: a store cannot be reached.
+    """
+    by_query = {plan.query: plan.spark for plan in old}
+    # One deployment has one Spark, so another query's plan tells it as well.
+    sparks = {plan.spark for plan in old}
+    common = next(iter(sparks)) if len(sparks) == 1 else ""
+    for query, uri in checkpoints.items():
+        start = versions.start or by_query.get(query) or common
+        to = versions.target or target
+        if not start:
+            yield SPARK.found(query=query, new=to, evidence="no old plan, and no version is given")
+        elif versions.target or parse_spark_version(start) != parse_spark_version(to):
+            plans = [plan for plan in old if plan.query == query]
+            yield from gate_version(
+                {query: uri},
+                start,
+                to,
+                conf=versions.conf,
+                plans=plans,
+                storage_options=storage_options,
+            ).findings
+
+
+class Looked(NamedTuple):
+    """
+    What the gate reads of one checkpoint.
+
+    :param checkpoint: ``None`` where there is none.
+    :param schemas: Columns of its state, as far as they can be read.
+    """
+
+    checkpoint: Checkpoint | None
+    schemas: list[StoreSchema]
+
+
+def look_at(uri: str, storage_options: Mapping[str, Any] | None = None) -> Looked:
+    """
+    Read one query's checkpoint as far as the rules need it: logs, names and schema files.
+
+    :raises SpecError: not a full URI.
+    :raises HomeUnavailable: the store cannot be reached.
+    """
+    folders = open_folders(uri, storage_options)
+    checkpoint = _read(folders)
+    return Looked(checkpoint, read_state_columns(folders, checkpoint) if checkpoint else [])
+
+
+def gate_change(
+    checkpoints: Mapping[str, str],
+    old: Sequence[QueryPlan],
+    new: ScriptPlan,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    same_code: bool = False,
+    old_problem: str = "",
+    versions: Versions | None = AS_PLANNED,
+) -> GateReport:
+    """
+    Judge a new version of a script by its plan, the old plans and the checkpoints.
+
+    Where the new plan is another Spark's than the old ones, the version gate is asked as well. Only logs and the state's schema files are read, nothing is written, and no Spark is started.
+
+    :param checkpoints: URI of each query's checkpoint, by query name.
+    :param old: Plans that the running queries were started with; empty when they are not known,
+        then the checkpoints alone are compared with.
+    :param storage_options: Passed to fsspec for a URI that is not a local folder.
+    :param same_code: The script is known to be the same, byte for byte.
+    :param old_problem: Why the old script came to no end in plan mode, if it did not.
+    :param versions: From which Spark to which, where that is not what the plans say; ``None`` for
+        whoever asks the version gate himself.
+    :raises SpecError: not a full URI, or not a Spark version.
+    :raises HomeUnavailable: a store cannot be reached.
+    """
+    found: dict[str, Checkpoint | None] = {}
+    columns: dict[str, list[StoreSchema]] = {}
+    for query, uri in checkpoints.items():
+        looked = look_at(uri, storage_options)
+        found[query], columns[query] = looked.checkpoint, looked.schemas
+    report = judge_script(
+        old,
+        new.queries,
+        found,
+        schemas=columns,
+        same_code=same_code,
+        problem=new.problem,
+        old_problem=old_problem,
+    )
+    if versions is None:
+        return report
+    read = {checkpoint_name(each, checkpoints) for each in match(old, new.queries)}
+    there = {
+        query: uri
+        for query, uri in checkpoints.items()
+        if query in read and has_batch(found[query])
+    }
+    other = judge_versions(there, old, new.spark, versions, storage_options)
+    return report_of([*report.findings, *other], report.pattern)
+
+
+def gate_stream_change(
+    home: StreamHome,
+    new: ScriptPlan,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    same_code: bool = False,
+    versions: Versions | None = AS_PLANNED,
+) -> GateReport:
+    """
+    Judge a new version of a stream's script by what its home has recorded.
+
+    The old plans are those that the current deployment's drivers recorded; the checkpoints are where
+    these queries have them under it.
+
+    :param storage_options: Of the checkpoints' store.
+    :param same_code: The script is known to be the same, byte for byte.
+    :param versions: As of ``gate_change``; without more, the checkpoints are the newest
+        deployment's Spark's.
+    :raises CheckpointError: the stream was never deployed.
+    :raises HomeUnavailable: a store cannot be reached.
+    """
+    checkpoints = checkpoints_of(home, storage_options).checkpoints
+    old = home.newest_plans()
+    deployment = home.newest_deployment()
+    if versions is not None and deployment is not None:
+        versions = replace(versions, start=versions.start or deployment.spark_version)
+    return gate_change(
+        checkpoints,
+        old,
+        new,
+        storage_options=storage_options,
+        same_code=same_code,
+        versions=versions,
+    )
+
+
+def _read(folders: Folders) -> Checkpoint | None:
+    try:
+        found = Reader(folders).inspect()
+    except CheckpointError:
+        return None
+    if any(problem.code is FindingCode.NOT_A_CHECKPOINT for problem in found.problems):
+        return None
+    return found

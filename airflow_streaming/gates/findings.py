@@ -1,0 +1,187 @@
+"""Gate findings, and the deployment pattern that follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.failures import mask_secrets
+
+
+class GateDecision(StrEnum):
+    """May we? From good to bad; the worst finding decides."""
+
+    ALLOWED = "allowed"
+    ALLOWED_WITH_CONSEQUENCE = "allowed_with_consequence"
+    """Yes, and somebody has to know what it brings."""
+    UNKNOWN = "unknown"
+    """Nothing forbids it and nothing proves it: rehearse it."""
+    NOT_ALLOWED = "not_allowed"
+
+    @property
+    def weight(self) -> int:
+        """Return its place from good to bad."""
+        return tuple(GateDecision).index(self)
+
+
+class Pattern(StrEnum):
+    """How a change is deployed."""
+
+    NOTHING_TO_DO = "nothing_to_do"
+    RESTART_IN_PLACE = "restart_in_place"
+    """New code on the same checkpoint."""
+    ROLLING_RESTART = "rolling_restart"
+    """The same code on the same checkpoint: configuration, resources or a patch release."""
+    CARRIED_OVER = "new_checkpoint_with_carried_over_position"
+    """No state is worth keeping: a new checkpoint that goes on at the old one's offsets."""
+    BLUE_GREEN = "blue_green_with_new_checkpoint"
+
+
+_ON_THE_SAME_CHECKPOINT: Final = frozenset(
+    {Pattern.NOTHING_TO_DO, Pattern.RESTART_IN_PLACE, Pattern.ROLLING_RESTART}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateFinding:
+    """
+    One remark.
+
+    :param rule: Name of the rule, e.g. ``aggregation.aggregates``; ``docs/gates.md`` lists them.
+    :param severity: What it alone would decide.
+    :param message: What differs and what Spark makes of it, for a person.
+    :param query: The query it is about; empty for the whole stream.
+    :param old: The value now; ``new`` the value after the upgrade.
+    :param evidence: The file, plan or measurement that shows it.
+    :param remedy: What to do; empty where nothing has to be done.
+    :param about: Places of the plan that it explains, e.g. ``steps[1].filter``; a star at the end
+        stands for all places that begin so.
+    """
+
+    rule: str
+    severity: GateDecision
+    message: str
+    query: str = ""
+    old: str = ""
+    new: str = ""
+    evidence: str = ""
+    remedy: str = ""
+    about: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateReport:
+    """
+    What a gate found.
+
+    :param findings: Worst first.
+    :param pattern: How to deploy it, with ``unknown`` not before a rehearsal; ``None`` where the
+        gate was not asked about code, and where a refusal has to be mended first.
+    """
+
+    findings: tuple[GateFinding, ...] = ()
+    pattern: Pattern | None = None
+
+    @property
+    def decision(self) -> GateDecision:
+        """Return the worst of the findings; allowed when there is none."""
+        return worst(finding.severity for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form that ``gate --json`` prints."""
+        shown: dict[str, Any] = encode(self)
+        return {"decision": self.decision.value, **shown}
+
+
+def worst(decisions: Iterable[GateDecision]) -> GateDecision:
+    """Return the worst of several decisions; allowed when there is none."""
+    return max(decisions, key=lambda d: d.weight, default=GateDecision.ALLOWED)
+
+
+def report_of(findings: Iterable[GateFinding], pattern: Pattern | None = None) -> GateReport:
+    """
+    Return the report of findings, sorted worst first and without the secrets that they quote.
+
+    What is refused is not deployed on the same checkpoint, whoever proposed that.
+    """
+    shown = (_masked(finding) for finding in findings)
+    ordered = sorted(shown, key=lambda f: (-f.severity.weight, f.query, f.rule))
+    found = GateReport(findings=tuple(ordered), pattern=pattern)
+    if found.decision is GateDecision.NOT_ALLOWED and pattern in _ON_THE_SAME_CHECKPOINT:
+        return replace(found, pattern=None)
+    return found
+
+
+def _masked(finding: GateFinding) -> GateFinding:
+    # Values are compared as they are, so that a literal that changes is seen; they are shown masked.
+    return replace(
+        finding,
+        message=mask_secrets(finding.message),
+        old=mask_secrets(finding.old),
+        new=mask_secrets(finding.new),
+        evidence=mask_secrets(finding.evidence),
+    )
+
+
+_BREAK_POSITION: Final = frozenset(
+    {
+        "source.number",
+        "source.type",
+        "source.order",
+        "source.naming",
+        "source.paths",
+        "source.topics",
+        "source.format",
+        "source.choice",
+        "source.rate_values",
+    }
+)
+"""After these the old offsets mean nothing to the new sources."""
+_BESIDE_THE_MATTER: Final = frozenset(
+    {"checkpoint.unsound", "script.no_query", "query.shared_checkpoint"}
+)
+"""These have to be put right first, and say nothing of how the change is deployed then."""
+
+
+def pattern_of(
+    findings: Sequence[GateFinding],
+    *,
+    stateful: Collection[str],
+    same_code: bool = False,
+    goes_on: bool = True,
+) -> Pattern | None:
+    """
+    Return how a change is deployed.
+
+    What may not go on from its checkpoint needs a new one. Where the old one holds no state, the
+    new one can go on at its offsets; else state has to be made anew, beside the running query.
+
+    :param stateful: Queries whose checkpoint holds state.
+    :param same_code: The script is the same, byte for byte.
+    :param goes_on: Some query goes on from a checkpoint; where all of them begin anew there is none
+        to be the same.
+    :return: ``None`` where nothing of this says how: what was found has to be put right first, or
+        all queries begin anew.
+    """
+    refused = [
+        finding
+        for finding in findings
+        if finding.severity is GateDecision.NOT_ALLOWED and finding.rule not in _BESIDE_THE_MATTER
+    ]
+    if any(finding.query in stateful or _breaks_position(finding) for finding in refused):
+        return Pattern.BLUE_GREEN
+    if refused:
+        return Pattern.CARRIED_OVER
+    if not goes_on or any(finding.severity is GateDecision.NOT_ALLOWED for finding in findings):
+        return None
+    if not same_code:
+        # The bodies of functions are in no plan, so equal plans may still be other code.
+        return Pattern.RESTART_IN_PLACE
+    return Pattern.ROLLING_RESTART if findings else Pattern.NOTHING_TO_DO
+
+
+def _breaks_position(finding: GateFinding) -> bool:
+    return finding.rule in _BREAK_POSITION

@@ -1,0 +1,346 @@
+"""
+What a rehearsal shows, as findings of a gate.
+
+It travels as a record, so that the task that rehearsed can hand it to the one that asks a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of, worst
+from airflow_streaming.gates.version.release_rules import SCHEMA_CHECK
+from airflow_streaming.model.failure_signs import Hint, hints
+from airflow_streaming.model.failures import presentable
+from airflow_streaming.model.jobs.drill import INPUT_GONE
+from airflow_streaming.model.jobs.rehearsal import Ending, RehearsalEvent, Seen
+from airflow_streaming.model.spark.plan import Column, QueryPlan
+from airflow_streaming.model.wire import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """
+    How fast a query runs: medians over batches that read something.
+
+    :param batches: How many batches they were taken from.
+    :param input_rows: Rows that a batch reads.
+    :param rows_per_second: Rows processed in a second, as Spark tells it.
+    :param duration_ms: Whole time of a batch.
+    """
+
+    batches: int
+    input_rows: float
+    rows_per_second: float | None
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsedQuery:
+    """
+    What one query did.
+
+    :param query: Its name, or the folder of its checkpoint; empty where it has neither.
+    :param is_new: The checkpoints do not have it; it began on an empty one.
+    :param pinned: Newest committed batch of the copy; ``None`` for a new query.
+    :param started: Spark took the query.
+    :param batches: Batches committed in the copy, from ``first_batch`` to ``last_batch``.
+    :param replayed: The first of them had been run before, with the same input.
+    :param has_state: State was loaded and updated; ``state_rows`` tells how many rows there are.
+    :param output_rows: Rows that would have been written.
+    :param dropped_rows: Rows that came behind the watermark; ``None`` where no operator tells it.
+    :param pace: How fast it was; ``live`` is how fast the running deployment is.
+    :param columns: What arrives at its sink.
+    :param sample: Rows of output, values as text, cut and masked.
+    :param observed: Numbers from ``df.observe`` of the last batch that had them.
+    :param error: Why it failed, in one line.
+    :param notes: What else is worth knowing.
+    """
+
+    query: str
+    ending: Ending
+    is_new: bool = False
+    pinned: int | None = None
+    started: bool = False
+    batches: int = 0
+    first_batch: int | None = None
+    last_batch: int | None = None
+    replayed: bool = False
+    has_state: bool = False
+    state_rows: int | None = None
+    input_rows: int = 0
+    output_rows: int = 0
+    dropped_rows: int | None = None
+    pace: Pace | None = None
+    live: Pace | None = None
+    columns: tuple[Column, ...] = ()
+    sample: tuple[Mapping[str, str], ...] = ()
+    observed: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsed(Record):
+    """
+    The outcome of a rehearsal.
+
+    :param application: The script, as its author knows it.
+    :param spark: Version of the Spark it ran on; empty when there never was one.
+    :param subject: What it was run against, in words: a backup, or copies of live checkpoints.
+    :param seconds: How long it took, with copying and the start of Spark.
+    :param findings: Worst first.
+    :param leftovers: What could not be removed; empty as a rule.
+    """
+
+    KIND: ClassVar[str] = "rehearsed"
+
+    application: str
+    spark: str
+    subject: str
+    seconds: float
+    queries: tuple[RehearsedQuery, ...] = ()
+    findings: tuple[GateFinding, ...] = ()
+    leftovers: str = ""
+
+    @property
+    def decision(self) -> GateDecision:
+        """Return the worst of the findings; allowed when there is none."""
+        return worst(finding.severity for finding in self.findings)
+
+    @property
+    def report(self) -> GateReport:
+        """Return the findings as a gate's report, to be shown with those of other gates."""
+        return report_of(self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, with the decision for readers that know no rules."""
+        # The class that slots make is another one than the one a bare super() would look for.
+        return {"decision": self.decision.value, **Record.to_dict(self)}
+
+
+RULES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "rehearsal.query_failed": "A query failed on a copy of its checkpoint.",
+        "rehearsal.script_failed": "The script failed, and not because one of its queries did.",
+        "rehearsal.not_begun": "The rehearsal itself failed before the script had a session.",
+        "rehearsal.spark_ended": "The rehearsal's Spark ended before it finished.",
+        "rehearsal.no_copy": "No copy of the checkpoints could be made.",
+        "rehearsal.out_of_time": "No batch was committed within the time limit.",
+        "rehearsal.input_gone": "The input of the batch is no longer there.",
+        "rehearsal.no_batch": "The query started, and had no input to process.",
+        "rehearsal.not_started": "The script does not start a query that has a checkpoint.",
+        "rehearsal.new_query": "The script starts a query that has no checkpoint.",
+        "rehearsal.output_schema": "The output has other columns than the running version's.",
+    }
+)
+"""Every rule of a rehearsal, in a sentence. The source of each is the rehearsal itself."""
+_EVIDENCE: Final = "the rehearsal"
+
+
+def findings_of(
+    queries: Sequence[RehearsedQuery],
+    events: Sequence[RehearsalEvent],
+    plans: Sequence[QueryPlan],
+    *,
+    failure: str,
+    is_late: bool,
+    in_our_code: bool = False,
+) -> tuple[GateFinding, ...]:
+    """Return all findings, the worst first; see ``judge_rehearsal``."""
+    found = [*_of_the_whole(queries, events, failure, is_late, in_our_code)]
+    script_failed = any(event.seen is Seen.SCRIPT_FAILED for event in events)
+    for query in queries:
+        told = [event for event in events if event.query == query.query]
+        found += _of_query(query, told, ended=not failure and not script_failed)
+        found += _of_columns(query, queries, plans)
+    return report_of(found).findings
+
+
+def no_copy(why: str) -> GateFinding:
+    """Return the finding of a rehearsal that never began."""
+    return GateFinding(
+        rule="rehearsal.no_copy",
+        severity=GateDecision.UNKNOWN,
+        message=f"Nothing was rehearsed, because no copy of the checkpoints could be made. {why}",
+        evidence=_EVIDENCE,
+        remedy="Rehearse on another backup, or repair the cause in the message.",
+    )
+
+
+def _of_the_whole(
+    queries: Sequence[RehearsedQuery],
+    events: Sequence[RehearsalEvent],
+    failure: str,
+    is_late: bool,
+    in_our_code: bool,
+) -> Iterator[GateFinding]:
+    if failure and not is_late and (in_our_code or not _has_begun(events)):
+        yield GateFinding(
+            rule="rehearsal.not_begun",
+            severity=GateDecision.UNKNOWN,
+            message=presentable(f"The rehearsal proves nothing about the new version. {failure}"),
+            evidence=_EVIDENCE,
+            remedy="Check the error: the runtime, its memory and the scratch folder. Then "
+            "rehearse again.",
+        )
+    elif failure:
+        yield GateFinding(
+            rule="rehearsal.spark_ended",
+            # What was too slow for its time has not failed.
+            severity=GateDecision.UNKNOWN if is_late else GateDecision.NOT_ALLOWED,
+            message=presentable(failure),
+            evidence=_EVIDENCE,
+            remedy="Rehearse with a longer time limit."
+            if is_late
+            else "Check the error; raise the memory if it ran out.",
+        )
+    # A script that waits for its query fails with it: that is one failure and not two.
+    if any(query.ending is Ending.FAILED for query in queries):
+        return
+    for event in events:
+        if event.seen is Seen.SCRIPT_FAILED:
+            yield GateFinding(
+                rule="rehearsal.script_failed",
+                severity=GateDecision.NOT_ALLOWED,
+                message=presentable(f"The script failed: {event.text}"),
+                evidence=_EVIDENCE,
+                remedy=event.remedy
+                or (
+                    "Fix the script. While rehearsed, it sees AIRFLOW_STREAMING_REHEARSAL=1 in "
+                    "its environment."
+                ),
+            )
+
+
+def _of_query(
+    query: RehearsedQuery, told: Sequence[RehearsalEvent], *, ended: bool
+) -> Iterator[GateFinding]:
+    shown = f"Query {query.query!r}" if query.query else "The query"
+    if query.ending is Ending.FAILED:
+        yield _failed(query, shown, told)
+        return
+    if query.ending is Ending.NOT_STARTED:
+        if ended:
+            yield _finding(
+                "rehearsal.not_started",
+                GateDecision.ALLOWED_WITH_CONSEQUENCE,
+                query,
+                f"{shown} has a checkpoint, and the script does not start it. The deployment "
+                "would remove this query.",
+                "If the query is to be removed, nothing; else start it under its old name or "
+                "checkpoint.",
+            )
+        return
+    if query.is_new:
+        yield _finding(
+            "rehearsal.new_query",
+            GateDecision.ALLOWED_WITH_CONSEQUENCE,
+            query,
+            f"{shown} has no checkpoint here. It starts from scratch, without state and position.",
+            "If the query is new, nothing; else use the name or the checkpoint that it had.",
+        )
+    elif query.batches == 0:
+        yield _nothing_run(query, shown)
+
+
+def _nothing_run(query: RehearsedQuery, shown: str) -> GateFinding:
+    if query.ending is Ending.OUT_OF_TIME:
+        return _finding(
+            "rehearsal.out_of_time",
+            GateDecision.UNKNOWN,
+            query,
+            f"{shown} committed no batch within the time limit.",
+            "Rehearse with more time or smaller batches.",
+        )
+    return _finding(
+        "rehearsal.no_batch",
+        GateDecision.UNKNOWN,
+        query,
+        f"{shown} started and ran no batch, because no batch could be replayed and there was no "
+        "new input. Whether it accepts its state is not proved.",
+        "Rehearse again when its source has new data.",
+    )
+
+
+def _failed(query: RehearsedQuery, shown: str, told: Sequence[RehearsalEvent]) -> GateFinding:
+    event = next(event for event in told if event.seen is Seen.FAILED)
+    good = f"{query.batches} good batch{'' if query.batches == 1 else 'es'}"
+    when = f"after {good}" if query.batches else "in its first batch"
+    if not query.started:
+        when = "when it was started"
+    if event.subject == INPUT_GONE:
+        return _finding(
+            "rehearsal.input_gone",
+            GateDecision.UNKNOWN,
+            query,
+            f"{shown} lost its input {when}: {event.text}",
+            "Rehearse on a newer backup or on the live checkpoint.",
+        )
+    return _finding(
+        "rehearsal.query_failed",
+        GateDecision.NOT_ALLOWED,
+        query,
+        f"{shown} failed {when}: {event.text}",
+        _remedy(event),
+    )
+
+
+def _has_begun(events: Sequence[RehearsalEvent]) -> bool:
+    return any(event.seen is Seen.SPARK for event in events)
+
+
+def _remedy(event: RehearsalEvent) -> str:
+    other = event.remedy or "Fix the script, or use another method for this change."
+    if not hints(event.text, Hint.VALUE_SCHEMA):
+        return other
+    # The error does not tell nullability from a changed column; the version gate does.
+    return (
+        "If Spark 3.5 wrote the checkpoint, the query joins two streams and its code is "
+        f"unchanged: run it once with {SCHEMA_CHECK}=false, which was measured to work, "
+        "and remove the setting after that. `gate version` reports whether this applies. "
+        f"Else: {other}"
+    )
+
+
+def _of_columns(
+    query: RehearsedQuery, queries: Sequence[RehearsedQuery], plans: Sequence[QueryPlan]
+) -> Iterator[GateFinding]:
+    plan = next((plan for plan in plans if plan.query == query.query), None)
+    if plan is None and len(plans) == 1 and len(queries) == 1 and not query.query:
+        plan = plans[0]
+    if plan is None or not plan.sink.schema or not query.columns:
+        return
+    old, new = _shown(plan.sink.schema), _shown(query.columns)
+    if old != new:
+        yield GateFinding(
+            rule="rehearsal.output_schema",
+            severity=GateDecision.ALLOWED_WITH_CONSEQUENCE,
+            message="Readers of the output get other columns from now on.",
+            query=query.query,
+            old=old,
+            new=new,
+            evidence=_EVIDENCE,
+            remedy="Check that the sink and every reader of it accept them.",
+        )
+
+
+def _shown(columns: Sequence[Column]) -> str:
+    # Whether a column may be null changes with Spark's version and means nothing to most sinks.
+    return ", ".join(f"{column.name} {column.type}" for column in columns)
+
+
+def _finding(
+    rule: str, severity: GateDecision, query: RehearsedQuery, message: str, remedy: str
+) -> GateFinding:
+    return GateFinding(
+        rule=rule,
+        severity=severity,
+        message=presentable(message),
+        query=query.query,
+        evidence=_EVIDENCE,
+        remedy=remedy,
+    )

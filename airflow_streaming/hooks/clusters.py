@@ -1,0 +1,223 @@
+"""
+Which launcher a Spark connection asks for, and where on its cluster.
+
+The connection says it as users of ``spark-submit`` know it: by its master and its deploy mode. In
+client mode the driver is a process of the worker's host, whatever the executors run on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_streaming.exceptions import AlreadyExists, SpecError
+from airflow_streaming.launch.environment import guarded, split_secrets
+from airflow_streaming.launch.kubernetes_api import Credentials, Place
+from airflow_streaming.launch.package import DriverPackage
+from airflow_streaming.launch.port import ClusterApplication
+from airflow_streaming.launch.registry import KUBERNETES, LOCAL, STANDALONE
+from airflow_streaming.launch.runtime import Runtime, check_executor_options, split_options
+from airflow_streaming.launch.standalone import REST_PORT, rest_addresses
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE
+from airflow_streaming.model.storage import Store
+from airflow_streaming.model.uris import join, to_hadoop
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+_PACKAGES: Final = "_driver"
+"""Folder of a home with what drivers on a cluster need of this package."""
+_BY_SCHEME: Final = {"spark": STANDALONE, "k8s": KUBERNETES}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """
+    Where a stream's drivers are started.
+
+    :param launcher: Name of the launcher.
+    :param master: Where drivers ask for executors; empty where this module does not know.
+    :param cluster: What the launcher calls the place; empty for this host.
+    """
+
+    launcher: str
+    master: str = ""
+    cluster: str = ""
+
+
+def target_of(conn_id: str, connection: Connection | None, launcher: str = "") -> Target:
+    """
+    Return the target that a connection names.
+
+    :param connection: ``None`` where there is none; its absence is reported when it is used.
+    :param launcher: What the stream asks for itself; empty for the connection's.
+    :raises SpecError: the connection asks for what cannot be run, or for something else than the
+        stream.
+    """
+    master = "" if connection is None else master_of(connection)
+    extra: Mapping[str, Any] = {} if connection is None else connection.extra_dejson
+    chosen = launcher or _chosen(conn_id, master, extra.get("deploy-mode"))
+    if chosen not in _BY_SCHEME.values():
+        return Target(launcher=chosen, master=master)
+    if _BY_SCHEME.get(master.partition("://")[0]) != chosen:
+        raise SpecError(
+            f"Launcher {chosen!r} cannot use Spark connection {conn_id!r}, whose master is {master!r}."
+            " Name a connection with spark://HOST:PORT for 'standalone', or k8s://URL for 'kubernetes'."
+        )
+    find = _standalone if chosen == STANDALONE else _kubernetes
+    return Target(launcher=chosen, master=master, cluster=find(conn_id, master, extra))
+
+
+def master_of(connection: Connection) -> str:
+    """Return the master of a Spark connection, as the Spark provider's hook does."""
+    host = connection.host or ""
+    is_whole = connection.conn_type == "spark" and host and ("://" in host or not connection.port)
+    master = host if is_whole else f"{connection.conn_type}://{host}"
+    return f"{master}:{connection.port}" if connection.port else master
+
+
+def _chosen(conn_id: str, master: str, mode: Any) -> str:
+    if mode != "cluster":
+        return LOCAL
+    chosen = _BY_SCHEME.get(master.partition("://")[0])
+    if chosen is None:
+        raise SpecError(
+            f"Spark connection {conn_id!r} asks for cluster mode with the master {master!r}. Streams "
+            "run in cluster mode on spark:// and k8s:// masters. Set deploy-mode to client, or name a "
+            "launcher that another package registers."
+        )
+    return chosen
+
+
+def _standalone(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
+    port = extra.get("rest-port", REST_PORT)
+    if not re.fullmatch(r"[0-9]{1,5}", str(port)):
+        raise SpecError(f"Spark connection {conn_id!r} has the rest-port {port!r}. Give a number.")
+    hosts = master.removeprefix("spark://").split(",")
+    cluster = "spark://" + ",".join(f"{host.partition(':')[0]}:{port}" for host in hosts)
+    rest_addresses(cluster)
+    return cluster
+
+
+def _kubernetes(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
+    server = master.removeprefix("k8s://")
+    if "://" not in server:
+        server = f"https://{server}"
+    namespace = extra.get("namespace") or "default"
+    connection = extra.get("kubernetes-conn-id") or ""
+    place = Place(server=server, namespace=str(namespace), connection=str(connection))
+    return str(Place.parse(str(place)))
+
+
+def application_for(
+    target: Target,
+    deployment: Deployment,
+    runtime: Runtime,
+    *,
+    package: DriverPackage,
+    arguments: Sequence[str],
+    conf: Mapping[str, str],
+    environment: Mapping[str, str],
+    home: str,
+    store: Store,
+) -> ClusterApplication:
+    """
+    Return what a cluster is asked to run.
+
+    :param home: The home's URI; where the cluster must fetch the driver's package from a place
+        that its hosts can read, it is put there.
+    :param store: The home's store.
+    :raises SpecError: a secret cannot be handed over on a cluster, or a file is on this host only.
+    """
+    conf, secret_options = split_options(conf)
+    check_executor_options(conf, target.master)
+    if secret_options:
+        raise SpecError(
+            f"Stream {deployment.stream!r} has secret Java options, which a cluster would put on the "
+            "driver's command line. Put them into a file of the image or of the workers' hosts and "
+            "name it with -D...file= instead."
+        )
+    for name in environment:
+        if name in (PRIVATE_CONF, PRIVATE_CONF_FILE):
+            raise SpecError(f"The stream's env may not set {name}; the provider does.")
+    shown, secret = split_secrets(guarded(conf))
+    main, archive = package.main, package.archive
+    is_shared = target.launcher == STANDALONE
+    places = [_share(store, home, file) if is_shared else str(file) for file in (main, archive)]
+    return ClusterApplication(
+        master=target.master,
+        main=places[0],
+        archive=places[1],
+        arguments=tuple(arguments),
+        spark_version=deployment.spark_version,
+        conf=shown,
+        secret_conf=secret,
+        environment=environment,
+        py_files=deployment.py_files,
+        jars=deployment.jars,
+        packages=deployment.packages,
+        files=deployment.files,
+        image=runtime.image,
+        is_shared=is_shared,
+    )
+
+
+def _share(store: Store, home: str, file: Path) -> str:
+    # The folder's name is a digest of what is in it, so what is there already is the same.
+    path = f"{_PACKAGES}/{file.parent.name}/{file.name}"
+    with contextlib.suppress(AlreadyExists):
+        store.create(path, file.read_bytes())
+    return to_hadoop(join(home, path))
+
+
+_KEPT: Final = 60.0
+"""Seconds for which credentials are kept; tokens of clouds live for minutes at least."""
+_known: Final[dict[str, tuple[float, Credentials]]] = {}
+
+
+def kubernetes_credentials(conn_id: str) -> Credentials:
+    """
+    Return the credentials of Airflow's Kubernetes connection.
+
+    :raises SpecError: the provider is not installed, or the connection cannot be used.
+    """
+    at, known = _known.get(conn_id, (float("-inf"), None))
+    if known is not None and time.monotonic() - at < _KEPT:
+        return known
+    try:
+        from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
+    except ImportError as err:
+        raise SpecError(
+            f"Kubernetes connection {conn_id!r} needs Airflow's Kubernetes provider. Install "
+            "airflow-streaming[kubernetes]."
+        ) from err
+    try:
+        found = credentials_in(KubernetesHook(conn_id=conn_id).get_conn().configuration)
+    except Exception as err:
+        # The client raises dozens of classes for a connection that cannot be used.
+        raise SpecError(f"Kubernetes connection {conn_id!r} cannot be used: {err}") from err
+    _known[conn_id] = time.monotonic(), found
+    return found
+
+
+def credentials_in(configuration: Any) -> Credentials:
+    """Return the credentials in a ``kubernetes.client.Configuration``, renewed if it can be."""
+    if configuration.refresh_api_key_hook is not None:
+        configuration.refresh_api_key_hook(configuration)
+    keys = configuration.api_key
+    token = keys.get("authorization") or keys.get("BearerToken") or ""
+    authority = configuration.ssl_ca_cert
+    return Credentials(
+        server=configuration.host.rstrip("/"),
+        token=token.removeprefix("Bearer ").removeprefix("bearer "),
+        authority=Path(authority).read_text() if authority else "",
+        certificate=configuration.cert_file or "",
+        key=configuration.key_file or "",
+        is_verified=bool(configuration.verify_ssl),
+    )

@@ -1,0 +1,161 @@
+"""
+Subject to snapshot, for sensors and assets.
+
+The dag keeps naming one stream, one output and one checkpoint, whichever lane is live. Two lanes
+share no folder unless a cutover says so, so a place that the dag names, and that any deployment of
+the stream ever had, is history: the lane stays where its newest deployment is. A place that is new
+is a wish, and proposed like any other change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final, Protocol
+
+from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.home.live_lane import LiveLaneCache
+from airflow_streaming.hooks.checkpoint import CheckpointHook
+from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.names import other_lane
+from airflow_streaming.model.observation import Observation
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.status import Status
+from airflow_streaming.settings import read_settings
+from airflow_streaming.spec import StreamSpec
+from airflow_streaming.supervision.external.observer import ExternalObserver
+from airflow_streaming.supervision.observer import Observer
+from airflow_streaming.supervision.snapshot import StreamSnapshot, Subject, lacks_progress, sight_of
+
+
+def for_lane(spec: StreamSpec, home: Home, lane: StreamHome) -> StreamSpec:
+    """
+    Return what the dag asks of a lane.
+
+    Without a second lane it is what the dag says, word for word.
+
+    :param spec: The stream as its dag describes it.
+    :param lane: The records of the lane.
+    """
+    if not spec.output and not spec.checkpoint:
+        return replace(spec, name=lane.name)
+    other = home.stream(other_lane(lane.name))
+    if lane.name == spec.name and other.newest_deployment() is None:
+        return spec
+    known = [*_deployments(lane), *_deployments(other)]
+    return replace(
+        spec,
+        name=lane.name,
+        output=_new(spec.output, {one.output for one in known}),
+        checkpoint=_new(spec.checkpoint, {one.checkpoint for one in known}),
+    )
+
+
+def _new(named: str | None, known: set[str]) -> str | None:
+    return None if named in known else named
+
+
+def _deployments(lane: StreamHome) -> Iterator[Deployment]:
+    newest = lane.newest_deployment()
+    for number in range(newest.number if newest else 0, 0, -1):
+        yield lane.deployment(number)
+
+
+EPOCHS_BACK: Final = 5
+"""Epochs that are asked what their queries committed; more have ended without a batch only where
+something else is the matter."""
+
+
+class SnapshotReader(Protocol):
+    """Looks at one stream again and again, and remembers what only a listener can know."""
+
+    def sight(self) -> StreamSnapshot:
+        """
+        Look once.
+
+        :raises HomeUnavailable: it could not be looked at; this says nothing of the stream.
+        :raises RecordError: what was found there is not what should be there.
+        """
+
+    def lose_sight(self) -> None:
+        """Take note that a look failed: the time until the next one that succeeds is no silence."""
+
+
+class StreamSnapshotReader:
+    """
+    Looks at a stream of ours: at the lane of it that is live.
+
+    :param live: Tells which lane that is, and has its records.
+    :param who: What messages call it.
+    :param rules: What to judge by; default: what the lane's records say.
+    """
+
+    def __init__(self, live: LiveLaneCache, who: str, rules: HealthRules | None = None) -> None:
+        self._live, self._who, self._rules = live, who, rules
+        self._lane = live.base.name
+        self._begin()
+
+    def _begin(self) -> None:
+        from airflow_streaming.launch.registry import open_launcher
+
+        self._home: StreamHome = self._live.home(self._lane)
+        self._observer = Observer(self._home, open_launcher(), rules=self._rules)
+        self._of_epoch: int | None = None
+        self._earlier: Status | None = None
+
+    def sight(self) -> StreamSnapshot:
+        lane = self._live()
+        if lane != self._lane:
+            # Nothing that was learnt of the one lane is true of the other.
+            self._lane = lane
+            self._begin()
+        situation = self._observer.situation()
+        seen = situation.seen
+        earlier = None
+        if seen is not None and lacks_progress(seen.status):
+            earlier = self._status_before(seen)
+        found = sight_of(situation, self._who, earlier=earlier)
+        deployment = situation.deployment
+        return replace(found, lane=lane, output=deployment.output if deployment else "")
+
+    def lose_sight(self) -> None:
+        self._observer.lose_sight()
+
+    def _status_before(self, seen: Observation) -> Status | None:
+        number = seen.epoch.number
+        if self._of_epoch != number:
+            self._earlier = self._find_status_before(number, seen.epoch.deployment)
+            self._of_epoch = number
+        return self._earlier
+
+    def _find_status_before(self, number: int, deployment: int) -> Status | None:
+        for earlier in range(number - 1, max(0, number - 1 - EPOCHS_BACK), -1):
+            # Another deployment may have another checkpoint, in which other batches count.
+            if self._home.epoch(earlier).deployment != deployment:
+                return None
+            status = self._home.status(earlier)
+            if status is not None and not lacks_progress(status):
+                return status
+        return None
+
+
+def open_looker(subject: Subject, rules: HealthRules | None = None) -> SnapshotReader:
+    """
+    Return who looks at a stream; nothing is written where it looks.
+
+    :param rules: What to judge by; default: for a stream of ours what its home records, for a
+        external one the defaults of ``HealthRules``.
+    :raises SpecError: the stream as named cannot be looked at.
+    :raises HomeError: its store cannot be set up.
+    """
+    if subject.checkpoint is not None:
+        return ExternalObserver(
+            CheckpointHook(subject.checkpoint, subject.conn_id).get_conn(),
+            rules=rules,
+            endpoint=subject.endpoint,
+            allowed=read_settings().metrics_endpoints if subject.endpoint else (),
+        )
+    hook = StreamHomeHook(subject.home or "", subject.home_conn_id, looks_only=True)
+    live = LiveLaneCache(hook.get_conn().store, subject.stream or "")
+    return StreamSnapshotReader(live, subject.who, rules)

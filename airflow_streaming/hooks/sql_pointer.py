@@ -1,0 +1,202 @@
+"""A pointer that is moved by SQL, through whatever hook an Airflow connection has."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_streaming.changes.pointers.port import back_to, fill, mark_of
+from airflow_streaming.exceptions import PointerFailed, SpecError, StreamingError
+from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.model.jobs.pointing import Mark, should_write
+
+TABLE: Final = "airflow_streaming_pointers"
+"""Where a database remembers the newest word about each of its pointers."""
+_COLUMNS: Final = ("stream", "lane", "deployment_number", "written_to", "word", "is_undone")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlPointer:
+    """
+    Leads consumers by statements in a database: a view, a synonym, a row of a table of yours.
+
+    A table of ours, ``airflow_streaming_pointers``, has a row for each pointer with the newest word
+    about it. The row and your statements are written in one transaction, and the row only if no
+    later word stands. So where definitions are part of transactions (PostgreSQL, SQLite, SQL
+    Server, Redshift, Snowflake for rows) the move is atomic for every reader, runs once, and is
+    never made by a task that comes too late. Databases that commit each definition separately
+    (MySQL, Oracle, Trino, Hive) are not atomic when ``sql`` has more than one statement, or when
+    it defines something: say ``is_atomic=False``. Then the word is recorded first, the statements
+    run whenever the task is repeated, so they must be repeatable; and a task that slept
+    between the two would run them late. Tried with SQLite.
+
+    What your statements write is yours: that it is not another team's view cannot be known here.
+    What is refused is a pointer of this name that belongs to another stream.
+
+    :param conn_id: An Airflow connection whose hook has ``get_conn``, as those of all SQL
+        databases do.
+    :param sql: One statement or several, e.g. ``CREATE OR REPLACE VIEW orders AS SELECT * FROM
+        read_parquet('{output}/*.parquet')`` or ``UPDATE feeds SET folder = '{output}' WHERE feed =
+        '{stream}'``. ``{stream}``, ``{lane}``, ``{colour}``, ``{deployment}``, ``{number}`` and
+        ``{output}`` stand for what becomes live.
+    :param undo_sql: Statements that lead back; there the placeholders stand for what was live. By
+        default those of ``sql``.
+    :param name: By default the id of the connection. Of two pointers in one database one needs
+        another.
+    :param is_atomic: A consumer sees what was before or what is after, and nothing between.
+    """
+
+    conn_id: str
+    sql: str | Sequence[str]
+    undo_sql: str | Sequence[str] = ()
+    name: str = ""
+    is_atomic: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", self.conn_id)
+        if not _statements(self.sql):
+            raise SpecError(f"Pointer {self.name!r} has no SQL. Give the statement that moves it.")
+
+    def move(self, to: LiveOutput, before: LiveOutput) -> None:
+        """Run the statements with what becomes live; see ``Pointer``."""
+        self._say(mark_of(to), _filled(self.sql, to))
+
+    def undo(self, to: LiveOutput, before: LiveOutput) -> None:
+        """Run the statements that lead back, with what was live; see ``Pointer``."""
+        self._say(back_to(before, to), _filled(self.undo_sql or self.sql, before))
+
+    def _say(self, wanted: Mark, statements: Sequence[str]) -> None:
+        with self._connected() as (connection, rows):
+            if not rows.has_table():
+                connection.rollback()
+                rows.make_table()
+            connection.commit()
+            if not rows.take(wanted, again=not self.is_atomic):
+                connection.rollback()
+                return
+            if not self.is_atomic:
+                connection.commit()
+            for statement in statements:
+                rows.run(statement)
+            connection.commit()
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[tuple[Any, _Rows]]:
+        from airflow.sdk import BaseHook
+
+        try:
+            hook: Any = BaseHook.get_hook(self.conn_id)
+            with contextlib.closing(hook.get_conn()) as connection:
+                if getattr(hook, "supports_autocommit", False):
+                    hook.set_autocommit(connection, False)
+                try:
+                    with contextlib.closing(connection.cursor()) as cursor:
+                        yield connection, _Rows(cursor, hook.placeholder, self.name)
+                except BaseException:
+                    with contextlib.suppress(Exception):
+                        connection.rollback()
+                    raise
+        except StreamingError:
+            raise
+        except Exception as err:
+            raise PointerFailed(
+                f"Pointer {self.name!r} could not be moved through connection {self.conn_id!r}: "
+                f"{type(err).__name__}: {err}"
+            ) from err
+
+
+class _Rows:
+    """The table of words, through one cursor."""
+
+    def __init__(self, cursor: Any, placeholder: str, name: str) -> None:
+        self._cursor, self._sign, self._name = cursor, placeholder, name
+
+    def has_table(self) -> bool:
+        """Tell whether the table can be read; a user who may not create one can be given one."""
+        try:
+            self.run(f"SELECT word FROM {TABLE} WHERE 1 = 0")  # noqa: S608 - a name of ours
+        except Exception:  # noqa: BLE001 - databases share no error for it; making it tells more
+            return False
+        return True
+
+    def make_table(self) -> None:
+        self.run(
+            f"CREATE TABLE IF NOT EXISTS {TABLE} (pointer VARCHAR(250) NOT NULL PRIMARY KEY, "
+            "stream VARCHAR(250) NOT NULL, lane VARCHAR(250) NOT NULL, deployment_number INTEGER "
+            "NOT NULL, written_to VARCHAR(2000) NOT NULL, word INTEGER NOT NULL, is_undone INTEGER "
+            "NOT NULL)"
+        )
+
+    def take(self, wanted: Mark, *, again: bool) -> bool:
+        """
+        Record a word unless a later one stands; tell whether the statements must be run.
+
+        :param again: Also when this very word is recorded already.
+        """
+        shown = self._shown()
+        is_new = should_write(shown, wanted, f"the pointer {self._name!r}")
+        if shown is None:
+            self._insert(wanted)
+            return True
+        if is_new:
+            self._update(shown, wanted)
+        return is_new or again
+
+    def run(self, statement: str, values: Sequence[object] = ()) -> None:
+        # Some drivers take a '%' in a statement for a placeholder as soon as values are given.
+        if values:
+            self._cursor.execute(statement, tuple(values))
+        else:
+            self._cursor.execute(statement)
+
+    def _shown(self) -> Mark | None:
+        query = f"SELECT {', '.join(_COLUMNS)} FROM {TABLE} WHERE pointer = {self._sign}"  # noqa: S608 - names of ours
+        self.run(query, [self._name])
+        row = self._cursor.fetchone()
+        if row is None:
+            return None
+        stream, lane, deployment, output, number, undone = row
+        return Mark(
+            stream=stream,
+            lane=lane,
+            deployment=int(deployment),
+            output=output,
+            number=int(number),
+            undone=bool(undone),
+        )
+
+    def _insert(self, wanted: Mark) -> None:
+        signs = ", ".join([self._sign] * (len(_COLUMNS) + 1))
+        # Of two who insert, the database refuses one, who then looks again.
+        names = ", ".join(("pointer", *_COLUMNS))
+        statement = f"INSERT INTO {TABLE} ({names}) VALUES ({signs})"  # noqa: S608 - names of ours
+        self.run(statement, [self._name, *_values(wanted)])
+
+    def _update(self, shown: Mark, wanted: Mark) -> None:
+        written = ", ".join(f"{column} = {self._sign}" for column in _COLUMNS)
+        # Only over what was read: a concurrent writer is waited for, and then wins.
+        where = " AND ".join(f"{c} = {self._sign}" for c in ("pointer", "word", "is_undone"))
+        statement = f"UPDATE {TABLE} SET {written} WHERE {where}"  # noqa: S608 - names of ours
+        self.run(statement, [*_values(wanted), self._name, shown.number, int(shown.undone)])
+        if self._cursor.rowcount == 0:
+            raise PointerFailed(
+                f"Pointer {self._name!r} was moved by another task at the same time. Retry: the later "
+                "move stands."
+            )
+
+
+def _values(mark: Mark) -> list[object]:
+    told = (mark.stream, mark.lane, mark.deployment, mark.output, mark.number)
+    return [*told, int(mark.undone)]
+
+
+def _statements(sql: str | Sequence[str]) -> list[str]:
+    given = [sql] if isinstance(sql, str) else list(sql)
+    return [statement for statement in given if statement.strip()]
+
+
+def _filled(sql: str | Sequence[str], live: LiveOutput) -> list[str]:
+    return [fill(statement, live) for statement in _statements(sql)]

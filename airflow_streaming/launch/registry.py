@@ -1,0 +1,176 @@
+"""
+Launchers by name: the one place where they are made.
+
+An epoch records the name of the launcher that starts its driver, and only that one can look at it.
+So callers open the launchers here and get one that passes every question on to the launcher which
+the epoch names. Others add launchers from outside this package by an entry point
+of the group ``airflow_streaming.launchers``: its name is the launcher's, and it leads to something
+that returns a ``Launcher`` when called without arguments. A launcher that is not installed, or
+cannot be loaded, sees nothing and starts nothing; the drivers it has started live on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+
+from airflow_streaming.exceptions import LaunchError, SpecError
+from airflow_streaming.launch.port import DriverLog, Heartbeat, Launcher, LaunchRequest
+from airflow_streaming.model.observation import Process
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch
+
+LOCAL: Final = "local"
+STANDALONE: Final = "standalone"
+KUBERNETES: Final = "kubernetes"
+GROUP: Final = "airflow_streaming.launchers"
+
+log: Final = logging.getLogger(__name__)
+
+
+def open_launcher(name: str = LOCAL, *, folder: Path | None = None, cluster: str = "") -> Launcher:
+    """
+    Return who sees the drivers of all launchers.
+
+    :param name: The launcher that starts new drivers.
+    :param folder: Where driver logs lie on this host, by stream; ``None`` where it is not known.
+    :param cluster: Where that launcher starts new drivers: the name of its ``host()``. It is not
+        needed to look at drivers, whose epochs say where they are.
+    """
+    return RecordedLaunchers(name, folder, cluster)
+
+
+class RecordedLaunchers:
+    """
+    Passes every question on to the launcher that the epoch names.
+
+    Each launcher is made when it is first asked and kept, since it may remember what it has seen.
+
+    :param name: The launcher that starts new drivers.
+    :param folder: See ``open_launcher``.
+    :param cluster: See ``open_launcher``.
+    """
+
+    def __init__(self, name: str, folder: Path | None = None, cluster: str = "") -> None:
+        self.kind, self._folder, self._cluster = name, folder, cluster
+        self._made: dict[str, Launcher] = {}
+
+    def host(self) -> Host:
+        return self._of(self.kind).host()
+
+    def launch(self, request: LaunchRequest) -> Launch:
+        return self._of(request.epoch.launcher).launch(request)
+
+    def find(self, epoch: Epoch) -> Launch | None:
+        return self._of(epoch.launcher).find(epoch)
+
+    def probe(
+        self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
+    ) -> Process:
+        return self._of(epoch.launcher).probe(epoch, launch, heartbeat)
+
+    def kill(
+        self, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None = None
+    ) -> Process:
+        return self._of(epoch.launcher).kill(epoch, launch, heartbeat)
+
+    def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
+        self._of(epoch.launcher).clean_up(epoch, launch)
+
+    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+        return self._of(epoch.launcher).logs(epoch, launch, file, most)
+
+    def _of(self, name: str) -> Launcher:
+        if name not in self._made:
+            cluster = self._cluster if name == self.kind else ""
+            self._made[name] = _make(name, self._folder, cluster)
+        return self._made[name]
+
+
+class MissingLauncher:
+    """
+    Stands in for a launcher that cannot be had here.
+
+    :param reason: Why it cannot be had, and what to do.
+    """
+
+    def __init__(self, kind: str, reason: str) -> None:
+        self.kind, self._reason = kind, reason
+
+    def host(self) -> Host:
+        """
+        Refuse: it is asked for before an epoch is recorded, so that none is taken in vain.
+
+        :raises SpecError: always.
+        """
+        raise SpecError(f"No driver can be started: {self._reason}")
+
+    def launch(self, request: LaunchRequest) -> Launch:
+        raise LaunchError(
+            f"The driver of stream {request.epoch.stream!r} was not started: {self._reason}"
+        )
+
+    def find(self, epoch: Epoch) -> Launch | None:
+        return None
+
+    def probe(
+        self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
+    ) -> Process:
+        return Process.unseen(self._reason)
+
+    def kill(
+        self, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None = None
+    ) -> Process:
+        return Process.unseen(self._reason)
+
+    def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
+        """Do nothing: whether the driver still reads its files cannot be seen from here."""
+
+    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+        return DriverLog(place=f"{launch.log} on host {launch.host.name}", trouble=self._reason)
+
+
+def _local(folder: Path | None, cluster: str) -> Launcher:
+    from airflow_streaming.launch.local import LocalLauncher  # needs psutil
+
+    return LocalLauncher(folder=folder)
+
+
+def _standalone(folder: Path | None, cluster: str) -> Launcher:
+    from airflow_streaming.launch.standalone import StandaloneLauncher
+
+    return StandaloneLauncher(cluster)
+
+
+def _kubernetes(folder: Path | None, cluster: str) -> Launcher:
+    from airflow_streaming.launch.kubernetes import KubernetesLauncher
+
+    return KubernetesLauncher(cluster)
+
+
+_OWN: Final[dict[str, Callable[[Path | None, str], Launcher]]] = {
+    LOCAL: _local,
+    STANDALONE: _standalone,
+    KUBERNETES: _kubernetes,
+}
+
+
+def _make(name: str, folder: Path | None, cluster: str) -> Launcher:
+    try:
+        own = _OWN.get(name)
+        if own is not None:
+            return own(folder, cluster)
+        # An entry point takes the place of none of ours: a record names who can see a driver.
+        for found in entry_points(group=GROUP, name=name):
+            made: Launcher = found.load()()
+            return made
+    except Exception as err:
+        log.warning("Launcher %r cannot be loaded.", name, exc_info=True)
+        return MissingLauncher(name, f"launcher {name!r} cannot be loaded here: {err}")
+    return MissingLauncher(
+        name,
+        f"launcher {name!r} is not installed here. Install the package that provides it as an "
+        f"entry point of the group {GROUP!r}.",
+    )

@@ -1,0 +1,434 @@
+"""
+Health rules: when silence, standstill or a figure becomes a verdict.
+
+A rule has three values. Without data it is *unknown*, and unknown never passes for well. A rule
+that fires names the query or source it speaks of, and clears with hysteresis: the figure must stay
+on the good side of the clear bound for a while.
+
+Every rule is an alert unless its severity says more. A rule whose limit only the owner of a
+stream can know is left out until the limit is given. ``docs/health.md`` says where each default is
+from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from math import isfinite
+from typing import Any, Final, Self
+
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.metrics import Metric
+from airflow_streaming.model.wire import decode
+
+
+class Comparison(StrEnum):
+    """On which side of the bound a figure is bad."""
+
+    ABOVE = "above"
+    BELOW = "below"
+
+
+class Severity(StrEnum):
+    """What a verdict asks for, the mildest first."""
+
+    ALERT = "alert"
+    """Send an alert; the stream is left alone."""
+    RESTART = "restart"
+    """Stop the driver at a batch boundary and start it again; counts against the budget."""
+    STOP = "stop"
+    """Stop the driver and open the circuit: only a user starts it again."""
+
+
+BUILT_IN = frozenset(
+    {
+        *("stalled", "slow", "hung", "unreachable", "query_failed"),
+        *("unfinished_upgrade", "unfinished_cutover"),
+    }
+)
+"""Names that the judges of processes, batches and queries give to what they find."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthRule:
+    """
+    One rule.
+
+    :param name: What findings, alerts and incidents call it; unique among the rules of a stream.
+    :param metric: The figure.
+    :param comparison: On which side of the bound the figure is bad.
+    :param bound: The figure itself on the bound is still good.
+    :param sustained_for: How long it must be bad without a break before the rule fires.
+    :param mean_over: Take the mean of the figure over this time; zero takes each batch's own. The
+        rule is unknown until the query has been seen for so long.
+    :param clear_bound: The figure must come back to this bound to clear; default: ``bound``.
+    :param clear_for: ... and stay there for this long. ``COMMIT_AGE_SECONDS`` clears at once.
+    :param severity: What a firing rule asks for.
+    :param query: Look at this query only; default: at each query separately.
+    :param source: Look only at sources whose description contains this text.
+    :param column: For ``OBSERVED``: the number, as ``name.column``.
+    """
+
+    name: str
+    metric: Metric
+    bound: float
+    comparison: Comparison = Comparison.ABOVE
+    sustained_for: timedelta = timedelta(0)
+    mean_over: timedelta = timedelta(0)
+    clear_bound: float | None = None
+    clear_for: timedelta = timedelta(minutes=1)
+    severity: Severity = Severity.ALERT
+    query: str | None = None
+    source: str | None = None
+    column: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("A health rule needs a name.")
+        if self.name in BUILT_IN:
+            raise ValueError(f"{self.name!r} is what a built-in judge calls its findings.")
+        for what in ("sustained_for", "mean_over", "clear_for"):
+            if getattr(self, what) < timedelta(0):
+                raise ValueError(f"{what} of health rule {self.name!r} is negative.")
+        for wrong in (self._wrong_bounds(), self._wrong_field()):
+            if wrong is not None:
+                raise ValueError(f"Health rule {self.name!r} {wrong}")
+
+    def _wrong_bounds(self) -> str | None:
+        if not isfinite(self.bound) or not isfinite(self.clear_bound or 0.0):
+            return "needs bounds that are numbers, neither infinite nor NaN."
+        if (
+            self.comparison is Comparison.BELOW
+            and self.bound <= 0
+            and not self.metric.row.may_be_negative
+        ):
+            return (
+                f"could never fire: {self.metric} is never below {self.bound:g}. A bound a little "
+                "above zero makes a figure of zero bad."
+            )
+        if self.clear_bound is not None and self.is_bad(self.clear_bound):
+            return (
+                f"could never clear: its clear_bound {self.clear_bound:g} is itself "
+                f"{self.comparison} its bound {self.bound:g}."
+            )
+        return None
+
+    def _wrong_field(self) -> str | None:
+        if (self.metric is Metric.OBSERVED) != (self.column is not None):
+            return "needs a 'column' with the metric 'observed', and none with another."
+        if self.metric is Metric.INPUT_RATE and not self.mean_over:
+            return "needs 'mean_over': the time over which rows are counted."
+        if self.metric is Metric.COMMIT_AGE_SECONDS and self.mean_over:
+            return "takes no 'mean_over': a time since something has no mean."
+        if self.metric is Metric.COMMIT_AGE_SECONDS and self.comparison is Comparison.BELOW:
+            return "would fire after every commit; use the comparison 'above'."
+        if self.source is not None and not self.metric.is_per_source:
+            return f"speaks of a source, but {self.metric} is a figure of the whole query."
+        return None
+
+    def is_bad(self, figure: float) -> bool:
+        """Tell whether a figure is on the bad side of the bound."""
+        if self.comparison is Comparison.ABOVE:
+            return figure > self.bound
+        return figure < self.bound
+
+    def is_clear(self, figure: float) -> bool:
+        """Tell whether a figure is good enough to clear a rule that fires."""
+        bound = self.bound if self.clear_bound is None else self.clear_bound
+        return figure <= bound if self.comparison is Comparison.ABOVE else figure >= bound
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as JSON; durations as seconds."""
+        encoded: dict[str, Any] = encode(self)
+        return encoded
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """
+        Build a rule from its JSON form.
+
+        :raises RecordError: a field is missing, of the wrong type, or out of its bounds.
+        """
+        return decode(cls, data, "health rule")
+
+
+class RuleState(StrEnum):
+    """What a rule says."""
+
+    UNKNOWN = "unknown"
+    """There is no data for it, or none yet."""
+    CLEAR = "clear"
+    PENDING = "pending"
+    """Bad, but not for long enough."""
+    FIRING = "firing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """
+    What one rule says of one query or source.
+
+    :param rule: The rule's name.
+    :param query: The query; empty for a rule whose query does not exist.
+    :param source: The source, for metrics that every source has.
+    :param figure: The figure as last known; ``None`` when there was nothing to measure.
+    :param since: Since when it has been in this state, by the driver's clock.
+    """
+
+    rule: str
+    state: RuleState
+    severity: Severity
+    query: str
+    reason: str
+    source: str | None = None
+    figure: float | None = None
+    bound: float | None = None
+    since: datetime | None = None
+
+    @property
+    def key(self) -> str:
+        """Return what tells this finding from every other of the stream."""
+        return key_of(self.rule, self.query, self.source)
+
+
+def key_of(rule: str, query: str, source: str | None = None) -> str:
+    """Return what tells the findings of a rule on one query or source from all others."""
+    return "/".join(part for part in (rule, query, source) if part)
+
+
+BACKLOG_MEAN: Final = timedelta(minutes=10)
+"""A backlog is judged by its mean over this time, so that one burst is no alarm."""
+LIMIT_SHARE: Final = 0.8
+"""Share of a limit on state from which on there is something to do about it."""
+_ROOM: Final = 0.9
+"""A limit that was passed is clear again below this share of it."""
+
+
+def recommended_rules(
+    *,
+    silent_for: timedelta | None = timedelta(minutes=15),
+    watermark_sla: timedelta | None = None,
+    state_rows_limit: int | None = None,
+    state_bytes_limit: int | None = None,
+    backlog_records: float | None = None,
+    backlog_bytes: float | None = None,
+    backlog_files: float | None = None,
+    backlog_seconds: timedelta | None = timedelta(minutes=10),
+    commit_for: timedelta | None = timedelta(seconds=10),
+    cache_miss_share: float | None = 0.5,
+    no_commit_for: timedelta | None = timedelta(minutes=15),
+    observed: Mapping[str, float] | None = None,
+) -> tuple[HealthRule, ...]:
+    """
+    Return the recommended rules; ``None`` for a limit leaves its rule out.
+
+    :param silent_for: Time without a single row, after which the input has stopped.
+    :param watermark_sla: The most that the watermark may be behind the driver's clock.
+    :param state_rows_limit: Rows of state a query can afford; the rule fires at 80 %.
+    :param state_bytes_limit: The same in bytes of memory.
+    :param backlog_records: Records a source may have waiting, as a mean over 10 minutes.
+    :param backlog_bytes: The same in bytes.
+    :param backlog_files: The same in files.
+    :param backlog_seconds: The same as the time that processing the backlog would take.
+    :param commit_for: The longest commit of a state store, as a mean over 10 minutes.
+    :param cache_miss_share: Misses among look-ups in RocksDB's block cache, over 10 minutes.
+    :param no_commit_for: Time a query may have work without committing a batch.
+    :param observed: Upper bounds on numbers of ``df.observe`` by ``name.column``.
+    """
+    found = (
+        *_flow(silent_for),
+        *_late_data(watermark_sla),
+        *_state(state_rows_limit, state_bytes_limit),
+        *_backlog("backlog_records", Metric.BACKLOG_RECORDS, backlog_records),
+        *_backlog("backlog_bytes", Metric.BACKLOG_BYTES, backlog_bytes),
+        *_backlog("backlog_files", Metric.BACKLOG_FILES, backlog_files),
+        *_backlog("backlog_seconds", Metric.BACKLOG_SECONDS, _seconds(backlog_seconds)),
+        *_store(_seconds(commit_for), cache_miss_share),
+        *_commits(_seconds(no_commit_for)),
+    )
+    return found + tuple(_observed(column, bound) for column, bound in (observed or {}).items())
+
+
+def _seconds(limit: timedelta | None) -> float | None:
+    return None if limit is None else limit.total_seconds()
+
+
+def _flow(silent_for: timedelta | None) -> list[HealthRule]:
+    rules = [
+        HealthRule(
+            name="falling_behind",
+            metric=Metric.PROCESSING_SHARE,
+            comparison=Comparison.BELOW,
+            bound=0.8,
+            mean_over=timedelta(minutes=1),
+            sustained_for=timedelta(minutes=5),
+            clear_bound=0.95,
+            clear_for=timedelta(minutes=2),
+        ),
+        HealthRule(
+            name="batch_over_interval",
+            metric=Metric.BATCH_SHARE,
+            bound=3.0,
+            sustained_for=timedelta(minutes=5),
+            clear_bound=1.0,
+            clear_for=timedelta(minutes=2),
+        ),
+    ]
+    if silent_for is None:
+        return rules
+    stopped = HealthRule(
+        name="input_stopped",
+        metric=Metric.INPUT_RATE,
+        comparison=Comparison.BELOW,
+        # Nothing is below a rate of zero; less than half a row in all that time is none.
+        bound=0.5 / silent_for.total_seconds(),
+        mean_over=silent_for,
+        clear_for=timedelta(0),
+    )
+    return [stopped, *rules]
+
+
+def _late_data(watermark_sla: timedelta | None) -> list[HealthRule]:
+    dropped = HealthRule(
+        name="rows_dropped",
+        metric=Metric.DROPPED_ROWS,
+        bound=0.0,
+        clear_for=timedelta(minutes=10),
+    )
+    if watermark_sla is None:
+        return [dropped]
+    late = HealthRule(
+        name="watermark_late",
+        metric=Metric.WATERMARK_DELAY_SECONDS,
+        bound=watermark_sla.total_seconds(),
+        clear_for=timedelta(minutes=1),
+    )
+    return [late, dropped]
+
+
+def _state(rows: int | None, size: int | None) -> list[HealthRule]:
+    limits = (
+        ("state_rows", Metric.STATE_ROWS, rows),
+        ("state_bytes", Metric.STATE_BYTES, size),
+    )
+    return [
+        HealthRule(
+            name=name,
+            metric=metric,
+            bound=LIMIT_SHARE * limit,
+            clear_bound=_ROOM * LIMIT_SHARE * limit,
+        )
+        for name, metric, limit in limits
+        if limit is not None
+    ]
+
+
+def _backlog(name: str, metric: Metric, limit: float | None) -> list[HealthRule]:
+    if limit is None:
+        return []
+    return [
+        HealthRule(
+            name=name,
+            metric=metric,
+            bound=limit,
+            mean_over=BACKLOG_MEAN,
+            clear_bound=_ROOM * limit,
+        )
+    ]
+
+
+def _store(commit_s: float | None, miss_share: float | None) -> list[HealthRule]:
+    limits = (
+        ("slow_state_commit", Metric.STATE_COMMIT_SECONDS, commit_s),
+        ("block_cache_misses", Metric.CACHE_MISS_SHARE, miss_share),
+    )
+    return [
+        HealthRule(
+            name=name,
+            metric=metric,
+            bound=limit,
+            mean_over=timedelta(minutes=10),
+            clear_bound=_ROOM * limit,
+        )
+        for name, metric, limit in limits
+        if limit is not None
+    ]
+
+
+def _commits(limit: float | None) -> list[HealthRule]:
+    if limit is None:
+        return []
+    return [HealthRule(name="no_commit", metric=Metric.COMMIT_AGE_SECONDS, bound=limit)]
+
+
+def _observed(column: str, bound: float) -> HealthRule:
+    return HealthRule(name=f"observed_{column}", metric=Metric.OBSERVED, column=column, bound=bound)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthRules:
+    """
+    When silence, standstill or a figure becomes a verdict.
+
+    :param hang_after: Silence of a driver that uses no CPU time, after which it is hung. A
+        garbage-collection pause on a crowded machine was seen to last 20 s.
+    :param suspended_after: The same for a driver whose processes are stopped, as by ``SIGSTOP``.
+    :param busy_hang_after: The same for a driver that does use CPU time.
+    :param startup_timeout: Time a launched driver has for its first sign of life; two Spark
+        sessions that start together on two busy cores were measured to need 120 s.
+    :param stall_after: Least time a batch may be in work before it counts as slow or stalled. The
+        window grows with the query's processing interval and its own recent batches.
+    :param stall_factor: ... to this many times the median of its recent batches.
+    :param stalled: What a stalled query asks for.
+    :param rules: Rules on figures.
+    :raises ValueError: a window that takes a pause for a hang, or two rules of one name.
+    """
+
+    hang_after: timedelta = timedelta(seconds=45)
+    suspended_after: timedelta = timedelta(seconds=30)
+    busy_hang_after: timedelta = timedelta(minutes=10)
+    startup_timeout: timedelta = timedelta(minutes=10)
+    stall_after: timedelta = timedelta(minutes=5)
+    stall_factor: float = 30.0
+    stalled: Severity = Severity.ALERT
+    rules: tuple[HealthRule, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("hang_after", "suspended_after", "startup_timeout", "stall_after"):
+            if getattr(self, name) < timedelta(seconds=10):
+                raise ValueError(f"{name} below 10 s takes a pause for a hang; the least is 10 s.")
+        if self.stall_factor < 0:
+            raise ValueError("stall_factor is a multiple of a duration; the least is 0.")
+        names = [rule.name for rule in self.rules]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise ValueError(f"Two health rules are called {min(twice)!r}; names are unique.")
+
+    @classmethod
+    def recommended(cls, *, rules: tuple[HealthRule, ...] = (), **limits: Any) -> Self:
+        """
+        Return the rules that operations guides repeat, as alerts.
+
+        :param rules: Rules of your own; one with the name of a recommended rule replaces it.
+        :param limits: See ``recommended_rules``; every limit has a default.
+        :raises TypeError: there is no limit of that name.
+        """
+        own = {rule.name for rule in rules}
+        usual = tuple(rule for rule in recommended_rules(**limits) if rule.name not in own)
+        return cls(rules=usual + rules)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rules as JSON; durations as seconds."""
+        encoded: dict[str, Any] = encode(self)
+        return encoded
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """
+        Build the rules from their JSON form.
+
+        :raises RecordError: a field is of the wrong type or out of its bounds.
+        """
+        return decode(cls, data, "health rules")

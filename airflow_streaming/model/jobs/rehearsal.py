@@ -1,0 +1,166 @@
+"""
+Values of a rehearsal: its driver's order, the driver's events, and the limits.
+
+A rehearsal runs a new script on a copy of the stream's checkpoints, on the Spark that it is meant
+for, with its output thrown away. It proves what no comparison of plans can: that Spark loads the
+state and continues from it. It runs for a bounded time, a bounded number of batches, and on a
+bounded part of this host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.model.jobs.drill import DrilledQuery
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.spark.plan import Column
+from airflow_streaming.model.wire import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """
+    How far a rehearsal goes.
+
+    :param batches: Batches after which each query is ended.
+    :param until_caught_up: Continue beyond them, until all that the sources held when the query
+        began
+        has been read.
+    :param replay_only: The quick form: where a batch is uncommitted, or can be made so, run exactly
+        that one.
+    :param seconds: Time for all queries together, without the start of Spark; a query that is
+        running then is ended, which is no failure.
+    :param records_per_batch: Most records of one batch that a Kafka source reads, and
+        ``files_per_batch`` most files. A smaller limit that the script sets stays.
+    :param sample: Rows of output that are shown of each query; 0 for none.
+    :param cores: Threads of the small Spark; ``memory_mb`` is the heap of its JVM.
+    """
+
+    batches: int = 5
+    until_caught_up: bool = False
+    replay_only: bool = False
+    seconds: float = 600.0
+    records_per_batch: int = 100_000
+    files_per_batch: int = 100
+    sample: int = 20
+    cores: int = 2
+    memory_mb: int = 1024
+
+    def __post_init__(self) -> None:
+        least = min(
+            self.batches, self.records_per_batch, self.files_per_batch, self.cores, self.memory_mb
+        )
+        is_timed = math.isfinite(self.seconds) and self.seconds > 0
+        if least < 1 or not is_timed or not 0 <= self.sample <= MAX_SAMPLE:
+            raise ValueError(
+                "The bounds of a rehearsal must be positive, and the sample between 0 and "
+                f"{MAX_SAMPLE} rows."
+            )
+
+
+MAX_SAMPLE = 20
+"""Rows: a report is for people, and lies where many can read it."""
+QUICK = Bounds(batches=1, replay_only=True, seconds=180.0)
+"""One replayed batch: does the state load, and does the new code take it?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalOrder(Record):
+    """
+    What the driver of a rehearsal must do.
+
+    :param events: File to which it appends its events.
+    :param seconds: After this the process ends by its own clock.
+    :param scratch: Folder of the rehearsal, which it removes when the ordering process is gone.
+    :param held: File that the ordering process keeps locked for as long as it lives.
+    :param source: Where the bytes of the script lie; ``application`` is its path to its author.
+    """
+
+    KIND: ClassVar[str] = "rehearsal-order"
+
+    events: str
+    seconds: float
+    bounds: Bounds
+    queries: tuple[DrilledQuery, ...]
+    application: str
+    source: str
+    scratch: str
+    held: str
+    arguments: tuple[str, ...] = ()
+
+
+class Seen(StrEnum):
+    """What an event of a rehearsal is about."""
+
+    SPARK = "spark"
+    """The session is there; the text is Spark's version."""
+    NEW_QUERY = "new_query"
+    """The script starts a query that the checkpoints do not have; it begins on an empty one."""
+    STARTED = "started"
+    """Spark has taken the query; the columns are those of its output."""
+    BATCH = "batch"
+    """A batch was committed in the copy; the figures are those of its progress."""
+    SAMPLE = "sample"
+    ENDED = "ended"
+    """The query reached a bound, named by ``ending``; ``rows`` is how many batches it committed."""
+    FAILED = "failed"
+    NOT_CALLED = "not_called"
+    """A function that the script gave to its sink was not called; the text names it."""
+    SCRIPT_FAILED = "script_failed"
+    END = "end"
+
+
+class Ending(StrEnum):
+    """How a rehearsed query ended."""
+
+    CAUGHT_UP = "caught_up"
+    """All that its sources held when it began has been read."""
+    ENOUGH_BATCHES = "enough_batches"
+    OUT_OF_TIME = "out_of_time"
+    FAILED = "failed"
+    NOT_STARTED = "not_started"
+    """The script did not start it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalEvent(Record):
+    """
+    One thing that the driver of a rehearsal tells, a line of its file.
+
+    :param query: The query's name, or the folder of its checkpoint.
+    :param text: An error in one line, or what else there is to say.
+    :param subject: ``input`` for a batch that failed because its input is gone.
+    :param rows: Rows that would have been written; see ``Seen.ENDED`` for its other meaning.
+    :param sample: Rows of output, values as text, secrets masked.
+    :param remedy: What to do about an error.
+    """
+
+    KIND: ClassVar[str] = "rehearsal-event"
+
+    seen: Seen
+    query: str = ""
+    text: str = ""
+    subject: str = ""
+    batch: int | None = None
+    rows: int | None = None
+    figures: BatchProgress | None = None
+    columns: tuple[Column, ...] = ()
+    sample: tuple[Mapping[str, str], ...] = ()
+    ending: Ending | None = None
+    remedy: str = ""
+
+
+def read_told(data: bytes) -> list[RehearsalEvent]:
+    """Return the events of a driver; a last line that is not whole is left out."""
+    found = []
+    for line in data.split(b"\n")[:-1]:
+        try:
+            found.append(RehearsalEvent.from_bytes(line))
+        except RecordError:
+            break
+    return found

@@ -1,0 +1,132 @@
+"""
+Alerts: what was sent about a stream, one numbered record each.
+
+The numbered records are the memory: a task that wants to send an alert looks first whether it was
+recorded. A mark beside a record says that it was handed to the notifiers, so an alert whose task
+died in between is delivered by the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import ClassVar, Final
+
+from airflow_streaming.model.health_rules import Severity
+from airflow_streaming.model.wire import Record
+
+RESTART_KEY: Final = "restart"
+"""The key of everything about restarts: one incident from a failure to the next healthy batch."""
+BACKUP_KEY: Final = "backup_age"
+"""The key of a stream that has no backup as new as it should have. The backup task raises it and
+ends it; the keep-alive task knows nothing of backups."""
+
+
+class AlertKind(StrEnum):
+    """What an alert tells; each has notifiers of its own."""
+
+    UNHEALTHY = "unhealthy"
+    """A rule fires, or the driver is hung, stalled, slow or out of reach."""
+    RESTARTED = "restarted"
+    """The provider restarts the stream, or has failed to."""
+    GAVE_UP = "gave_up"
+    """The circuit is open: on-call must act."""
+    RECOVERED = "recovered"
+    """The incident of an earlier alert is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert(Record):
+    """
+    One alert.
+
+    :param number: Position in the stream's alerts; 0 before it is recorded.
+    :param key: What it is about, e.g. ``falling_behind/revenue``; an incident is one key.
+    :param epoch: The epoch it is about.
+    :param reason: What happened, with the figures.
+    :param action: What the provider did or does about it.
+    :param remedy: What on-call should do.
+    :param facts: Anything else worth showing, by name.
+    """
+
+    KIND: ClassVar[str] = "alert"
+
+    stream: str
+    alert: AlertKind
+    key: str
+    epoch: int
+    at: datetime
+    by: str
+    reason: str
+    number: int = 0
+    severity: Severity = Severity.ALERT
+    rule: str = ""
+    query: str = ""
+    action: str = ""
+    remedy: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertTry(Record):
+    """
+    One try to hand an alert to the notifiers, recorded before it is made.
+
+    :param number: The alert's.
+    :param attempt: 1 for the first; the task that creates its record makes this attempt.
+    """
+
+    KIND: ClassVar[str] = "alert_try"
+
+    number: int
+    attempt: int
+    at: datetime
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertSent(Record):
+    """
+    The mark that an alert needs no further delivery.
+
+    :param outcome: ``sent``, ``no notifier``, or ``failed: `` and why.
+    """
+
+    KIND: ClassVar[str] = "alert_sent"
+
+    number: int
+    outcome: str
+    at: datetime
+
+
+FLAPPING: Final = timedelta(hours=1)
+"""What fires again in the same epoch so soon after it recovered is the same incident."""
+
+
+def is_told(alert: Alert, log: Sequence[Alert]) -> bool:
+    """Tell whether this was recorded already, so that it must not be recorded again."""
+    if alert.alert in (AlertKind.RESTARTED, AlertKind.GAVE_UP):
+        return any(_same_restart(alert, told) for told in log)
+    last = next((told for told in reversed(log) if told.key == alert.key), None)
+    is_open = last is not None and last.alert is not AlertKind.RECOVERED
+    if alert.alert is AlertKind.RECOVERED:
+        return not is_open or _failed_again(alert, last)
+    return is_open or (last is not None and _is_flapping(alert, last))
+
+
+def _same_restart(one: Alert, other: Alert) -> bool:
+    # Every restart is sent, also within one incident; a failed launch has a rule of its own.
+    mine, others = ((it.alert, it.key, it.epoch, it.rule) for it in (one, other))
+    return mine == others
+
+
+def _failed_again(recovered: Alert, last: Alert | None) -> bool:
+    # The epoch that was seen well has failed since, and another task has recorded that already.
+    return last is not None and last.key == RESTART_KEY and last.epoch >= recovered.epoch
+
+
+def _is_flapping(alert: Alert, recovered: Alert) -> bool:
+    # Both ways, because the two times may come from hosts whose clocks differ.
+    return alert.epoch == recovered.epoch and abs(alert.at - recovered.at) < FLAPPING

@@ -1,0 +1,206 @@
+"""
+What every kind of change has: a table of states and events, its commands, and a numbered history.
+
+All of a change's course is in its table. An event that is not in it is refused, and the refusal, the
+commands that apply and the diagram in the documentation are made of the same rows. Each step is a
+record that only one can create, so that two who work on a change at once come to one history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final, Generic, Self, TypeVar
+
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.model.wire import Record
+
+S = TypeVar("S", bound=StrEnum)
+E = TypeVar("E", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command(Generic[S, E]):
+    """
+    What an operator can command of a change.
+
+    :param events: What it may mean; which of them it means is told by the state, or the terms.
+    :param help: What it does, for ``--help``.
+    :param instead: Events that come to the same in a state in which none of ``events`` is possible.
+    :param reached: States in which it was given already, and is in force.
+    """
+
+    events: tuple[E, ...]
+    help: str
+    instead: tuple[E, ...] = ()
+    reached: tuple[S, ...] = ()
+
+
+class ChangeTable(Generic[S, E]):
+    """
+    The states and events of one kind of change.
+
+    :param name: What a change of this kind is called, e.g. ``cutover``.
+    :param start: The state before the first step.
+    :param rows: Which state follows on which event; an event that is missing is refused.
+    :param ends: States in which the change is closed, or about to be.
+    :param commands: What an operator can command, by the command's name.
+    :param refused: The error of an event, or a command, that is not possible.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        start: S,
+        rows: Mapping[tuple[S, E], S],
+        *,
+        ends: frozenset[S],
+        commands: Mapping[str, Command[S, E]],
+        refused: type[StreamingError],
+    ) -> None:
+        self.name, self.start, self.ends = name, start, ends
+        self.rows: Final = MappingProxyType(dict(rows))
+        self.commands: Final = MappingProxyType(dict(commands))
+        self._refused = refused
+
+    def allows(self, state: S, event: E) -> bool:
+        """Tell whether an event can happen in a state."""
+        return (state, event) in self.rows
+
+    def after(self, state: S, event: E) -> S:
+        """
+        Return the state that follows.
+
+        :raises StreamingError: of the kind's own class; the event cannot happen in this state.
+        """
+        found = self.rows.get((state, event))
+        if found is None:
+            allowed = ", ".join(sorted(self.events_in(state))) or "nothing"
+            raise self._refused(
+                f"The {self.name} in state {state.value!r} cannot take {event.value!r}. Allowed here: "
+                f"{allowed}."
+            )
+        return found
+
+    def events_in(self, state: S) -> list[E]:
+        """Return the events that can happen in a state."""
+        return [event for at, event in self.rows if at is state]
+
+    def state_of(self, history: Sequence[Transition[S, E]]) -> S:
+        """Return where a change is; one without a step is where every change starts."""
+        return history[-1].after if history else self.start
+
+    def commands_in(self, state: S) -> tuple[str, ...]:
+        """Return the commands that apply in a state."""
+        told = self.commands.items()
+        return tuple(
+            name for name, one in told if any(self.allows(state, event) for event in one.events)
+        )
+
+    def event_of(self, command: str, state: S) -> E | None:
+        """Return what a command means in a state; ``None`` where it is not possible."""
+        told = self.commands[command]
+        events = (*told.events, *told.instead)
+        return next((event for event in events if self.allows(state, event)), None)
+
+    def is_in_force(self, command: str, history: Sequence[Transition[S, E]]) -> bool:
+        """Tell whether a command was given before, and is what brought the change where it is."""
+        told = self.commands[command]
+        was_given = any(step.event in (*told.events, *told.instead) for step in history)
+        return was_given and self.state_of(history) in told.reached
+
+    def refusal(self, change: int, stream: str, state: S, command: str) -> StreamingError:
+        """Return the error for a command that does not apply where a change stands."""
+        given = self.commands[command].events
+        places = dict.fromkeys(words(at) for at, event in self.rows if event in given)
+        here = ", ".join(self.commands_in(state))
+        rest = f"Available: {here}." if here else "No command applies in this state."
+        return self._refused(
+            f"{self.standing(change, stream, state)}: `{command}` is possible in "
+            f"{', '.join(places)}. {rest}"
+        )
+
+    def standing(self, change: int, stream: str, state: S) -> str:
+        """Return where a change stands, without a full stop."""
+        return f"{self.name.capitalize()} {change} of {stream!r} is {words(state)}"
+
+    def diagram(self) -> str:
+        """Return the table as a Mermaid state diagram, events that lead the same way on one line."""
+        return "\n".join(["stateDiagram-v2", f"    [*] --> {self.start}", *self._arrows()]) + "\n"
+
+    def _arrows(self) -> Iterator[str]:
+        states, events = type(self.start), type(next(iter(self.rows))[1])
+        for at in states:
+            for to in states:
+                found = [event for event in events if self.rows.get((at, event)) is to]
+                if found:
+                    yield f"    {at} --> {to} : {', '.join(found)}"
+            if at in self.ends and not self.events_in(at):
+                yield f"    {at} --> [*]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition(Record, Generic[S, E]):
+    """
+    One step of a change; ``changes/000004/steps/000002.json``.
+
+    The record is created exclusively, so of two who saw two events after step 3 only one is heard;
+    the other looks again.
+
+    :param change: Number of the change; of a cutover, in the stream that leads.
+    :param number: From 1, without gaps.
+    :param reason: Why, in words.
+    :param facts: What later steps need and people ask for: epochs, backups, verdicts, seconds.
+    """
+
+    change: int
+    number: int
+    before: S
+    event: E
+    after: S
+    reason: str
+    at: datetime
+    by: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def next_of(
+        cls,
+        history: Sequence[Transition[S, E]],
+        table: ChangeTable[S, E],
+        event: E,
+        *,
+        facts: Mapping[str, str] | None = None,
+        **told: Any,
+    ) -> Self:
+        """
+        Return the step that follows on a history.
+
+        :param told: ``change``, ``reason``, ``at`` and ``by``.
+        :raises StreamingError: the event is not possible there.
+        """
+        before = table.state_of(history)
+        return cls(
+            number=len(history) + 1,
+            before=before,
+            event=event,
+            after=table.after(before, event),
+            facts=dict(facts or {}),
+            **told,
+        )
+
+
+def facts_of(history: Sequence[Transition[Any, Any]]) -> dict[str, str]:
+    """Return the facts of all steps together; those of a later one count."""
+    facts: dict[str, str] = {}
+    for step in history:
+        facts.update(step.facts)
+    return facts
+
+
+def words(name: str) -> str:
+    """Return the name of a state, a way or an event as it is written in a sentence."""
+    return str(name).replace("_", " ")

@@ -1,0 +1,205 @@
+"""
+Desired state, circuit, timeline events, and the record of an open change.
+
+People and rules change the desired state and the circuit; the timeline tells the story.
+
+``changes/000002.json`` is created before anything is done and holds all that is needed to continue
+after a kill. What makes a restore is the record of the new deployment, which names the new
+checkpoint; ``000002.end.json`` only closes the matter. An upgrade has stages of its own beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import ClassVar, Protocol
+
+from airflow_streaming.model.wire import Record
+
+
+class DesiredState(StrEnum):
+    """Whether the stream should run."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired(Record):
+    """
+    One change of the desired state; the newest number counts.
+
+    :param change: The lane's change that recorded it for its own ends; ``None`` for one of a user
+        or a rule.
+    """
+
+    KIND: ClassVar[str] = "desired"
+
+    number: int
+    state: DesiredState
+    by: str
+    reason: str
+    at: datetime
+    change: int | None = None
+
+
+class CircuitState(StrEnum):
+    """Whether a failed stream may be restarted."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circuit(Record):
+    """
+    One change of the circuit; the newest number counts.
+
+    An open circuit keeps the stream down until a user closes it, or the policy allows one try.
+    That try is a later epoch: from then on its fate counts, and this record no longer holds.
+
+    :param epoch: The epoch whose failure opened it, or the newest one when a user closed it.
+    """
+
+    KIND: ClassVar[str] = "circuit"
+
+    number: int
+    state: CircuitState
+    epoch: int
+    by: str
+    reason: str
+    at: datetime
+
+    def holds(self, newest_epoch: int | None) -> bool:
+        """Tell whether it is open and no later epoch has been begun."""
+        return self.state is CircuitState.OPEN and self.epoch >= (newest_epoch or 0)
+
+
+class EventKind(StrEnum):
+    """What happened to a stream, for its timeline."""
+
+    DEPLOYED = "deployed"
+    PROPOSED = "proposed"
+    LAUNCHED = "launched"
+    STOP_REQUESTED = "stop_requested"
+    KILLED = "killed"
+    DECLARED_DEAD = "declared_dead"
+    RESTART_DECIDED = "restart_decided"
+    CIRCUIT_OPENED = "circuit_opened"
+    CIRCUIT_CLOSED = "circuit_closed"
+    DESIRED = "desired"
+    BLOCKED = "blocked"
+    CHECKPOINT_CHANGED = "checkpoint_changed"
+    UPGRADE = "upgrade"
+    CUTOVER = "cutover"
+    OWNER = "owner"
+    """The stream has been handed over to another dag."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event(Record):
+    """One line of the timeline; never read to decide anything."""
+
+    KIND: ClassVar[str] = "event"
+
+    event: EventKind
+    at: datetime
+    by: str
+    message: str
+    epoch: int | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+class ChangeKind(StrEnum):
+    """What sort of change."""
+
+    RESTORE = "restore"
+    UNDO = "undo"
+    UPGRADE = "upgrade"
+    """Another deployment on the same checkpoint, with a way back; see ``changes.upgrade``."""
+    CUTOVER = "cutover"
+    """Another lane becomes live; recorded in both, and led by the first; see ``changes.cutover``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Record):
+    """
+    One exchange of a stream's checkpoint, or one upgrade on the same checkpoint.
+
+    :param replaced: Number of the deployment that is given up, or whose checkpoint is.
+    :param deployment: Number of the deployment that takes its place.
+    :param checkpoint: URI under which every query will have a folder.
+    :param backup: Id of the backup that is restored; empty for an undo and for an upgrade.
+    :param queries: From each query's folder in the backup to its folder under ``checkpoint``.
+    :param terms: Digest of the terms of an upgrade or of a cutover, which lie beside it; else empty.
+    :param leader: In a lane that a cutover led elsewhere touches: the leading stream and the number
+        of its change, as ``orders/4``. Such a guest has no terms and ends with its leader.
+    """
+
+    KIND: ClassVar[str] = "change"
+
+    number: int
+    stream: str
+    what: ChangeKind
+    replaced: int
+    deployment: int
+    checkpoint: str
+    by: str
+    reason: str
+    at: datetime
+    backup: str = ""
+    queries: Mapping[str, str] = field(default_factory=dict)
+    terms: str = ""
+    leader: str = ""
+
+
+class ChangeOutcome(StrEnum):
+    """How a change ended."""
+
+    DONE = "done"
+    ABANDONED = "abandoned"
+    ROLLED_BACK = "rolled_back"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeEnd(Record):
+    """
+    The end of a change.
+
+    :param number: The change's.
+    :param backup_before: Id of the backup that was taken of what was given up; empty when none was.
+    """
+
+    KIND: ClassVar[str] = "change_end"
+
+    number: int
+    outcome: ChangeOutcome
+    by: str
+    reason: str
+    at: datetime
+    backup_before: str = ""
+
+
+class ChangeInProgress(Protocol):
+    """A change of a stream that has not been closed; as text, a sentence on how far it has come."""
+
+    @property
+    def rule(self) -> str:
+        """Return the name of the alert that no task seems to work on it."""
+
+    @property
+    def since(self) -> datetime:
+        """Return when it came to where it is."""
+
+    @property
+    def patience(self) -> timedelta:
+        """Return how long it may last before an alert is sent."""
+
+    @property
+    def owns_stream(self) -> bool:
+        """Tell whether only the change may start a driver now, or end one that is not stopped."""
+
+    def is_overdue(self, now: datetime) -> bool:
+        """Tell whether it made no progress for so long that no task seems to work on it."""

@@ -1,0 +1,412 @@
+"""
+What a cutover records: its terms, the live lane, checks, and where it stands.
+
+A record says that from one step of a cutover on a lane is the live one. It counts as soon as that
+step is recorded, so that one exclusive create moves every stream of a cutover at once; until then,
+and for ever when another step was taken in its place, the record before it counts.
+
+Until blue is asked to stop, a cutover takes nothing from it, and its keep-alive task continues as
+always. From then on there is a time in which no driver, or another lane's, must run, and only the
+cutover knows which; so keep-alive tasks of either lane only watch until it is over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.names import is_path_part
+from airflow_streaming.model.records.cutover_table import (
+    CutoverEvent,
+    CutoverState,
+    CutoverTransition,
+)
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.upgrade import SinkFacts, SoakTerms
+from airflow_streaming.model.wire import Record
+
+
+class SwitchMethod(StrEnum):
+    """How green becomes live."""
+
+    PARALLEL = "parallel"
+    """Green writes an output of its own, and consumers are led to it."""
+    HANDOVER = "handover"
+    """Green continues in blue's output, from the very batch at which blue was drained."""
+
+
+class StartWay(StrEnum):
+    """What green begins with."""
+
+    FRESH = "fresh"
+    """An empty checkpoint: the sources are read from where the script or ``replay_from`` says."""
+    CLONED = "cloned"
+    """A copy of blue's checkpoint at a committed batch."""
+    CARRIED = "carried"
+    """Blue's position in the sources, and no state."""
+
+
+def check_time(name: str, value: object, *, is_positive: bool = False) -> None:
+    """
+    Do nothing for a duration that is not below zero.
+
+    :param is_positive: It may not be zero either.
+    :raises SpecError: it is one, or no duration at all.
+    """
+    if not isinstance(value, timedelta):
+        raise SpecError(f"{name} is {value!r}; give a timedelta, such as timedelta(minutes=10).")
+    if value < timedelta(0) or (is_positive and not value):
+        raise SpecError(
+            f"{name} is {value}; give a time {'above' if is_positive else 'of at least'} zero."
+        )
+
+
+def check_least(name: str, value: object, least: float) -> None:
+    """
+    Do nothing for a number that is at least so much.
+
+    :raises SpecError: it is smaller, or no number.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
+        raise SpecError(f"{name} is {value!r}; give a number of at least {least:g}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """
+    One stream of a cutover.
+
+    :param stream: The stream's name; its folder has the live pointer.
+    :param blue: The lane that is live when the cutover begins.
+    :param green: The other one.
+    :param blue_deployment: Number of blue's deployment when the cutover was planned.
+    :param shadow: What green runs beside blue: an output, and a checkpoint, of its own.
+    :param live: What green runs once it is live. The same as ``shadow`` for parallel outputs; for a
+        handover the next number, with blue's output.
+    :param start: What ``shadow`` begins with.
+    :param queries: Names of the queries of both.
+    :param stateful: Those of them that have state.
+    :param sinks: Of blue; what a handover must know of batch ids.
+    """
+
+    stream: str
+    blue: str
+    green: str
+    blue_deployment: int
+    shadow: Deployment
+    live: Deployment
+    start: StartWay
+    queries: tuple[str, ...] = ()
+    stateful: tuple[str, ...] = ()
+    sinks: tuple[SinkFacts, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyTerms:
+    """
+    What green must show before it may become live.
+
+    :param well_for: How long it must be well without a break, by its driver's own clock.
+    :param batches: Batches that every query must commit, unless its source has no data.
+    :param backlog_records: The most that it may have left to read; ``None`` for no bound.
+    :param backlog_factor: How much larger than blue's its backlog may be, one batch apart.
+    :param measuring_errors: How often in a row measuring may fail before the operator is asked.
+    """
+
+    well_for: timedelta = timedelta(minutes=2)
+    batches: int = 3
+    backlog_records: float | None = None
+    backlog_factor: float = 1.0
+    measuring_errors: int = 4
+
+    def __post_init__(self) -> None:
+        """
+        Refuse what could never be shown.
+
+        :raises SpecError: a number or a time below what makes sense, or of the wrong type.
+        """
+        check_time("ready.well_for", self.well_for)
+        check_least("ready.batches", self.batches, 0)
+        check_least("ready.backlog_factor", self.backlog_factor, 0)
+        check_least("ready.measuring_errors", self.measuring_errors, 1)
+        if self.backlog_records is not None:
+            check_least("ready.backlog_records", self.backlog_records, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareTerms:
+    """
+    How the outputs of one stream are compared: a PySpark job reads both.
+
+    :param stream: The stream.
+    :param format: ``parquet``, ``json``, ``delta`` or whatever the runtime can read.
+    :param time: Column by whose buckets rows are counted; empty for one bucket.
+    :param bucket: Length of a bucket.
+    :param keys: Columns by which rows belong together.
+    :param sums: Columns that are summed by bucket and key.
+    :param full: Compare every row, column by column, too.
+    :param ignore: Columns that may differ, or be in one of the two only.
+    :param tolerance: Greatest relative difference of a sum that counts as none.
+    :param settled: Only rows this much older than both watermarks are compared: later ones may
+        still be in flight on one side.
+    :param least_rows: With fewer rows in common time there is nothing to compare.
+    :param options: Options of the reader.
+    """
+
+    stream: str
+    format: str = "parquet"
+    time: str = ""
+    bucket: timedelta = timedelta(hours=1)
+    keys: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
+    full: bool = False
+    ignore: tuple[str, ...] = ()
+    tolerance: float = 0.0
+    settled: timedelta = timedelta(0)
+    least_rows: int = 1
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """
+        Refuse what could never be compared.
+
+        :raises SpecError: a number or a time below what makes sense, or of the wrong type; one text
+            where several names are asked for.
+        """
+        check_time("compare.bucket", self.bucket, is_positive=True)
+        check_time("compare.settled", self.settled)
+        check_least("compare.tolerance", self.tolerance, 0)
+        check_least("compare.least_rows", self.least_rows, 0)
+        for what in ("keys", "sums", "ignore"):
+            if isinstance(getattr(self, what), str):
+                name = getattr(self, what)
+                raise SpecError(f"compare.{what} is one text, {name!r}; give ({name!r},).")
+
+
+DEADLINES: Final[Mapping[CutoverState, timedelta]] = MappingProxyType(
+    {
+        CutoverState.STARTING: timedelta(minutes=10),
+        CutoverState.CATCHING_UP: timedelta(hours=12),
+        CutoverState.SHADOWING: timedelta(hours=2),
+        CutoverState.COMPARING: timedelta(hours=1),
+        CutoverState.READY: timedelta(days=1),
+        CutoverState.HELD: timedelta(days=1),
+        CutoverState.WARMING: timedelta(minutes=10),
+        CutoverState.DRAINING: timedelta(minutes=5),
+        CutoverState.SWITCHING: timedelta(minutes=5),
+        CutoverState.LIVE: timedelta(minutes=10),
+        CutoverState.SOAKING: timedelta(hours=2),
+    }
+)
+"""How long a state may last unless the terms say otherwise; afterwards it is given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutoverTerms(Record):
+    """
+    Everything that any task needs to finish a cutover.
+
+    :param change: Number of the change in the first pair's stream, which leads.
+    :param pairs: The streams that move together: all of them or none.
+    :param compare: Comparisons of outputs; without any, nothing is compared.
+    :param soak: What green must show after the switch.
+    :param promotes_by_itself: A ready green becomes live without an approval.
+    :param finalises_by_itself: A good soak is the point of no return without an approval.
+    :param retain_blue: How long blue's checkpoint and output are kept after that.
+    :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that going
+        back takes no time.
+    :param deadlines: Of states by their name, instead of ``DEADLINES``.
+    :param pointers: Names of what consumers follow beside the home's own pointer, in their order;
+        the dag has the adapters.
+    :param checks: Names of the author's checks that must pass while outputs are compared.
+    :param stop_grace: How long a driver may take to reach a batch boundary.
+    :param key: Names the request: a request with the same key means this cutover, ended or not.
+    """
+
+    KIND: ClassVar[str] = "cutover_terms"
+
+    change: int
+    way: SwitchMethod
+    pairs: tuple[Pair, ...]
+    ready: ReadyTerms = field(default_factory=ReadyTerms)
+    compare: tuple[CompareTerms, ...] = ()
+    soak: SoakTerms = field(default_factory=SoakTerms)
+    promotes_by_itself: bool = False
+    finalises_by_itself: bool = True
+    retain_blue: timedelta = timedelta(days=1)
+    keeps_blue_running: bool = True
+    deadlines: Mapping[str, timedelta] = field(default_factory=dict)
+    pointers: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    stop_grace: timedelta = timedelta(seconds=60)
+    key: str = ""
+
+    @property
+    def leader(self) -> Pair:
+        """Return the pair in whose stream the cutover is recorded."""
+        return self.pairs[0]
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the terms but for their number: what names their record."""
+        return hashlib.sha256(replace(self, change=0).to_bytes()).hexdigest()
+
+    def deadline(self, state: CutoverState) -> timedelta | None:
+        """Return how long a state may last; ``None`` for one that may last for ever."""
+        return self.deadlines.get(state.value, DEADLINES.get(state))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRecord(Record):
+    """
+    A lane that becomes live with a step of a cutover; ``live/000004.json``.
+
+    :param stream: The stream.
+    :param lane: Name of the lane.
+    :param deployment: Number of its deployment at that time.
+    :param output: What it writes.
+    :param leader: The stream that leads the cutover.
+    :param change: Number of the cutover's change there.
+    :param step: Number of the transition with which this counts.
+    :param event: The event that must be in it.
+    """
+
+    KIND: ClassVar[str] = "live"
+
+    number: int
+    stream: str
+    lane: str
+    deployment: int
+    output: str
+    leader: str
+    change: int
+    step: int
+    event: CutoverEvent
+    at: datetime
+    by: str
+
+    def __post_init__(self) -> None:
+        # Each of them becomes the folder that is read next.
+        for name in (self.stream, self.lane, self.leader):
+            if not is_path_part(name):
+                raise ValueError(f"{name!r:.80} is no name of a stream or a lane.")
+
+
+Step = Callable[[str, int, int], CutoverTransition | None]
+"""Returns a step by leading stream, change and number; ``None`` when it was not taken yet."""
+
+
+def effective(records: Sequence[LiveRecord], step: Step) -> LiveRecord | None:
+    """
+    Return the record that counts.
+
+    :param records: Of one stream, oldest first.
+    """
+    for record in reversed(records):
+        taken = step(record.leader, record.change, record.step)
+        if taken is not None and taken.event is record.event:
+            return record
+    return None
+
+
+class Result(StrEnum):
+    """What is proved."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult(Record):
+    """
+    What one check has shown; ``changes/000004/checks/000007-compare.orders.json``.
+
+    :param change: Number of the cutover's change in the leading stream.
+    :param step: Number of the step that led to ``comparing``: what was shown in an earlier stay
+        there, for another driver of green perhaps, never counts for a later one.
+    :param name: ``compare.STREAM`` for a comparison, else the name in ``CutoverTerms.checks``.
+    """
+
+    KIND: ClassVar[str] = "cutover_check"
+
+    change: int
+    step: int
+    name: str
+    result: Result
+    reason: str
+    at: datetime
+    by: str
+    figures: Mapping[str, str] = field(default_factory=dict)
+
+
+def comparison_of(stream: str) -> str:
+    """Return the name under which the comparison of a stream's outputs is kept."""
+    return f"compare.{stream}"
+
+
+_HANDS_OFF: Final = frozenset(
+    {
+        CutoverState.DRAINING,
+        CutoverState.SWITCHING,
+        CutoverState.LIVE,
+        CutoverState.SOAKING,
+        CutoverState.FINALISING,
+        CutoverState.ABORTING,
+        CutoverState.ROLLING_BACK,
+    }
+)
+_USUAL: Final = timedelta(minutes=30)
+_WHILE_NOBODY_ELSE_ACTS: Final = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutoverStanding:
+    """
+    A cutover that was not closed, as one of its lanes sees it.
+
+    :param change: Number of the change in the lane that looks.
+    :param green: Name of the lane that is to become live; empty when its terms cannot be read.
+    :param state: Where the cutover is, and ``since`` when.
+    :param deadline: How long it may be there before it aborts automatically.
+    """
+
+    change: int
+    state: CutoverState
+    since: datetime
+    green: str = ""
+    deadline: timedelta = timedelta(0)
+
+    def __str__(self) -> str:
+        towards = f"cutover to {self.green}" if self.green else "cutover"
+        which, state = f"Change {self.change} ({towards})", self.state.value.replace("_", " ")
+        if self.state.is_end:
+            return f"{which} has come to its end and was not closed: {state}."
+        return f"{which} is in progress: {state}."
+
+    @property
+    def rule(self) -> str:
+        """Return the name of the alert that no task seems to work on it."""
+        return "unfinished_cutover"
+
+    @property
+    def owns_stream(self) -> bool:
+        """Tell whether only the cutover may start a driver now."""
+        return self.state in _HANDS_OFF
+
+    @property
+    def patience(self) -> timedelta:
+        """Return how long it may be in its state before an alert is sent."""
+        # What has ended has one thing left, to release a driver at the barrier; see ``decide``.
+        is_urgent = self.owns_stream or self.state.is_end
+        return self.deadline + (_WHILE_NOBODY_ELSE_ACTS if is_urgent else _USUAL)
+
+    def is_overdue(self, now: datetime) -> bool:
+        """Tell whether it made no progress for so long that no task seems to work on it."""
+        return now - self.since > self.patience

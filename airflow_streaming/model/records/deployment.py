@@ -1,0 +1,127 @@
+"""
+The deployment: the immutable version of a stream that runs, and what becomes of a proposed one.
+
+It is the record of what a ``StreamSpec`` asked for: secrets are replaced by a mark, the script by
+its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar, Final
+
+from airflow_streaming.model.names import check_place
+from airflow_streaming.model.wire import Record
+
+_NOT_COMPARED: Final = frozenset({"number", "created_at", "created_by", "colour", "replay_from"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment(Record):
+    """
+    An immutable version of a stream.
+
+    :param application: Where the script was read from; a copy lies beside this record.
+    :param application_sha256: Digest of the copy.
+    :param conf: Configuration with secrets redacted; launches fill them in from the dag.
+    :param env: Names of the environment variables the dag gives.
+    :param checkpoint: URI under which every query has a folder.
+    :param output: URI that ``{output}`` stands for.
+    :param colour: Of the lane that it belongs to.
+    :param replay_from: What ``{replay_from}`` stands for: the time, in ISO 8601, from which a fresh
+        checkpoint must read to have its state complete; empty for the beginning.
+        ``{replay_from_ms}`` is the same in milliseconds since the Unix epoch, 0 for the beginning.
+    """
+
+    KIND: ClassVar[str] = "deployment"
+
+    number: int
+    stream: str
+    application: str
+    application_sha256: str
+    application_args: tuple[str, ...]
+    conf: Mapping[str, str]
+    env: tuple[str, ...]
+    py_files: tuple[str, ...]
+    jars: tuple[str, ...]
+    packages: tuple[str, ...]
+    files: tuple[str, ...]
+    runtime: str
+    spark_version: str
+    checkpoint: str
+    output: str
+    fair_pools: bool
+    created_at: datetime
+    created_by: str
+    colour: str = "blue"
+    replay_from: str = ""
+
+    def __post_init__(self) -> None:
+        for what in ("application", "checkpoint", "output"):
+            check_place(what, getattr(self, what))
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest of what makes two deployments different to Spark."""
+        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_COMPARED}
+        told["conf"] = dict(self.conf)
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    def differences(self, other: Deployment) -> list[str]:
+        """Return the names of the fields in which a proposed deployment differs."""
+        return [
+            f.name
+            for f in fields(self)
+            if f.name not in _NOT_COMPARED and getattr(self, f.name) != getattr(other, f.name)
+        ]
+
+    def arguments(self, home: str) -> list[str]:
+        """Return the script's arguments with the placeholders replaced."""
+        known = {
+            "{stream}": self.stream,
+            "{output}": self.output,
+            "{checkpoint}": self.checkpoint,
+            "{home}": home,
+            "{deployment}": str(self.number),
+            "{replay_from}": self.replay_from,
+            "{replay_from_ms}": str(_milliseconds(self.replay_from)),
+        }
+        return [_fill(argument, known) for argument in self.application_args]
+
+
+class ProposalAction(StrEnum):
+    """What becomes of a deployment that the dag proposes."""
+
+    KEEP = "keep"
+    """It is what runs already."""
+    APPLY = "apply"
+    TELL = "tell"
+    """The running one stays, and the difference is reported."""
+
+
+def decide_proposal(
+    current: Deployment | None, proposed: Deployment, *, restart_asked: bool
+) -> ProposalAction:
+    """Decide about a proposed deployment; only a user's approval replaces what runs."""
+    if current is None:
+        return ProposalAction.APPLY
+    if proposed.fingerprint == current.fingerprint:
+        return ProposalAction.KEEP
+    return ProposalAction.APPLY if restart_asked else ProposalAction.TELL
+
+
+def _milliseconds(iso: str) -> int:
+    # The beginning is 0, which every source that takes a time understands as such.
+    return int(datetime.fromisoformat(iso).timestamp() * 1000) if iso else 0
+
+
+def _fill(text: str, known: Mapping[str, str]) -> str:
+    # Not str.format: an argument may be JSON, full of braces that are none of our business.
+    pattern = "|".join(re.escape(name) for name in known)
+    return re.sub(pattern, lambda match: known[match[0]], text)

@@ -1,0 +1,362 @@
+"""
+An epoch and what is known of its driver: the records under ``epochs/``.
+
+``epochs/000017.json`` is created once and is the fence: the task that creates it may start one
+driver,
+and any driver of an older epoch that sees it stops itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import ClassVar, Final
+
+from airflow_streaming.model.failure_signs import FailureKind
+from airflow_streaming.model.health_rules import Severity
+from airflow_streaming.model.lease import check_lease
+from airflow_streaming.model.names import check_place
+from airflow_streaming.model.wire import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """
+    One running operating system: what a process id is relative to.
+
+    :param name: Host name.
+    :param machine: The machine's id, the same after a reboot; empty where unknown.
+    :param boot: Id of this boot; empty where unknown.
+    :param pid_space: Id of the process-id namespace; empty where unknown.
+    """
+
+    name: str
+    machine: str = ""
+    boot: str = ""
+    pid_space: str = ""
+
+    def rebooted_since(self, earlier: Host) -> bool:
+        """
+        Tell whether this is the earlier host after a reboot, so that its processes are gone.
+
+        Two hosts may share a name; without a machine id nothing is proved.
+        """
+        same_machine = (self.name, self.machine) == (earlier.name, earlier.machine)
+        known = self.machine and self.boot and earlier.boot
+        return bool(same_machine and known and self.boot != earlier.boot)
+
+
+class LaunchCause(StrEnum):
+    """Why an epoch was begun."""
+
+    FIRST = "first"
+    RESTART = "restart"
+    START = "start"
+    """After a stop, a completed script, or a replaced deployment."""
+    TRIAL = "trial"
+    """The one try of a half-open circuit."""
+    UPGRADE = "upgrade"
+    """A change puts a new deployment in the place of the old one."""
+    ROLLBACK = "rollback"
+    """A change puts the old deployment back."""
+    CUTOVER = "cutover"
+    """A cutover starts a lane, or brings one back."""
+    FENCE = "fence"
+    """A change keeps everybody else from starting a driver: none is ever started for it."""
+
+
+def mark_of(token: str) -> str:
+    """
+    Return what a driver's command line shows of its token.
+
+    Every user of a host reads command lines. The token itself, with which a driver signs what it
+    writes, stands in the home alone.
+    """
+    return hashlib.sha256(f"airflow-streaming driver {token}".encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch(Record):
+    """
+    The right to start one driver, created once.
+
+    :param token: Random text of this epoch's driver; its command line carries ``mark_of`` it.
+    :param host: Where the launcher is about to start it.
+    :param launcher: Name of the launcher that is about to start it, e.g. ``local``; that one finds it.
+    :param cause: Why it was begun.
+    :param by: Who began it: a dag run, a user.
+    :param change: Number of the change on whose behalf it was begun, if any.
+    :param standby: Its driver waits at the barrier, see ``StandbyOrder``, and writes nothing
+        before it is released.
+    :param queries: Of a standby: the queries that are to come to the barrier, by name.
+    :param step: Of a cutover: the number of the step in whose state it was begun.
+    :param owner: User id that its driver runs as, on ``host``; ``None`` in older records.
+    :param lease_seconds: How long its driver runs on without a heartbeat that it got written;
+        ``None`` for one that never ends by that, see ``model.lease``.
+    :param overtakes: The heartbeat at which the driver before it, out of sight, had stood still for
+        longer than its lease when this epoch was begun; ``None`` where that was no reason.
+    """
+
+    KIND: ClassVar[str] = "epoch"
+
+    number: int
+    stream: str
+    deployment: int
+    token: str
+    host: Host
+    launcher: str
+    cause: LaunchCause
+    reason: str
+    by: str
+    created_at: datetime
+    change: int | None = None
+    standby: bool = False
+    queries: tuple[str, ...] = ()
+    step: int | None = None
+    owner: int | None = None
+    lease_seconds: float | None = None
+    overtakes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.lease_seconds is not None:
+            check_lease(timedelta(seconds=self.lease_seconds))
+
+    @property
+    def lease(self) -> timedelta | None:
+        """Return the lease of its driver, if it has one."""
+        return None if self.lease_seconds is None else timedelta(seconds=self.lease_seconds)
+
+    @property
+    def mark(self) -> str:
+        """What the driver's command line carries; see ``mark_of``."""
+        return mark_of(self.token)
+
+    def is_carried_by(self, words: Iterable[str]) -> bool:
+        """
+        Tell whether one of some words of a command line is this epoch's.
+
+        Drivers of earlier releases carry the token itself, and may outlive an upgrade of this one.
+        """
+        return not {self.mark, self.token}.isdisjoint(words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch(Record):
+    """
+    The external id of an epoch's driver, written right after it was started.
+
+    :param handle: Where the epoch's launcher looks for the driver first. Its keys are that
+        launcher's own, only that launcher reads them, and nothing in it is secret.
+    :param driver: What people call the driver, e.g. ``pid 4711``.
+    :param log: Where people find its output: a file on ``host``, an address or a command; empty
+        where there is none. It is shown and never opened.
+    """
+
+    KIND: ClassVar[str] = "launch"
+
+    epoch: int
+    token: str
+    host: Host
+    launched_at: datetime
+    handle: Mapping[str, str] = field(default_factory=dict)
+    driver: str = ""
+    log: str = ""
+
+    def __post_init__(self) -> None:
+        check_place("log", self.log)
+
+
+MAX_STOP_GRACE: Final = timedelta(days=1)
+"""No stop waits longer for a batch boundary; it bounds what a damaged record can ask for."""
+USUAL_STOP_GRACE: Final = timedelta(seconds=60)
+"""How long a stop may wait for a batch boundary when the stream's dag does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequest(Record):
+    """
+    A request that the epoch's driver stops at a batch boundary.
+
+    :param grace_seconds: How long it may take, at most a day; after that it is killed.
+    :param verdict: Set when a health verdict asked and not a user: what it asked for. Such an end
+        counts as a failure, so that no verdict can restart a stream without bound.
+    :param wish: With ``verdict``: number of the newest wish for the stream then, 0 for none; a
+        later one is a user's answer to it. ``None`` in records of older releases.
+    :param change: The lane's change on whose behalf it asks; ``None`` for an operator or a rule.
+    """
+
+    KIND: ClassVar[str] = "stop"
+
+    epoch: int
+    by: str
+    reason: str
+    grace_seconds: float
+    requested_at: datetime
+    verdict: Severity | None = None
+    wish: int | None = None
+    change: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.grace_seconds <= MAX_STOP_GRACE.total_seconds():
+            raise ValueError("The grace of a stop must be between 0 s and one day.")
+
+
+class Outcome(StrEnum):
+    """How a driver ended."""
+
+    COMPLETED = "completed"
+    """The script ended and every query had ended without an error."""
+    STOPPED = "stopped"
+    """It was asked to."""
+    FENCED = "fenced"
+    """A newer epoch owns the stream."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit(Record):
+    """
+    The driver's own word on why it ended; a killed driver leaves none.
+
+    :param retryable: False when the driver refused to run: the same attempt fails the same way.
+    :param condition: Spark's error condition, e.g. ``STREAM_FAILED``.
+    :param conditions: All conditions named in the message, innermost last.
+    :param query: The query that failed first.
+    :param batch_id: The batch it was in.
+    :param failure_kind: What sort of failure it was; ``None`` for an end that was none, and in
+        records of older releases.
+    :param signature: Equal for the same failure of the same query, whatever ids and numbers its
+        message holds.
+    :param offsets: Source offsets at which the failed batch ends, one text a source, each at most
+        500 characters.
+    :param cut_off: The driver said so just before it ended itself, without a batch boundary: a
+        batch may keep writing until its process is gone.
+    """
+
+    KIND: ClassVar[str] = "exit"
+
+    epoch: int
+    outcome: Outcome
+    reason: str
+    ended_at: datetime
+    retryable: bool = True
+    exception_class: str | None = None
+    condition: str | None = None
+    conditions: tuple[str, ...] = ()
+    query: str | None = None
+    batch_id: int | None = None
+    failure_kind: FailureKind | None = None
+    signature: str | None = None
+    offsets: tuple[str, ...] = ()
+    cut_off: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminationProof(Record):
+    """
+    Proof that an epoch's driver is gone, or the declaration of a named user.
+
+    :param override: True when a user declares what no process could observe.
+    """
+
+    KIND: ClassVar[str] = "death"
+
+    epoch: int
+    evidence: str
+    by: str
+    override: bool
+    declared_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryClaim(Record):
+    """
+    Which Spark query a checkpoint of this stream belongs to, written after its first start.
+
+    :param query_id: The id in the checkpoint's ``metadata`` file.
+    :param batch_shift: Added to Spark's batch id before a ``foreachBatch`` function sees it: what
+        makes the numbers of one lane continue the other's after a handover on one sink.
+    :param absorb: A batch that is in the sink already, written by the other lane. While it is
+        planned and not committed, whichever driver comes runs it with its output thrown away before
+        it starts the query.
+    :param counts_from: The first batch of this checkpoint that is written to the common output
+        after a handover. What was committed before went elsewhere, or was thrown away, so no
+        rollback may go back to before it. ``None`` for a query that was never handed over.
+    """
+
+    KIND: ClassVar[str] = "query_claim"
+
+    query: str
+    query_id: str
+    checkpoint: str
+    epoch: int
+    batch_shift: int = 0
+    absorb: int | None = None
+    counts_from: int | None = None
+
+
+class OrderAct(StrEnum):
+    """What a driver at the barrier must do."""
+
+    ABSORB = "absorb"
+    """Run the one planned batch of each query with its output thrown away, and wait again."""
+    RELEASE = "release"
+    """Continue: the queries start as the script says, after what their claims say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandbyOrder(Record):
+    """
+    One order to a driver at the barrier.
+
+    :param number: From 1.
+    :param absorb: For ``ABSORB``: by query, the batch that its checkpoint has planned and not
+        committed. A query that is not named waits on; one that is not at the barrier is an error in
+        the answer, and absorbs by its claim when it comes to its start.
+    """
+
+    KIND: ClassVar[str] = "standby_order"
+
+    epoch: int
+    number: int
+    act: OrderAct
+    at: datetime
+    by: str
+    absorb: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandbyAnswer(Record):
+    """
+    What became of an order.
+
+    :param committed: By query, the batch that its checkpoint has committed now.
+    :param error: Why it could not be done, in words; empty when it was.
+    """
+
+    KIND: ClassVar[str] = "standby_answer"
+
+    epoch: int
+    number: int
+    at: datetime
+    committed: Mapping[str, int] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier(Record):
+    """
+    The queries of a standby driver that have come to the barrier; ``epochs/000017/barrier.json``.
+
+    :param queries: Names, in the order in which the script starts them. A script that waits for its
+        first query shows only that one.
+    """
+
+    KIND: ClassVar[str] = "barrier"
+
+    epoch: int
+    queries: tuple[str, ...]
+    at: datetime

@@ -1,0 +1,133 @@
+"""
+Which dag owns a stream, and what another one may do with it.
+
+The record guards against two dags that mean different streams by one name, and tells pages whose
+stream they show. It is no wall against users who can write the home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+
+from airflow_streaming.model.wire import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """
+    The dag on whose behalf something is done or shown.
+
+    :param bundle: The dag bundle it comes from; empty where unknown.
+    :param file: Its file in that bundle; empty where unknown.
+    :param team: Its team, where Airflow has them.
+    """
+
+    dag_id: str
+    bundle: str = ""
+    file: str = ""
+    team: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner(Record):
+    """
+    The dag that owns a stream; the newest number counts.
+
+    :param shared_with: Ids of the dags that may change the stream beside those in the owner's file.
+    :param by: Who recorded it: a task, or the user who handed the stream over.
+    """
+
+    KIND: ClassVar[str] = "owner"
+
+    number: int
+    stream: str
+    dag_id: str
+    by: str
+    reason: str
+    at: datetime
+    bundle: str = ""
+    file: str = ""
+    team: str = ""
+    shared_with: tuple[str, ...] = ()
+
+
+class Standing(StrEnum):
+    """What a dag is to a stream."""
+
+    OWNER = "owner"
+    """It keeps the stream alive and deploys it."""
+    SHARED = "shared"
+    """It may change the stream and show it: it stands in the owner's file, or the owner names it."""
+    FOREIGN = "foreign"
+
+
+def standing(owner: Owner, actor: Actor) -> Standing:
+    """Return what a dag is to a stream."""
+    if owner.team and actor.team and owner.team != actor.team:
+        return Standing.FOREIGN
+    if owner.dag_id == actor.dag_id:
+        return Standing.OWNER
+    same_file = bool(owner.file) and (owner.bundle, owner.file) == (actor.bundle, actor.file)
+    is_named = actor.dag_id in owner.shared_with
+    return Standing.SHARED if same_file or is_named else Standing.FOREIGN
+
+
+def claimed(
+    newest: Owner | None,
+    actor: Actor,
+    shared_with: Sequence[str],
+    *,
+    stream: str,
+    number: int,
+    by: str,
+    now: datetime,
+) -> Owner | None:
+    """
+    Return the record to write when a dag keeps a stream alive; ``None`` when there is none.
+
+    The first dag becomes the owner. The owner's own record follows it when its file, bundle or team
+    has changed, or when it names other dags. Another dag changes nothing.
+    """
+    if newest is not None and standing(newest, actor) is not Standing.OWNER:
+        return None
+    mine = Owner(
+        number=number,
+        stream=stream,
+        dag_id=actor.dag_id,
+        by=by,
+        reason="The stream was deployed." if newest is None else "The owner's dag has changed.",
+        at=now,
+        bundle=actor.bundle or (newest.bundle if newest else ""),
+        file=actor.file or (newest.file if newest else ""),
+        team=actor.team or (newest.team if newest else ""),
+        shared_with=tuple(shared_with),
+    )
+    return None if newest is not None and _facts(newest) == _facts(mine) else mine
+
+
+def _facts(owner: Owner) -> tuple[object, ...]:
+    return owner.bundle, owner.file, owner.team, owner.shared_with
+
+
+def refusal(owner: Owner, actor: Actor, home: str, *, to_keep: bool) -> str | None:
+    """
+    Return why a dag may not act on a stream, in words; ``None`` when it may.
+
+    :param home: URI of the stream's home.
+    :param to_keep: It wants to deploy the stream and keep it alive, which only the owner does.
+    """
+    found = standing(owner, actor)
+    if found is Standing.OWNER or (found is Standing.SHARED and not to_keep):
+        return None
+    share = "" if to_keep else f" or name {actor.dag_id!r} in the owner's changed_by,"
+    return (
+        f"Stream {owner.stream!r} in {home} belongs to dag {owner.dag_id!r}"
+        f"{f' of team {owner.team!r}' if owner.team else ''} (recorded {owner.at:%Y-%m-%d %H:%M} UTC "
+        f"by {owner.by}); dag {actor.dag_id!r} may not act on it. Give this dag's stream another name "
+        f"or home,{share} or have the owner hand it over: airflow-streaming hand-over "
+        f"{owner.stream} --to {actor.dag_id} --reason TEXT."
+    )

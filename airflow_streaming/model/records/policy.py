@@ -1,0 +1,319 @@
+"""The restart policy of a stream, its blackouts, its decisions, and the record of the rules it is watched by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from enum import StrEnum
+from typing import Any, ClassVar, Final, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.failure_signs import FailureClass, FailureKind
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
+from airflow_streaming.model.wire import Record, decode
+
+_TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
+_DAYS_A_WEEK: Final = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blackout:
+    """
+    A time of day in which a verdict restarts nothing that lives.
+
+    A stream whose driver has ended is brought back all the same: it does no work. It goes by the
+    clock on the wall there: an hour that is skipped in spring has no part in it, and
+    one that comes twice in autumn counts both times.
+
+    :param start: Begin, ``HH:MM``.
+    :param end: End, ``HH:MM``; before ``start`` it is on the next day, equal to it 24 hours later.
+    :param days: Days on which it begins, 0 for Monday to 6 for Sunday; empty for every day.
+    :param timezone: Name of the time zone of ``start`` and ``end``.
+    """
+
+    start: str
+    end: str
+    days: tuple[int, ...] = ()
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        for moment in (self.start, self.end):
+            if not _TIME.fullmatch(moment):
+                raise ValueError(f"{moment!r} is no time of day; write it as HH:MM.")
+        if any(not 0 <= day < _DAYS_A_WEEK for day in self.days):
+            raise ValueError("Days of a blackout go from 0 (Monday) to 6 (Sunday).")
+        try:
+            ZoneInfo(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as err:
+            # OSError: a folder of zones, or a name that no file can have.
+            raise ValueError(f"There is no time zone {self.timezone!r:.80}.") from err
+
+    def ends_at(self, now: datetime) -> datetime | None:
+        """Return when the blackout that holds now is over; ``None`` outside of one."""
+        local = now.astimezone(ZoneInfo(self.timezone))
+        wall = local.replace(tzinfo=None)
+        start, end = time.fromisoformat(self.start), time.fromisoformat(self.end)
+        for day in (wall.date() - timedelta(days=1), wall.date()):
+            if self.days and day.weekday() not in self.days:
+                continue
+            ends = datetime.combine(day + timedelta(days=end <= start), end)
+            if datetime.combine(day, start) <= wall < ends:
+                return ends.replace(tzinfo=local.tzinfo, fold=local.fold)
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """
+    At most this many restarts in any window of this length.
+
+    :param restarts: How many restarts the window may hold.
+    :param window: Length of the sliding window.
+    """
+
+    restarts: int
+    window: timedelta
+
+    def __post_init__(self) -> None:
+        if self.restarts < 0 or self.window <= timedelta(0):
+            raise ValueError("A restart budget needs restarts >= 0 and a positive window.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """
+    When a failed stream comes back.
+
+    The first restart after healthy progress is immediate. Each further one waits a random time
+    between zero and a bound that starts at ``first_delay`` and doubles up to ``max_delay`` (full
+    jitter, so that streams which failed together do not return together).
+
+    A failure is charged to the budgets of its class. A damaged checkpoint, incompatible state, a
+    second writer and a wrong configuration are never restarted.
+
+    :param first_delay: Bound of the second wait.
+    :param max_delay: Largest bound.
+    :param budgets: Restarts allowed per sliding window after failures of the infrastructure, and
+        after verdicts; spending any one opens the circuit.
+    :param application_budgets: The same after failures of the application.
+    :param poison_after: So many failures of one batch in the same way make it a poison batch.
+    :param reset_after: A driver that made progress for this long clears the failure count.
+    :param reset_batches: ... provided that it also committed this many batches.
+    :param half_open_after: Try once again automatically this long after the circuit opened;
+        ``None`` leaves it to the user.
+    :param blackouts: Times of day in which a living stream is not restarted.
+    """
+
+    first_delay: timedelta = timedelta(seconds=5)
+    max_delay: timedelta = timedelta(minutes=5)
+    budgets: tuple[Budget, ...] = (
+        Budget(restarts=5, window=timedelta(minutes=10)),
+        Budget(restarts=20, window=timedelta(hours=24)),
+    )
+    application_budgets: tuple[Budget, ...] = (
+        Budget(restarts=3, window=timedelta(minutes=10)),
+        Budget(restarts=10, window=timedelta(hours=24)),
+    )
+    poison_after: int = 3
+    reset_after: timedelta = timedelta(minutes=10)
+    reset_batches: int = 20
+    half_open_after: timedelta | None = None
+    blackouts: tuple[Blackout, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not timedelta(0) <= self.first_delay <= self.max_delay:
+            raise ValueError("A restart policy needs 0 <= first_delay <= max_delay.")
+        if self.half_open_after is not None and self.half_open_after <= timedelta(0):
+            raise ValueError("half_open_after must be positive, or the circuit is never open.")
+        if self.poison_after < 1:
+            raise ValueError("poison_after must be at least 1.")
+
+    def bound(self, consecutive_failures: int) -> timedelta:
+        """Return the longest wait before the restart after that many failures in a row."""
+        if consecutive_failures <= 1:
+            return timedelta(0)
+        # In floating point, because a timedelta of some days doubled thirty times overflows.
+        doublings = min(consecutive_failures - 2, 60)
+        seconds = self.first_delay.total_seconds() * 2.0**doublings
+        longest = self.max_delay.total_seconds()
+        return self.max_delay if seconds >= longest else timedelta(seconds=seconds)
+
+    def budgets_for(self, failure_class: FailureClass) -> tuple[Budget, ...]:
+        """Return the budgets that a failure of a class is charged to."""
+        if failure_class is FailureClass.APPLICATION:
+            return self.application_budgets
+        return self.budgets
+
+    def looks_back_to(self, now: datetime) -> datetime:
+        """Return the moment before which no decision counts for a budget any more."""
+        budgets = self.budgets + self.application_budgets
+        longest = max((budget.window for budget in budgets), default=timedelta(0))
+        begin = datetime.min.replace(tzinfo=UTC)
+        return begin if longest >= now - begin else now - longest
+
+    def blackout_until(self, now: datetime) -> datetime | None:
+        """Return when the blackout that holds now is over; ``None`` outside of one."""
+        ends = [end for blackout in self.blackouts if (end := blackout.ends_at(now)) is not None]
+        return max(ends, default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the policy as JSON; durations as seconds."""
+        encoded: dict[str, Any] = encode(self)
+        return encoded
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """
+        Build a policy from its JSON form.
+
+        :raises RecordError: a field is of the wrong type or out of its bounds.
+        """
+        return decode(cls, data, "restart policy")
+
+
+CLOCK_ERROR: Final = timedelta(minutes=5)
+"""How far the clocks of two hosts may differ before a wait measured by them means nothing."""
+
+
+class RestartAction(StrEnum):
+    """What happens after an epoch has ended by failure."""
+
+    RESTART = "restart"
+    GIVE_UP = "give_up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """
+    An epoch that ended without having been asked to, or that a verdict stopped.
+
+    :param kind: What sort of failure it was.
+    :param signature: Equal for failures that look the same; ``None`` when there is no message.
+    :param query: The query that failed.
+    :param batch_id: The batch it was in.
+    :param offsets: Source offsets of that batch.
+    :param progressed_for: Time between the driver's first and last progress, by the driver's clock.
+    :param batches: Batches the epoch committed.
+    :param retryable: False when the same attempt can only fail the same way.
+    :param trial: The epoch was the one try of a half-open circuit.
+    """
+
+    epoch: int
+    reason: str
+    kind: FailureKind = FailureKind.UNKNOWN
+    signature: str | None = None
+    query: str | None = None
+    batch_id: int | None = None
+    offsets: tuple[str, ...] = ()
+    progressed_for: timedelta = timedelta(0)
+    batches: int = 0
+    retryable: bool = True
+    trial: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartDecision(Record):
+    """
+    The one decision taken about a failed epoch, recorded before it is acted on.
+
+    :param epoch: The epoch that ended.
+    :param consecutive_failures: Failures in a row without healthy progress, this one included.
+    :param next_attempt_at: When the restart is due; ``None`` when given up.
+    :param backing_off: The restart waits.
+    :param failure_kind: What sort of failure it was; ``signature``, ``query``, ``batch_id`` and
+        ``offsets`` are the failure's own.
+    :param remedy: What the user should do, where only a user can.
+    """
+
+    KIND: ClassVar[str] = "restart_decision"
+
+    epoch: int
+    action: RestartAction
+    decided_at: datetime
+    next_attempt_at: datetime | None
+    consecutive_failures: int
+    reason: str
+    backing_off: bool = False
+    failure_kind: FailureKind = FailureKind.UNKNOWN
+    signature: str | None = None
+    query: str | None = None
+    batch_id: int | None = None
+    offsets: tuple[str, ...] = ()
+    remedy: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.action is RestartAction.RESTART) != (self.next_attempt_at is not None):
+            raise ValueError("A restart needs the time of its next attempt; giving up has none.")
+
+    def is_waiting(self, now: datetime) -> bool:
+        """Tell whether the restart is still to come."""
+        if self.next_attempt_at is None or now >= self.next_attempt_at:
+            return False
+        # Decided in the future? Some host's clock is wrong, and the wait might last for years.
+        return self.decided_at - now < CLOCK_ERROR
+
+    @classmethod
+    def restart(cls, failure: Failure, *, now: datetime, delay: timedelta, failures: int) -> Self:
+        """Decide to restart after ``delay``."""
+        return cls(
+            epoch=failure.epoch,
+            action=RestartAction.RESTART,
+            decided_at=now,
+            next_attempt_at=now + delay,
+            backing_off=delay > timedelta(0),
+            consecutive_failures=failures,
+            reason=failure.reason,
+            failure_kind=failure.kind,
+            signature=failure.signature,
+            query=failure.query,
+            batch_id=failure.batch_id,
+            offsets=failure.offsets,
+        )
+
+    @classmethod
+    def give_up(
+        cls, failure: Failure, *, now: datetime, failures: int, obstacle: str, remedy: str
+    ) -> Self:
+        """Decide to open the circuit."""
+        return cls(
+            epoch=failure.epoch,
+            action=RestartAction.GIVE_UP,
+            decided_at=now,
+            next_attempt_at=None,
+            consecutive_failures=failures,
+            reason=f"{failure.reason} {obstacle}",
+            failure_kind=failure.kind,
+            signature=failure.signature,
+            query=failure.query,
+            batch_id=failure.batch_id,
+            offsets=failure.offsets,
+            remedy=remedy,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supervision(Record):
+    """
+    What the dag asks of health and restarts; the newest number counts.
+
+    The task that keeps the stream records it, so that the command line, sensors in other dags and
+    pages judge by the same rules, and every stop gives the driver the same time.
+
+    :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed.
+    """
+
+    KIND: ClassVar[str] = "supervision"
+
+    number: int
+    by: str
+    at: datetime
+    health: HealthRules = field(default_factory=HealthRules)
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    stop_grace: timedelta = USUAL_STOP_GRACE
+
+    def __post_init__(self) -> None:
+        if not timedelta(0) <= self.stop_grace <= MAX_STOP_GRACE:
+            raise ValueError("The grace of a stop must be between 0 s and one day.")

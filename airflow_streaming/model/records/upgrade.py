@@ -1,0 +1,311 @@
+"""
+What an upgrade in place records beside its steps: terms, standing, and habits of its sinks.
+
+Going back means that batch ids come again. Whether that is harmless is not Spark's to say but the
+sink's: one that has a log of its ids passes over what it knows, one that writes by id replaces it,
+and one that only appends has every row twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import ClassVar, Final
+
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.upgrade_table import Stage
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
+from airflow_streaming.model.uris import in_full, is_same_place
+from airflow_streaming.model.wire import Record
+
+FILE: Final = "file"
+KAFKA: Final = "kafka"
+
+
+class SinkReplaySemantics(StrEnum):
+    """What becomes of a batch whose id the sink has seen before."""
+
+    FILE_LOG = "file_log"
+    """Passed over, because ``_spark_metadata`` has it. We can put that log back in step."""
+    OVERWRITES = "overwrites"
+    """Replaces what was written under the same id."""
+    REMEMBERS = "remembers"
+    """Passed over, because the sink keeps ids of its own, e.g. in a table."""
+    APPENDS = "appends"
+    """Written once more."""
+    NOTHING = "nothing"
+    """It keeps nothing: a console, memory, or no sink at all."""
+    UNKNOWN = "unknown"
+    """Only its author can tell, and has not."""
+
+
+HABITS: Final[Mapping[str, SinkReplaySemantics]] = {
+    FILE: SinkReplaySemantics.FILE_LOG,
+    KAFKA: SinkReplaySemantics.APPENDS,
+    "console": SinkReplaySemantics.NOTHING,
+    "memory": SinkReplaySemantics.NOTHING,
+    "noop": SinkReplaySemantics.NOTHING,
+    # Tables of a lake keep the id of the query and of its last batch, and pass over what they know.
+    "table": SinkReplaySemantics.REMEMBERS,
+    "delta": SinkReplaySemantics.REMEMBERS,
+    "iceberg": SinkReplaySemantics.REMEMBERS,
+    "hudi": SinkReplaySemantics.REMEMBERS,
+}
+"""By the sort of sink; every other one is unknown until its author says what it does."""
+DECLARABLE: Final = frozenset(SinkReplaySemantics) - {
+    SinkReplaySemantics.FILE_LOG,
+    SinkReplaySemantics.UNKNOWN,
+}
+"""What an author may say of a sink."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkFacts:
+    """
+    What a rollback must know of one query.
+
+    :param query: Its name, which is its folder in a backup.
+    :param sink: ``file``, ``kafka``, ``foreachbatch`` and so on, as in ``SinkPlan``.
+    :param target: Path, topic or table; URI of the output folder of a file sink.
+    :param cannot_reread: Why its sources cannot be read again; empty when they can.
+    :param own_checkpoint: Location of the checkpoint when the script chose it itself, so that no
+        deployment can move it; else empty.
+    """
+
+    query: str
+    sink: str
+    habit: SinkReplaySemantics
+    target: str = ""
+    is_stateful: bool = False
+    cannot_reread: str = ""
+    own_checkpoint: str = ""
+
+
+def sink_facts_of(
+    plans: Sequence[QueryPlan],
+    habits: Mapping[str, SinkReplaySemantics] | None = None,
+    *,
+    checkpoint: str = "",
+) -> tuple[SinkFacts, ...]:
+    """
+    Return what plans say of the sinks.
+
+    :param habits: What the author has declared, by the query's name; it stands above what the sort
+        of sink makes likely, but never above a file sink's log.
+    :param checkpoint: URI under which the deployment gives its queries their checkpoints; without
+        it no location counts as the script's own.
+    :raises ValueError: semantics that cannot be declared, or of a query that does not exist.
+    """
+    declared = dict(habits or {})
+    unknown = sorted(set(declared) - {plan.query for plan in plans})
+    odd = sorted(habit for habit in declared.values() if habit not in DECLARABLE)
+    if unknown or odd:
+        raise ValueError(
+            f"A sink cannot be declared for query {unknown[0]!r}, which there is not."
+            if unknown
+            else f"A sink cannot be declared as {odd[0].value!r}; say one of "
+            f"{', '.join(sorted(DECLARABLE))}."
+        )
+    return tuple(_facts(plan, declared.get(plan.query), checkpoint) for plan in plans)
+
+
+def without_facts(queries: Collection[str], sinks: Sequence[SinkFacts]) -> list[str]:
+    """
+    Return the queries of which no facts say what they write.
+
+    :param queries: Their names; a single one without a name is whatever the only facts are of.
+    """
+    if set(queries) == {""} and len(sinks) == 1:
+        return []
+    return sorted(set(queries) - {facts.query for facts in sinks})
+
+
+def _facts(plan: QueryPlan, declared: SinkReplaySemantics | None, checkpoint: str) -> SinkFacts:
+    likely = HABITS.get(plan.sink.sink, SinkReplaySemantics.UNKNOWN)
+    is_log = likely is SinkReplaySemantics.FILE_LOG
+    return SinkFacts(
+        query=plan.query,
+        sink=plan.sink.sink,
+        habit=likely if is_log else declared or likely,
+        target=_output(plan.sink) if is_log else plan.sink.target,
+        is_stateful=plan.is_stateful,
+        cannot_reread=" ".join(filter(None, map(_cannot_reread, plan.sources))),
+        own_checkpoint=_own(plan, checkpoint),
+    )
+
+
+def _output(sink: SinkPlan) -> str:
+    """Return a file sink's folder as a full URI; empty when it is relative."""
+    target = in_full(sink.target)
+    return target if target.startswith("/") or "://" in target else ""
+
+
+def _own(plan: QueryPlan, checkpoint: str) -> str:
+    chosen = in_full(plan.checkpoint)
+    if not checkpoint or not chosen or ("://" not in chosen and not chosen.startswith("/")):
+        return ""
+    return "" if is_same_place(chosen, f"{checkpoint.rstrip('/')}/{plan.query}") else chosen
+
+
+def _cannot_reread(source: SourcePlan) -> str:
+    if source.source == "socket":
+        return "A socket cannot be read again."
+    cleaned = source.options.get("cleansource", "off").lower()
+    if source.source == FILE and cleaned != "off":
+        return (
+            f"Its file source has cleanSource={cleaned}, so files that a batch has read may be gone "
+            "when it is to be read again."
+        )
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakTerms:
+    """
+    What the new deployment must show before it is kept.
+
+    :param batches: Batches that every query must commit, unless its source has no data.
+    :param at_least: How long it is watched after its first batch even when all goes well.
+    :param at_most: After this the soak ends; what has not been shown by then counts against it.
+    :param backlog_growth: Factor by which the backlog may exceed what it was at the launch.
+    :param queries: Names of the queries that must be there; empty when any will do.
+    """
+
+    batches: int = 3
+    at_least: timedelta = timedelta(minutes=2)
+    at_most: timedelta = timedelta(minutes=15)
+    backlog_growth: float = 1.5
+    queries: tuple[str, ...] = ()
+
+
+class RollbackMethod(StrEnum):
+    """How to go back once the new deployment has written."""
+
+    REWIND = "rewind"
+    """Back to the pre-upgrade backup, with sinks put back in step: as if it had never been tried."""
+    RESUME = "resume"
+    """The old deployment continues where the new one ended; what the new one wrote stays."""
+    NONE = "none"
+    """There is no way back once a batch is committed; an upgrade is refused, or the user agrees."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackPlan:
+    """
+    The way back, found before anything is done.
+
+    :param reason: Why this way.
+    :param replay: What will come twice, in words; empty when nothing does.
+    :param refused: Why there is no sound way back, and what to do instead; empty when there is one.
+    """
+
+    way: RollbackMethod
+    reason: str
+    replay: str = ""
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeTerms(Record):
+    """
+    Everything that any task needs to finish an upgrade.
+
+    :param proposed: The deployment to come.
+    :param rollback: The way back.
+    :param keeps_by_itself: End the soak by keeping a good deployment; else the user must say so.
+    :param stop_grace: How long the old driver may take to reach a batch boundary.
+    :param sinks: Of the old deployment: what a rollback must put in step.
+    :param key: Names the request: a request with the same key means this upgrade, ended or not.
+    """
+
+    KIND: ClassVar[str] = "upgrade_terms"
+
+    change: int
+    proposed: Deployment
+    rollback: RollbackPlan
+    soak: SoakTerms = field(default_factory=SoakTerms)
+    keeps_by_itself: bool = True
+    stop_grace: timedelta = timedelta(seconds=60)
+    sinks: tuple[SinkFacts, ...] = ()
+    key: str = ""
+
+    @property
+    def sink_logs(self) -> dict[str, str]:
+        """Return the output folder of every file sink, by the query's name."""
+        logs = (sink for sink in self.sinks if sink.habit is SinkReplaySemantics.FILE_LOG)
+        return {sink.query: sink.target for sink in logs}
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the terms but for their number: what names their record."""
+        return hashlib.sha256(replace(self, change=0).to_bytes()).hexdigest()
+
+
+_USUAL: Final = timedelta(minutes=30)
+_WHILE_DOWN: Final = timedelta(minutes=5)
+_DOWN: Final = frozenset(
+    {
+        Stage.STOPPED,
+        Stage.APPLYING,
+        Stage.DEPLOYED,
+        Stage.ROLLING_BACK,
+        Stage.LEFT,
+        Stage.RESTORED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenUpgrade:
+    """
+    An upgrade in progress, or one that has come to its end and was not closed.
+
+    :param change: Number of the change.
+    :param deployment: Number of the deployment to come.
+    :param stage: How far it has come, and ``since`` when.
+    :param soaks_for: How long its soak may last.
+    """
+
+    change: int
+    deployment: int
+    stage: Stage
+    since: datetime
+    soaks_for: timedelta = timedelta(0)
+
+    def __str__(self) -> str:
+        which = f"Change {self.change} (upgrade to deployment {self.deployment})"
+        if self.is_over:
+            return f"{which} has come to its end and was not closed: stage {self.stage}."
+        return f"{which} is in progress: stage {self.stage}."
+
+    @property
+    def rule(self) -> str:
+        """Return the name of the alert that no task seems to work on it."""
+        return "unfinished_upgrade"
+
+    @property
+    def owns_stream(self) -> bool:
+        """Tell whether only the upgrade may start a driver now."""
+        return not self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the stream is no longer the upgrade's, though the change is open."""
+        return self.stage.is_end
+
+    def is_overdue(self, now: datetime) -> bool:
+        """Tell whether it made no progress for so long that no task seems to work on it."""
+        # The task that reached the stage may have had another clock. An alert that comes as much
+        # earlier
+        # or later as two clocks differ does no harm, and nothing else hangs on this.
+        return now - self.since > self.patience
+
+    @property
+    def patience(self) -> timedelta:
+        """Return how long its stage may last before an alert is sent."""
+        if self.stage in _DOWN:
+            return _WHILE_DOWN
+        return _USUAL + (self.soaks_for if self.stage is Stage.LAUNCHED else timedelta(0))

@@ -1,0 +1,176 @@
+"""
+The upgrade in place: which stage follows on which event, and the record of each step.
+
+All of an upgrade's course is in this one table; see ``change_table`` for what is made of it. Two
+decisions are made once and for all, because only one of their events can be the next step: to apply or
+to abort, and to keep or to roll back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, Final
+
+from airflow_streaming.exceptions import UpgradeRefused
+from airflow_streaming.model.records.change_table import ChangeTable, Command, Transition
+
+
+class Stage(StrEnum):
+    """How far an upgrade has come."""
+
+    BEGUN = "begun"
+    """The change is open: keep-alive looks on. Terms and proposed deployment are recorded."""
+    BACKED_UP = "backed_up"
+    """A verified backup of the running stream exists."""
+    STOPPED = "stopped"
+    """The old driver is proved gone, and a backup of exactly the batch it ended at exists."""
+    APPLYING = "applying"
+    """The new deployment is being made: from here on giving up means rolling back."""
+    DEPLOYED = "deployed"
+    """The new deployment is the current one."""
+    LAUNCHED = "launched"
+    """Its driver was started."""
+    JUDGED = "judged"
+    """The soak has a verdict; its facts say which."""
+    KEPT = "kept"
+    """Point of no return: the new deployment stays."""
+    ROLLING_BACK = "rolling_back"
+    """The new driver is stopped; checkpoint and sinks are put back."""
+    LEFT = "left"
+    """By an operator's command nothing is put back: the stream stays down until it is started."""
+    RESTORED = "restored"
+    """The new driver is proved gone; checkpoint and sinks are what the old deployment left, or, by
+    an operator's command, as they were found."""
+    ROLLED_BACK = "rolled_back"
+    """The old deployment runs again."""
+    ABORTED = "aborted"
+    """Given up before the new deployment was made; the old one runs, or starts again."""
+
+    @property
+    def is_end(self) -> bool:
+        """Tell whether nothing comes after it."""
+        return self in _ENDS
+
+    @property
+    def is_decided(self) -> bool:
+        """Tell whether it is decided how the upgrade ends."""
+        return self in _DECIDED
+
+
+class UpgradeEvent(StrEnum):
+    """What an upgrade can learn, or be told."""
+
+    BACKUP_HOLDS = "backup_holds"
+    """A backup of the running stream was taken and verified."""
+    BACKUP_FAILED = "backup_failed"
+    OLD_STOPPED = "old_stopped"
+    """The old driver is dead behind a fence, and its last batch boundary is backed up."""
+    APPLY = "apply"
+    """All is ready for the new deployment."""
+    DEPLOYMENT_MADE = "deployment_made"
+    NEW_STARTED = "new_started"
+    SOAK_ENDED = "soak_ended"
+    SOAK_PASSED = "soak_passed"
+    """The terms keep a deployment whose soak was good."""
+    NO_WAY_BACK = "no_way_back"
+    """The soak was not good, and the new deployment cannot be taken back."""
+    SOAK_FAILED = "soak_failed"
+    NEW_FAILED = "new_failed"
+    """Its driver cannot be launched, or has ended after a good soak."""
+    DRIVER_CHANGED = "driver_changed"
+    """Another task has started a driver."""
+    SPEC_CHANGED = "spec_changed"
+    """Another task has created a deployment."""
+    STOP_WANTED = "stop_wanted"
+    """The stream's desired state is "stopped"."""
+    PUT_BACK = "put_back"
+    """Checkpoint and sinks are what the old deployment resumes from."""
+    OLD_BACK = "old_back"
+    """The old deployment is the current one; its driver is started, or wanted stopped."""
+    KEEP = "keep"
+    """A command: it stays, whatever the soak says."""
+    ROLL_BACK = "roll_back"
+    ABORT = "abort"
+    LEAVE = "leave"
+    """A command: nothing is put back."""
+
+
+class UpgradeCommand(StrEnum):
+    """What can be commanded of an upgrade in progress."""
+
+    KEEP = "keep"
+    ROLL_BACK = "roll-back"
+    ABORT = "abort"
+    LEAVE = "leave"
+    """Put nothing back, and leave the stream wanted stopped."""
+
+
+S, E, C = Stage, UpgradeEvent, UpgradeCommand
+_ENDS: Final = frozenset({S.KEPT, S.ROLLED_BACK, S.ABORTED})
+_DECIDED: Final = _ENDS | {S.ROLLING_BACK, S.LEFT, S.RESTORED}
+_UNTOUCHED: Final = (S.BEGUN, S.BACKED_UP, S.STOPPED)
+_APPLIED: Final = (S.APPLYING, S.DEPLOYED, S.LAUNCHED, S.JUDGED)
+_GIVING_UP: Final = (E.SPEC_CHANGED, E.STOP_WANTED, E.ABORT)
+_GOING_BACK: Final = (E.SPEC_CHANGED, E.STOP_WANTED, E.ROLL_BACK)
+_ROWS: Final[Mapping[tuple[Stage, UpgradeEvent], Stage]] = {
+    (S.BEGUN, E.BACKUP_HOLDS): S.BACKED_UP,
+    (S.BACKED_UP, E.OLD_STOPPED): S.STOPPED,
+    (S.STOPPED, E.APPLY): S.APPLYING,
+    (S.APPLYING, E.DEPLOYMENT_MADE): S.DEPLOYED,
+    (S.DEPLOYED, E.NEW_STARTED): S.LAUNCHED,
+    (S.LAUNCHED, E.SOAK_ENDED): S.JUDGED,
+    (S.LAUNCHED, E.KEEP): S.KEPT,
+    **{(S.JUDGED, event): S.KEPT for event in (E.SOAK_PASSED, E.NO_WAY_BACK, E.KEEP)},
+    (S.JUDGED, E.SOAK_FAILED): S.ROLLING_BACK,
+    # Before anything was changed giving up costs nothing; afterwards it is the way back.
+    **{(stage, E.BACKUP_FAILED): S.ABORTED for stage in (S.BEGUN, S.BACKED_UP)},
+    (S.STOPPED, E.DRIVER_CHANGED): S.ABORTED,
+    **{(stage, event): S.ABORTED for stage in _UNTOUCHED for event in _GIVING_UP},
+    (S.DEPLOYED, E.DRIVER_CHANGED): S.ROLLING_BACK,
+    **{(stage, E.NEW_FAILED): S.ROLLING_BACK for stage in (S.DEPLOYED, S.JUDGED)},
+    **{(stage, event): S.ROLLING_BACK for stage in _APPLIED for event in _GOING_BACK},
+    (S.ROLLING_BACK, E.LEAVE): S.LEFT,
+    **{(stage, E.PUT_BACK): S.RESTORED for stage in (S.ROLLING_BACK, S.LEFT)},
+    # What another task has deployed meanwhile is left as it is.
+    **{(at, E.SPEC_CHANGED): S.ROLLED_BACK for at in (S.ROLLING_BACK, S.LEFT, S.RESTORED)},
+    (S.RESTORED, E.OLD_BACK): S.ROLLED_BACK,
+}
+_COMMANDS: Final[Mapping[str, Command[Stage, UpgradeEvent]]] = {
+    C.KEEP: Command(
+        events=(E.KEEP,),
+        help="keep the new deployment, whatever its soak says; no rollback afterwards",
+        reached=(S.KEPT,),
+    ),
+    C.ROLL_BACK: Command(
+        events=(E.ROLL_BACK,),
+        help="take the new deployment back; before it is made, the same as abort",
+        instead=(E.ABORT,),
+        reached=(S.ROLLING_BACK, S.LEFT, S.RESTORED, S.ROLLED_BACK, S.ABORTED),
+    ),
+    C.ABORT: Command(
+        events=(E.ABORT,),
+        help="give it up before the new deployment is made",
+        reached=(S.ABORTED,),
+    ),
+    C.LEAVE: Command(
+        events=(E.LEAVE,),
+        help="end a rollback of which nothing can be put back, with the stream stopped",
+        reached=(S.LEFT,),
+    ),
+}
+UPGRADE: Final = ChangeTable(
+    "upgrade", S.BEGUN, _ROWS, ends=_ENDS, commands=_COMMANDS, refused=UpgradeRefused
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeTransition(Transition[Stage, UpgradeEvent]):
+    """One step of an upgrade, recorded beside its change."""
+
+    KIND: ClassVar[str] = "upgrade_transition"
+
+    before: Stage
+    event: UpgradeEvent
+    after: Stage

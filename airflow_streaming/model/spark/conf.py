@@ -1,0 +1,140 @@
+"""
+Spark configuration as a stream gives it: which keys are the user's, and which values are secret.
+
+A value reaches Spark through a private file only. Whatever else shows a configuration, a record, a
+log or a terminal, shows it redacted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from airflow_streaming.exceptions import SpecError
+
+REDACTED: Final = "(redacted)"
+PRIVATE_CONF: Final = "AIRFLOW_STREAMING_SECRET_CONF"
+"""Variable of a cluster driver's environment: a JSON object of the configuration that is secret."""
+PRIVATE_CONF_FILE: Final = "AIRFLOW_STREAMING_SECRET_CONF_FILE"
+"""The same, as the path of a file with that object."""
+DIES_WITH_JVM: Final = "AIRFLOW_STREAMING_DIES_WITH_JVM"
+"""Variable of a cluster driver's environment: its Python process must not outlive its JVM."""
+SECRET_KEY: Final = re.compile(
+    r"secret|password|passwd|passphrase|token|credential|jaas"
+    r"|(?:access|account|api|private|encryption)[ ._-]?key|key[._]pem"
+    r"|[._-]sas(?:[._-]|$)|[?&-]sig(?:nature)?\b"
+    r"|otel\.headers|authorization\s*=|oauthbearer\.config"
+    r"|passcode|pwd(?![a-z])|(?:(?<![a-z])pass|(?-i:[a-z]Pass))(?=\s*[=:]|$)"
+    r"|(?<=[._?&;-])auth(?=\s*[=:]|$)|web[._-]?hook|://hooks\.",
+    re.IGNORECASE,
+)
+"""
+Spark's own redaction pattern and more: Spark's misses the keys of Azure (``account.key``, ``sas``),
+what Kafka logs in with (``sasl.jaas.config``), signed URLs, ``pass`` and ``pwd``, and the addresses
+of webhooks. Like Spark's, it is held against values as well, for options such as
+``-Dtrust.password=...``. Java reads it as Python does.
+"""
+_USER_INFO: Final = re.compile(r"(://[^/\s:@]*):[^@\s]*@")
+_PASSWORD: Final = re.compile(r"://[^/\s:@]*:([^@\s]+)@")
+_GIVEN: Final = re.compile(
+    rf"""(?:{SECRET_KEY.pattern})[^\s=:]*\s*[=:]\s*(?:'([^']+)'|"([^"]+)"|([^\s;&,]+))""",
+    re.IGNORECASE,
+)
+_JAVA_CLASS: Final = re.compile(r"(?:[a-z]\w*\.)+[A-Z]\w*(?:\s*,\s*(?:[a-z]\w*\.)+[A-Z]\w*)*")
+_NAMES_A_PLACE: Final = re.compile(
+    r"^(?:OLD)?PWD$|^GOOGLE_APPLICATION_CREDENTIALS$|(?:file|path|dir|directory|location)$",
+    re.IGNORECASE,
+)
+_SHORTEST_SECRET: Final = 5
+"""Characters. What is shorter, as ``true``, stands in too many texts that have nothing to hide."""
+_OURS: Final = frozenset({"spark.app.name", "spark.submit.deployMode"})
+_LOCAL_MASTER: Final = re.compile(r"local\[(\d{1,6})(?:,\s*\d+)?\]")
+_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])")
+SparkVersion = tuple[int, int, int]
+"""Major, minor and patch number."""
+
+
+def check_conf_key(key: str) -> str:
+    """
+    Return a Spark configuration key that the user may set.
+
+    :raises SpecError: for a key that is not Spark's or that the provider sets itself.
+    """
+    if not re.fullmatch(r"spark\.[A-Za-z0-9._\-]+", key):
+        raise SpecError(f"{key!r} is not a Spark configuration key; it must begin with 'spark.'.")
+    if key in _OURS:
+        raise SpecError(f"{key!r} is set by the provider. Remove it from the stream's conf.")
+    return key
+
+
+def redact(conf: Mapping[str, Any]) -> dict[str, str]:
+    """Return the conf with every value that looks secret, or has a secret key, as a mark."""
+    texts = {key: conf_text(value) for key, value in conf.items()}
+    return {
+        key: REDACTED if SECRET_KEY.search(key) or is_secret(text) else text
+        for key, text in texts.items()
+    }
+
+
+def is_secret(text: str) -> bool:
+    """Tell whether a value looks as if it held a secret, whatever it is the value of."""
+    return SECRET_KEY.search(text) is not None or _USER_INFO.search(text) is not None
+
+
+def secret_values(conf: Mapping[str, str], *, all_of: Collection[str] = ()) -> frozenset[str]:
+    """
+    Return what must not be shown of a configuration or an environment, wherever it is quoted.
+
+    That is the value of every key that looks secret, every line of it, and what stands after such a
+    key, or as a password, inside any value.
+
+    :param all_of: Keys whose values are secret whatever they are called.
+    """
+    found: set[str] = set()
+    for key, text in conf.items():
+        if key in all_of or (SECRET_KEY.search(key) and not _NAMES_A_PLACE.search(key)):
+            found.update((text, text.strip(), *text.splitlines()))
+        found.update(_PASSWORD.findall(text))
+        found.update(value for match in _GIVEN.findall(text) for value in match)
+    return frozenset(value for value in found if _can_be_hidden(value))
+
+
+def _can_be_hidden(value: str) -> bool:
+    is_word = value == REDACTED or value.isdigit() or _JAVA_CLASS.fullmatch(value) is not None
+    return len(value) >= _SHORTEST_SECRET and value.lower() not in _PLAIN and not is_word
+
+
+_PLAIN: Final = frozenset({"false", "default", "kerberos", "simple"})
+
+
+def conf_text(value: Any) -> str:
+    """Return a conf value as Spark reads it: ``True`` becomes ``true``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def mask_password(text: str) -> str:
+    """Return a text with the password of every URI in it as a mark."""
+    return _USER_INFO.sub(rf"\1:{REDACTED}@", text)
+
+
+def parse_spark_version(text: str) -> SparkVersion:
+    """
+    Return the numbers of a Spark version; the patch number may be missing and then is 0.
+
+    :raises SpecError: not a version.
+    """
+    match = _VERSION.match(text)
+    if match is None:
+        raise SpecError(f"{text!r:.80} is not a Spark version. Write it as 4.3 or 4.3.0.")
+    return int(match[1]), int(match[2]), int(match[3] or 0)
+
+
+def configured_cores(conf: Mapping[str, str]) -> int | None:
+    """Return the cores over all executors that a configuration fixes; ``None`` where it does not."""
+    if match := _LOCAL_MASTER.fullmatch(conf.get("spark.master", "")):
+        return int(match[1])
+    if (most := conf.get("spark.cores.max", "")).isdecimal():
+        return int(most)
+    executors, each = conf.get("spark.executor.instances", ""), conf.get("spark.executor.cores", "")
+    return int(executors) * int(each) if executors.isdecimal() and each.isdecimal() else None

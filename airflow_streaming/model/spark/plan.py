@@ -1,0 +1,335 @@
+"""
+The plan of a query: what it reads, keeps and writes, as Spark understands it.
+
+It is taken from the analysed plan, before Spark optimises anything, so that it says what the author
+asked for. Numbers that Spark gives anew in every run (``#123``, random ids) are taken out of every
+text; two runs of the same code on the same Spark give equal plans. Nothing of it is a secret:
+options that may hold one are marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Final
+
+from airflow_streaming.model.wire import Record
+
+CAPTURE: Final = 2
+"""How plans are taken down now; plans taken down in two ways cannot be compared whole."""
+OPAQUE: Final = "opaque:"
+"""Marks in a text what could not be looked into, and so is never taken for equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """
+    One column.
+
+    :param type: Spark's short name of the type, e.g. ``bigint`` or ``struct<a:int>``.
+    """
+
+    name: str
+    type: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePlan:
+    """
+    One streaming source, in the order of the plan, which is the order of the offset log.
+
+    :param source: What it is called in ``format(...)``, in small letters: ``file``, ``kafka``,
+        ``rate``, ``socket``; or the class of any other.
+    :param name: The name that the author gave it (Spark 4.2 and newer); empty without one.
+    :param format: Of a file source, the format of the files: ``json``, ``parquet``.
+    :param paths: Of a file source, what it reads; of Kafka the topics or the pattern.
+    :param options: Options with keys in small letters, secrets marked.
+    """
+
+    source: str
+    name: str = ""
+    format: str = ""
+    paths: tuple[str, ...] = ()
+    schema: tuple[Column, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class OperatorKind(StrEnum):
+    """What a stateful operator does."""
+
+    AGGREGATE = "aggregate"
+    SESSION_WINDOW = "session_window"
+    DEDUPLICATE = "deduplicate"
+    DEDUPLICATE_WITHIN_WATERMARK = "deduplicate_within_watermark"
+    JOIN = "join"
+    """Of two streams. A join with a table keeps no state and is a step."""
+    LIMIT = "limit"
+    GROUPS_WITH_STATE = "groups_with_state"
+    """``applyInPandasWithState``, ``mapGroupsWithState`` and ``flatMapGroupsWithState``."""
+    TRANSFORM_WITH_STATE = "transform_with_state"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorPlan:
+    """
+    One stateful operator; what does not apply to its sort is empty.
+
+    :param keys: Grouping keys, deduplicated columns, or the left keys of a join.
+    :param key_expressions: How each key is computed, as text, e.g. ``window(ts, 20 seconds)``.
+    :param values: Aggregates as text, e.g. ``sum(v)``, in their order.
+    :param value_types: Type of each aggregate's result.
+    :param outputs: Name under which each aggregate continues; a later projection that drops one
+        makes
+        Spark drop it from the state, too.
+    :param window_us: Length, slide and start of the time window, in microseconds.
+    :param gap: Gap of a session window, as text.
+    :param join_type: ``inner``, ``left_outer`` and so on.
+    :param condition: The join's condition, as text.
+    :param left: Columns of the left side; ``right`` of the right one.
+    :param state_schema: The user's state: DDL of ``applyInPandasWithState``, or the variables of
+        ``transformWithState`` where they are known.
+    :param output_schema: DDL of what the user's function returns.
+    :param timeout: Timeout of groups with state; ``time_mode`` of ``transformWithState``.
+    :param function: Name of the user's function.
+    :param code: Fingerprint of the user's function and all that it reaches.
+    :param results: What leaves an aggregation, as text, e.g. ``(sum(v) + 1) AS total``.
+    :param ends: Whether the watermark ends every part of the state, as Spark plans it.
+    :param pushed: Filters that Spark applies in front of the state once it has optimised the plan,
+        wherever the script has them.
+    :param run_as: Of a join, its type in the optimised plan.
+    """
+
+    sort: OperatorKind
+    keys: tuple[Column, ...] = ()
+    key_expressions: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    value_types: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    window_us: tuple[int, ...] = ()
+    gap: str = ""
+    join_type: str = ""
+    condition: str = ""
+    left: tuple[Column, ...] = ()
+    right: tuple[Column, ...] = ()
+    state_schema: str = ""
+    output_schema: str = ""
+    timeout: str = ""
+    time_mode: str = ""
+    function: str = ""
+    code: str = ""
+    results: tuple[str, ...] = ()
+    ends: bool = False
+    pushed: tuple[str, ...] = ()
+    run_as: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkPlan:
+    """
+    One watermark.
+
+    :param column: The event-time column.
+    :param delay_ms: Milliseconds of lateness that are waited for.
+    :param time: How the column is computed, with the number of its source where names are shared.
+    """
+
+    column: str
+    delay_ms: int
+    time: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPlan:
+    """
+    One step that keeps no state.
+
+    :param step: ``project``, ``filter``, ``generate``, ``map`` (a user's function), ``join``,
+        ``table`` (what a stream is joined with), ``union`` or ``other``.
+    :param text: What it does, without Spark's numbers.
+    :param below: How many stateful operators lie between it and the sink: 0 for a step after all of
+        them. A step below an operator decides what the operator's state was made of.
+    """
+
+    step: str
+    text: str
+    below: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkPlan:
+    """
+    Where a query writes.
+
+    :param sink: ``file``, ``kafka``, ``foreachbatch``, ``foreach``, ``console``, ``memory``,
+        ``noop``, ``table``, or the name of any other.
+    :param format: Of a file sink, the format of its files.
+    :param target: Its path, topic or table, or the name of the function that is called; empty where it
+        has none.
+    :param options: Options with keys in small letters, secrets marked.
+    :param schema: What arrives at the sink.
+    :param code: Fingerprint of the function of ``foreach`` or ``foreachBatch``.
+    """
+
+    sink: str
+    format: str = ""
+    target: str = ""
+    partitioned_by: tuple[str, ...] = ()
+    schema: tuple[Column, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlan:
+    """
+    One node of Spark's plan, whole.
+
+    :param node: Its class, e.g. ``Filter``.
+    :param below: As of ``StepPlan``; of an operator its own number.
+    :param branch: Which child is taken at each node of several, from the sink on, e.g. ``0.1``.
+    :param digest: Of all that the node says, with nothing that only one run knows.
+    """
+
+    node: str
+    below: int = 0
+    branch: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPlan(Record):
+    """
+    One query of a script.
+
+    :param query: Its name; the folder of its checkpoint where it has none.
+    :param spark: Version of the Spark that analysed it.
+    :param output_mode: ``append``, ``update`` or ``complete``.
+    :param processing_trigger: As text: ``10 seconds``, ``available now``, ``once``; empty for
+        Spark's default, which is as soon as possible.
+    :param checkpoint: Location that the script chose; empty where it chose none.
+    :param operators: Stateful operators; the first is the one nearest to the sink, which is
+        operator 0 of the checkpoint.
+    :param steps: Steps without state, the first nearest to the sink.
+    :param conf: Configuration that Spark pins in the checkpoint, and the version gate looks at.
+    :param notes: What could not be read of the plan, in words. A gate takes none of it for equal.
+    :param capture: How the plan was taken down; ``CAPTURE`` now.
+    :param nodes: Every node of Spark's plan, in the order from the sink to the sources.
+    :param settings: What the session sets besides ``conf``, other than Spark's default.
+    :param refusal: Why Spark would refuse to start the query; empty where it would not.
+    """
+
+    KIND: ClassVar[str] = "query_plan"
+
+    query: str
+    spark: str
+    output_mode: str
+    sink: SinkPlan
+    processing_trigger: str = ""
+    checkpoint: str = ""
+    sources: tuple[SourcePlan, ...] = ()
+    operators: tuple[OperatorPlan, ...] = ()
+    watermarks: tuple[WatermarkPlan, ...] = ()
+    steps: tuple[StepPlan, ...] = ()
+    conf: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    capture: int = CAPTURE
+    nodes: tuple[NodePlan, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    refusal: str = ""
+
+    @property
+    def is_stateful(self) -> bool:
+        """Tell whether the query keeps state."""
+        return bool(self.operators)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptPlan(Record):
+    """
+    Every query of a script, in the order in which it starts them.
+
+    :param application: The script, as its author knows it.
+    :param spark: Version of the Spark that analysed it.
+    :param problem: Why the script came to no end; what it started before is in ``queries``.
+    """
+
+    KIND: ClassVar[str] = "script_plan"
+
+    application: str
+    spark: str
+    queries: tuple[QueryPlan, ...] = ()
+    problem: str = ""
+
+    def query(self, name: str) -> QueryPlan | None:
+        """Return a query by its name."""
+        return next((plan for plan in self.queries if plan.query == name), None)
+
+
+_SHORT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+
+
+def type_name(told: Any) -> str:
+    """Return the short name of a type, e.g. ``bigint`` or ``struct<a:int>``; ``?`` for no type."""
+    if isinstance(told, str):
+        return _SHORT.get(told, told)
+    if not isinstance(told, Mapping):
+        return "?"
+    match told.get("type"):
+        case "struct":
+            fields = (f"{name}:{type_name(of)}" for name, of, _ in _fields(told))
+            return f"struct<{','.join(fields)}>"
+        case "array":
+            return f"array<{type_name(told.get('elementType'))}>"
+        case "map":
+            return f"map<{type_name(told.get('keyType'))},{type_name(told.get('valueType'))}>"
+        case "udt":
+            return type_name(told.get("sqlType"))
+        case other:
+            return type_name(other) if isinstance(other, str) else "?"
+
+
+def columns_of(struct: Any) -> tuple[Column, ...]:
+    """Return the columns of a struct type; none for any other type."""
+    return tuple(
+        Column(name=name, type=type_name(of), nullable=nullable)
+        for name, of, nullable in _fields(struct)
+    )
+
+
+def ddl(struct: Any) -> str:
+    """Return a struct type as people write it, e.g. ``k string, n bigint``."""
+    return ", ".join(f"{column.name} {column.type}" for column in columns_of(struct))
+
+
+def _fields(struct: Any) -> list[tuple[str, Any, bool]]:
+    fields = struct.get("fields") if isinstance(struct, Mapping) else None
+    if not isinstance(fields, list):
+        return []
+    return [
+        (str(one.get("name")), one.get("type"), one.get("nullable") is not False)
+        for one in fields
+        if isinstance(one, Mapping)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOrder(Record):
+    """
+    One script whose queries are to be planned.
+
+    :param result: File for the ``ScriptPlan``; written anew with every query.
+    :param seconds: Time it may take.
+    :param application: Path of the script as its author knows it.
+    :param source: Where its bytes lie now.
+    """
+
+    KIND: ClassVar[str] = "plan-order"
+
+    result: str
+    seconds: float
+    application: str
+    source: str
+    arguments: tuple[str, ...] = ()

@@ -1,0 +1,150 @@
+"""
+What a driver tells of itself: its heartbeat and the latest progress of every query.
+
+Times in a status are the driver's own; they are compared with each other only, never with the
+clock of the reader.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import ClassVar
+
+from airflow_streaming.model.failure_signs import Hint, hints
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.epoch import Host
+from airflow_streaming.model.wire import Record
+
+
+class DriverState(StrEnum):
+    """What the driver is doing."""
+
+    STARTING = "starting"
+    """The script has not started a query yet."""
+    RUNNING = "running"
+    STOPPING = "stopping"
+
+
+class CheckpointOrigin(StrEnum):
+    """Who chose a query's checkpoint location."""
+
+    DEPLOYMENT = "deployment"
+    SCRIPT = "script"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryStatus:
+    """
+    One query as the driver sees it now.
+
+    :param processing: A batch is being worked on (``isTriggerActive``).
+    :param data_available: The source has something to read.
+    :param batches: Batches committed in this epoch, as far as seen.
+    :param progress: The latest batch's figures; ``None`` before the first.
+    :param error: Message of the exception that ended it.
+    :param processing_interval_s: Interval of its processing trigger, where it has one.
+    :param recent_durations_ms: Durations of its last 20 batches, the newest last.
+    :param planned_batch: The batch in work.
+    :param batch_for_s: How long that batch has been in work.
+    :param quiet_for_s: How long that batch has shown no sign of work: no task finished, and no CPU
+        time used by active tasks or by the driver on its behalf.
+    :param committed_ago_s: Time since a batch was last seen committed, or since the start.
+    :param active_tasks: Tasks of the batch that run now.
+    :param ready_for_s: How long it has had data to read without a batch in work.
+    :param batch_shift: What is added to Spark's batch ids before a ``foreachBatch`` function sees
+        them. All other figures name batches as Spark does.
+
+    The durations are counted by the driver beat by beat with a monotonic clock, so that
+    neither a moved clock nor a suspended driver makes them jump.
+    """
+
+    name: str
+    id: str
+    run_id: str
+    checkpoint: str
+    checkpoint_origin: CheckpointOrigin
+    active: bool
+    processing: bool = False
+    data_available: bool = False
+    message: str = ""
+    batches: int = 0
+    progress: BatchProgress | None = None
+    error: str | None = None
+    processing_interval_s: float | None = None
+    recent_durations_ms: tuple[int, ...] = ()
+    planned_batch: int | None = None
+    batch_for_s: float | None = None
+    quiet_for_s: float | None = None
+    committed_ago_s: float | None = None
+    active_tasks: int | None = None
+    ready_for_s: float | None = None
+    batch_shift: int = 0
+
+    @property
+    def waits_for_trigger(self) -> bool:
+        """Tell whether it is past its initialisation and between two batches."""
+        return hints(self.message, Hint.WAITING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkStatus:
+    """
+    What became of the progress reports handed to a sink.
+
+    :param sink: Its name, e.g. ``kafka``.
+    :param dropped: Reports given up because the sink was slow or away.
+    :param trouble: What is wrong with it now, if anything.
+    :param url: Where its figures can be fetched, if the driver serves them itself.
+    """
+
+    sink: str
+    sent: int = 0
+    dropped: int = 0
+    trouble: str | None = None
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status(Record):
+    """
+    The driver's heartbeat.
+
+    :param beat: Rises by one with every write; an observer times how long it stands still.
+    :param started_at: Start of the driver.
+    :param at: Time of this beat.
+    :param first_progress_at: When the first batch of this epoch was seen committed.
+    :param standby: It waits at the barrier, see ``model.records.epoch``, until it is released.
+    """
+
+    KIND: ClassVar[str] = "status"
+
+    stream: str
+    epoch: int
+    token: str
+    beat: int
+    state: DriverState
+    host: Host
+    pid: int
+    started_at: datetime
+    at: datetime
+    spark_version: str
+    application_id: str | None = None
+    ui_url: str | None = None
+    first_progress_at: datetime | None = None
+    queries: tuple[QueryStatus, ...] = ()
+    sinks: tuple[SinkStatus, ...] = ()
+    standby: bool = False
+
+    @property
+    def batches(self) -> int:
+        """Return the batches committed in this epoch over all queries."""
+        return sum(query.batches for query in self.queries)
+
+    @property
+    def progressed_for(self) -> timedelta:
+        """Return how long the driver has been making progress, by its own clock."""
+        if self.first_progress_at is None:
+            return timedelta(0)
+        return max(timedelta(0), self.at - self.first_progress_at)

@@ -1,0 +1,147 @@
+"""
+How records travel: versioned, size-capped JSON to frozen dataclasses and back.
+
+Everything read is untrusted. A reader ignores fields it does not know (a newer minor wrote them),
+refuses a major version or kind it does not know, and names the field that is wrong. The codec goes
+by the type hints of a dataclass, so that a record is declared once and never parsed by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.model.codec import encode, reader_of, shown
+
+MAX_RECORD_BYTES = 1024 * 1024
+"""No record is near this size; a status of 200 queries is about 200 kB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Base of every record in a home; ``KIND`` and ``VERSION`` are written with it."""
+
+    KIND: ClassVar[str]
+    VERSION: ClassVar[int] = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, with the record's kind and version."""
+        return {"kind": self.KIND, "version": self.VERSION, **encode(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """
+        Build the record from its JSON form.
+
+        :raises RecordError: wrong kind, unknown major version, or a field of the wrong type.
+        """
+        if data.get("kind") != cls.KIND:
+            raise RecordError(f"Expected a {cls.KIND!r} record, found {shown(data.get('kind'))}.")
+        version = data.get("version")
+        if type(version) is not int or version != cls.VERSION:
+            raise RecordError(
+                f"This release reads version {cls.VERSION} of {cls.KIND!r} records, found "
+                f"{shown(version)}. Upgrade airflow-streaming where the record is read."
+            )
+        decoded: Self = reader_of(cls)(data, cls.KIND)
+        return decoded
+
+    def to_bytes(self) -> bytes:
+        """
+        Return the record as it is stored.
+
+        :raises RecordError: no reader would take it: too large, a naive time, or NaN.
+        """
+        try:
+            data = (json.dumps(self.to_dict(), sort_keys=True, allow_nan=False) + "\n").encode()
+        except ValueError as err:
+            raise RecordError(f"A {self.KIND!r} record cannot be written: {err}") from err
+        if len(data) > MAX_RECORD_BYTES:
+            raise RecordError(
+                f"A {self.KIND!r} record of {len(data)} bytes cannot be written; the limit is "
+                f"{MAX_RECORD_BYTES}. Shorten the texts in it."
+            )
+        return data
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """
+        Read a stored record.
+
+        :raises RecordError: not JSON, too large, or not this kind of record.
+        """
+        return cls.from_dict(parse_json(data))
+
+
+def parse_json(data: bytes, *, limit: int = MAX_RECORD_BYTES) -> dict[str, Any]:
+    """
+    Parse one JSON object of at most ``limit`` bytes.
+
+    :raises RecordError: too large, too deeply nested, not JSON, or not an object.
+    """
+    value = parse_json_value(data, limit=limit)
+    if not isinstance(value, dict):
+        raise RecordError(f"Expected a JSON object, found {type(value).__name__}.")
+    return value
+
+
+def parse_json_value(data: bytes, *, limit: int = MAX_RECORD_BYTES) -> Any:
+    """
+    Parse one JSON value of any kind, of at most ``limit`` bytes.
+
+    :raises RecordError: too large, too deeply nested, or not JSON.
+    """
+    if len(data) > limit:
+        raise RecordError(f"Refused to parse {len(data)} bytes of JSON; the limit is {limit}.")
+    try:
+        # As text: bytes would be taken in UTF-16 and UTF-32 as well, which nothing here writes.
+        return _DECODER.decode(data.decode())
+    except (ValueError, RecursionError) as err:
+        raise RecordError(f"Not valid JSON: {err}") from err
+
+
+def parse_json_text(text: str, *, limit: int = MAX_RECORD_BYTES) -> Any:
+    """
+    Parse one JSON value that is text already, of at most ``limit`` characters.
+
+    :raises RecordError: as ``parse_json_value``.
+    """
+    if len(text) > limit:
+        raise RecordError(f"Refused to parse {len(text)} characters of JSON; the limit is {limit}.")
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError) as err:
+        raise RecordError(f"Not valid JSON: {err}") from err
+
+
+Value = TypeVar("Value")
+
+
+def decode(cls: type[Value], data: Mapping[str, Any], where: str) -> Value:
+    """
+    Build a dataclass that is no record of its own, e.g. one line of a progress history.
+
+    :param where: Names the value in messages.
+    :raises RecordError: a field is missing or of the wrong type.
+    """
+    value: Value = reader_of(cls)(data, where)
+    return value
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text:.40} is too large for a number")
+    return number
+
+
+# Made once: making it takes longer than parsing a line with it.
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)

@@ -1,0 +1,307 @@
+"""
+Alerts of a task: recorded first, delivered to notifiers when the task's own work is done.
+
+Nothing here raises and nothing waits for long: a stream is supervised whether or not an alert can
+be delivered. What could not be delivered is left to the next task.
+
+A notifier is third-party code that calls third-party servers: it may raise, take minutes, or hang.
+Each gets its own thread, which sends its messages in order, and all of them share one time limit.
+The threads are daemons, so a task can end while one of them hangs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import copy
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from threading import Thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from airflow.sdk import BaseNotifier
+
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.home.control import MAX_TRIES
+from airflow_streaming.model.failures import presentable
+from airflow_streaming.model.records.alert import BACKUP_KEY, Alert, AlertKind
+from airflow_streaming.model.records.epoch import LaunchCause
+from airflow_streaming.model.records.policy import RestartDecision
+from airflow_streaming.supervision.alerts.alerting import decided, restart_failed
+from airflow_streaming.supervision.alerts.message import render
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator, Context
+
+    from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.model.observation import Observation
+    from airflow_streaming.supervision.decide import Step
+
+log: Final = logging.getLogger(__name__)
+Notifier = Callable[[Any], Any]
+"""A notifier of Airflow, or any callable that takes a context."""
+Notifiers = Notifier | Sequence[Notifier] | None
+"""What a dag gives: one, several, or none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """
+    One message for one notifier.
+
+    :param context: What the notifier is called with; it gets a copy.
+    """
+
+    alert: Alert
+    notifier: Notifier
+    context: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """Return what the notifier is called in logs and records."""
+        return getattr(self.notifier, "__name__", type(self.notifier).__name__)
+
+
+def as_list(notifiers: Notifiers) -> list[Notifier]:
+    """Return one, several or no notifiers as a list."""
+    if notifiers is None:
+        return []
+    return [notifiers] if callable(notifiers) else list(notifiers)
+
+
+def hand_over(parcels: Sequence[Notification], *, limit: timedelta) -> list[str]:
+    """
+    Call the notifiers, for as long as the limit lasts.
+
+    :returns: For every parcel why it was not taken; empty for one that was.
+    """
+    faults = ["no answer in time"] * len(parcels)
+    rounds: dict[int, list[int]] = {}
+    for index, parcel in enumerate(parcels):
+        rounds.setdefault(id(parcel.notifier), []).append(index)
+    deadline = time.monotonic() + limit.total_seconds()
+    threads = [_start(parcels, indices, faults) for indices in rounds.values()]
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return list(faults)  # a late thread keeps writing into its own list
+
+
+def _start(parcels: Sequence[Notification], indices: Sequence[int], faults: list[str]) -> Thread:
+    def deliver() -> None:
+        for index in indices:
+            faults[index] = _call(parcels[index])
+
+    # Airflow's log processors and its current task live in context variables.
+    run = contextvars.copy_context().run
+    thread = Thread(target=run, args=(deliver,), name="alerts", daemon=True)
+    thread.start()
+    return thread
+
+
+def _call(parcel: Notification) -> str:
+    notifier = parcel.notifier
+    if isinstance(notifier, BaseNotifier):
+        # A notifier renders its templates into itself, so that a second call would send the first
+        # message again; and it adds its fields to the context it is given.
+        notifier = copy.copy(notifier)
+    try:
+        notifier(dict(parcel.context))
+    except BaseException as err:  # noqa: BLE001 - whatever it is, it ends here
+        log.warning("%s did not take an alert: %s", parcel.label, type(err).__name__)
+        # HTTP errors quote the URL, and a webhook's URL is its password: the record gets the class.
+        log.debug("%s", presentable(repr(err)))
+        return type(err).__name__
+    return ""
+
+
+DELIVERY_LIMIT: Final = timedelta(seconds=30)
+"""How long one task waits for all notifiers together."""
+_AUTOMATIC: Final = frozenset({LaunchCause.RESTART, LaunchCause.TRIAL})
+
+
+class Alerts:
+    """
+    What one task tells about its stream, and through whom.
+
+    As a context manager it delivers on the way out, however the block is left.
+
+    :param home: The stream's records.
+    :param operator: The task, for its links.
+    :param notifiers: Notifiers by kind of alert.
+    :param context: The task's context; notifiers get it with the alert added.
+    :param by: Who tells, for the records.
+    :param limit: How long delivery may take.
+    :param of_backups: Whether this task tells about the stream's backups, or about the stream. It
+        leaves the other alerts to the other task, whose notifiers they are for.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        operator: BaseOperator,
+        *,
+        notifiers: Mapping[AlertKind, Notifiers],
+        context: Context,
+        by: str,
+        limit: timedelta = DELIVERY_LIMIT,
+        of_backups: bool = False,
+    ) -> None:
+        self._home, self._operator, self._by = home, operator, by
+        self._notifiers = {kind: as_list(given) for kind, given in notifiers.items()}
+        self._context, self._limit, self._of_backups = context, limit, of_backups
+        self._has_delivered = False
+        self.are_pending = False
+        """Something was recorded and not delivered, and may be tried again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.deliver()
+
+    def tell(self, *alerts: Alert) -> bool:
+        """
+        Record alerts that were not recorded yet; ``deliver`` sends them.
+
+        :returns: Whether the home has taken them; a home that cannot be written is logged.
+        """
+        numbers = [self._record(alert) for alert in alerts]
+        for alert, number in zip(alerts, numbers, strict=True):
+            if number:
+                log.info("Alert %d: %s", number, alert.reason)
+        return None not in numbers
+
+    def tell_decision(self, decision: RestartDecision) -> None:
+        """Record the alert about a restart, or about giving up; why was logged with the decision."""
+        alert = decided(stream=self._home.name, decision=decision, now=datetime.now(UTC))
+        if number := self._record(alert):
+            log.info("Alert %d: %s.", number, alert.alert.value.replace("_", " "))
+
+    def _record(self, alert: Alert) -> int | None:
+        """Return its number, 0 where it was recorded before; ``None`` when the home cannot be written."""
+        try:
+            recorded = self._home.add_alert(replace(alert, by=self._by))
+        except StreamingError as err:
+            log.warning("An alert could not be recorded: %s (%s)", err, alert.reason)
+            return None
+        return 0 if recorded is None else recorded.number
+
+    @contextlib.contextmanager
+    def launch_failures(self, step: Step, seen: Observation | None) -> Iterator[None]:
+        """Record an alert when the restart that is tried in the block fails."""
+        try:
+            yield
+        except Exception as err:
+            if step.cause in _AUTOMATIC:
+                self.tell(self._restart_failed(seen, err))
+            raise
+
+    def deliver(self) -> None:
+        """Hand everything recorded and not yet delivered to the notifiers, once in a task."""
+        if self._has_delivered:
+            return
+        self._has_delivered = True
+        try:
+            unsent = [alert for alert in self._home.unsent_alerts() if self._is_mine(alert)]
+            alerts = [alert for alert in unsent if self._has_notifier(alert)]
+            tries = {alert.number: self._begin(alert) for alert in alerts}
+            mine = [alert for alert in alerts if tries[alert.number] is not None]
+            if mine:
+                self._hand_over(mine, tries)
+        except Exception:
+            # Whatever is wrong with alerts, the stream comes first.
+            log.exception("Alerts of stream %s were not delivered.", self._home.name)
+
+    def _restart_failed(self, seen: Observation | None, err: Exception) -> Alert:
+        epoch = seen.epoch.number if seen is not None else 1
+        with contextlib.suppress(StreamingError):
+            newest = self._home.newest_epoch()
+            epoch = newest.number if newest is not None else epoch
+        return restart_failed(
+            stream=self._home.name, epoch=epoch, error=str(err), now=datetime.now(UTC)
+        )
+
+    def _for(self, alert: Alert) -> Sequence[Notifier]:
+        return self._notifiers.get(alert.alert, [])
+
+    def _is_mine(self, alert: Alert) -> bool:
+        return (alert.key == BACKUP_KEY) is self._of_backups
+
+    def _has_notifier(self, alert: Alert) -> bool:
+        if self._for(alert):
+            return True
+        self._home.mark_sent(alert.number, "no notifier", now=datetime.now(UTC))
+        return False
+
+    def _begin(self, alert: Alert) -> int | None:
+        return self._home.begin_try(alert.number, by=self._by, now=datetime.now(UTC))
+
+    def _hand_over(self, alerts: Sequence[Alert], tries: Mapping[int, int | None]) -> None:
+        links = alert_links(self._operator, self._context)
+        parcels = [
+            Notification(alert=alert, notifier=notifier, context=context)
+            for alert in alerts
+            for context in (enriched(self._context, alert, links),)
+            for notifier in self._for(alert)
+        ]
+        faults = hand_over(parcels, limit=self._limit)
+        for alert in alerts:
+            answers = zip(parcels, faults, strict=True)
+            mine = [(parcel.label, why) for parcel, why in answers if parcel.alert is alert]
+            taken = any(not why for _, why in mine)
+            untold = ", ".join(f"{label}: {why}" for label, why in mine if why)
+            self._mark(alert, taken=taken, untold=untold, attempt=tries[alert.number] or 0)
+
+    def _mark(self, alert: Alert, *, taken: bool, untold: str, attempt: int) -> None:
+        if not taken and attempt < MAX_TRIES:
+            self.are_pending = True
+            log.warning("Alert %d is tried again by the next task: %s", alert.number, untold)
+            return
+        outcome = f"failed: {untold}" if not taken else f"sent, but {untold}" if untold else "sent"
+        self._home.mark_sent(alert.number, outcome, now=datetime.now(UTC))
+
+
+def enriched(context: Context, alert: Alert, links: Mapping[str, str]) -> dict[str, Any]:
+    """
+    Return the context that notifiers and their templates see.
+
+    It is the task's, with ``alert`` (plain values), ``alert_subject``, ``alert_body``,
+    ``alert_links`` and ``stream``. ``exception`` and ``reason`` say what happened, as notifiers
+    written for failed tasks expect it.
+    """
+    message = render(alert, links=links)
+    return {
+        **context,
+        "alert": alert.to_dict(),
+        "alert_subject": message.subject,
+        "alert_body": message.body,
+        "alert_links": dict(links),
+        "stream": alert.stream,
+        "exception": alert.reason,
+        "reason": alert.reason,
+    }
+
+
+def alert_links(operator: BaseOperator, context: Context) -> dict[str, str]:
+    """Return where to look, by what is seen there; nothing while ``[api] base_url`` is not set."""
+    from airflow.sdk.configuration import conf  # not at dag parse
+    from airflow.sdk.types import TaskInstanceKey
+
+    base, ti = (conf.get("api", "base_url", fallback="") or "").rstrip("/"), context["ti"]
+    if not base:
+        return {}
+    index = -1 if ti.map_index is None else ti.map_index
+    key = TaskInstanceKey(ti.dag_id, ti.task_id, ti.run_id, ti.try_number, index)
+    links = {"Task log": ti.log_url} if hasattr(ti, "log_url") else {}
+    for link in operator.operator_extra_links:
+        links[link.name] = base + link.get_link(operator, ti_key=key)
+    return links

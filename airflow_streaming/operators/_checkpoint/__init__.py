@@ -1,1 +1,0 @@
-"""The operators on checkpoints, one module each."""

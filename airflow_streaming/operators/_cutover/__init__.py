@@ -1,1 +1,0 @@
-"""The tasks of a cutover, one module each."""

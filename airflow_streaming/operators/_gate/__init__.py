@@ -1,1 +1,0 @@
-"""The operators that ask a gate, one module each."""

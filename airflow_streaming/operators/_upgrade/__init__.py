@@ -1,1 +1,0 @@
-"""The tasks of an upgrade in place, one module each."""

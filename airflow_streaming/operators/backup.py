@@ -1,0 +1,329 @@
+"""Operators that take backups and remove old ones."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin
+from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.records.policy import Blackout
+from airflow_streaming.notifications.alerts import Notifiers
+from airflow_streaming.operators.common.base import who
+from airflow_streaming.operators.common.checkpoint import (
+    BACKUP_XCOM_KEY,
+    BackupAge,
+    CheckpointTask,
+    positive,
+    truth,
+)
+from airflow_streaming.operators.restore import check_that_it_holds
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.checkpoints.vault.retention import Retained
+    from airflow_streaming.checkpoints.vault.store import BackupStore
+    from airflow_streaming.home.home import Home
+    from airflow_streaming.operators.common.base import ProgressLogger
+    from airflow_streaming.storage.folders import Folders
+
+_VERIFIED: Final = frozenset({Level.FULL, Level.DRILL})
+
+
+class CheckpointBackupOperator(CheckpointTask):
+    """
+    Back up a stream's checkpoints while it runs, without touching or pausing it.
+
+    The return value is the backup's id; XCom ``backup`` says more of it.
+
+    :param stream: The stream's name; for a stream that is not ours, the name to keep its backups
+        under, made of the checkpoint's URI when not given. (templated)
+    :param home: The home's URI, for a stream of ours. (templated)
+    :param checkpoint: For a stream that is not ours, the URI of its checkpoint or of the folder
+        above those of its queries. (templated)
+    :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
+    :param checkpoint_conn_id: Connection with credentials for the checkpoint; that of the home when
+        not given. (templated)
+    :param origin: Why it is taken; retention may keep each sort differently. (templated)
+    :param note: Words to be kept with it. (templated)
+    :param sink_logs: From the name of a query with a file sink to the URI of its output, whose
+        metadata log is backed up too; the name is empty for a single checkpoint. (templated)
+    :param verify: Verify the backup at once: ``quick``, ``full`` or ``None``.
+    :param blackouts: Times of day in which none is taken; the task is skipped.
+    :param max_age: The longest that may lie between now and what the newest good backup holds;
+        beyond it, people are told once, and once more when it is over. With ``verify="full"`` only
+        a verified backup is good.
+    :param on_late: Told of that: a notifier, a callable that takes the context, or a list of them.
+    :param on_recovered: Told of its end.
+    """
+
+    template_fields: Sequence[str] = (
+        *CheckpointTask.template_fields,
+        "checkpoint",
+        "checkpoint_conn_id",
+        "origin",
+        "note",
+        "sink_logs",
+    )
+
+    def __init__(
+        self,
+        *,
+        checkpoint: str | None = None,
+        checkpoint_conn_id: str | None = None,
+        origin: str = Origin.SCHEDULED,
+        note: str = "",
+        sink_logs: Mapping[str, str] | None = None,
+        verify: Level | str | None = None,
+        blackouts: Sequence[Blackout] = (),
+        max_age: timedelta | None = None,
+        on_late: Notifiers = None,
+        on_recovered: Notifiers = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.checkpoint = checkpoint
+        self.checkpoint_conn_id = checkpoint_conn_id
+        self.origin = origin
+        self.note = note
+        self.sink_logs = dict(sink_logs or {})
+        self.verify = verify.value if isinstance(verify, Level) else verify
+        self.blackouts = tuple(blackouts)
+        self.max_age = positive(max_age, "max_age")
+        self.on_late = on_late
+        self.on_recovered = on_recovered
+        self._check()
+
+    def execute(self, context: Context) -> str:
+        with self.at_work() as narrator:
+            if self.checkpoint and not self.stream:
+                self.stream = _name_for(self.checkpoint)
+            store = self.open_store(create=True)
+            age = self._age(context)
+            with age.told_after(store) if age is not None else contextlib.nullcontext():
+                self._skip_in_a_blackout()
+                backup = self._take(store, narrator, by=who(context))
+        context["ti"].xcom_push(key=BACKUP_XCOM_KEY, value=_summary(backup))
+        return backup.id
+
+    def open_folders(self, uri: str) -> Folders:
+        from airflow_streaming.hooks.checkpoint import CheckpointHook  # not at dag parse
+
+        return CheckpointHook(uri, self.checkpoint_conn_id or self.home_conn_id).get_conn()
+
+    def _check(self) -> None:
+        if bool(self.checkpoint) is bool(self.home and self.stream):
+            raise SpecError(
+                f"Task {self.task_id!r}: give home and stream for a stream of ours, or checkpoint "
+                "and store for another one."
+            )
+        if self.verify not in (None, Level.QUICK, Level.FULL):
+            raise SpecError(
+                f"verify is {self.verify!r}; give 'quick', 'full' or None. A drill takes minutes: "
+                "let a CheckpointVerifyOperator do it."
+            )
+        if "{{" not in self.origin:
+            _origin_of(self.origin)
+
+    def _skip_in_a_blackout(self) -> None:
+        ends = (blackout.ends_at(datetime.now(UTC)) for blackout in self.blackouts)
+        end = max((moment for moment in ends if moment is not None), default=None)
+        if end is not None:
+            raise AirflowSkipException(
+                f"Stream {self.stream!r} is not backed up during a blackout window; this one ends at "
+                f"{end:%Y-%m-%d %H:%M %Z}."
+            )
+
+    def _take(self, store: BackupStore, narrator: ProgressLogger, *, by: str) -> Backup:
+        backup = self._copy(store, narrator, by=by)
+        for query in backup.queries:
+            self.log.info("Query %s at batch %d: %d files", query.folder, query.batch, query.files)
+        self.log.info(
+            "Backup %s: %d files, %d of them new, %d bytes written",
+            *(backup.id, backup.files, backup.added_files, backup.added_size),
+        )
+        if self.verify is not None:
+            self._verify(store, backup, narrator, by=by)
+        return backup
+
+    def _copy(self, store: BackupStore, narrator: ProgressLogger, *, by: str) -> Backup:
+        from airflow_streaming.checkpoints.backup.stream_backup import (
+            Asked,
+            back_up,
+            back_up_stream,
+        )
+
+        asked = Asked(
+            origin=_origin_of(self.origin),
+            by=by,
+            note=self.note,
+            sink_logs=self.sink_logs,
+            open_folders=self.open_folders,
+            progress=narrator,
+        )
+        if self.checkpoint:
+            return back_up(self.checkpoint, self.stream_name(), store, asked)
+        return back_up_stream(self.open_stream(), store, asked)
+
+    def _verify(
+        self, store: BackupStore, backup: Backup, narrator: ProgressLogger, *, by: str
+    ) -> None:
+        from airflow_streaming.checkpoints.vault.verify import verify  # not at dag parse
+
+        now, level = datetime.now(UTC), Level(str(self.verify))
+        found = verify(
+            *(store, backup.id, level),
+            by=by,
+            now=now,
+            stream=backup.stream,
+            progress=narrator.read,
+        )
+        check_that_it_holds(backup, found)
+
+    def _age(self, context: Context) -> BackupAge | None:
+        from airflow_streaming.hooks.home import StreamHomeHook  # not at dag parse
+
+        if self.max_age is None:
+            return None
+        # What was told of a stream that is not ours is written down beside its backups.
+        place = (
+            (self.home, self.home_conn_id) if self.home else (self.store_uri(), self.store_conn())
+        )
+        return BackupAge(
+            StreamHomeHook(*place).get_conn().stream(self.stream_name()),
+            self,
+            context,
+            max_age=self.max_age,
+            verified=self.verify in _VERIFIED,
+            on_late=self.on_late,
+            on_recovered=self.on_recovered,
+        )
+
+
+def _origin_of(text: str) -> Origin:
+    try:
+        return Origin(text)
+    except ValueError as err:
+        raise SpecError(f"origin is {text!r}; give {', '.join(Origin)}.") from err
+
+
+def _name_for(checkpoint: str) -> str:
+    from airflow_streaming.checkpoints.vault.layout import name_for  # not at dag parse
+
+    return name_for(checkpoint)
+
+
+def _summary(backup: Backup) -> dict[str, Any]:
+    return {
+        "id": backup.id,
+        "stream": backup.stream,
+        "origin": backup.origin.value,
+        "begun_at": backup.begun_at.isoformat(),
+        "queries": {query.folder: query.batch for query in backup.queries},
+        "files": backup.files,
+        "size": backup.size,
+        "added_files": backup.added_files,
+        "added_size": backup.added_size,
+    }
+
+
+class CheckpointRetentionOperator(CheckpointTask):
+    """
+    Remove backups that a policy does not keep, and what no backup needs any more.
+
+    The newest verified backup is never removed, and neither is one that was taken for a change of
+    the stream before that change has ended. Objects that nothing refers to are listed by one run
+    and deleted by a later one, an hour or more after it.
+
+    :param stream: The stream's name; every stream of the store when not given. (templated)
+    :param home: The home's URI. (templated)
+    :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
+    :param policy: What is kept: a ``RetentionPolicy``, or its fields as a mapping or a JSON text
+        with ``keep_for`` in days. (templated)
+    :param dry_run: Plan only; the log says what would stay, with every reason. (templated)
+    """
+
+    template_fields: Sequence[str] = (*CheckpointTask.template_fields, "policy", "is_dry_run")
+
+    def __init__(
+        self,
+        *,
+        policy: RetentionPolicy | Mapping[str, Any] | str,
+        dry_run: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.policy = policy
+        self.is_dry_run = dry_run
+        if isinstance(policy, Mapping) and "{{" not in str(policy):
+            RetentionPolicy.from_dict(policy)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        with self.at_work() as narrator:
+            from airflow_streaming.checkpoints.vault.retention import (
+                apply_retention,  # not at dag parse
+            )
+
+            store, policy = self.open_store(), policy_of(self.policy)
+            is_dry_run = truth(self.is_dry_run, "dry_run")
+            done = {
+                stream: apply_retention(
+                    *(store, stream, policy),
+                    by=who(context),
+                    dry_run=is_dry_run,
+                    progress=narrator,
+                    homes=self._open_home_of_change,
+                )
+                for stream in ([self.stream_name()] if self.stream else store.streams())
+            }
+        for stream, retained in done.items():
+            self._tell(stream, retained)
+        return {stream: _retention_summary(retained) for stream, retained in done.items()}
+
+    def _open_home_of_change(self, uri: str) -> Home:
+        from airflow_streaming.hooks.home import StreamHomeHook  # not at dag parse
+
+        return StreamHomeHook(uri, self.home_conn_id, looks_only=True).get_conn()
+
+    def _tell(self, stream: str, retained: Retained) -> None:
+        for line in retained.plan.lines(retained.held):
+            self.log.info("%s: %s", stream, line)
+        for problem in retained.problems:
+            self.log.warning("%s: %s", stream, problem)
+        self.log.info(
+            "%s: %d backups removed, %d left because they are read now; %d objects deleted "
+            "(%d bytes), %d wait for a later run.",
+            *(stream, len(retained.removed), len(retained.held), retained.deleted),
+            *(retained.deleted_size, retained.waiting),
+        )
+
+
+def policy_of(given: RetentionPolicy | Mapping[str, Any] | str) -> RetentionPolicy:
+    """
+    Return the policy that was given in one of three forms.
+
+    :raises SpecError: it is none.
+    """
+    if isinstance(given, RetentionPolicy):
+        return given
+    if isinstance(given, Mapping):
+        return RetentionPolicy.from_dict(given)
+    return RetentionPolicy.from_json(given)
+
+
+def _retention_summary(retained: Retained) -> dict[str, Any]:
+    return {
+        "kept": [kept.backup.id for kept in retained.plan.keep],
+        "removed": list(retained.removed),
+        "held": list(retained.held),
+        "deleted": retained.deleted,
+        "deleted_size": retained.deleted_size,
+        "waiting": retained.waiting,
+        "problems": list(retained.problems),
+    }

@@ -1,0 +1,182 @@
+"""What operators share: the acting user, progress in the log, the stream's spec."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.exceptions import StreamFailed
+from airflow_streaming.hooks.home import spec_errors_are_final
+from airflow_streaming.model.records.owner import Actor
+from airflow_streaming.model.records.policy import RestartDecision
+from airflow_streaming.spec import StreamSpec
+from airflow_streaming.supervision.decide import Step
+
+if TYPE_CHECKING:
+    import jinja2
+    from airflow.sdk import Context
+
+    from airflow_streaming.checkpoints.progress import ProgressNow
+    from airflow_streaming.hooks.stream import SparkStreamHook
+
+
+def who(context: Context) -> str:
+    """Return who acts, for the records: the task, its run and its try."""
+    ti = context["ti"]
+    return f"{ti.dag_id}.{ti.task_id} run {ti.run_id} try {ti.try_number}"
+
+
+def actor_of(task: BaseOperator, context: Context) -> Actor:
+    """Return the dag on whose behalf a task acts, as Airflow has started it."""
+    ti = context["ti"]
+    # The bundle is not there in a task that is run without Airflow's supervisor; teams are optional.
+    bundle = getattr(ti, "bundle_instance", None)
+    team = getattr(context.get("dag_run"), "team_name", None)
+    dag = task.dag if task.has_dag() else None
+    return Actor(
+        dag_id=ti.dag_id,
+        bundle=str(getattr(bundle, "name", "") or ""),
+        file=str((dag and (dag.relative_fileloc or dag.fileloc)) or ""),
+        team=str(team or ""),
+    )
+
+
+def blocked_message(stream: str, step: Step) -> str:
+    """Return the error of a stream whose old driver is not proved dead, and what to do."""
+    return (
+        f"Stream {stream!r} is not restarted: {step.reason} Two drivers on one checkpoint would write "
+        "batches twice. Check the old driver's host; when you know that the driver is dead, confirm it "
+        f"with 'airflow-streaming declare-dead {stream} --epoch N --by NAME --reason TEXT'."
+    )
+
+
+def gave_up(stream: str, decision: RestartDecision) -> AirflowFailException:
+    """Return the error of a task whose stream is down and not started again."""
+    cause = StreamFailed(
+        f"Stream {stream!r} is down and stays down: {decision.reason} The circuit is open. "
+        f"{decision.remedy or 'Fix the cause.'} Then start it again with StartStreamOperator or "
+        f"'airflow-streaming close-circuit {stream}'."
+    )
+    error = AirflowFailException(str(cause))
+    error.__cause__ = cause
+    return error
+
+
+PAUSE_SECONDS: Final = 10.0
+"""A person who watches wants to see that it goes on; a log of an hour should still be read."""
+_MEGABYTE: Final = 1e6
+
+
+class Log(Protocol):
+    """As much of a logger as is needed here; a task's is not the standard library's."""
+
+    def info(self, text: str, /, *values: Any) -> Any:
+        """Write a line."""
+
+
+class ProgressLogger:
+    """
+    Listens to progress, which may be told many thousand times, and logs it now and then.
+
+    :param clock: Seconds that only rise.
+    """
+
+    def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._clock = log, clock
+        self._next = clock() + PAUSE_SECONDS
+
+    def __call__(self, now: ProgressNow) -> None:
+        """Hear how far a phase is."""
+        if self._is_time():
+            about = f" of {now.subject}" if now.subject else ""
+            of = "" if now.of is None else f" of {now.of}"
+            size = f", {now.size / _MEGABYTE:.1f} MB" if now.unit == "files" else ""
+            self._log.info("%s%s: %d%s %s%s", now.phase, about, now.files, of, now.unit, size)
+
+    def read(self, done: int, total: int) -> None:
+        """Hear how many bytes of a store have been read."""
+        if self._is_time():
+            self._log.info("read: %.1f of %.1f MB", done / _MEGABYTE, total / _MEGABYTE)
+
+    def _is_time(self) -> bool:
+        if self._clock() < self._next:
+            return False
+        self._next = self._clock() + PAUSE_SECONDS
+        return True
+
+
+class SpecTask(BaseOperator):
+    """
+    A task on one stream, given as its dag describes it.
+
+    :param stream: The stream. (templated, field by field)
+    :param conn_id: Spark connection of the apache-spark provider. (templated)
+    :param home_conn_id: Connection with credentials for the home. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *("stream", "conn_id", "home_conn_id"),
+        # Airflow cuts long fields off. These two tell pages which stream it is.
+        *("stream_name", "stream_home"),
+    )
+
+    def __init__(
+        self,
+        *,
+        stream: StreamSpec,
+        conn_id: str = "spark_default",
+        home_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+        self.conn_id = conn_id
+        self.home_conn_id = home_conn_id
+        # Gates on a checkpoint of another application have no stream.
+        self.stream_name = getattr(stream, "name", None)
+        self.stream_home = getattr(stream, "home", None)
+
+    def render_template(
+        self,
+        content: Any,
+        context: Context,
+        jinja_env: jinja2.Environment | None = None,
+        seen_oids: set[int] | None = None,
+    ) -> Any:
+        if not isinstance(content, StreamSpec):
+            return super().render_template(content, context, jinja_env, seen_oids)
+        rendered = {
+            name: super(SpecTask, self).render_template(
+                getattr(content, name), context, jinja_env, seen_oids
+            )
+            for name in content.template_fields
+        }
+        return dataclasses.replace(content, **rendered)
+
+    def open_hook(self, context: Context, spec: StreamSpec | None = None) -> SparkStreamHook:
+        """
+        Return the hook of the stream.
+
+        :param spec: The stream with what a form has changed; the task's own when not given.
+        :raises AirflowFailException: the spec cannot run.
+        """
+        from airflow_streaming.hooks.stream import SparkStreamHook  # not at dag parse
+
+        with spec_errors_are_final():
+            return SparkStreamHook(
+                spec or self.stream,
+                conn_id=self.conn_id,
+                home_conn_id=self.home_conn_id,
+                by=who(context),
+                folders=self.dag_folders(),
+            )
+
+    def dag_folders(self) -> tuple[Path, ...]:
+        """Return where a relative application path may start."""
+        return (Path(self.dag.folder),) if self.has_dag() else ()

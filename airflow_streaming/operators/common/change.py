@@ -1,0 +1,226 @@
+"""What tasks have in common that take a change further: an edited spec, and how they work and wait."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from airflow.sdk import BaseOperatorLink
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.exceptions import (
+    CheckpointBusy,
+    CheckpointError,
+    CutoverRefused,
+    HomeNotExclusive,
+    HomeUnavailable,
+    SpecError,
+    UpgradeRefused,
+)
+from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
+from airflow_streaming.model.failures import presentable
+from airflow_streaming.operators.common.base import SpecTask
+from airflow_streaming.operators.common.checkpoint import Terminated
+from airflow_streaming.operators.common.form_edits import WRONG_XCOM_KEY, edited
+from airflow_streaming.spec import StreamSpec
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.checkpoints.vault.store import BackupStore
+    from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.storage.folders import Folders
+
+POLL_SECONDS: Final = 1.0
+"""Between two looks of a task that waits in its worker."""
+LOOK_AGAIN: Final = timedelta(minutes=5)
+"""How often a task that waits for a person looks for itself; what happens in the home wakes it."""
+
+
+class Advanced(Protocol):
+    """How far a change has come, as upgrades and cutovers tell it."""
+
+    @property
+    def is_there(self) -> bool:
+        """Tell whether there is nothing more to do for who asked."""
+
+    @property
+    def waiting(self) -> str:
+        """Return what is waited for, in a sentence."""
+
+    @property
+    def needs_person(self) -> bool:
+        """Tell whether nothing goes on before somebody gives a word."""
+
+
+Progressed = TypeVar("Progressed", bound=Advanced)
+
+
+class ChangeTask(SpecTask):
+    """
+    A task of a change.
+
+    Every task may be killed on any line and called again: what is done stands in the stream's home,
+    and whoever comes next goes on from there.
+
+    :param stream: The stream as its keep-alive dag has it. (templated, field by field)
+    :param runtime: Name of the Spark installation to go to; the spec's when empty. (templated)
+    :param application: The script to go to; the spec's when empty. (templated)
+    :param conf: Changes of the configuration, as a mapping or JSON; ``null`` takes a key out.
+        (templated)
+    :param size: Changes of what it runs with: ``executors``, ``executor_cores``,
+        ``executor_memory``, ``shuffle_partitions``. (templated)
+    :param backup_store: URI of the backups; ``<home>/_backups`` when not given. (templated)
+    :param patience: How long a wait keeps the worker, before the task is deferred. A driver that
+        stops is worth waiting for: nothing is committed meanwhile.
+    :param poll_interval: Time between two looks of the trigger.
+    """
+
+    template_fields: Sequence[str] = (
+        *SpecTask.template_fields,
+        "runtime",
+        "application",
+        "conf",
+        "size",
+        "backup_store",
+    )
+    operator_extra_links: Collection[BaseOperatorLink] = (SparkUiLink(), DriverLogLink())
+
+    def __init__(
+        self,
+        *,
+        stream: StreamSpec,
+        runtime: str | None = None,
+        application: str | None = None,
+        conf: Mapping[str, Any] | str | None = None,
+        size: Mapping[str, Any] | None = None,
+        backup_store: str | None = None,
+        patience: timedelta = timedelta(seconds=90),
+        poll_interval: timedelta = timedelta(seconds=5),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(stream=stream, **kwargs)
+        self.runtime = runtime
+        self.application = application
+        self.conf = conf
+        self.size = dict(size or {})
+        self.backup_store = backup_store
+        self.patience = patience
+        self.poll_interval = poll_interval
+        self._is_at_work = False
+
+    def on_kill(self) -> None:
+        # Airflow calls this in a signal handler and lets the task go on; only raising ends it.
+        if self._is_at_work:
+            raise Terminated(
+                f"Task {self.task_id!r} was killed; its next attempt resumes where it stopped."
+            )
+
+    def hook(self, context: Context) -> SparkStreamHook:
+        """
+        Return the hook of the stream as it is to become.
+
+        :raises AirflowFailException: the edits, or the spec, cannot run.
+        """
+        return self.hook_of(self.stream, context)
+
+    def hook_of(self, stream: StreamSpec, context: Context) -> SparkStreamHook:
+        """Return the hook of one stream as it is to become; raises the same."""
+        try:
+            spec = edited(
+                stream,
+                runtime=self.runtime,
+                application=self.application,
+                conf=self.conf,
+                size=self.size,
+            )
+        except SpecError as err:
+            raise AirflowFailException(str(err)) from err
+        return self.open_hook(context, spec)
+
+    def open_folders(self, uri: str) -> Folders:
+        """Open a checkpoint with the home's connection, to look at it."""
+        from airflow_streaming.hooks.checkpoint import CheckpointHook  # not at dag parse
+
+        return CheckpointHook(uri, self.home_conn_id).get_conn()
+
+    def open_store(self) -> BackupStore:
+        """Open the backups; an empty folder becomes a store."""
+        from airflow_streaming.checkpoints.backup.stream_backup import default_store
+        from airflow_streaming.hooks.checkpoint import BackupStoreHook
+
+        uri = self.backup_store or default_store(self.stream.home)
+        return BackupStoreHook(uri, self.home_conn_id).get_conn(create=True)
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Do the work in this block: it can be killed, and errors end the task as they should."""
+        self._is_at_work = True
+        try:
+            yield
+        except CheckpointBusy:
+            raise  # trying again may help, as it may with a store that is away
+        except (
+            *(UpgradeRefused, CutoverRefused),
+            *(SpecError, HomeNotExclusive, CheckpointError),
+        ) as err:
+            raise AirflowFailException(str(err)) from err
+        finally:
+            self._is_at_work = False
+
+    @contextlib.contextmanager
+    def telling(self, context: Context) -> Iterator[None]:
+        """Leave what goes wrong in this block to the task that settles the change, and its reader."""
+        try:
+            yield
+        except Exception as err:
+            context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=presentable(str(err)))
+            raise
+
+    def waiting_here(self, advance: Callable[[], Progressed]) -> Progressed | None:
+        """
+        Advance again and again in the worker, for as long as its patience lasts.
+
+        :returns: How far it is when it is there or has to wait long; ``None`` when unable to look.
+        """
+        until, said = time.monotonic() + self.patience.total_seconds(), ""
+        newest: Progressed | None = None
+        while True:
+            progress, waiting = _advanced(advance)
+            # Who cannot look is where he was: perhaps between two drivers, with consumers waiting.
+            newest = progress or newest
+            if waiting and waiting != said:
+                self.log.info("Waiting: %s", waiting)
+            said = waiting
+            is_over = progress is not None and (progress.is_there or progress.needs_person)
+            if is_over or time.monotonic() >= until + self.more_patience(newest).total_seconds():
+                return progress
+            time.sleep(POLL_SECONDS)
+
+    def more_patience(self, progress: Any) -> timedelta:
+        """Return for how much longer the worker is kept because of where the change stands."""
+        return timedelta(0)
+
+    def woken_by(self, *, needs_person: bool = False) -> dict[str, Any]:
+        """Return what every trigger that wakes this task is given."""
+        wake = LOOK_AGAIN if needs_person else timedelta(seconds=30)
+        return {
+            "home": self.stream.home,
+            "stream": self.stream.name,
+            "home_conn_id": self.home_conn_id,
+            "deferred_at": datetime.now(UTC).isoformat(),
+            "poll_seconds": self.poll_interval.total_seconds(),
+            "wake_seconds": wake.total_seconds(),
+        }
+
+
+def _advanced(advance: Callable[[], Progressed]) -> tuple[Progressed | None, str]:
+    try:
+        progress = advance()
+    except HomeUnavailable as err:
+        # Not being able to look says nothing of the change.
+        return None, str(err)
+    return progress, "" if progress.is_there else progress.waiting

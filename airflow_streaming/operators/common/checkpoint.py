@@ -1,0 +1,273 @@
+"""What operators on checkpoints and backups share."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.checkpoints.vault.retention_policy import judge_age
+from airflow_streaming.exceptions import (
+    BackupNotFound,
+    CheckpointBusy,
+    CheckpointError,
+    HomeNotExclusive,
+    SpecError,
+    StreamingError,
+)
+from airflow_streaming.model.names import Colour, check_stream_name, colour_of
+from airflow_streaming.model.records.alert import AlertKind
+from airflow_streaming.model.uris import check_uri
+from airflow_streaming.notifications.alerts import Alerts, Notifiers
+from airflow_streaming.operators.common.base import ProgressLogger, who
+from airflow_streaming.supervision.alerts.alerting import about_age
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.checkpoints.backup.records import Backup
+    from airflow_streaming.checkpoints.vault.store import BackupStore
+    from airflow_streaming.home.home import Home, StreamHome
+    from airflow_streaming.storage.folders import Folders
+
+BACKUP_XCOM_KEY: Final = "backup"
+"""XCom with what a backup, or a verification of one, is; the return value is the backup's id."""
+
+
+class Terminated(BaseException):
+    """The task was killed while it was at work; raised where it was, so that all is let go."""
+
+
+class CheckpointTask(BaseOperator):
+    """
+    A task on the backups of one stream.
+
+    The long work is done in the worker; its log says every ten seconds how far it is. A killed
+    task stops at once and leaves nothing that is listed: what it had written is swept later.
+
+    :param stream: The stream's name, or the name under which backups are kept that are of no stream
+        of ours. Of one of ours it is the lane that is live, whose backups are kept under its own
+        name. (templated)
+    :param home: The home's URI, for a stream of ours. (templated)
+    :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
+    :param home_conn_id: Connection with credentials for the home. (templated)
+    :param store_conn_id: Connection with credentials for the store; that of the home when the store
+        is not given. (templated)
+    """
+
+    template_fields: Sequence[str] = ("stream", "home", "store", "home_conn_id", "store_conn_id")
+    ui_color = "#d9e4f2"
+
+    def __init__(
+        self,
+        *,
+        stream: str | None = None,
+        home: str | None = None,
+        store: str | None = None,
+        home_conn_id: str | None = None,
+        store_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+        self.home = home
+        self.store = store
+        self.home_conn_id = home_conn_id
+        self.store_conn_id = store_conn_id
+        self._is_at_work = False
+        self._live: str | None = None
+        if not home and not store:
+            raise SpecError(
+                f"Task {self.task_id!r} names no backup store. Give store, or the home of the "
+                "stream; its store is the folder _backups in it."
+            )
+
+    def on_kill(self) -> None:
+        # Airflow calls this in a signal handler and lets the task go on; only raising ends it.
+        if self._is_at_work:
+            raise Terminated(
+                f"Task {self.task_id!r} was killed; no unfinished backup or copy is listed."
+            )
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[ProgressLogger]:
+        """Do the work in this block: it can be killed, and errors end the task as they should."""
+        self._is_at_work = True
+        try:
+            yield ProgressLogger(self.log)
+        except CheckpointBusy:
+            raise  # trying again may help, as it may with a store that is away
+        except (SpecError, HomeNotExclusive, CheckpointError) as err:
+            raise AirflowFailException(str(err)) from err
+        finally:
+            self._is_at_work = False
+
+    def store_uri(self) -> str:
+        """Return where the backups lie."""
+        from airflow_streaming.checkpoints.backup.stream_backup import default_store
+
+        return check_uri(self.store, "store") if self.store else default_store(str(self.home))
+
+    def store_conn(self) -> str | None:
+        """Return the connection for the backups."""
+        return self.store_conn_id or (None if self.store else self.home_conn_id)
+
+    def open_store(self, *, create: bool = False) -> BackupStore:
+        """Open the backup store; create it in an empty folder when asked."""
+        from airflow_streaming.hooks.checkpoint import BackupStoreHook  # not at dag parse
+
+        return BackupStoreHook(self.store_uri(), self.store_conn()).get_conn(create=create)
+
+    def stream_name(self) -> str:
+        """Return the name under which the backups are kept: of a stream of ours, its live lane's."""
+        if not self.stream:
+            raise SpecError(f"Task {self.task_id!r} names no stream. Give stream.")
+        name = check_stream_name(self.stream)
+        if not self.home or colour_of(name) is Colour.GREEN:
+            return name
+        if self._live is None:
+            # Once: what a task has begun on one lane it does not end on the other.
+            from airflow_streaming.home.live_lane import live_lane  # not at dag parse
+
+            self._live = live_lane(self.open_home(), name)
+        return self._live
+
+    def open_home(self) -> Home:
+        """Open the records of all streams of ours."""
+        from airflow_streaming.hooks.home import StreamHomeHook  # not at dag parse
+
+        if not self.home:
+            raise SpecError(f"Task {self.task_id!r} names no home, and needs the stream's records.")
+        return StreamHomeHook(self.home, self.home_conn_id).get_conn()
+
+    def open_stream(self) -> StreamHome:
+        """Open the records of the stream, which is one of ours."""
+        return self.open_home().stream(self.stream_name())
+
+    def open_folders(self, uri: str) -> Folders:
+        """Open a checkpoint of the stream for reading."""
+        from airflow_streaming.hooks.checkpoint import CheckpointHook  # not at dag parse
+
+        return CheckpointHook(uri, self.home_conn_id).get_conn()
+
+    def find(self, store: BackupStore, backup_id: str | None) -> Backup:
+        """
+        Return the backup asked for, or the newest of the stream.
+
+        :raises BackupNotFound: the store has none.
+        """
+        if backup_id:
+            return store.backup(backup_id, self.stream_name())
+        backups = store.backups(self.stream_name())
+        if not backups:
+            raise BackupNotFound(
+                f"The store {store.uri} has no backup of stream {self.stream!r}. Take one first, or "
+                "correct the names of the store and the stream."
+            )
+        return max(backups, key=lambda backup: (backup.begun_at, backup.id))
+
+
+def truth(value: Any, name: str) -> bool:
+    """
+    Return what a switch says that may have come from a template or a form.
+
+    :raises SpecError: neither yes nor no; a typing error must not turn a dry run into a real one.
+    """
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise SpecError(f"{name} is {value!r}; give True or False.")
+    return text == "true"
+
+
+def positive(value: timedelta | None, name: str) -> timedelta | None:
+    """
+    Return a duration that is longer than nothing, or ``None``.
+
+    :raises SpecError: it is not.
+    """
+    if value is not None and value <= timedelta():
+        raise SpecError(f"{name} must be greater than zero.")
+    return value
+
+
+log: Final = logging.getLogger(__name__)
+
+
+class BackupAge:
+    """
+    Looks at the age of a stream's newest good backup, and tells.
+
+    Nothing here raises: a backup must not fail because somebody could not be told of the last one.
+
+    :param records: Where it is written down what was told: the stream's home, or the same records
+        in the backup store for a stream that is not ours.
+    :param max_age: The longest that may lie between now and the moment the newest backup holds.
+    :param verified: Whether only a verified backup is a good one.
+    """
+
+    def __init__(
+        self,
+        records: StreamHome,
+        operator: BaseOperator,
+        context: Context,
+        *,
+        max_age: timedelta,
+        verified: bool,
+        on_late: Notifiers,
+        on_recovered: Notifiers,
+    ) -> None:
+        self._records, self._operator, self._context = records, operator, context
+        self._max_age, self._verified = max_age, verified
+        self._notifiers = {AlertKind.UNHEALTHY: on_late, AlertKind.RECOVERED: on_recovered}
+
+    @contextlib.contextmanager
+    def told_after(self, store: BackupStore) -> Iterator[None]:
+        """Tell when the block is done, failed or skipped; not when the task is being killed."""
+        try:
+            yield
+        except Exception:
+            self.tell(store)
+            raise
+        self.tell(store)
+
+    def tell(self, store: BackupStore) -> None:
+        """Judge the backups in the store, and tell what has to be told."""
+        try:
+            self._tell(store)
+        except StreamingError as err:
+            log.warning("Cannot read the age of the newest backup: %s", err)
+
+    def _tell(self, store: BackupStore) -> None:
+        stream, now = self._records.name, datetime.now(UTC)
+        backups = store.backups(stream)
+        said = [word for one in backups for word in store.verifications(one.id, stream)]
+        verdict = judge_age(backups, said, max_age=self._max_age, now=now, verified=self._verified)
+        (log.warning if verdict.is_late else log.info)("%s", verdict.reason)
+        epoch = self._records.newest_epoch()
+        with self._alerts() as alerts:
+            alerts.tell(
+                *about_age(
+                    verdict,
+                    stream=stream,
+                    epoch=0 if epoch is None else epoch.number,
+                    log=self._records.alerts(),
+                    now=now,
+                )
+            )
+
+    def _alerts(self) -> Alerts:
+        return Alerts(
+            self._records,
+            self._operator,
+            notifiers=self._notifiers,
+            context=self._context,
+            by=who(self._context),
+            of_backups=True,
+        )

@@ -1,0 +1,538 @@
+"""What the tasks of one cutover share: the run, the form, the lanes, the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from airflow_streaming.changes.cutover.engine import Cutover
+from airflow_streaming.changes.cutover.lanes import LANES
+from airflow_streaming.changes.handover.green_start import StoredCheckpoints
+from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.changes.pointers.spark import with_runtimes
+from airflow_streaming.exceptions import CutoverRefused, RecordError, SpecError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.hooks.home import access
+from airflow_streaming.model.jobs.comparison import CompareReport
+from airflow_streaming.model.names import base_of, other_lane
+from airflow_streaming.model.records.control import Change, ChangeKind
+from airflow_streaming.model.records.cutover import CutoverTerms, StartWay, SwitchMethod
+from airflow_streaming.model.records.cutover_table import CutoverState, CutoverTransition
+from airflow_streaming.operators.common.base import ProgressLogger
+from airflow_streaming.operators.common.change import ChangeTask
+from airflow_streaming.operators.common.cutover_checks import (
+    CheckFailed,
+    Comparing,
+    CutoverCheck,
+    SideBySide,
+    answer_of,
+    is_last_try,
+    names_of,
+    unanswered,
+)
+from airflow_streaming.operators.common.form_edits import positive_minutes, pulled
+from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY, REPORT_XCOM_KEY
+from airflow_streaming.operators.rehearsal import program_of
+from airflow_streaming.operators.upgrade import name_of
+from airflow_streaming.reports.cutover import promotion_report
+from airflow_streaming.reports.markdown import markdown
+from airflow_streaming.services.changes import final_backup
+from airflow_streaming.settings import read_settings
+from airflow_streaming.spec import StreamSpec
+from airflow_streaming.triggers.change import CutoverTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
+    from airflow_streaming.changes.cutover.lanes import Candidate, LaneContext
+    from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.model.records.deployment import Deployment
+
+
+def found_cutover(home: StreamHome, report: Mapping[str, Any] | None) -> Change | None:
+    """
+    Return the cutover that a run has begun, or goes on with, ended or not; ``None`` before that.
+
+    :param home: Of the base lane of the stream that leads.
+    :param report: What the run's preflight has left.
+    """
+    if not report:
+        return None
+    if report.get("resumes"):
+        return next((one for one in led_by(home) if one.number == report["resumes"]), None)
+    return next((one for one in led_by(home) if _wish(home, one) == report["key"]), None)
+
+
+def led_by(home: StreamHome) -> Iterator[Change]:
+    """Yield the cutovers that a stream leads, newest first."""
+    for change in reversed(home.changes()):
+        if change.what is ChangeKind.CUTOVER and home.leads(change):
+            yield change
+
+
+def change_of(home: StreamHome, number: int) -> tuple[Change, CutoverTerms]:
+    """
+    Return a cutover and its terms, by its number.
+
+    :raises CutoverRefused: the stream leads no such cutover.
+    """
+    found = next((one for one in led_by(home) if one.number == number), None)
+    if found is None:
+        raise CutoverRefused(
+            f"Change {number} is missing from the home of stream {home.name!r}. Check that the home's "
+            "volume is mounted, then run this task again."
+        )
+    return found, home.cutover_terms(found)
+
+
+def stay_in_comparing(history: Sequence[CutoverTransition]) -> int:
+    """Return the step with which the newest stay in ``comparing`` began; 0 before the first."""
+    stays = (one.number for one in reversed(history) if one.after is CutoverState.COMPARING)
+    return next(stays, 0)
+
+
+def line_of_step(step: CutoverTransition) -> str:
+    """Return a step of a cutover as one line for a log."""
+    return f"Step {step.number}: {words(step.before)} → {words(step.after)}: {step.reason}"
+
+
+def words(name: str) -> str:
+    """Return the name of a state, a way or an event as a person says it."""
+    return str(name).replace("_", " ")
+
+
+def _wish(home: StreamHome, change: Change) -> str:
+    try:
+        return home.cutover_terms(change).key
+    except RecordError:
+        return ""  # whoever goes on with it says what is missing
+
+
+BY_GATE: Final = "by_gate"
+"""Choice of a start that leaves it to the gates."""
+STARTS: Final = (BY_GATE, *(start.value for start in StartWay))
+WAYS: Final = tuple(way.value for way in SwitchMethod)
+ASK: Final = "ask"
+AUTO: Final = "auto"
+WHO: Final = (ASK, AUTO)
+"""Whether a person is asked, or it goes on by itself."""
+_MINUTES_AN_HOUR: Final = 60.0
+
+
+def way_of(text: str) -> SwitchMethod:
+    """
+    Return a way by its name.
+
+    :raises SpecError: there is none of that name.
+    """
+    return SwitchMethod(chosen(text, "way", WAYS))
+
+
+def start_of(text: str) -> StartWay | None:
+    """
+    Return a start by its name; ``None`` for ``by_gate``.
+
+    :raises SpecError: there is none of that name.
+    """
+    found = chosen(text or BY_GATE, "start", STARTS)
+    return None if found == BY_GATE else StartWay(found)
+
+
+def goes_on_by_itself(text: str, name: str) -> bool:
+    """
+    Tell whether no person has to be asked.
+
+    :raises SpecError: neither ``ask`` nor ``auto``.
+    """
+    return chosen(text, name, WHO) == AUTO
+
+
+def chosen(text: str, name: str, choices: tuple[str, ...]) -> str:
+    """
+    Return a choice.
+
+    :raises SpecError: it is none of them.
+    """
+    if text not in choices:
+        raise SpecError(f"{name} is {text!r}; give {', '.join(choices)}.")
+    return text
+
+
+def hours(value: float | str | None, name: str, usual: timedelta) -> timedelta:
+    """
+    Return hours of a form as a duration, what is usual for an empty field.
+
+    :raises SpecError: no number above zero.
+    """
+    asked = positive_minutes(value, name)
+    return usual if asked is None else asked * _MINUTES_AN_HOUR
+
+
+class DagLanes:
+    """
+    Opens the lanes of the streams of one dag.
+
+    :param hooks: Of the streams as they are to become, by name, in the order of the dag.
+    """
+
+    def __init__(self, hooks: Mapping[str, SparkStreamHook]) -> None:
+        self._hooks = dict(hooks)
+        self.memory: Mapping[str, Any] = {}
+        """What observers remember of the lanes, by name."""
+
+    @property
+    def leader(self) -> str:
+        """Return the stream that leads."""
+        return next(iter(self._hooks))
+
+    @property
+    def by(self) -> str:
+        """Return who acts, for the records."""
+        return self._hooks[self.leader].by
+
+    @property
+    def home(self) -> StreamHome:
+        """Return the records in which the cutover is led: the leader's base lane."""
+        return self._hooks[self.leader].lane(self.leader).home
+
+    def open(self, stream: str, lane: str) -> LaneContext:
+        """
+        Return the hands of one lane.
+
+        :raises CutoverRefused: the stream is none of this dag's.
+        """
+        from airflow_streaming.changes.cutover.lanes import LaneContext  # not at dag parse
+
+        hook = self.hook(stream).lane(lane)
+        return LaneContext(
+            home=hook.home,
+            keeper=hook.keeper,
+            acts=hook.keeper,
+            observer=hook.observer(self.memory.get(lane)),
+        )
+
+    def candidates(self) -> list[Candidate]:
+        """Return every stream with the lane that is live, and what the dag proposes for the other."""
+        return [self._candidate(stream) for stream in self._hooks]
+
+    def _candidate(self, stream: str) -> Candidate:
+        from airflow_streaming.changes.cutover.lanes import Candidate  # not at dag parse
+
+        hook = self.hook(stream)
+        blue = hook.live_lane()
+        green = hook.lane(other_lane(blue))
+
+        def propose(carried_on: Mapping[str, str] | None) -> tuple[Deployment, bytes]:
+            return green.proposal(fresh=True, carried_on=carried_on)
+
+        return Candidate(
+            stream=stream,
+            home=hook.asked.home,
+            blue=hook.lane(blue).home,
+            green=green.home.name,
+            propose=propose,
+            program=lambda deployment, source: program_of(green.spec, deployment, source),
+            runtime=green.runtime(hook.asked.runtime),
+        )
+
+    def hook(self, lane: str) -> SparkStreamHook:
+        """
+        Return the hook of a stream.
+
+        :param lane: Name of the stream, or of either lane.
+        :raises CutoverRefused: the stream is none of this dag's.
+        """
+        stream = base_of(lane)
+        found = self._hooks.get(stream)
+        if found is None:
+            raise CutoverRefused(
+                f"Stream {stream!r} takes part in this cutover, but this DAG only has "
+                f"{', '.join(self._hooks)}. Continue it with the DAG that started it."
+            )
+        return found
+
+
+def open_engine(
+    task: CutoverTask,
+    lanes: DagLanes,
+    context: Context,
+    memory: dict[str, Any] | None,
+    complete_from: Mapping[str, datetime],
+) -> Cutover:
+    """
+    Return the engine of one task.
+
+    :param memory: What an earlier try, or the trigger, remembers of the looks before.
+    :param complete_from: By stream, the event time from which a fresh green is complete.
+    """
+    lanes.memory = (memory or {}).get(LANES, {})
+    progress = ProgressLogger(task.log)
+    return Cutover(
+        lanes.leader,
+        lanes,
+        by=lanes.by,
+        checkpoints=StoredCheckpoints(**access(task.stream.home, task.home_conn_id)),
+        pointers=usable(task.pointers),
+        compare=Comparing(
+            lanes,
+            complete_from=complete_from,
+            progress=progress,
+            heard=lambda report: task.heard(report, context),
+        ),
+        retire=lambda change, pair, blue: final_backup(
+            *(lanes.home, task.open_store(), change, pair, blue),
+            by=lanes.by,
+            reason=change.reason,
+            open_folders=task.open_folders,
+            progress=ProgressLogger(task.log),
+        ),
+        memory=memory,
+    )
+
+
+def usable(pointers: Mapping[str, Pointer]) -> dict[str, Pointer]:
+    """Return pointers by name, those that need a Spark with the runtimes of this deployment."""
+    runtimes = read_settings().runtimes
+    return {
+        name: with_runtimes([pointer], runtimes)[pointer.name] for name, pointer in pointers.items()
+    }
+
+
+def check_together(streams: Sequence[StreamSpec]) -> None:
+    """
+    Do nothing for streams that can switch together.
+
+    :raises SpecError: two have one name, or they are in different homes.
+    """
+    names = [one.name for one in streams]
+    if len(set(names)) != len(names):
+        raise SpecError(f"Streams that switch together need different names: {', '.join(names)}.")
+    if len({one.home for one in streams}) > 1:
+        raise SpecError(
+            "Streams that switch together need one home, because one record there moves them all."
+        )
+
+
+def by_name(
+    pointers: Sequence[Pointer] | Mapping[str, Sequence[Pointer]], leader: str
+) -> dict[str, Pointer]:
+    """
+    Return pointers by their name in the terms, which is ``STREAM/NAME`` but for the leader's.
+
+    :param pointers: Of the stream that leads, or of several by the stream's name.
+    :raises SpecError: two have one name.
+    """
+    told = pointers if isinstance(pointers, Mapping) else {leader: pointers}
+    named = [
+        (pointer.name if stream == leader else f"{stream}/{pointer.name}", pointer)
+        for stream, some in told.items()
+        for pointer in some
+    ]
+    found = dict(named)
+    if len(found) < len(named):
+        raise SpecError(
+            f"Pointers need names of their own: {', '.join(name for name, _ in named)}."
+        )
+    return found
+
+
+COMPARISONS_XCOM_KEY: Final = "comparisons"
+"""XCom with the newest comparison of every stream."""
+S = CutoverState
+_BETWEEN: Final = {S.DRAINING, S.SWITCHING, S.LIVE, S.ABORTING, S.ROLLING_BACK, S.ROLLED_BACK}
+"""States in which one lane may have ended and the other not begun: no time for Airflow's queues."""
+_STARTING: Final = timedelta(minutes=3)
+"""Added to the grace of a stop: the driver that goes on has to start first."""
+HISTORY_XCOM_KEY: Final = "steps"
+"""XCom with the steps of the cutover so far, a line each."""
+
+
+class CutoverTask(ChangeTask):
+    """
+    A task of a cutover.
+
+    :param stream: The stream as its keep-alive dag has it, or several that switch together; the
+        first one leads. (templated, field by field)
+    :param preflight_task_id: The task of the same run that made the report.
+    :param pointers: What consumers follow beside the home's own pointer, in their order; by stream
+        where several switch together.
+    :param checks: Called with a ``SideBySide`` while the outputs are compared.
+    """
+
+    template_fields: Sequence[str] = (*ChangeTask.template_fields, "also")
+    ui_color = "#cfe3f3"
+
+    def __init__(
+        self,
+        *,
+        stream: StreamSpec | Sequence[StreamSpec],
+        preflight_task_id: str = "",
+        pointers: Sequence[Pointer] | Mapping[str, Sequence[Pointer]] = (),
+        checks: Sequence[CutoverCheck] = (),
+        **kwargs: Any,
+    ) -> None:
+        first, *rest = [stream] if isinstance(stream, StreamSpec) else list(stream)
+        super().__init__(stream=first, **kwargs)
+        self.also = tuple(rest)
+        self.preflight_task_id = preflight_task_id
+        self.pointers = by_name(pointers, first.name)
+        self.checks = tuple(checks)
+        names_of(self.checks)
+        check_together(self.streams)
+
+    @property
+    def streams(self) -> tuple[StreamSpec, ...]:
+        """Return all streams; the first one leads."""
+        return (self.stream, *self.also)
+
+    def lanes(self, context: Context) -> DagLanes:
+        """
+        Return the lanes of all streams, as they are to become.
+
+        :raises AirflowFailException: the edits, or a spec, cannot run.
+        """
+        return DagLanes({one.name: self.hook_of(one, context) for one in self.streams})
+
+    def engine(
+        self, lanes: DagLanes, context: Context, memory: dict[str, Any] | None = None
+    ) -> Cutover:
+        """Return who cuts the streams over."""
+        complete = {
+            one["stream"]: datetime.fromisoformat(one["complete_from"])
+            for one in (self.report(context) or {}).get("pairs", ())
+            if one.get("complete_from")
+        }
+        return open_engine(self, lanes, context, memory, complete)
+
+    def report(self, context: Context) -> dict[str, Any] | None:
+        """Return what the preflight of this run has left; ``None`` before it has."""
+        if not self.preflight_task_id:
+            return None
+        found: dict[str, Any] | None = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY)
+        return found
+
+    def go_on(
+        self,
+        context: Context,
+        until: CutoverState,
+        memory: dict[str, Any] | None,
+        change: int,
+    ) -> Progress:
+        """
+        Take a cutover on to a state or its end; wait in the worker first, then deferred.
+
+        :param change: The cutover; no other one is touched.
+        :raises AirflowFailException: it cannot go on, and another try does not help.
+        """
+        with self.working():
+            lanes = self.lanes(context)
+            told = len(lanes.home.steps(change))
+            engine = self.engine(lanes, context, memory)
+            progress = self.waiting_here(
+                lambda: self._advance(engine, lanes, until, change, context)
+            )
+            self._tell(lanes.home, change, told, context)
+        if progress is None or not self.is_enough(progress):
+            self._wait(lanes.home, engine, change)
+        self.log.info("State %s: %s", words(progress.state), progress.reason)
+        return progress
+
+    def is_enough(self, progress: Progress) -> bool:
+        """Tell whether this task has nothing more to do."""
+        return progress.is_there
+
+    def more_patience(self, progress: Any) -> timedelta:
+        """Keep the worker while an output may have nobody who writes it, in either direction."""
+        is_between = progress is not None and progress.state in _BETWEEN
+        return self.stream.stop_grace + _STARTING if is_between else timedelta(0)
+
+    def heard(self, report: CompareReport, context: Context) -> None:
+        """Keep a comparison; a task that waits deferred is another process later."""
+        self.log.info("Compared stream %s: %s", report.stream, report.reason)
+        kept = {**self._comparisons(context), report.stream: report}
+        told = {stream: one.to_dict() for stream, one in kept.items()}
+        context["ti"].xcom_push(key=COMPARISONS_XCOM_KEY, value=told)
+
+    def publish(self, change: int, context: Context) -> None:
+        """Leave the page on which a person sees how green stands."""
+        home = self.lanes(context).home
+        _, terms = change_of(home, change)
+        history = home.steps(change)
+        stay = stay_in_comparing(history)
+        checks = home.check_results(change, stay) if stay else {}
+        comparisons = list(self._comparisons(context).values())
+        page = markdown(promotion_report(terms, history, checks, comparisons))
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
+
+    def _comparisons(self, context: Context) -> dict[str, CompareReport]:
+        found = pulled(context, self.task_id, COMPARISONS_XCOM_KEY)
+        return {stream: CompareReport.from_dict(told) for stream, told in (found or {}).items()}
+
+    def run_checks(
+        self, engine: Cutover, lanes: DagLanes, change: int, context: Context
+    ) -> list[str]:
+        """
+        Run the author's checks that this stay in ``comparing`` has no answer of yet.
+
+        :returns: What was found, a sentence each.
+        :raises CheckFailed: one came to no end, and the next try of the task asks it again.
+        """
+        found = []
+        for check in unanswered(self.checks, lanes.home, change):
+            answer = answer_of(check, self._side_by_side(lanes, change, context))
+            if answer.passed is None and not is_last_try(context):
+                raise CheckFailed(answer.reason)
+            self.log.info("%s", answer.reason)
+            engine.checked(name_of(check), answer.passed, answer.reason, change=change)
+            found.append(answer.reason)
+        return found
+
+    def _advance(
+        self,
+        engine: Cutover,
+        lanes: DagLanes,
+        until: CutoverState,
+        change: int,
+        context: Context,
+    ) -> Progress:
+        progress = engine.advance(until, change)
+        if progress.is_there or not self.checks:
+            return progress
+        if not self.run_checks(engine, lanes, change, context):
+            return progress
+        return engine.advance(until, change)
+
+    def _side_by_side(self, lanes: DagLanes, change: int, context: Context) -> Iterator[SideBySide]:
+        begun, terms = change_of(lanes.home, change)
+        for pair in terms.pairs:
+            yield SideBySide(
+                stream=pair.stream,
+                home=self.stream.home,
+                change=change,
+                blue=lanes.open(pair.stream, pair.blue).home.deployment(pair.blue_deployment),
+                green=pair.shadow,
+                begun_at=begun.at,
+                context=context,
+            )
+
+    def _tell(self, home: StreamHome, change: int, told: int, context: Context) -> None:
+        steps = home.steps(change)
+        for step in steps[told:]:
+            self.log.info("%s", line_of_step(step))
+        lines = [line_of_step(step) for step in steps]
+        context["ti"].xcom_push(key=HISTORY_XCOM_KEY, value=lines)
+
+    def _wait(self, home: StreamHome, engine: Cutover, change: int) -> NoReturn:
+        _, terms = change_of(home, change)
+        self.defer(
+            trigger=CutoverTrigger(
+                lanes=[lane for pair in terms.pairs for lane in (pair.blue, pair.green)],
+                change=change,
+                memory=engine.memory(),
+                # Also while a person thinks: green is tended, and judged, by this task alone.
+                **self.woken_by(),
+            ),
+            method_name="on_event",
+        )

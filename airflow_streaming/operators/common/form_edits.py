@@ -1,0 +1,193 @@
+"""
+The run of an upgrade, and what its form changes of a stream.
+
+An empty field leaves what the dag says. Values of a form are kept in Airflow's database and shown
+to everybody who may see the run, so secrets are refused here and belong into the dag.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.records.control import Change, ChangeKind
+from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, redact
+from airflow_streaming.spec import StreamSpec
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.home.home import StreamHome
+
+ENDED_XCOM_KEY: Final = "ended"
+"""XCom of a task after which nothing is begun, with the reason: a dry run, or a person's no."""
+WRONG_XCOM_KEY: Final = "wrong"
+"""XCom of a task that came to no good end, with what was wrong, in a sentence."""
+
+
+def pulled(context: Context, task_id: str, key: str) -> Any:
+    """Return an XCom of a task of this run, ``None`` when there is none."""
+    found = context["ti"].xcom_pull(task_ids=task_id, key=key)
+    # Airflow gives a list of nothing for an XCom that was never pushed.
+    return None if found == [] else found
+
+
+def key_of(context: Context) -> str:
+    """Return what names the wish of this run: all its tasks, and their tries, mean one upgrade."""
+    ti = context["ti"]
+    return f"{ti.dag_id} {ti.run_id}"
+
+
+def found_change(home: StreamHome, report: Mapping[str, Any] | None) -> Change | None:
+    """
+    Return the upgrade that a run has begun, or goes on with, ended or not; ``None`` before that.
+
+    :param report: What the run's preflight has left.
+    """
+    if not report:
+        return None
+    upgrades = [one for one in reversed(home.changes()) if one.what is ChangeKind.UPGRADE]
+    if report.get("resumes"):
+        return next((one for one in upgrades if one.number == report["resumes"]), None)
+    return next((one for one in upgrades if home.wish(one) == report["key"]), None)
+
+
+def first_told(context: Context, task_ids: Iterable[str | None], key: str) -> str:
+    """Return the first text that one of some tasks has left; empty when there is none."""
+    told = (pulled(context, task_id, key) for task_id in task_ids if task_id)
+    return next((str(text) for text in told if text), "")
+
+
+SIZES: Final = {
+    "executors": "spark.executor.instances",
+    "executor_cores": "spark.executor.cores",
+    "executor_memory": "spark.executor.memory",
+    "shuffle_partitions": "spark.sql.shuffle.partitions",
+}
+"""Names of sizes, and the Spark configuration that each one is."""
+ADVISED: Final = "advised"
+"""What stands in the place of the number of executors when that is what the figures advise."""
+_MOST_EXECUTORS: Final = "spark.dynamicAllocation.maxExecutors"
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}")
+_MEMORY: Final = re.compile(r"[1-9][0-9]{0,8}[kmgt]b?", re.IGNORECASE)
+_SIZE: Final = {name: _MEMORY if name == "executor_memory" else _NUMBER for name in SIZES}
+_EXAMPLES: Final = {
+    name: "memory such as 4g" if name == "executor_memory" else "a whole number above zero"
+    for name in SIZES
+}
+
+
+def edited(
+    spec: StreamSpec,
+    *,
+    runtime: str | None = None,
+    application: str | None = None,
+    conf: Mapping[str, Any] | str | None = None,
+    size: Mapping[str, Any] | None = None,
+) -> StreamSpec:
+    """
+    Return the stream as a form asks for it.
+
+    :param runtime: Name of another Spark installation.
+    :param application: Path or URI of another version of the script.
+    :param conf: Changes of the configuration, as a mapping or as JSON; ``null`` takes a key out.
+    :param size: What it runs with, by the names in ``SIZES``; an empty value leaves what is.
+    :raises SpecError: a key is not Spark's, or a value is a secret.
+    """
+    changes = {**conf_changes(conf), **size_changes(spec, size or {})}
+    kept = {key: value for key, value in spec.conf.items() if key not in changes}
+    added = {key: value for key, value in changes.items() if value is not None}
+    return dataclasses.replace(
+        spec,
+        runtime=_text(runtime) or spec.runtime,
+        application=_text(application) or spec.application,
+        conf={**kept, **added},
+    )
+
+
+def conf_changes(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    """
+    Return changes of the configuration, checked.
+
+    :raises SpecError: not an object, a key that is not Spark's, or a secret.
+    """
+    changes = _read(given)
+    for key in changes:
+        check_conf_key(key)
+    given_values = {key: value for key, value in changes.items() if value is not None}
+    secret = sorted(key for key, value in redact(given_values).items() if value == REDACTED)
+    if secret:
+        raise SpecError(
+            f"{secret[0]!r} looks like a secret. What is typed into a form is stored by Airflow "
+            "and shown with the run; put it into the conf of the stream in the dag."
+        )
+    return changes
+
+
+def size_changes(spec: StreamSpec, size: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the configuration that gives a stream its size.
+
+    Where Spark itself chooses the number of executors, the most that it may choose is set.
+
+    :raises SpecError: a size that is not known, or not a number above zero.
+    """
+    told = {name: _text(None if value is None else str(value)) for name, value in size.items()}
+    unknown = sorted(told.keys() - SIZES.keys())
+    if unknown:
+        raise SpecError(f"{unknown[0]!r} is not a size; give {', '.join(SIZES)}.")
+    is_dynamic = str(spec.conf.get("spark.dynamicAllocation.enabled", "")).lower() == "true"
+    keys = {**SIZES, **({"executors": _MOST_EXECUTORS} if is_dynamic else {})}
+    return {keys[name]: _size(name, value) for name, value in told.items() if value}
+
+
+def _size(name: str, value: str) -> str:
+    if not _SIZE[name].fullmatch(value):
+        raise SpecError(f"{name} is {value!r}; give {_EXAMPLES[name]}.")
+    return value
+
+
+def positive_minutes(value: float | str | None, name: str) -> timedelta | None:
+    """
+    Return minutes of a form as a duration, ``None`` for an empty field.
+
+    :raises SpecError: no number above zero.
+    """
+    text = _text(None if value is None else str(value))
+    if not text:
+        return None
+    try:
+        duration = timedelta(minutes=float(text))
+    except (ValueError, OverflowError) as err:
+        raise SpecError(f"{name} is {value!r}; give minutes as a number.") from err
+    if duration <= timedelta():
+        raise SpecError(f"{name} is {value!r}; give more than nothing.")
+    return duration
+
+
+def _read(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
+    if not given:
+        return {}
+    value: Any = given
+    if isinstance(given, str):
+        try:
+            value = json.loads(given)
+        except ValueError as err:
+            raise SpecError(f"The changes of the configuration are not JSON: {err}") from err
+    if not isinstance(value, Mapping | None):
+        raise SpecError(
+            "The changes of the configuration must be an object, for example "
+            '{"spark.executor.memory": "4g"}.'
+        )
+    return dict(value or {})
+
+
+def _text(value: str | None) -> str:
+    # A template that names a parameter without a value renders as one of these words.
+    text = (value or "").strip()
+    return "" if text in ("None", "null") else text

@@ -1,0 +1,210 @@
+"""What gate operators share: the subject, and how a report ends a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.exceptions import CheckpointBusy, CheckpointError, SpecError
+from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport
+from airflow_streaming.operators.common.base import Log, SpecTask
+from airflow_streaming.reports.gate import gate_report
+from airflow_streaming.reports.markdown import markdown
+from airflow_streaming.spec import StreamSpec
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.launch.runtime import Runtime
+    from airflow_streaming.spark_jobs.runner import Program
+
+Value = TypeVar("Value")
+REPORT_XCOM_KEY: Final = "report"
+"""XCom with a gate's whole report; the return value of the task is the decision."""
+MARKDOWN_XCOM_KEY: Final = "markdown"
+"""XCom with the report as Markdown, e.g. for the body of an approval."""
+FAIL_ON: Final = (None, "not_allowed", "unknown", "allowed_with_consequence")
+_MOST_TOLD: Final = 3
+"""Findings that are quoted in an error; the log and the XCom have all."""
+
+
+def check_fail_on(fail_on: GateDecision | str | None) -> None:
+    """
+    Do nothing for a decision from which a gate may fail.
+
+    :raises SpecError: it is none.
+    """
+    if fail_on not in FAIL_ON:
+        raise SpecError(
+            f"fail_on is {fail_on!r}; give 'not_allowed', 'unknown', 'allowed_with_consequence' or "
+            "None."
+        )
+
+
+def publish(report: GateReport, context: Context, log: Log, *, page: str | None = None) -> None:
+    """Write a report to the task's log and XComs."""
+    for finding in report.findings:
+        log.info("%s", line_of(finding))
+    log.info("Decision: %s", report.decision.value)
+    context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report.to_dict())
+    context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page or markdown(gate_report(report)))
+
+
+def fail_if_refused(report: GateReport, fail_on: str | None, *, what: str) -> None:
+    """
+    Do nothing for a report that is better than ``fail_on``.
+
+    :param what: What was asked, e.g. ``The new code of stream 'orders'``.
+    :raises AirflowFailException: with the worst findings and their ways out.
+    """
+    if fail_on is None or report.decision.weight < GateDecision(fail_on).weight:
+        return
+    bad = _by_sentence(
+        f for f in report.findings if f.severity.weight >= GateDecision(fail_on).weight
+    )
+    lines = [_item(findings) for findings in bad[:_MOST_TOLD]]
+    if len(bad) > _MOST_TOLD:
+        lines.append(f"and {len(bad) - _MOST_TOLD} more, in the log above")
+    decision = report.decision.value.replace("_", " ")
+    raise AirflowFailException("\n- ".join([f"{what} is {decision}:", *lines]))
+
+
+def _by_sentence(findings: Iterable[GateFinding]) -> list[list[GateFinding]]:
+    """Return findings that say the same of several queries together, in their order."""
+    same: dict[GateFinding, list[GateFinding]] = {}
+    for finding in findings:
+        same.setdefault(replace(finding, query="", old="", new="", evidence=""), []).append(finding)
+    return list(same.values())
+
+
+def _item(findings: Sequence[GateFinding]) -> str:
+    """Return what is found of some queries: the rule, what is wrong, and what to do on a line."""
+    first = findings[0]
+    queries = list(dict.fromkeys(repr(one.query) for one in findings if one.query))
+    of = (
+        f" of {'query' if len(queries) == 1 else 'queries'} {', '.join(queries)}" if queries else ""
+    )
+    values = f" ({first.old or '-'} → {first.new or '-'})" if first.old or first.new else ""
+    shown = values if len(findings) == 1 else ""
+    remedy = f"\n  What to do: {first.remedy}" if first.remedy else ""
+    return f"{first.rule}{of}{shown}: {first.message}{remedy}"
+
+
+def line_of(finding: GateFinding) -> str:
+    """Return a finding as one line: how bad, the rule, what, and the way out."""
+    where = f" of query {finding.query!r}" if finding.query else ""
+    values = f" ({finding.old or '-'} → {finding.new or '-'})" if finding.old or finding.new else ""
+    evidence = f" [{finding.evidence}]" if finding.evidence else ""
+    return (
+        f"{finding.severity.value}: {finding.rule}{where}{values}: {finding.message}{evidence} "
+        f"{finding.remedy}"
+    ).rstrip()
+
+
+def asked(gate: Callable[[], Value]) -> Value:
+    """
+    Return a gate's answer.
+
+    :raises AirflowFailException: it cannot be asked like this, and trying again does not help.
+    """
+    try:
+        return gate()
+    except CheckpointBusy:
+        raise
+    except (SpecError, CheckpointError) as err:
+        raise AirflowFailException(str(err)) from err
+
+
+class GateTask(SpecTask):
+    """
+    A gate, before a stream of ours or before a checkpoint that another application writes.
+
+    :param stream: The stream, as its keep-alive dag has it or shall have it.
+        (templated, field by field)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above those of
+        one application's queries. (templated)
+    :param checkpoint_conn_id: Connection with credentials for it. (templated)
+    :param fail_on: The best decision from which the task fails: ``not_allowed``, ``unknown`` or
+        ``allowed_with_consequence``; ``None`` never fails it. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *SpecTask.template_fields,
+        "checkpoint",
+        "checkpoint_conn_id",
+        "fail_on",
+    )
+    ui_color = "#f6e7a9"
+
+    def __init__(
+        self,
+        *,
+        stream: StreamSpec | None = None,
+        checkpoint: str | None = None,
+        checkpoint_conn_id: str | None = None,
+        fail_on: GateDecision | str | None = GateDecision.NOT_ALLOWED.value,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(stream=stream, **kwargs)  # type: ignore[arg-type]  # or a checkpoint
+        self.checkpoint = checkpoint
+        self.checkpoint_conn_id = checkpoint_conn_id
+        self.fail_on = fail_on.value if isinstance(fail_on, GateDecision) else fail_on
+        if (stream is None) is (checkpoint is None):
+            raise SpecError(
+                f"Task {self.task_id!r}: give stream for a stream of ours, or checkpoint for one "
+                "that another application writes."
+            )
+        if fail_on is None or "{{" not in fail_on:
+            check_fail_on(fail_on)
+
+    @property
+    def subject(self) -> str:
+        """Return what is asked about, for sentences."""
+        return (
+            f"checkpoint {self.checkpoint}" if self.checkpoint else f"stream {self.stream.name!r}"
+        )
+
+    def storage_options(self) -> Mapping[str, Any] | None:
+        """Return how the checkpoints are reached; ``None`` for the environment's credentials."""
+        from airflow_streaming.hooks.home import access_options  # not at dag parse
+
+        if self.checkpoint:
+            return access_options(self.checkpoint, self.checkpoint_conn_id)
+        return access_options(self.stream.home, self.home_conn_id)
+
+    def checkpoints(self) -> dict[str, str]:
+        """
+        Return the URI of every checkpoint by its folder, whose name is empty for a single one.
+
+        :raises CheckpointError: there is none.
+        """
+        from airflow_streaming.checkpoints.backup.live_copy import sources_of  # not at dag parse
+        from airflow_streaming.hooks.checkpoint import CheckpointHook
+
+        folders = CheckpointHook(str(self.checkpoint), self.checkpoint_conn_id).get_conn()
+        return {source.folder: source.folders.uri for source in sources_of(folders)}
+
+    def runtime_of(self, name: str) -> Runtime:
+        """Return a Spark installation by its name in ``[streaming] runtimes``."""
+        from airflow_streaming.launch.runtime import resolve_runtime  # not at dag parse
+        from airflow_streaming.settings import read_settings
+
+        return resolve_runtime(name, read_settings().runtimes)
+
+    def script(
+        self, application: str, arguments: Sequence[str], conf: Mapping[str, Any] | None
+    ) -> Program:
+        """Read a script that belongs to no stream of ours; a relative path starts at the dag."""
+        from airflow_streaming.launch.package import locate_application, read_application
+        from airflow_streaming.spark_jobs.runner import Program  # not at dag parse
+
+        location = locate_application(application, self.dag_folders())
+        return Program(
+            application=location,
+            source=read_application(location),
+            arguments=tuple(map(str, arguments)),
+            conf=dict(conf or {}),
+        )

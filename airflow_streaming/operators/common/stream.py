@@ -1,0 +1,310 @@
+"""What the task that keeps a stream running does besides: deploy, wait, back up, apply."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.checkpoints.backup.stream_backup import Asked, backup_before, default_store
+from airflow_streaming.exceptions import CheckpointBusy, CheckpointError, SpecError, StreamingError
+from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.hooks.checkpoint import BackupStoreHook, CheckpointHook
+from airflow_streaming.hooks.home import spec_errors_are_final
+from airflow_streaming.model.names import colour_of, other_lane
+from airflow_streaming.model.records.control import ChangeKind, ChangeOutcome, EventKind
+from airflow_streaming.model.records.deployment import Deployment, ProposalAction, decide_proposal
+from airflow_streaming.operators.common.base import Log, ProgressLogger
+from airflow_streaming.operators.common.gate import line_of
+from airflow_streaming.spec import StreamSpec
+from airflow_streaming.supervision.decide import Action, ReconcileInput
+from airflow_streaming.triggers.stream import StreamTrigger
+
+if TYPE_CHECKING:
+    from airflow_streaming.home.home import Home
+    from airflow_streaming.hooks.stream import SparkStreamHook
+
+
+def back_up_before_upgrade(
+    records: StreamHome,
+    home: str,
+    home_conn_id: str | None,
+    *,
+    store: str | None,
+    by: str,
+    log: Log,
+) -> None:
+    """
+    Back up a stream whose deployment is about to be changed; nothing when it has no checkpoint.
+
+    :param home: The home's URI.
+    :param store: The backup store's URI; the home's own when not given.
+    :raises AirflowFailException: it cannot be backed up as it is, so the deployment stays.
+    :raises CheckpointBusy: trying again may help.
+    """
+    asked = Asked(
+        origin=Origin.BEFORE_UPGRADE,
+        by=by,
+        open_folders=lambda uri: CheckpointHook(uri, home_conn_id).get_conn(),
+        progress=ProgressLogger(log),
+    )
+    opened = BackupStoreHook(store or default_store(home), home_conn_id).get_conn(create=True)
+    try:
+        backup_before(records, opened, asked)
+    except CheckpointBusy:
+        raise
+    except CheckpointError as err:
+        raise AirflowFailException(
+            f"Stream {records.name!r} keeps its deployment, because it could not be backed up "
+            f"before the change: {err} To change it all the same, turn backup_before_restart off."
+        ) from err
+
+
+log: Final = logging.getLogger(__name__)
+
+
+def undone_by_a_person(streams: Home, home: StreamHome, proposed: Deployment) -> str:
+    """
+    Return why a proposal is not applied though the gates allow it: a change has ended otherwise.
+
+    After a good upgrade or cutover a dag goes on proposing the old deployment until somebody writes
+    the new one into it; after one that was taken back, the bad one. Empty when it is neither.
+
+    :param streams: The home, for the records of the other lane.
+    :param home: The records of the lane to which it is proposed.
+    """
+    return _left_in_the_other_lane(streams, home, proposed) or _undone_upgrade(home, proposed)
+
+
+def _left_in_the_other_lane(streams: Home, home: StreamHome, proposed: Deployment) -> str:
+    # What the newest cutover has replaced, or has tried and taken back: either lies there.
+    left = streams.stream(other_lane(home.name)).newest_deployment()
+    if left is None:
+        return ""
+    same_place = replace(
+        proposed, stream=left.stream, checkpoint=left.checkpoint, output=left.output
+    )
+    if same_place.fingerprint != left.fingerprint:
+        return ""
+    return (
+        f"It is what runs, or ran, in the {colour_of(left.stream)} lane (deployment {left.number}), "
+        f"and the {colour_of(home.name)} one is live: write what runs there into the dag."
+    )
+
+
+def _undone_upgrade(home: StreamHome, proposed: Deployment) -> str:
+    upgrades = [one for one in home.changes() if one.what is ChangeKind.UPGRADE]
+    end = home.change_end(upgrades[-1].number) if upgrades else None
+    if end is None:
+        return ""
+    upgrade = upgrades[-1]
+    try:
+        left = home.deployment(upgrade.replaced)
+        if end.outcome is not ChangeOutcome.DONE:
+            left = home.terms(upgrade).proposed
+    except StreamingError as err:
+        return f"What change {upgrade.number} has decided cannot be read: {err}"
+    # A deployment that was put back may lie on another checkpoint than the one it was.
+    if replace(proposed, checkpoint=left.checkpoint).fingerprint != left.fingerprint:
+        return ""
+    if end.outcome is ChangeOutcome.DONE:
+        return (
+            f"It is what change {upgrade.number} has replaced, and the new deployment was kept: "
+            "write that into the dag."
+        )
+    return (
+        f"It is what change {upgrade.number} has tried, and that has ended "
+        f"({end.outcome.value.replace('_', ' ')}): {end.reason}"
+    )
+
+
+def gates_on(hook: SparkStreamHook, current: Deployment) -> GateReport:
+    """
+    Return what the change gate and the version gate say of the dag's proposal.
+
+    It never raises: a running stream has to be watched whether or not its successor can be judged.
+    What could not be asked is unknown.
+    """
+    try:
+        return _ask(hook, current)
+    except Exception as err:
+        log.exception("The proposal for stream %s could not be judged.", hook.home.name)
+        return report_of(
+            [
+                GateFinding(
+                    rule="gate.failed",
+                    severity=GateDecision.UNKNOWN,
+                    message=f"The gates could not be asked: {err}",
+                    remedy="Apply the proposal with restart=True, or as an upgrade.",
+                )
+            ]
+        )
+
+
+def _ask(hook: SparkStreamHook, current: Deployment) -> GateReport:
+    from airflow_streaming.changes.upgrade.preflight import ask_gates
+    from airflow_streaming.hooks.home import access_options  # not at dag parse
+    from airflow_streaming.operators.rehearsal import candidate_of
+
+    candidate, _ = candidate_of(hook)
+    options = access_options(hook.spec.home, hook.home_conn_id)
+    return ask_gates(hook.home, current, candidate, storage_options=options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerFactory:
+    """
+    What a task hands to its trigger; the fields are the task's own.
+
+    :param rollover_after: Age of the dag run at which the task is woken to end; ``None`` for never.
+    """
+
+    spec: StreamSpec
+    home_conn_id: str | None
+    poll_interval: timedelta
+    rollover_after: timedelta | None
+
+    def trigger(
+        self,
+        situation: ReconcileInput,
+        *,
+        lane: str,
+        run_started_at: datetime | None,
+        unable_to: Action | None = None,
+        has_undelivered: bool = False,
+    ) -> StreamTrigger:
+        """
+        Return the trigger.
+
+        :param situation: As it was seen last; of another epoch the task is told.
+        :param lane: The lane that is kept alive.
+        :param unable_to: The step that could not be done, so that it alone is no reason to wake.
+        :param has_undelivered: Alerts wait for their delivery.
+        """
+        seen, rollover = situation.seen, self.rollover_after
+        # What was watched stays watched while the home shows less than there was.
+        watched = max(seen.epoch.number if seen else 0, situation.watched or 0)
+        return StreamTrigger(
+            home=self.spec.home,
+            stream=self.spec.name,
+            home_conn_id=self.home_conn_id,
+            deferred_at=datetime.now(UTC).isoformat(),
+            poll_seconds=self.poll_interval.total_seconds(),
+            watched=watched or None,
+            run_started_at=run_started_at.isoformat() if run_started_at else None,
+            rollover_seconds=rollover.total_seconds() if rollover else None,
+            rules=self.spec.health.to_dict(),
+            policy=self.spec.restart.to_dict(),
+            blocked=unable_to is not None,
+            unable_to=(unable_to or Action.BLOCKED).value,
+            undelivered=has_undelivered,
+            due_in_seconds=_due_in(situation),
+            keeps=lane,
+        )
+
+
+def _due_in(situation: ReconcileInput) -> float | None:
+    decision, now = situation.decision, situation.now
+    if decision is None or decision.next_attempt_at is None or not decision.is_waiting(now):
+        return None
+    return (decision.next_attempt_at - now).total_seconds()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deploying:
+    """
+    Applies what the dag proposes, or tells why not.
+
+    :param apply_allowed: Apply without being asked what the gates allow.
+    :param backs_up: Back the checkpoints up before the running deployment is replaced; when that
+        fails, it stays.
+    :param backup_store: URI of the store for it; ``<home>/_backups`` when not given.
+    """
+
+    hook: SparkStreamHook
+    log: Log
+    apply_allowed: bool = False
+    backs_up: bool = False
+    backup_store: str | None = None
+
+    def deploy(self, *, restart_asked: bool) -> None:
+        """
+        Look at the proposal and do what becomes of it.
+
+        :param restart_asked: A person has said that it is to be applied.
+        :raises AirflowFailException: it cannot run, and nothing else runs or it was asked for.
+        """
+        hook = self.hook
+        with spec_errors_are_final():
+            current = hook.home.newest_deployment()
+        try:
+            proposed, source = hook.proposal()
+        except SpecError as err:
+            if current is None or restart_asked:
+                raise AirflowFailException(str(err)) from err
+            # A broken release of the dag must not leave the running stream unwatched.
+            message = f"The dag proposes what cannot run, so nothing changes: {err}"
+            hook.keeper.tell(EventKind.PROPOSED, message)
+            return
+        action = decide_proposal(current, proposed, restart_asked=restart_asked)
+        if action is ProposalAction.KEEP:
+            return
+        refusal = self._why_not(current, proposed, action)
+        if current is not None and refusal:
+            hook.keeper.tell(EventKind.PROPOSED, refusal)
+            return
+        if current is not None and self.backs_up:
+            self._back_up()
+        hook.keeper.deploy(proposed, source)
+        hook.keeper.forgive("A new deployment was applied.")
+
+    def _why_not(
+        self, current: Deployment | None, proposed: Deployment, action: ProposalAction
+    ) -> str:
+        """Return why a proposal is not applied, in words; empty when it is."""
+        if current is None:
+            return ""
+        message = _proposal_message(proposed, current)
+        change = self.hook.home.change_in_hand()
+        if change is not None:
+            return f"{message} Change {change.number} must finish first."
+        if action is ProposalAction.APPLY:
+            return ""
+        if not self.apply_allowed:
+            return message
+        undone = undone_by_a_person(self.hook.streams, self.hook.home, proposed)
+        if undone:
+            return f"{message} {undone}"
+        report = gates_on(self.hook, current)
+        if report.decision is GateDecision.ALLOWED:
+            self.log.info("The gates allow what the dag proposes, so it is applied.")
+            return ""
+        return f"{message} The gates: {line_of(report.findings[0])}"
+
+    def _back_up(self) -> None:
+
+        hook = self.hook
+        back_up_before_upgrade(
+            hook.home,
+            hook.spec.home,
+            hook.home_conn_id,
+            store=self.backup_store,
+            by=hook.by,
+            log=self.log,
+        )
+
+
+def _proposal_message(proposed: Deployment, current: Deployment) -> str:
+    # After a restore a dag that names a checkpoint proposes to leave the restored one.
+    is_moved = proposed.checkpoint != current.checkpoint
+    move = f", and to go from {current.checkpoint} to {proposed.checkpoint}" if is_moved else ""
+    return (
+        f"The dag proposes another deployment than the running {current.number}: "
+        f"{', '.join(proposed.differences(current))} differ. The running one stays; trigger the "
+        f"dag with restart=True to apply the proposal{move}."
+    )

@@ -1,0 +1,234 @@
+"""What the tasks of one upgrade share: the engine, the approval."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
+from airflow_streaming.operators.common.base import ProgressLogger
+from airflow_streaming.operators.common.change import ChangeTask
+from airflow_streaming.operators.common.form_edits import ADVISED, ENDED_XCOM_KEY, pulled
+from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
+from airflow_streaming.triggers.change import AnswerTrigger, UpgradeTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
+    from airflow_streaming.changes.upgrade.engine import UpgradeProgress as Progress
+    from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
+    from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.model.records.control import Change
+    from airflow_streaming.supervision.observer import Observer
+
+
+class StreamApprovalOperator(ApprovalOperator):
+    """
+    Ask a person yes or no; silence until ``response_timeout`` is a no.
+
+    Airflow itself sees to it that only the assigned users may answer.
+
+    Who answers within a few seconds of the question is too fast for Airflow: its scheduler meets the
+    task queued again before it has heard that the worker which asked has ended, takes it for killed,
+    and fails the try. The next try reads the answer that was given instead of asking once more (an
+    Airflow operator would drop it). It is read by the triggerer, the only one who can, and only in a
+    retry: when a person clears the task, he is asked anew.
+
+    :param approvers: Who may answer, as ids of Airflow's users, a list or a text with commas; empty
+        for everybody who may edit the dag. (templated)
+    :param allowed_approvers: The most that ``approvers`` may name, so that nobody makes himself an
+        approver in a form.
+    """
+
+    template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "approvers")
+
+    def __init__(
+        self,
+        *,
+        approvers: Sequence[str] | str = (),
+        allowed_approvers: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        if kwargs.get("response_timeout") is not None:
+            # Silence is a no: the task then ends like one instead of failing.
+            kwargs.setdefault("defaults", self.REJECT)
+        super().__init__(**kwargs)
+        self.approvers = approvers
+        self.allowed_approvers = tuple(allowed_approvers)
+
+    def ask(self, context: Context) -> Any:
+        """Ask, or read the answer that an earlier try was given."""
+        self.assigned_users = [{"id": name, "name": name} for name in self._who_may_answer()]
+        if is_retry(context["ti"], self.retries):
+            self.defer(trigger=AnswerTrigger(ti_id=str(context["ti"].id)), method_name="on_answer")
+        return super().execute(context)
+
+    def on_answer(self, context: Context, event: dict[str, Any]) -> Any:
+        """Take the answer that an earlier try was given; ask again where there is none."""
+        if event.get("chosen_options"):
+            self.log.info("Using the approval recorded by an earlier attempt.")
+            return self.execute_complete(context, event)
+        self.assigned_users = [{"id": name, "name": name} for name in self._who_may_answer()]
+        return super().execute(context)
+
+    def said_no(self, event: dict[str, Any]) -> str:
+        """Return who said no, in a sentence; empty for a yes, and for what is no answer."""
+        if self.REJECT not in event.get("chosen_options", ()):
+            return ""
+        name = answered_by(event)
+        return f"{name} rejected it." if name else "The approval timed out."
+
+    def end(self, context: Context, reason: str) -> None:
+        """Tell the tasks after this one that nothing is to be begun."""
+        self.log.info("%s", reason)
+        context["ti"].xcom_push(key=ENDED_XCOM_KEY, value=reason)
+
+    def _who_may_answer(self) -> list[str]:
+        asked = self.approvers.split(",") if isinstance(self.approvers, str) else self.approvers
+        named = [name.strip() for name in asked if name.strip()]
+        strangers = sorted(set(named) - set(self.allowed_approvers))
+        if self.allowed_approvers and strangers:
+            raise AirflowFailException(
+                f"{', '.join(strangers)} may not approve this; {', '.join(self.allowed_approvers)} "
+                "may. Start the run again, or have the dag's author add them to approvers."
+            )
+        return named or list(self.allowed_approvers)
+
+
+def answered_by(event: dict[str, Any]) -> str:
+    """Return who has answered; empty when nobody did in time."""
+    user = event.get("responded_by_user") or {}
+    return str(user.get("name") or user.get("id") or "")
+
+
+def is_retry(ti: Any, retries: int | None) -> bool:
+    """
+    Tell whether this try follows one that failed by itself.
+
+    Airflow allows a task that was cleared more tries than it has retries.
+    """
+    return bool(ti.try_number > 1 and ti.max_tries == retries)
+
+
+class UpgradeTask(ChangeTask):
+    """
+    A task of an upgrade.
+
+    :param rewind_sink: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
+    """
+
+    ui_color = "#cfe8cf"
+    preflight_task_id: str = ""
+    """The task of the same run that has made the report; empty for that task itself."""
+
+    def __init__(self, *, rewind_sink: AuthorsRewind | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rewind_sink = rewind_sink
+
+    def hook(self, context: Context) -> SparkStreamHook:
+        """
+        Return the hook of the stream as it is to become; a size that is advised is the report's.
+
+        :raises AirflowFailException: the edits, or the spec, cannot run.
+        """
+        if self.takes_advice:
+            # Before there is a report it is left as it is, and nothing is begun with that.
+            self.size = {**self.size, "executors": self._advised(context)}
+        return super().hook(context)
+
+    @property
+    def takes_advice(self) -> bool:
+        """Tell whether the number of executors is to be what the figures advise."""
+        return str(self.size.get("executors")) == ADVISED
+
+    def _advised(self, context: Context) -> str:
+        if not self.preflight_task_id:
+            return ""
+        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
+        sizes = report.get("sizes", ())
+        return next((str(one["value"]) for one in sizes if one["size"] == "executors"), "")
+
+    def engine(self, hook: SparkStreamHook, observer: Observer) -> UpgradeInPlace:
+        """Return who upgrades the stream."""
+        from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
+        from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind  # not at dag parse
+        from airflow_streaming.hooks.home import access_options
+
+        options = access_options(self.stream.home, self.home_conn_id)
+        return UpgradeInPlace(
+            *(hook.home, hook.keeper, observer, self.open_store()),
+            by=hook.by,
+            rewind=SinkRewind(self.rewind_sink, storage_options=options),
+            open_folders=self.open_folders,
+            storage_options=options,
+            progress=ProgressLogger(self.log),
+        )
+
+    def command(
+        self, hook: SparkStreamHook, change: Change, command: UpgradeCommand, reason: str
+    ) -> None:
+        """
+        Give a command to the stream's upgrade.
+
+        :raises UpgradeRefused: it comes too late, or too early.
+        """
+        from airflow_streaming.services.changes import command_upgrade  # not at dag parse
+
+        command_upgrade(
+            *(hook.home, change, command),
+            by=hook.by,
+            reason=reason,
+            open_folders=self.open_folders,
+        )
+
+    def go_on(
+        self, context: Context, until: Stage, memory: dict[str, Any] | None, change: int
+    ) -> Progress:
+        """
+        Take an upgrade on to a stage or its end; wait in the worker first, then deferred.
+
+        :param change: The upgrade; no other one is touched.
+        :raises AirflowFailException: it cannot go on, and another try does not help.
+        """
+        with self.patient(memory), self.working():
+            hook = self.hook(context)
+            observer = hook.observer(memory)
+            progress = self.wait_here(self.engine(hook, observer), until, change)
+        if progress is None or not progress.is_there:
+            self.wait_deferred(
+                observer.memory(), needs_person=progress is not None and progress.needs_person
+            )
+        self.log.info("Stage %s: %s", progress.state.value, progress.reason)
+        return progress
+
+    @contextlib.contextmanager
+    def patient(self, memory: dict[str, Any] | None) -> Iterator[None]:
+        """
+        Wait deferred when a store is away in this block, which is done again from its begin then.
+
+        A task that failed for that would have a good upgrade rolled back.
+        """
+        try:
+            yield
+        except HomeUnavailable as err:
+            self.log.warning("%s The task retries when the store answers.", err)
+            self.wait_deferred(memory)
+
+    def wait_here(self, engine: UpgradeInPlace, until: Stage, change: int) -> Progress | None:
+        """Return how far it is when it is there or has to wait long; ``None`` when unable to look."""
+        return self.waiting_here(lambda: engine.advance(until, change))
+
+    def wait_deferred(
+        self, memory: dict[str, Any] | None, *, needs_person: bool = False
+    ) -> NoReturn:
+        """Leave the worker until something happens to the stream, or some time has passed."""
+        self.defer(
+            trigger=UpgradeTrigger(memory=memory, **self.woken_by(needs_person=needs_person)),
+            method_name="on_event",
+        )

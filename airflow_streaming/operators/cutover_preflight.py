@@ -1,0 +1,318 @@
+"""The operator that examines a cutover before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.records.control import Change
+from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms, SwitchMethod
+from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
+from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.operators.common.checkpoint import truth
+from airflow_streaming.operators.common.cutover import (
+    CutoverTask,
+    found_cutover,
+    goes_on_by_itself,
+    hours,
+    led_by,
+    start_of,
+    way_of,
+    words,
+)
+from airflow_streaming.operators.common.cutover_checks import names_of
+from airflow_streaming.operators.common.form_edits import ENDED_XCOM_KEY, key_of, positive_minutes
+from airflow_streaming.operators.common.gate import (
+    MARKDOWN_XCOM_KEY,
+    REPORT_XCOM_KEY,
+    asked,
+    fail_if_refused,
+    line_of,
+)
+from airflow_streaming.operators.upgrade_preflight import habit_of
+from airflow_streaming.reports.cutover import cutover_report
+from airflow_streaming.reports.markdown import markdown
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.changes.cutover.begin import Wish
+    from airflow_streaming.changes.cutover.lanes import Candidate
+    from airflow_streaming.operators.common.cutover import DagLanes
+
+DECIDED: Final = frozenset(
+    {CutoverState.ABORTING, CutoverState.ROLLING_BACK, CutoverState.FINALISING}
+)
+"""States in which a cutover only has to be brought to its end."""
+
+
+def decided_cutover(home: StreamHome) -> Change | None:
+    """Return the open cutover that only has to be brought to its end; ``None`` without one."""
+    change = home.unfinished_change()
+    if change is None or not home.leads(change):
+        return None
+    return change if CUTOVER.state_of(home.steps(change.number)) in DECIDED else None
+
+
+def check_is_new(home: StreamHome, key: str) -> None:
+    """
+    Do nothing for a run that has not cut the stream over already.
+
+    :param key: Names the run's wish.
+    :raises AirflowFailException: it was cleared after its cutover had ended, and would only tell
+        the end.
+    """
+    change = found_cutover(home, {"key": key})
+    end = None if change is None else home.change_end(change.number)
+    if end is not None:
+        raise AirflowFailException(
+            f"This run has cut stream {home.name!r} over already: change {end.number} has ended "
+            f"({words(end.outcome)}): {end.reason} Start a new run."
+        )
+
+
+def open_cutover(
+    lanes: DagLanes, candidates: Sequence[Candidate], way: SwitchMethod
+) -> Change | None:
+    """
+    Return the cutover that is open and is the very one that is asked for; ``None`` without any.
+
+    :raises AirflowFailException: something else is open in one of the lanes.
+    """
+    for candidate in candidates:
+        _check_nothing_else(candidate, lanes)
+    home = lanes.home
+    change = home.unfinished_change()
+    if change is None:
+        return None
+    if _is_this(change, home, candidates, way):
+        return change
+    raise AirflowFailException(
+        f"Change {change.number} of stream {home.name!r} is another cutover, and it is open "
+        f"({words(CUTOVER.state_of(home.steps(change.number)))}): {change.reason} Only one can be open at a time. "
+        "Finish it first; 'airflow-streaming cutover status' shows its progress."
+    )
+
+
+def what_is_given_up(home: StreamHome) -> str:
+    """Return what a new cutover takes away, as Markdown: an earlier blue that is still kept."""
+    change = next(led_by(home), None)
+    if change is None or CUTOVER.state_of(home.steps(change.number)) is not CutoverState.FINALISED:
+        return ""
+    terms = home.cutover_terms(change)
+    kept = ", ".join(f"{pair.blue} (deployment {pair.blue_deployment})" for pair in terms.pairs)
+    return (
+        f"**The blue of cutover {change.number} is still kept: {kept}.** This cutover needs its lane, so "
+        "it takes blue's final backup first; rolling back to that blue is not possible afterwards."
+    )
+
+
+def _check_nothing_else(candidate: Candidate, lanes: DagLanes) -> None:
+    for lane in (candidate.blue.name, candidate.green):
+        home = lanes.hook(lane).lane(lane).home
+        change = home.unfinished_change()
+        if change is None or _is_ours(change, lanes.home):
+            continue
+        raise AirflowFailException(
+            f"Change {change.number} ({change.what}) of {lane!r} is open: {change.reason} Only one can be "
+            "open at a time. Finish it first; 'airflow-streaming status' shows its progress."
+        )
+
+
+def _is_ours(change: Change, base: StreamHome) -> bool:
+    """Tell whether a change is the open cutover that this stream leads, or a guest of it."""
+    ours = base.unfinished_change()
+    if ours is None or not base.leads(ours):
+        return False
+    return change == ours or change.leader == f"{base.name}/{ours.number}"
+
+
+def _is_this(
+    change: Change, home: StreamHome, candidates: Sequence[Candidate], way: SwitchMethod
+) -> bool:
+    from airflow_streaming.changes.cutover.lanes import is_proposed  # not at dag parse
+
+    terms = home.cutover_terms(change)
+    return terms.way is way and is_proposed(terms.pairs, candidates)
+
+
+class CutoverPreflightOperator(CutoverTask):
+    """
+    Ask the gates about a cutover and look at both ways, before anything is done.
+
+    It only reads, but for the end of an earlier cutover that was decided and never carried out,
+    because its run is gone; that comes first. It fails when the cutover must not be made. The return
+    value is the decision; XCom ``report`` is what the next tasks go by, and ``markdown`` the page
+    for whoever approves, which is in the log as well.
+
+    :param way: ``parallel`` or ``handover``. (templated)
+    :param start: What green begins with: ``fresh``, ``cloned``, ``carried``, or ``by_gate`` to let
+        the gates say. (templated)
+    :param replay_from: From when a fresh green reads, ISO 8601; computed when empty. (templated)
+    :param ready: What green has to show before it may become live.
+    :param compare: How the outputs of which streams are compared; not at all when empty.
+    :param soak: What green has to show after the switch.
+    :param soak_minutes: The most that the soak may take; that of ``soak`` when empty. (templated)
+    :param promote: ``ask`` a person before the switch, or ``auto``. (templated)
+    :param finalise: ``auto``: a good soak is the point of no return; ``ask`` for a person's word.
+        (templated)
+    :param retain_blue: How long blue's checkpoint and output are kept after that.
+    :param retain_hours: The same in hours, from a form; ``retain_blue`` when empty. (templated)
+    :param keeps_blue_running: Parallel outputs only: blue runs on through the soak.
+    :param deadlines: How long a state may last, by its name.
+    :param sink_habits: What a sink does with a batch id that it has seen, by the query's name.
+    :param is_dry_run: The run only looks. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *CutoverTask.template_fields,
+        *("way", "start", "replay_from", "soak_minutes"),
+        *("promote", "finalise", "retain_hours", "is_dry_run"),
+    )
+
+    def __init__(
+        self,
+        *,
+        way: str = "parallel",
+        start: str = "by_gate",
+        replay_from: str = "",
+        ready: ReadyTerms | None = None,
+        compare: Sequence[CompareTerms] = (),
+        soak: SoakTerms | None = None,
+        soak_minutes: float | str | None = None,
+        promote: str = "ask",
+        finalise: str = "auto",
+        retain_blue: timedelta = timedelta(days=1),
+        retain_hours: float | str | None = None,
+        keeps_blue_running: bool = True,
+        deadlines: Mapping[str, timedelta] | None = None,
+        sink_habits: Mapping[str, str] | None = None,
+        is_dry_run: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.way, self.start, self.replay_from = way, start, replay_from
+        self.soak_minutes = soak_minutes
+        self.promote, self.finalise = promote, finalise
+        self.retain_hours = retain_hours
+        self.is_dry_run = is_dry_run
+        self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
+        self.course = CutoverPlan(
+            ready=ready or ReadyTerms(),
+            soak=soak or SoakTerms(),
+            compare=tuple(compare),
+            keeps_blue_running=keeps_blue_running,
+            retain_blue=retain_blue,
+            deadlines=dict(deadlines or {}),
+            pointers={name: pointer.is_atomic for name, pointer in self.pointers.items()},
+            checks=names_of(self.checks),
+            stop_grace=self.stream.stop_grace,
+        )
+        self.course.check(tuple(one.name for one in self.streams))
+
+    def execute(self, context: Context) -> str:
+        return asked(lambda: self._execute(context))
+
+    def _execute(self, context: Context) -> str:
+        with self.working():
+            lanes = self.lanes(context)
+            self._carry_out(lanes, context)
+            check_is_new(lanes.home, key_of(context))
+            candidates = lanes.candidates()
+            change = open_cutover(lanes, candidates, way_of(self.way))
+            if change is not None:
+                return self._go_on_with(change, context)
+            found = self._look(candidates)
+            self._tell_found(found, lanes.home, context)
+        fail_if_refused(found.deciding, "not_allowed", what=f"The cutover of {self.stream.name!r}")
+        return found.decision.value
+
+    def _carry_out(self, lanes: DagLanes, context: Context) -> None:
+        """Carry out what was decided of an earlier cutover, when no run of its own is left to."""
+        change = decided_cutover(lanes.home)
+        if change is None or truth(self.is_dry_run, "dry_run"):
+            return
+        self.log.info("Finishing change %d first: %s", change.number, change.reason)
+        engine = self.engine(lanes, context)
+        progress = self.waiting_here(lambda: engine.advance(CutoverState.FINALISED, change.number))
+        if progress is None or not progress.is_there:
+            # Another try helps, so this is no end of the task.
+            waiting = "" if progress is None else progress.waiting
+            raise StreamingError(
+                f"Change {change.number} of stream {self.stream.name!r} must finish first. {waiting}".rstrip()
+            )
+
+    def _go_on_with(self, change: Change, context: Context) -> str:
+        """Let this run finish a cutover that an earlier one has begun; a dry run leaves it alone."""
+        note = f"Change {change.number} is this cutover, started by {change.by}."
+        if truth(self.is_dry_run, "dry_run"):
+            ended = f"{note} It is not finished; this was a dry run and left it alone."
+            context["ti"].xcom_push(key=ENDED_XCOM_KEY, value=ended)
+            raise AirflowSkipException(ended)
+        note = f"{note} This run continues it."
+        self.log.info("%s", note)
+        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value={"resumes": change.number})
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=note)
+        return "allowed"
+
+    def _look(self, candidates: Sequence[Candidate]) -> CutoverPreflight:
+        from airflow_streaming.changes.cutover.begin import plan_pair  # not at dag parse
+        from airflow_streaming.hooks.home import access_options
+        from airflow_streaming.operators.common.base import ProgressLogger
+
+        wish = self._wish()
+        options = access_options(self.stream.home, self.home_conn_id)
+        pairs = [
+            plan_pair(one, wish, storage_options=options, progress=ProgressLogger(self.log))
+            for one in candidates
+        ]
+        return CutoverPreflight(way=wish.way, pairs=tuple(pairs))
+
+    def _wish(self) -> Wish:
+        from airflow_streaming.changes.cutover.begin import Wish  # not at dag parse
+
+        return Wish(
+            way=way_of(self.way),
+            start=start_of(self.start),
+            replay_from=(self.replay_from or "").strip(),
+            habits=self.sink_habits,
+        )
+
+    def asked_course(self) -> CutoverPlan:
+        """
+        Return the course with what the form says.
+
+        :raises SpecError: a field says nothing that can be.
+        """
+        soak, course = self.course.soak, self.course
+        minutes = positive_minutes(self.soak_minutes, "soak_minutes")
+        if minutes is not None:
+            soak = replace(soak, at_most=minutes, at_least=min(soak.at_least, minutes))
+        return replace(
+            course,
+            soak=soak,
+            promotes_by_itself=goes_on_by_itself(self.promote, "promote"),
+            finalises_by_itself=goes_on_by_itself(self.finalise, "finalise"),
+            retain_blue=hours(self.retain_hours, "retain_hours", course.retain_blue),
+        )
+
+    def _tell_found(self, found: CutoverPreflight, home: StreamHome, context: Context) -> None:
+        for finding in found.deciding.findings:
+            self.log.info("%s", line_of(finding))
+        self.log.info("Decision: %s", found.decision.value)
+        course = self.asked_course()
+        report = {**found.to_dict(), "course": encode(course), "key": key_of(context)}
+        page = markdown(cutover_report(found, course, what_is_given_up(home)))
+        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
+        # In a dry run nobody is asked, so no other page shows it.
+        for line in ("::group::The report", *page.splitlines(), "::endgroup::"):
+            self.log.info("%s", line)

@@ -1,0 +1,294 @@
+"""Operators that rehearse a new script or Spark on copies of checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
+from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
+from airflow_streaming.model.spark.conf import REDACTED, conf_text
+from airflow_streaming.operators.common.base import ProgressLogger
+from airflow_streaming.operators.common.checkpoint import Terminated, positive
+from airflow_streaming.operators.common.form_edits import pulled
+from airflow_streaming.operators.common.gate import (
+    MARKDOWN_XCOM_KEY,
+    REPORT_XCOM_KEY,
+    GateTask,
+    asked,
+    fail_if_refused,
+    line_of,
+)
+from airflow_streaming.options import GateDecision, RehearseWhen, check_choice, plain
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.changes.upgrade.preflight import Candidate
+    from airflow_streaming.checkpoints.copies import OfBackup, OfCheckpoints
+    from airflow_streaming.gates.rehearsal import Rehearsed
+    from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.launch.runtime import Runtime
+    from airflow_streaming.model.records.deployment import Deployment
+    from airflow_streaming.spark_jobs.runner import Program
+    from airflow_streaming.spec import StreamSpec
+
+
+def program_of(
+    spec: StreamSpec, deployment: Deployment, source: bytes, *, is_scratch: bool = False
+) -> Program:
+    """
+    Return the program of a deployment, with the secrets that the dag gives.
+
+    :param is_scratch: Let ``{output}`` be a folder of the scratch. A plan needs the real one, of
+        which nothing is touched; what runs batches must not know it.
+    """
+    from airflow_streaming.spark_jobs.runner import Program  # not at dag parse
+
+    if is_scratch:
+        deployment = replace(deployment, output=SCRATCH_OUTPUT)
+    conf = {
+        key: conf_text(spec.conf[key]) if value == REDACTED and key in spec.conf else value
+        for key, value in deployment.conf.items()
+    }
+    unknown = sorted(key for key, value in conf.items() if value == REDACTED)
+    return Program(
+        application=deployment.application,
+        source=source,
+        arguments=tuple(deployment.arguments(spec.home)),
+        conf={key: value for key, value in conf.items() if key not in unknown},
+        py_files=deployment.py_files,
+        jars=deployment.jars,
+        packages=deployment.packages,
+        files=deployment.files,
+        left_out=tuple(unknown),
+    )
+
+
+def candidate_of(hook: SparkStreamHook) -> tuple[Candidate, bytes]:
+    """
+    Return what the spec proposes, ready for the gates, and its script.
+
+    :raises SpecError: it cannot run as written.
+    """
+    from airflow_streaming.changes.upgrade.preflight import Candidate  # not at dag parse
+
+    proposed, source = hook.proposal()
+    program = program_of(hook.spec, proposed, source)
+    runtime = hook.runtime(hook.spec.runtime)
+    return Candidate(deployment=proposed, program=program, runtime=runtime), source
+
+
+class RehearsalOperator(GateTask):
+    """
+    Run a new script on a copy of the stream's checkpoints, its output thrown away.
+
+    It runs in the worker, on a small Spark of that host, for a bounded time. Nothing of the live
+    stream is touched, and what it leaves behind is removed, also when the task is killed.
+
+    The return value is the decision; XCom ``report`` has what was seen and ``markdown`` a page.
+
+    :param stream: The stream with what is to be tried. (templated, field by field)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above those of
+        one application's queries. (templated)
+    :param checkpoint_conn_id: Connection with credentials for it. (templated)
+    :param application: The script; for a stream the spec's when not given. (templated)
+    :param application_args: For a checkpoint, its arguments. (templated)
+    :param conf: Spark configuration; for a stream, changes of the spec's. (templated)
+    :param runtime: Name of the Spark installation; for a stream the spec's when not given.
+        (templated)
+    :param backup_id: Rehearse on this backup of the stream instead of a copy of the live
+        checkpoints; ``newest`` takes the newest one. (templated)
+    :param backup_store: URI of the backups; ``<home>/_backups`` when not given. (templated)
+    :param batches: Batches after which each query is ended; 0 replays one batch only. (templated)
+    :param time_limit: Time for all queries together, without the start of Spark.
+    :param fail_on: The best decision from which the task fails. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *GateTask.template_fields,
+        "application",
+        "application_args",
+        "conf",
+        "runtime",
+        "backup_id",
+        "backup_store",
+        "batches",
+    )
+
+    def __init__(
+        self,
+        *,
+        application: str | None = None,
+        application_args: Sequence[str] = (),
+        conf: Mapping[str, Any] | str | None = None,
+        runtime: str | None = None,
+        backup_id: str | None = None,
+        backup_store: str | None = None,
+        batches: int | str = 5,
+        time_limit: timedelta = timedelta(minutes=10),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.application_args = list(application_args)
+        self.conf = conf
+        self.runtime = runtime
+        self.backup_id = backup_id
+        self.backup_store = backup_store
+        self.batches = batches
+        self.time_limit = time_limit
+        self._is_at_work = False
+        positive(time_limit, "time_limit")
+        if self.checkpoint and not (application and runtime):
+            raise SpecError(
+                f"Task {self.task_id!r}: give application and runtime, to be run on a copy of the "
+                "checkpoint."
+            )
+
+    def execute(self, context: Context) -> str:
+        self._is_at_work = True
+        try:
+            found = asked(lambda: self.rehearse(context))
+        finally:
+            self._is_at_work = False
+        self.tell(found, context)
+        fail_if_refused(found.report, self.fail_on, what=f"The rehearsal on {self.subject}")
+        return found.decision.value
+
+    def on_kill(self) -> None:
+        # Airflow calls this in a signal handler and lets the task go on; only raising ends it, and
+        # lets the rehearsal end its Spark and remove its copy.
+        if self._is_at_work:
+            raise Terminated(f"Task {self.task_id!r} was killed; its copy is removed.")
+
+    def rehearse(self, context: Context) -> Rehearsed:
+        """Run the script on a copy; return what was seen."""
+        from airflow_streaming.checkpoints.copies import OfCheckpoints
+        from airflow_streaming.spark_jobs.rehearsal import rehearse  # not at dag parse
+
+        bounds, narrator = self.bounds(), ProgressLogger(self.log)
+        if self.checkpoint:
+            place = OfCheckpoints(
+                checkpoints=self.checkpoints(), storage_options=self.storage_options()
+            )
+            conf = self.conf if isinstance(self.conf, Mapping) else None
+            program = self.script(str(self.application), self.application_args, conf)
+            runtime = self.runtime_of(str(self.runtime))
+            return rehearse(place, program, runtime, bounds=bounds, progress=narrator)
+        home, program, runtime = self._of_stream(context)
+        return rehearse(
+            self._place(home),
+            program,
+            runtime,
+            bounds=bounds,
+            compare_with=home,
+            progress=narrator,
+        )
+
+    def tell(self, found: Rehearsed, context: Context) -> None:
+        """Write what was seen to the log and to XCom."""
+        from airflow_streaming.reports.markdown import markdown
+        from airflow_streaming.reports.rehearsal import rehearsal_report
+
+        for finding in found.findings:
+            self.log.info("%s", line_of(finding))
+        self.log.info("Decision: %s, after %.0f s", found.decision.value, found.seconds)
+        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=found.to_dict())
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(rehearsal_report(found)))
+
+    def bounds(self) -> Bounds:
+        """
+        Return how far it goes.
+
+        :raises SpecError: the number of batches is none.
+        """
+        text = str(self.batches).strip()
+        if not text.isdecimal():
+            raise SpecError(
+                f"batches is {self.batches!r}; give a number, 0 for one replayed batch."
+            )
+        seconds = self.time_limit.total_seconds()
+        if int(text) == 0:
+            return replace(QUICK, seconds=min(seconds, QUICK.seconds))
+        return Bounds(batches=int(text), seconds=seconds)
+
+    def _of_stream(self, context: Context) -> tuple[StreamHome, Program, Runtime]:
+        from airflow_streaming.operators.common.form_edits import edited  # not at dag parse
+
+        spec = edited(
+            self.stream, runtime=self.runtime, application=self.application, conf=self.conf
+        )
+        hook = self.open_hook(context, spec)
+        proposed, source = hook.proposal()
+        program = program_of(spec, proposed, source, is_scratch=True)
+        return hook.home, program, hook.runtime(spec.runtime)
+
+    def _place(self, home: StreamHome) -> OfBackup | OfCheckpoints:
+        from airflow_streaming.checkpoints.backup.stream_backup import default_store
+        from airflow_streaming.checkpoints.copies import OfBackup, checkpoints_of
+        from airflow_streaming.exceptions import BackupNotFound
+        from airflow_streaming.hooks.checkpoint import BackupStoreHook
+
+        if not self.backup_id:
+            return checkpoints_of(home, self.storage_options())
+        uri = self.backup_store or default_store(self.stream.home)
+        store = BackupStoreHook(uri, self.home_conn_id).get_conn()
+        if self.backup_id != "newest":
+            return OfBackup(store=store, backup=store.backup(self.backup_id, home.name))
+        backups = store.backups(home.name)
+        if not backups:
+            raise BackupNotFound(
+                f"The store {uri} has no backup of stream {home.name!r}. Take one first, or "
+                "rehearse on a copy of the live checkpoints."
+            )
+        return OfBackup(store=store, backup=max(backups, key=lambda b: (b.begun_at, b.id)))
+
+
+class UpgradeRehearsalOperator(RehearsalOperator):
+    """
+    Rehearse an upgrade before it is approved.
+
+    It is skipped when no rehearsal is wanted and none is needed. What the gates do not know is only
+    allowed after one, so it fails when one is needed and forbidden.
+
+    :param preflight_task_id: The task whose report says whether one is needed.
+    :param when: When it is rehearsed. (templated)
+    """
+
+    template_fields: Sequence[str] = (*RehearsalOperator.template_fields, "when")
+
+    def __init__(
+        self,
+        *,
+        preflight_task_id: str,
+        when: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
+        fail_on: GateDecision | str | None = GateDecision.UNKNOWN.value,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(fail_on=fail_on, **kwargs)
+        self.preflight_task_id = preflight_task_id
+        self.when = plain(when)
+        check_choice("rehearse", when, RehearseWhen)
+
+    def execute(self, context: Context) -> str:
+        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
+        is_needed = bool(report.get("has_to_be_rehearsed"))
+        check_choice("rehearse", self.when, RehearseWhen)
+        choice = RehearseWhen(self.when)
+        if report.get("resumes"):
+            raise AirflowSkipException("The upgrade has already started.")
+        if choice is RehearseWhen.NEVER and is_needed:
+            raise AirflowFailException(
+                f"The gates cannot prove that the upgrade of {self.subject} is safe, and the rehearsal is "
+                "turned off. Start the run again with a rehearsal."
+            )
+        if choice is not RehearseWhen.ALWAYS and not is_needed:
+            raise AirflowSkipException("The gates have answered everything.")
+        return super().execute(context)

@@ -1,0 +1,329 @@
+"""Operators that verify a backup and restore one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.operators.common.base import actor_of, who
+from airflow_streaming.operators.common.checkpoint import (
+    BACKUP_XCOM_KEY,
+    CheckpointTask,
+    positive,
+    truth,
+)
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.checkpoints.restore.replay import RefusalCode, RestorePlan
+    from airflow_streaming.checkpoints.restore.restore import Place
+    from airflow_streaming.checkpoints.vault.store import BackupStore
+    from airflow_streaming.checkpoints.vault.verify import Drill
+    from airflow_streaming.operators.common.base import ProgressLogger
+
+MOST_PROBLEMS: Final = 5
+"""Problems quoted in an error; the store has all."""
+
+
+class CheckpointVerifyOperator(CheckpointTask):
+    """
+    Verify a backup; the task fails when it does not hold.
+
+    :param stream: The stream's name. (templated)
+    :param home: The home's URI. (templated)
+    :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
+    :param backup_id: Which backup; the stream's newest when not given. (templated)
+    :param level: ``quick`` looks at names and sizes, ``full`` reads every byte, ``drill`` has a
+        real Spark open the state and run a batch on a scratch copy as well. (templated)
+    :param runtime: For a drill, the name of a Spark installation in ``[streaming] runtimes``; the
+        one of the version that wrote the backup when not given. (templated)
+    :param script: For a drill, the script of a stream that is not ours; a stream of ours is drilled
+        with the script of the backup's own deployment. Without any, only the state is opened.
+        (templated)
+    :param drill_timeout: How long Spark may take for the drill.
+    """
+
+    template_fields: Sequence[str] = (
+        *CheckpointTask.template_fields,
+        "backup_id",
+        "level",
+        "runtime",
+        "script",
+    )
+
+    def __init__(
+        self,
+        *,
+        backup_id: str | None = None,
+        level: str = Level.FULL,
+        runtime: str | None = None,
+        script: str | None = None,
+        drill_timeout: timedelta = timedelta(minutes=10),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.backup_id = backup_id
+        self.level = level
+        self.runtime = runtime
+        self.script = script
+        self.drill_timeout = drill_timeout
+        positive(drill_timeout, "drill_timeout")
+        if "{{" not in level:
+            level_of(level)
+
+    def execute(self, context: Context) -> str:
+        with self.at_work() as narrator:
+            store = self.open_store()
+            backup = self.find(store, self.backup_id)
+            found = self.verify(store, backup, level_of(self.level), narrator, by=who(context))
+        context["ti"].xcom_push(key=BACKUP_XCOM_KEY, value=found.to_dict())
+        check_that_it_holds(backup, found)
+        return backup.id
+
+    def verify(
+        self, store: BackupStore, backup: Backup, level: Level, narrator: ProgressLogger, *, by: str
+    ) -> Verification:
+        """Verify one backup and say in the log what was found."""
+        from airflow_streaming.checkpoints.vault.verify import verify  # not at dag parse
+
+        found = verify(
+            store,
+            backup.id,
+            level,
+            by=by,
+            now=datetime.now(UTC),
+            stream=backup.stream,
+            drill=self._drill(backup, narrator) if level is Level.DRILL else None,
+            progress=narrator.read,
+        )
+        for name, fact in found.facts.items():
+            self.log.info("%s: %s", name, fact)
+        self.log.info("Backup %s, %s: %d problems.", backup.id, level, len(found.problems))
+        return found
+
+    def _drill(self, backup: Backup, narrator: ProgressLogger) -> Drill:
+        from airflow_streaming.settings import read_settings
+        from airflow_streaming.spark_jobs.drill import (
+            choose_runtime,
+            drill,  # not at dag parse
+        )
+        from airflow_streaming.spark_jobs.runner import deployed_program, read_program
+
+        program = None
+        if self.script:
+            program = read_program(self.script)
+        elif self.home and backup.deployment is not None:
+            program = deployed_program(self.open_home(), backup.stream, backup.deployment)
+        return partial(
+            drill,
+            runtime=choose_runtime(read_settings().runtimes, backup, self.runtime or None),
+            program=program,
+            timeout=self.drill_timeout.total_seconds(),
+            progress=narrator,
+        )
+
+
+def level_of(text: str) -> Level:
+    """
+    Return a level by its name.
+
+    :raises SpecError: there is none of that name.
+    """
+    try:
+        return Level(text)
+    except ValueError as err:
+        raise SpecError(f"level is {text!r}; give {', '.join(Level)}.") from err
+
+
+def check_that_it_holds(backup: Backup, found: Verification) -> None:
+    """
+    Do nothing for a backup that was found whole.
+
+    :raises AirflowFailException: it was not; with the first problems.
+    """
+    if not found.holds:
+        raise AirflowFailException(
+            f"Backup {backup.id} of stream {backup.stream!r} does not hold: "
+            f"{' '.join(found.problems[:MOST_PROBLEMS])} Nothing restores from it; take a new one, "
+            "and look for what changed the store."
+        )
+
+
+PLAN_XCOM_KEY: Final = "plan"
+"""XCom with the plan of a restore: what goes back, what is read again, why it is refused."""
+
+
+class CheckpointRestoreOperator(CheckpointTask):
+    """
+    Restore a backup, or say what that would mean.
+
+    A stream of ours gets a new deployment that goes on from the restored checkpoint. It has to be
+    stopped for that, and it stays stopped: start it with ``StartStreamOperator``. With ``to`` the
+    checkpoint is only written there. Nothing is ever written over an old checkpoint.
+
+    The log says what the restore means before anything is done: which batches and offsets go back,
+    what the sink will see again, and every reason against it. When there is one, a dry run
+    succeeds and says so, and a real run fails.
+
+    :param stream: The stream's name. (templated)
+    :param home: The home's URI. (templated)
+    :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
+    :param backup_id: Which backup; the stream's newest when not given. (templated)
+    :param to: URI of a place that is missing or empty, for a copy; when not given, the stream's own
+        next checkpoint. (templated)
+    :param to_conn_id: Connection with credentials for that place. (templated)
+    :param dry_run: Say what it would do and do nothing; on unless it is turned off. (templated)
+    :param reason: Why, for the records. (templated)
+    :param accept: Reasons against it that are accepted, by their codes, as a list or a text with
+        commas, e.g. ``query_missing``. (templated)
+    :param backup_before: Back up what the stream gives up. When that cannot be done the restore
+        goes on, because the old checkpoint stays where it is.
+    """
+
+    template_fields: Sequence[str] = (
+        *CheckpointTask.template_fields,
+        "backup_id",
+        "to",
+        "to_conn_id",
+        "is_dry_run",
+        "reason",
+        "accept",
+    )
+    ui_color = "#f4c7b4"
+
+    def __init__(
+        self,
+        *,
+        backup_id: str | None = None,
+        to: str | None = None,
+        to_conn_id: str | None = None,
+        dry_run: bool | str = True,
+        reason: str = "Asked from a dag.",
+        accept: Sequence[str] | str = (),
+        backup_before: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.backup_id = backup_id
+        self.to = to
+        self.to_conn_id = to_conn_id
+        # BaseOperator has a method called dry_run.
+        self.is_dry_run = dry_run
+        self.reason = reason
+        self.accept = accept
+        self.backup_before = backup_before
+        if not to and not self.home:
+            raise SpecError(
+                f"Task {self.task_id!r}: give home to restore its stream from the backup, or to, where a "
+                "copy is written."
+            )
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        with self.at_work() as narrator:
+            if not self.to:
+                self.open_stream().check_owner(actor_of(self, context))
+            store = self.open_store()
+            backup_id = self.find(store, self.backup_id).id
+            plan = self._plan(store, backup_id, narrator)
+            self._tell(plan)
+            context["ti"].xcom_push(key=PLAN_XCOM_KEY, value=plan.to_dict())
+            if truth(self.is_dry_run, "dry_run"):
+                self.log.info("This was a dry run; nothing was written.")
+                return {"backup": backup_id, "dry_run": True, "is_refused": plan.is_refused}
+            done = self._restore(store, backup_id, narrator, by=who(context))
+        return {"backup": backup_id, "dry_run": False, **done}
+
+    def _plan(self, store: BackupStore, backup_id: str, narrator: ProgressLogger) -> RestorePlan:
+        from airflow_streaming.changes.restore.undo import plan_switch
+        from airflow_streaming.checkpoints.restore.restore import plan_restore  # not at dag parse
+        from airflow_streaming.launch.registry import open_launcher
+
+        if self.to:
+            return plan_restore(
+                store, backup_id, self._place(), accept=self._accepted(), progress=narrator
+            )
+        return plan_switch(
+            *(self.open_stream(), open_launcher(), store, backup_id),
+            accept=self._accepted(),
+            storage_options=self._options(str(self.home), self.home_conn_id),
+            progress=narrator,
+        )
+
+    def _restore(
+        self, store: BackupStore, backup_id: str, narrator: ProgressLogger, *, by: str
+    ) -> Mapping[str, Any]:
+        if self.to:
+            return self._copy(store, backup_id, narrator)
+        return self._switch(store, backup_id, narrator, by=by)
+
+    def _copy(
+        self, store: BackupStore, backup_id: str, narrator: ProgressLogger
+    ) -> Mapping[str, Any]:
+        from airflow_streaming.checkpoints.restore.restore import restore  # not at dag parse
+
+        restored = restore(
+            store, backup_id, self._place(), accept=self._accepted(), progress=narrator
+        )
+        for query, checkpoint in restored.checkpoints.items():
+            self.log.info("Query %s was restored to %s", query, checkpoint)
+        return {"checkpoints": dict(restored.checkpoints)}
+
+    def _switch(
+        self, store: BackupStore, backup_id: str, narrator: ProgressLogger, *, by: str
+    ) -> Mapping[str, Any]:
+        from airflow_streaming.services.changes import restore_stream  # not at dag parse
+
+        switched = restore_stream(
+            *(self.open_stream(), store, backup_id),
+            by=by,
+            reason=self.reason,
+            backs_up=self.backup_before,
+            accept=self._accepted(),
+            open_folders=self.open_folders,
+            storage_options=self._options(str(self.home), self.home_conn_id),
+            progress=narrator,
+        )
+        deployment = switched.deployment
+        self.log.info(
+            "Deployment %d resumes from %s when the stream is started.",
+            *(deployment.number, deployment.checkpoint),
+        )
+        return {"deployment": deployment.number, "checkpoint": deployment.checkpoint}
+
+    def _tell(self, plan: RestorePlan) -> None:
+        self.log.info(
+            "Backup %s of stream %s to %s: %d files, %d bytes",
+            *(plan.backup, plan.stream, plan.target, plan.files, plan.size),
+        )
+        for sentence in plan.sentences():
+            (self.log.warning if plan.is_refused else self.log.info)("%s", sentence)
+
+    def _place(self) -> Place:
+        from airflow_streaming.checkpoints.restore.restore import Place  # not at dag parse
+        from airflow_streaming.hooks.home import access
+
+        return Place(to=str(self.to), **access(str(self.to), self.to_conn_id))
+
+    def _options(self, uri: str, conn_id: str | None) -> Mapping[str, Any] | None:
+        from airflow_streaming.hooks.home import access_options  # not at dag parse
+
+        return access_options(uri, conn_id)
+
+    def _accepted(self) -> list[RefusalCode]:
+        from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE, RefusalCode
+
+        given = self.accept.split(",") if isinstance(self.accept, str) else self.accept
+        codes = [code.strip() for code in given if code.strip()]
+        if unknown := sorted(set(codes) - set(ACCEPTABLE)):
+            raise SpecError(
+                f"accept has {', '.join(unknown)}; what can be accepted is "
+                f"{', '.join(sorted(ACCEPTABLE))}."
+            )
+        return [RefusalCode(code) for code in codes]

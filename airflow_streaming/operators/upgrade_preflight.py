@@ -1,0 +1,290 @@
+"""The operator that examines an upgrade before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_streaming.advice.sizing import EXECUTORS, SizeSource
+from airflow_streaming.changes.upgrade.preflight_report import Preflight
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.records.control import ChangeKind
+from airflow_streaming.model.records.upgrade import SinkReplaySemantics, SoakTerms
+from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
+from airflow_streaming.operators.common.checkpoint import truth
+from airflow_streaming.operators.common.form_edits import ENDED_XCOM_KEY, found_change, key_of
+from airflow_streaming.operators.common.gate import (
+    MARKDOWN_XCOM_KEY,
+    REPORT_XCOM_KEY,
+    asked,
+    fail_if_refused,
+    line_of,
+)
+from airflow_streaming.operators.common.upgrade import UpgradeTask
+from airflow_streaming.reports.markdown import markdown
+from airflow_streaming.reports.upgrade import upgrade_report
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.changes.upgrade.preflight import Candidate
+    from airflow_streaming.changes.upgrade.rollback import Ways
+    from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.model.records.deployment import Deployment
+
+
+def asked_sizes(size: Mapping[str, Any]) -> list[SizeSource]:
+    """Return the sizes that were asked for by their values."""
+    return [
+        SizeSource(size=name, value=str(value), source="As it was asked for.")
+        for name, value in size.items()
+        if value not in (None, "")
+    ]
+
+
+def take_advice(home: StreamHome) -> SizeSource:
+    """
+    Return the number of executors that is advised, or was when the open upgrade was begun.
+
+    :raises SpecError: no number follows from the stream's figures.
+    """
+    from airflow_streaming.advice.stream_sizing import stream_executors  # not at dag parse
+
+    change = home.open_upgrade()
+    begun = "" if change is None else home.terms(change).proposed.conf.get(EXECUTORS, "")
+    if change is not None and begun:
+        source = f"As change {change.number} has it, which is open."
+        return SizeSource(size="executors", value=begun, source=source)
+    try:
+        return stream_executors(home)
+    except SpecError as err:
+        raise SpecError(
+            f"Stream {home.name!r} is left as it is. {err} Give the number of executors, or leave "
+            "out that it is advised."
+        ) from err
+
+
+"""Stages after which an upgrade only has to be brought to its end."""
+
+
+class UpgradePreflightOperator(UpgradeTask):
+    """
+    Ask the gates about an upgrade and find the way back, before anything is done.
+
+    It only reads, but for the end of an earlier upgrade that was decided and never carried out,
+    because its run is gone; that comes first. It fails when the upgrade must not be made, and is skipped when there is nothing
+    to do. The return value is the decision; XCom ``report`` is what the next tasks go by, and
+    ``markdown`` the page for whoever approves.
+
+    :param soak: What the new deployment has to show; said on the page.
+    :param sink_habits: What a sink does with a batch id that it has seen, by the query's name:
+        ``overwrites``, ``remembers``, ``appends`` or ``nothing``. A file sink needs none.
+    :param accept_replay: Rows that come twice after a rollback are accepted. (templated)
+    :param needs_way_back: Refuse an upgrade that could not be taken back. (templated)
+    :param same_code: Refuse a change of the code or of Spark's minor version: for a rolling
+        restart.
+    :param even_if_equal: Go on when nothing differs: a plain restart with all of an upgrade's care.
+    :param is_dry_run: The run only looks, so it goes on with no upgrade that it finds open.
+        (templated)
+    :param asks_person: A person reads the report before anything is done. With ``same_code`` there
+        is no rehearsal, so without a person what the gates do not know is refused. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *UpgradeTask.template_fields,
+        "accept_replay",
+        "needs_way_back",
+        "is_dry_run",
+        "asks_person",
+    )
+
+    def __init__(
+        self,
+        *,
+        soak: SoakTerms | None = None,
+        sink_habits: Mapping[str, str] | None = None,
+        accept_replay: bool | str = False,
+        needs_way_back: bool | str = True,
+        same_code: bool = False,
+        even_if_equal: bool = False,
+        is_dry_run: bool | str = False,
+        asks_person: bool | str = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.soak = soak or SoakTerms()
+        self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
+        self.accept_replay = accept_replay
+        self.needs_way_back = needs_way_back
+        self.same_code = same_code
+        self.even_if_equal = even_if_equal
+        self.is_dry_run = is_dry_run
+        self.asks_person = asks_person
+
+    def execute(self, context: Context) -> str:
+        return asked(lambda: self._execute(context))
+
+    def _execute(self, context: Context) -> str:
+        from airflow_streaming.operators.rehearsal import candidate_of  # not at dag parse
+
+        takes_advice = self.takes_advice
+        hook = self.hook(context)
+        self._carry_out(hook)
+        self._check_is_new(hook, context)
+        sizes = asked_sizes(self.size)
+        if takes_advice:
+            taken = take_advice(hook.home)
+            self.log.info("%s: %s. %s", taken.size, taken.value, taken.source)
+            self.size, sizes = {**self.size, taken.size: taken.value}, [*sizes, taken]
+            hook = self.hook(context)
+        candidate, _ = candidate_of(hook)
+        current = self._current(hook)
+        if self._is_open(hook, candidate.deployment, context):
+            return "allowed"
+        if self.same_code:
+            check_same_code(current, candidate.deployment)
+        if current.fingerprint == candidate.deployment.fingerprint and not self.even_if_equal:
+            self._skip(context, f"Stream {self.stream.name!r} already runs what is asked for.")
+        found = self._look(hook, current, candidate, sizes)
+        self._tell(found, context)
+        fail_if_refused(found.gates, "not_allowed", what=f"The upgrade of {self.stream.name!r}")
+        self._check_is_known(found)
+        return found.decision.value
+
+    def _carry_out(self, hook: SparkStreamHook) -> None:
+        """Carry out what was decided of an earlier upgrade, when no run of its own is left to."""
+        change = hook.home.open_upgrade()
+        if change is None or truth(self.is_dry_run, "dry_run"):
+            return
+        if not UPGRADE.state_of(hook.home.upgrade_steps(change.number)).is_decided:
+            return
+        self.log.info("Finishing change %d first: %s", change.number, change.reason)
+        with self.working():
+            self.wait_here(self.engine(hook, hook.observer()), Stage.ROLLED_BACK, change.number)
+
+    def _check_is_new(self, hook: SparkStreamHook, context: Context) -> None:
+        """Refuse a run that was cleared after its upgrade had ended: it would only tell the end."""
+        change = found_change(hook.home, {"key": key_of(context)})
+        end = None if change is None else hook.home.change_end(change.number)
+        if end is not None:
+            raise AirflowFailException(
+                f"This run has upgraded stream {self.stream.name!r} already: change {end.number} "
+                f"has ended ({end.outcome.value.replace('_', ' ')}): {end.reason} Start a new run."
+            )
+
+    def _check_is_known(self, found: Preflight) -> None:
+        is_asked = truth(self.asks_person, "need_approval")
+        if not self.same_code or is_asked or not found.has_to_be_rehearsed:
+            return
+        unknown = next(f for f in found.gates.findings if f.severity is found.decision)
+        raise AirflowFailException(
+            f"The gates cannot prove that the restart of {self.stream.name!r} is safe: {line_of(unknown)} "
+            "Ask for an approval (need_approval), or make it an upgrade, which is rehearsed."
+        )
+
+    def _look(
+        self,
+        hook: SparkStreamHook,
+        current: Deployment,
+        candidate: Candidate,
+        sizes: Sequence[SizeSource],
+    ) -> Preflight:
+        from airflow_streaming.changes.upgrade.preflight import preflight
+        from airflow_streaming.hooks.home import access_options  # not at dag parse
+
+        options = access_options(self.stream.home, self.home_conn_id)
+        return preflight(
+            *(hook.home, current, candidate, self._ways()), sizes=sizes, storage_options=options
+        )
+
+    def _ways(self) -> Ways:
+        from airflow_streaming.changes.upgrade.rollback import Ways  # not at dag parse
+
+        return Ways(
+            habits=self.sink_habits,
+            has_rewinder=self.rewind_sink is not None,
+            accept_replay=truth(self.accept_replay, "accept_replay"),
+            needs_way_back=truth(self.needs_way_back, "needs_way_back"),
+        )
+
+    def _current(self, hook: SparkStreamHook) -> Deployment:
+        current = hook.home.newest_deployment()
+        if current is None:
+            raise AirflowFailException(
+                f"Stream {self.stream.name!r} has never run, so there is nothing to upgrade. Its "
+                "keep-alive dag starts it."
+            )
+        return current
+
+    def _is_open(self, hook: SparkStreamHook, proposed: Deployment, context: Context) -> bool:
+        """Tell whether an earlier run has begun this very upgrade; then this run finishes it."""
+        change = hook.home.unfinished_change()
+        if change is None:
+            return False
+        terms = hook.home.terms(change) if change.what is ChangeKind.UPGRADE else None
+        if terms is None or terms.proposed.fingerprint != proposed.fingerprint:
+            raise AirflowFailException(
+                f"Change {change.number} ({change.what}) of stream {self.stream.name!r} is open: "
+                f"{change.reason} Only one can be open at a time. Finish it first; 'airflow-streaming "
+                "upgrade status' shows its progress."
+            )
+        note = f"Change {change.number} is this upgrade, started by {change.by}."
+        if truth(self.is_dry_run, "dry_run"):
+            self._skip(context, f"{note} It is not finished; this was a dry run and left it alone.")
+        note = f"{note} This run continues it."
+        self.log.info("%s", note)
+        report = {"fingerprint": proposed.fingerprint, "resumes": change.number}
+        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=note)
+        return True
+
+    def _tell(self, found: Preflight, context: Context) -> None:
+        for finding in found.gates.findings:
+            self.log.info("%s", line_of(finding))
+        self.log.info("Decision: %s", found.decision.value)
+        report = {**found.to_dict(), "key": key_of(context)}
+        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
+        page = markdown(upgrade_report(found, self.soak))
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
+
+    @staticmethod
+    def _skip(context: Context, reason: str) -> None:
+        context["ti"].xcom_push(key=ENDED_XCOM_KEY, value=reason)
+        raise AirflowSkipException(reason)
+
+
+def check_same_code(current: Deployment, proposed: Deployment) -> None:
+    """
+    Do nothing for a deployment that differs in configuration and patch release alone.
+
+    :raises SpecError: it differs in more, and needs all gates of an upgrade.
+    """
+    from airflow_streaming.changes.upgrade.rollback import is_same_code  # not at dag parse
+
+    old, new = (
+        version.split(".")[:2] for version in (current.spark_version, proposed.spark_version)
+    )
+    if old == new and is_same_code(current, proposed):
+        return
+    what = "Spark" if old != new else "the code"
+    raise SpecError(
+        f"A rolling restart of stream {current.stream!r} would change {what}: "
+        f"{', '.join(proposed.differences(current))} differ. Make it an upgrade."
+    )
+
+
+def habit_of(name: str) -> SinkReplaySemantics:
+    """
+    Return what a sink does with a batch id it has seen, by its name.
+
+    :raises SpecError: there is none of that name.
+    """
+    try:
+        return SinkReplaySemantics(name)
+    except ValueError as err:
+        raise SpecError(
+            f"{name!r} is not a known sink behavior; give one of {', '.join(SinkReplaySemantics)}."
+        ) from err

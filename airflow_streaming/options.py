@@ -1,0 +1,359 @@
+"""
+Choices and options of a stream's dags.
+
+A choice is an enum; its plain string is accepted as well, so that a template can give it. The options
+of an upgrade, a restart and a cutover are values: they are checked where they are written, and can be
+shared between streams with ``dataclasses.replace``. ``None`` leaves an option to the form that starts a
+run, and to the default that is named where there is no form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from enum import StrEnum
+from math import isfinite
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final
+
+import pendulum
+
+from airflow_streaming.checkpoints.backup.records import Level as BackupLevel
+from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
+from airflow_streaming.model.records.upgrade import SinkReplaySemantics
+from airflow_streaming.spec import CompareTerms, ReadyTerms, RetentionPolicy, SoakTerms
+
+if TYPE_CHECKING:
+    from airflow_streaming.changes.pointers.port import Pointer
+    from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
+    from airflow_streaming.operators.common.cutover_checks import CutoverCheck
+    from airflow_streaming.operators.upgrade import Check
+
+__all__ = [
+    "Approval",
+    "BackupLevel",
+    "BackupOptions",
+    "ChangeOptions",
+    "Connections",
+    "CutoverOptions",
+    "GateDecision",
+    "GreenStart",
+    "RehearsalOptions",
+    "RehearseWhen",
+    "RestartOptions",
+    "SinkReplaySemantics",
+    "SwitchMethod",
+    "UpgradeOptions",
+]
+
+
+class RehearseWhen(StrEnum):
+    """When an upgrade is rehearsed before it is approved."""
+
+    WHEN_UNKNOWN = "when_unknown"
+    """When a gate answers *unknown*."""
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class GreenStart(StrEnum):
+    """What green begins with."""
+
+    BY_GATE = "by_gate"
+    """The first of the others that the gates allow."""
+    FRESH = StartWay.FRESH.value
+    """An empty checkpoint: the sources are read from where the script or ``replay_from`` says."""
+    CLONED = StartWay.CLONED.value
+    """A copy of blue's checkpoint at a committed batch."""
+    CARRIED = StartWay.CARRIED.value
+    """Blue's position in the sources, and no state."""
+
+
+class Approval(StrEnum):
+    """Whether a step of a cutover needs a user."""
+
+    ASK = "ask"
+    """An approval is requested."""
+    AUTO = "auto"
+    """The step is taken automatically when all that was asked for is proved."""
+
+
+def is_template(value: object) -> bool:
+    """Tell whether a value is filled in by a run."""
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
+
+
+def check_choice(name: str, given: object, choices: type[StrEnum]) -> None:
+    """
+    Do nothing for a choice that there is, ``None``, or a template.
+
+    :raises SpecError: it is none of them.
+    """
+    known = [choice.value for choice in choices]
+    if given is not None and not is_template(given) and given not in known:
+        raise SpecError(f"{name} is {given!r}; give {', '.join(known)}.")
+
+
+def check_moment(name: str, given: str | None) -> None:
+    """
+    Do nothing for a moment in ISO 8601, nothing at all, or a template.
+
+    :raises SpecError: it is none of these.
+    """
+    if not given or is_template(given):
+        return
+    try:
+        at = pendulum.parse(given)
+    except (TypeError, ValueError):
+        at = None
+    if not isinstance(at, pendulum.DateTime):
+        raise SpecError(f"{name} is {given!r}; give a time such as '2026-03-01T00:00:00+00:00'.")
+
+
+def check_fields(options: Any) -> None:
+    """
+    Check that the plain fields of options, and of terms within them, hold what they declare.
+
+    Numbers and durations are finite and not negative. A template is left for its run to fill in;
+    fields of other types are left to their own checks.
+
+    :raises SpecError: with the field, what it holds and what to give instead.
+    """
+    for one in fields(options):
+        value, declared = getattr(options, one.name), str(one.type).split(" | ")
+        kinds = [_KINDS[part] for part in declared if part in _KINDS]
+        where = f"{type(options).__name__}.{one.name}"
+        if len(kinds) == len(declared) and not (is_template(value) and str in kinds):
+            _check_field(where, value, kinds)
+        if type(value) in _TERMS:
+            check_fields(value)
+
+
+def _check_field(where: str, value: object, kinds: list[type]) -> None:
+    fits = type(value) in kinds or (type(value) is int and float in kinds)
+    if not fits:
+        names = " or ".join("None" if kind is NoneType else kind.__name__ for kind in kinds)
+        raise SpecError(f"{where} is {value!r:.80}; give {names}.")
+    least: Any = timedelta(0) if isinstance(value, timedelta) else 0
+    if isinstance(value, int | float | timedelta) and not (
+        value >= least and (isinstance(value, timedelta) or isfinite(value))
+    ):
+        raise SpecError(f"{where} is {value!r:.80}; the least is 0, and it must be finite.")
+
+
+_TERMS: Final = (SoakTerms, ReadyTerms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """
+    How the tasks of a stream reach Spark, the home and the backups.
+
+    :param conn_id: Spark connection of the apache-spark provider.
+    :param home_conn_id: Connection with credentials for the home; none when its client finds them.
+    :param backup_store: URI of the backups; ``<home>/_backups`` when not given.
+    """
+
+    conn_id: str = "spark_default"
+    home_conn_id: str | None = None
+    backup_store: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeOptions:
+    """
+    What every change of a stream can be told.
+
+    :param soak: What the new deployment has to show before it is kept.
+    :param approvers: Ids of the users who may approve; the user who starts a run may name fewer of
+        them, not others. Empty: the form decides.
+    :param need_approval: Request an approval before anything is changed; templated. ``None``: the
+        form decides, and without one an approval is requested.
+    :param approval_timeout: Without an answer for so long, the change is rejected; ``None``: never.
+    :param approval_notifiers: Notifiers that send the request.
+    :param dry_run: Report only; templated. ``None``: the form decides, and without one it is a dry run.
+    :param sink_habits: What a sink does with a batch id that it has seen, by the query's name.
+    """
+
+    soak: SoakTerms | None = None
+    approvers: Sequence[str] = ()
+    need_approval: bool | str | None = None
+    approval_timeout: timedelta | None = timedelta(days=1)
+    approval_notifiers: Sequence[Any] = ()
+    dry_run: bool | str | None = None
+    sink_habits: Mapping[str, SinkReplaySemantics | str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if isinstance(self.approvers, str):
+            raise SpecError(f"approvers is {self.approvers!r}; give a list of ids of users.")
+        for query, habit in self.sink_habits.items():
+            check_choice(f"sink_habits[{query!r}]", habit, SinkReplaySemantics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalOptions:
+    """
+    Whether and how an upgrade is rehearsed.
+
+    :param when: ``None``: the form decides, and without one it is rehearsed when a gate answers
+        *unknown*; templated.
+    :param batches: Batches of each query; 0 for one replayed batch.
+    :param backup_id: Id of the backup to rehearse on, or ``newest``; a copy of the live checkpoints
+        when not given.
+    :param time_limit: The most that all queries together may take.
+    """
+
+    when: RehearseWhen | str | None = None
+    batches: int = 5
+    backup_id: str | None = None
+    time_limit: timedelta = timedelta(minutes=10)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_choice("rehearse", self.when, RehearseWhen)
+
+
+_KINDS: Final[Mapping[str, type]] = {
+    **{
+        kind.__name__: kind
+        for kind in (bool, int, float, str, timedelta, RehearsalOptions, *_TERMS)
+    },
+    "None": NoneType,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartOptions(ChangeOptions):
+    """
+    Options of a rolling restart.
+
+    :param need_approval: ``None``: the form decides, and without one no approval is requested.
+    :param checks: Called with a ``Soaked`` after a good soak; one that finds a problem has the restart
+        rolled back.
+    :param rewind_sink: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
+    :param conf: Changes of the configuration; templated. ``None``: the form decides.
+    """
+
+    checks: Sequence[Check] = ()
+    rewind_sink: AuthorsRewind | None = None
+    conf: Mapping[str, Any] | str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpgradeOptions(ChangeOptions):
+    """
+    Options of an upgrade in place.
+
+    :param rehearsal: Whether and how it is rehearsed.
+    :param checks: Called with a ``Soaked`` after a good soak; one that finds a problem has the upgrade
+        rolled back.
+    :param rewind_sink: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
+    :param accept_replay: Rows that are written twice after a rollback are accepted.
+    :param needs_rollback: Refuse an upgrade that could not be rolled back.
+    :param edits: ``runtime``, ``application`` and ``conf`` to go to; templated. ``None``: the form
+        decides.
+    """
+
+    rehearsal: RehearsalOptions = RehearsalOptions()
+    checks: Sequence[Check] = ()
+    rewind_sink: AuthorsRewind | None = None
+    accept_replay: bool = False
+    needs_rollback: bool = True
+    edits: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutoverOptions(ChangeOptions):
+    """
+    Options of a cutover.
+
+    :param way: How green becomes live; templated. ``None``: the form decides, and without one the
+        outputs are parallel.
+    :param start: What green begins with; templated. ``None``: the form decides, and without one the
+        gates.
+    :param replay_from: From when a fresh green reads, ISO 8601, as ``{replay_from}`` in the arguments
+        of its script; templated. Empty: computed. ``None``: the form decides.
+    :param compare: How the outputs of which streams are compared; not at all when empty.
+    :param ready: What green has to show before it may become live.
+    :param pointers: What consumers follow beside the home's own pointer, in their order; by stream
+        where several switch together.
+    :param checks: Called with a ``SideBySide`` while the outputs are compared; one that finds a
+        problem aborts the cutover.
+    :param promote: Whether the switch needs an approval; one is always requested when the comparison
+        is inconclusive; templated. ``None``: the form decides, and without one it is requested.
+    :param finalise: Whether the end of a good soak, the point of no return, needs an approval.
+    :param retain_blue: How long blue's checkpoint and output are kept afterwards; a form may say
+        another time.
+    :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that a rollback
+        takes no time.
+    :param deadlines: How long a state may last before the cutover is aborted, by its name, e.g.
+        ``{"catching_up": timedelta(hours=3)}``; see ``model.records.cutover.DEADLINES``.
+    :param edits: ``runtime``, ``application`` and ``conf`` to go to; templated. ``None``: the form
+        decides.
+    """
+
+    way: SwitchMethod | str | None = None
+    start: GreenStart | str | None = None
+    replay_from: str | None = None
+    compare: CompareTerms | Sequence[CompareTerms] = ()
+    ready: ReadyTerms | None = None
+    pointers: Pointer | Sequence[Pointer] | Mapping[str, Pointer | Sequence[Pointer]] = ()
+    checks: CutoverCheck | Sequence[CutoverCheck] = ()
+    promote: Approval | str | None = None
+    finalise: Approval | str = Approval.AUTO
+    retain_blue: timedelta = timedelta(days=1)
+    keeps_blue_running: bool = True
+    deadlines: Mapping[str, timedelta] = field(default_factory=dict)
+    edits: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("way", self.way, SwitchMethod)
+        check_choice("start", self.start, GreenStart)
+        check_choice("promote", self.promote, Approval)
+        check_choice("finalise", self.finalise, Approval)
+        check_moment("replay_from", self.replay_from)
+
+
+KEEP: Final = RetentionPolicy(
+    keep_last=24,
+    daily=7,
+    weekly=4,
+    origins={
+        Origin.MANUAL: RetentionPolicy(keep_for=timedelta(days=90)),
+        Origin.BEFORE_UPGRADE: RetentionPolicy(keep_last=5),
+        Origin.BEFORE_RESTORE: RetentionPolicy(keep_last=5),
+    },
+)
+"""Backups that are kept unless the author says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupOptions:
+    """
+    Options of the dag that backs a stream up.
+
+    :param schedule: When it is backed up; ``None``: only by hand.
+    :param max_age: Age of the newest good backup beyond which an alert is sent.
+    :param retention: Which backups are kept.
+    """
+
+    schedule: str | None = "@hourly"
+    max_age: timedelta | None = None
+    retention: RetentionPolicy = KEEP
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def plain(choice: object) -> Any:
+    """Return a choice as its string, which Airflow stores with the dag."""
+    return choice.value if isinstance(choice, StrEnum) else choice

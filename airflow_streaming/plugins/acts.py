@@ -1,0 +1,114 @@
+"""
+What a user does to a stream on its page: each act is one call of a service, nothing more.
+
+What may lose or replay something is done only with the stream's name as a second word, and on the
+epoch or change that the page showed, so that a page that is an hour old does nothing by mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from airflow_streaming.exceptions import DeclarationRefused, UpgradeRefused
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.model.records.control import Change, ChangeKind
+from airflow_streaming.model.records.cutover_table import CutoverCommand
+from airflow_streaming.model.records.upgrade_table import UpgradeCommand
+from airflow_streaming.plugins.kept import Kept
+from airflow_streaming.services import changes, streams
+
+GENTLE: Final = frozenset({"start", "close-circuit", "cutover.look-again"})
+"""Acts that lose and replay nothing that would not be replayed anyway."""
+
+
+def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, confirm: str) -> str:
+    """
+    Do one act and return what came of it.
+
+    :param act: ``start``, ``stop``, ``close-circuit``, ``declare-dead``, ``upgrade.<command>`` or
+        ``cutover.<command>``.
+    :param number: The epoch or change that is meant.
+    :param confirm: The stream's name, for every act that is not gentle.
+    :raises UpgradeRefused: there is no such act, it was not confirmed, or it cannot be done.
+    :raises CutoverRefused: it cannot be done where the cutover stands.
+    :raises DeclarationRefused: the driver lives as far as can be seen.
+    :raises StreamingError: the home cannot be written.
+    """
+    from airflow_streaming.plugins.routes import open_stream  # which imports this module
+
+    if act not in GENTLE and confirm != kept.stream:
+        raise UpgradeRefused(
+            f"{act!r} was not confirmed: send the name of the stream, {kept.stream!r}, with it."
+        )
+    home = open_stream(kept)
+    word, _, command = act.partition(".")
+    if word in ("upgrade", "cutover") and command:
+        return _command(home, word, command, by=by, reason=reason, number=number)
+    do = _ACTS.get(act)
+    if do is None:
+        raise UpgradeRefused(f"There is no act {act!r}. There are: {', '.join(sorted(_ACTS))}.")
+    return do(home, by, reason, number)
+
+
+def _start(home: StreamHome, by: str, reason: str, number: int | None) -> str:
+    started = streams.start(home, by=by, reason=reason)
+    closed = " and its circuit was closed" if started.closed is not None else ""
+    was = "is" if started.is_new else "was already"
+    return f"Desired state {was} running{closed}."
+
+
+def _stop(home: StreamHome, by: str, reason: str, number: int | None) -> str:
+    stopped = streams.stop(home, by=by, reason=reason)
+    if stopped.request is None:
+        return "Desired state is stopped; there is no driver to stop."
+    return f"Desired state is stopped; the driver of epoch {stopped.epoch} was asked to stop."
+
+
+def _close(home: StreamHome, by: str, reason: str, number: int | None) -> str:
+    before = streams.close_circuit(home, by=by, reason=reason)
+    return "The circuit was closed already." if before is None else "The circuit is closed."
+
+
+def _declare_dead(home: StreamHome, by: str, reason: str, number: int | None) -> str:
+    if number is None:
+        raise DeclarationRefused("The epoch whose driver is dead was not named.")
+    streams.declare_dead(home, open_launcher().probe, number, by=by, reason=reason)
+    return f"The driver of epoch {number} is declared dead."
+
+
+_ACTS: Final[Mapping[str, Callable[[StreamHome, str, str, int | None], str]]] = {
+    "start": _start,
+    "stop": _stop,
+    "close-circuit": _close,
+    "declare-dead": _declare_dead,
+}
+
+
+def _command(
+    home: StreamHome, kind: str, command: str, *, by: str, reason: str, number: int | None
+) -> str:
+    if kind == "upgrade":
+        change = _change(home, ChangeKind.UPGRADE, number)
+        if command not in [*UpgradeCommand]:
+            raise UpgradeRefused(f"An upgrade knows no command {command!r}.")
+        changes.command_upgrade(home, change, UpgradeCommand(command), by=by, reason=reason)
+        return f"Recorded {command!r} for upgrade {change.number}; its task follows."
+    change = _change(home, ChangeKind.CUTOVER, None)
+    led, led_number = home.leader_of(change)
+    if command not in [*CutoverCommand] or (number is not None and number != led_number):
+        raise UpgradeRefused(
+            f"Cutover {number} with command {command!r} is not the one that is there: reload the page."
+        )
+    changes.command_cutover(led, led_number, CutoverCommand(command), by=by, reason=reason)
+    return f"Recorded {command!r} for cutover {led_number}; its task follows."
+
+
+def _change(home: StreamHome, kind: ChangeKind, number: int | None) -> Change:
+    change = home.unfinished_change() or home.newest_change()
+    if change is None or change.what is not kind or number not in (None, change.number):
+        raise UpgradeRefused(
+            f"Stream {home.name!r} has no such {kind.value} now. Reload the page to see what it has."
+        )
+    return change

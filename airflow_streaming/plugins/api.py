@@ -1,0 +1,359 @@
+"""
+What the page asks for: the fleet, a stream, its figures, timeline, changes, backups and reports.
+
+Every route asks for a right: a list shows the dags that the user may see, and a stream is found by
+its dag, whose right is checked. No ``GET`` changes anything. An act needs the right to edit the dag,
+a header that no other site can send, and an address of this server as its origin.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
+from airflow.api_fastapi.logging.decorators import action_logging
+from fastapi import Depends, FastAPI, Header, HTTPException, Path, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from airflow_streaming.exceptions import (
+    CheckpointError,
+    CutoverRefused,
+    DeclarationRefused,
+    HomeNotAllowed,
+    LookRefused,
+    NotTheOwner,
+    StreamingError,
+    UpgradeRefused,
+)
+from airflow_streaming.model.history import downsample
+from airflow_streaming.plugins.acts import act_on
+from airflow_streaming.plugins.board import Boards, Lane
+from airflow_streaming.plugins.changes import changes_view
+from airflow_streaming.plugins.kept import Keepers, Kept, dags_of
+from airflow_streaming.plugins.looks import Looks
+from airflow_streaming.plugins.reports import all_reports, one_report
+from airflow_streaming.plugins.views import deployments_view, lanes_of, now_utc, timeline_view
+
+POINTS: Final = 240
+"""Buckets of a chart; more are not seen on a screen of this width."""
+LONGEST: Final = 9 * 86_400
+Part = Literal["main", "state", "observed", "all"]
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+_REFUSED: Final = (UpgradeRefused, CutoverRefused, DeclarationRefused)
+
+
+def add_api(app: FastAPI) -> None:
+    """Add the routes of the data, and of what may be done."""
+    app.state.keepers = Keepers()
+    app.state.boards = Boards(app.state.looks)
+    sees = [Depends(requires_access_dag("GET", DagAccessEntity.TASK_INSTANCE))]
+    reads = [Depends(requires_access_dag("GET", DagAccessEntity.XCOM))]
+    edits = [
+        Depends(from_this_page),
+        Depends(requires_access_dag("PUT", DagAccessEntity.TASK_INSTANCE)),
+        Depends(action_logging()),
+    ]
+    stream = "/api/streams/{dag_id}/{stream}"
+    app.get("/api/fleet")(fleet)  # the list is filtered by what its user may see
+    app.get(stream, dependencies=sees)(whole)
+    app.get(f"{stream}/series", dependencies=sees)(series)
+    app.get(f"{stream}/timeline", dependencies=sees)(timeline)
+    app.get(f"{stream}/changes", dependencies=sees)(changes)
+    app.get(f"{stream}/deployments", dependencies=sees)(deployments)
+    app.get(f"{stream}/backups", dependencies=sees)(backups)
+    app.get(f"{stream}/reports", dependencies=sees)(reports)
+    app.get("/api/reports/{dag_id}/{run_id}/{task_id}", dependencies=reads)(report)
+    app.post(f"{stream}/acts/{{act}}", dependencies=edits)(act)
+
+
+def from_this_page(
+    request: Request, x_streaming_act: Annotated[str | None, Header()] = None
+) -> None:
+    """
+    Refuse a request that another site could have made a browser send.
+
+    A form cannot send the header, and a script of another origin may not without being allowed. What
+    a browser says of where the request comes from has to agree.
+    """
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    origin = request.headers.get("origin")
+    is_ours = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    if x_streaming_act != "1" or site not in ("same-origin", "none") or not is_ours:
+        raise HTTPException(403, "An act has to come from the Streams page itself.", _HEADERS)
+
+
+def seen_by(request: Request, user: GetUserDep) -> list[Kept]:
+    """Return the streams of the dags that a user may see."""
+    keepers: Keepers = request.app.state.keepers
+    return keepers.of(authorized_dags(user))
+
+
+def authorized_dags(user: Any, method: Any = "GET") -> set[str]:
+    """Return the ids of the dags that a user may see, or edit."""
+    return set(get_auth_manager().get_authorized_dag_ids(user=user, method=method))
+
+
+def kept_as(request: Request, dag_id: str, stream: Annotated[str, Path(max_length=100)]) -> Kept:
+    """Return a stream that a dag keeps."""
+    keepers: Keepers = request.app.state.keepers
+    for one in keepers.of({dag_id}):
+        if one.stream == stream:
+            return one
+    raise HTTPException(
+        404,
+        f"Dag {dag_id!r} keeps no stream {stream!r}, or its task has not started yet.",
+        _HEADERS,
+    )
+
+
+KeptByName = Annotated[Kept, Depends(kept_as)]
+
+
+async def fleet(request: Request, seen: Annotated[list[Kept], Depends(seen_by)]) -> Response:
+    """Return a row for every stream that the user may see."""
+    boards: Boards = request.app.state.boards
+    rows = await boards.rows(seen)
+    return answer(request, {"at": now_utc().isoformat(), "streams": rows}, but=("at", "age"))
+
+
+async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Response:
+    """Return one stream as it is now, and what the user may do to it."""
+
+    def show(lane: Lane) -> dict[str, Any]:
+        view = lane.view()
+        return {**view.whole(now_utc()), "lanes": lanes_of(view.home)}
+
+    found = await look(request, kept, show)
+    can_edit, dags = await _in_thread(lambda: _rights(kept, user))
+    return answer(
+        request,
+        {
+            "at": now_utc().isoformat(),
+            "dag": kept.dag.dag_id,
+            "stream": kept.stream,
+            "task": kept.task_id,
+            "run": kept.run_id,
+            "map_index": kept.map_index,
+            "home": kept.home,
+            "can_edit": can_edit,
+            "dags": dags,
+            **found,
+            "acts": found["acts"] if can_edit else [],
+        },
+    )
+
+
+def _rights(kept: Kept, user: Any) -> tuple[bool, dict[str, str]]:
+    can_edit = get_auth_manager().is_authorized_dag(
+        method="PUT",
+        access_entity=DagAccessEntity.TASK_INSTANCE,
+        details=DagDetails(id=kept.dag.dag_id, team_name=kept.dag.team or None),
+        user=user,
+    )
+    return can_edit, {"keep": kept.dag.dag_id, **dags_of(kept.stream, authorized_dags(user))}
+
+
+async def series(
+    request: Request,
+    kept: KeptByName,
+    seconds: Annotated[int, Query(ge=60, le=LONGEST)] = 3600,
+    end: Annotated[float | None, Query(ge=0, le=1e11)] = None,
+    part: Part = "main",
+    lane: Annotated[str | None, Query(max_length=110)] = None,
+) -> Response:
+    """
+    Return the figures of a range, as charts draw them.
+
+    :param seconds: Length of the range.
+    :param end: Its end in Unix time; now when not given.
+    :param part: ``main`` without RocksDB's figures and observed metrics, or only one of these.
+    :param lane: One lane; the live one when not given.
+    """
+    until = time.time() if end is None else end
+    begin = until - seconds
+
+    def show(one: Lane) -> dict[str, Any]:
+        view = one.view(_checked_lane(one, lane))
+        found = view.history.read(begin, until)
+        told = downsample(found.buckets, begin=begin, end=until, count=POINTS)
+        return {
+            "lane": view.home.name,
+            "begin": begin,
+            "end": until,
+            "cut": found.is_cut,
+            "series": [_only(one.to_dict(), part) for one in told],
+        }
+
+    return answer(request, await look(request, kept, show))
+
+
+def _only(told: dict[str, Any], part: Part) -> dict[str, Any]:
+    def belongs(name: str) -> bool:
+        kind = name.split(".")[0]
+        if part == "all":
+            return True
+        return (kind if kind in ("state", "observed") else "main") == part
+
+    return {**told, "figures": {k: v for k, v in told["figures"].items() if belongs(k)}}
+
+
+def _checked_lane(one: Lane, lane: str | None) -> str | None:
+    if lane is None:
+        return None
+    if lane not in lanes_of(one.view().home):
+        raise HTTPException(404, "The stream has no such lane.", _HEADERS)
+    return lane
+
+
+async def timeline(
+    request: Request,
+    kept: KeptByName,
+    most: Annotated[int, Query(ge=1, le=500)] = 60,
+    lane: Annotated[str | None, Query(max_length=110)] = None,
+) -> Response:
+    """Return what happened to a stream, the newest first."""
+
+    def show(one: Lane) -> dict[str, Any]:
+        return {"entries": timeline_view(one.view(_checked_lane(one, lane)).home, most=most)}
+
+    return answer(request, await look(request, kept, show))
+
+
+async def changes(request: Request, kept: KeptByName) -> Response:
+    """Return the newest upgrades, cutovers and restores of a stream."""
+    return answer(
+        request,
+        await look(request, kept, lambda one: {"changes": changes_view(one.view().home)}),
+    )
+
+
+async def deployments(request: Request, kept: KeptByName) -> Response:
+    """Return the newest deployments of a stream, each with what it changed."""
+    return answer(
+        request,
+        await look(request, kept, lambda one: {"deployments": deployments_view(one.view().home)}),
+    )
+
+
+async def backups(request: Request, kept: KeptByName) -> Response:
+    """Return the newest backups of a stream, or why there are none to be seen."""
+
+    def show(lane: Lane) -> dict[str, Any]:
+        view = lane.view()
+        try:
+            return {"backups": view.backups(), "problem": ""}
+        except CheckpointError as err:
+            return {"backups": [], "problem": str(err)}
+
+    return answer(request, await look(request, kept, show))
+
+
+async def reports(request: Request, kept: KeptByName, user: GetUserDep) -> Response:
+    """Return which reports of gates and rehearsals there are of a stream's dags."""
+
+    def find() -> dict[str, Any]:
+        _, dags = _rights(kept, user)
+        return {"reports": all_reports(dags.values())}
+
+    return answer(request, await _in_thread(find))
+
+
+async def report(request: Request, dag_id: str, run_id: str, task_id: str) -> Response:
+    """Return one report as Markdown."""
+    found = await _in_thread(lambda: one_report(dag_id, run_id, task_id))
+    if found is None:
+        raise HTTPException(404, "There is no such report; Airflow may have removed it.", _HEADERS)
+    return answer(request, found)
+
+
+class ActBody(BaseModel):
+    """
+    What an act is given.
+
+    :param reason: Why, for the record.
+    :param confirm: The stream's name, typed or confirmed twice, where something may be lost.
+    :param number: The epoch or the change that is meant, as the page showed it.
+    """
+
+    reason: str = Field(min_length=1, max_length=500)
+    confirm: str = Field(default="", max_length=110)
+    number: int | None = Field(default=None, ge=0, le=999_999_999)
+
+
+async def act(
+    request: Request, kept: KeptByName, act: str, body: ActBody, user: GetUserDep
+) -> Response:
+    """Do something to a stream, in the name of the user who is signed in."""
+    by = str(user.get_name())
+
+    def do(lane: Lane) -> dict[str, Any]:
+        done = act_on(
+            kept, act, by=by, reason=body.reason, number=body.number, confirm=body.confirm
+        )
+        lane.live.base.forget()
+        lane.views.clear()
+        return {"done": done}
+
+    try:
+        return answer(request, await look(request, kept, do))
+    except _REFUSED as err:
+        raise HTTPException(409, str(err), _HEADERS) from err
+
+
+async def look(request: Request, kept: Kept, show: Callable[[Lane], Any]) -> Any:
+    """Return what a look at one stream shows, or refuse it in time."""
+    boards: Boards = request.app.state.boards
+    looks: Looks = request.app.state.looks
+    try:
+        return await looks.look(kept.home, lambda: show(boards.lane(kept)))
+    except _REFUSED:
+        raise
+    except LookRefused as err:
+        headers = {**_HEADERS, "Retry-After": str(err.retry_after)}
+        raise HTTPException(503, str(err), headers) from err
+    except (HomeNotAllowed, NotTheOwner) as err:
+        raise HTTPException(403, str(err), _HEADERS) from err
+    except StreamingError as err:
+        raise HTTPException(503, str(err), _HEADERS) from err
+
+
+async def _in_thread(read: Callable[[], Any]) -> Any:
+    # Airflow's database, as Airflow's own routes ask it.
+    from starlette.concurrency import run_in_threadpool
+
+    return await run_in_threadpool(read)
+
+
+def answer(request: Request, data: Any, *, but: tuple[str, ...] = ()) -> Response:
+    """
+    Return data as JSON, or that nothing of it is new.
+
+    :param but: Fields that change by themselves and are no news.
+    """
+    body = json.dumps(data, separators=(",", ":"), allow_nan=False, default=str).encode()
+    plain = body
+    if but:
+        bare = _without(data, but)
+        plain = json.dumps(bare, separators=(",", ":"), default=str).encode()
+    tag = f'W/"{hashlib.sha256(plain).hexdigest()[:20]}"'
+    headers = {**_HEADERS, "Cache-Control": "private, no-cache", "ETag": tag}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type="application/json", headers=headers)
+
+
+def _without(data: Any, names: tuple[str, ...]) -> Any:
+    if isinstance(data, dict):
+        return {k: _without(v, names) for k, v in data.items() if k not in names}
+    return [_without(v, names) for v in data] if isinstance(data, list) else data

@@ -1,0 +1,225 @@
+"""
+The streams of all homes, as they were last seen: what the fleet is answered from.
+
+A look at hundreds of streams takes longer than a page should wait, so a page is answered at once with
+what was last seen and how old that is, and a new look is begun beside it. Looks are cut into slices
+that end before the deadline, the streams that were seen longest ago first, and they take a bounded
+share of the server's time however many pages are open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from airflow_streaming.checkpoints.backup.stream_backup import default_store
+from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
+from airflow_streaming.exceptions import HomeNotAllowed, LookRefused, StreamingError
+from airflow_streaming.home.history import PartCache
+from airflow_streaming.home.home import Home
+from airflow_streaming.home.live_lane import LiveLaneCache
+from airflow_streaming.hooks.home import StreamHomeHook, access
+from airflow_streaming.plugins.kept import Kept, check_owner
+from airflow_streaming.plugins.looks import Looks
+from airflow_streaming.plugins.trust import check_home
+from airflow_streaming.plugins.views import StreamWatch, now_utc, unreadable
+from airflow_streaming.settings import read_settings
+
+FRESH: Final = 4.0
+"""Seconds for which what was seen is good enough for the fleet."""
+SHARE: Final = 40
+"""A home rests this many times as long as a look at it took: no more than 2.5 % of a core."""
+SLICE: Final = 0.4
+"""Share of the deadline that one look may take before it leaves the rest to the next."""
+FIRST_WAIT: Final = 1.0
+"""Seconds that the first page waits for a first look."""
+
+
+def open_checked(kept: Kept) -> Home:
+    """
+    Return a home, if the API server may open it.
+
+    :raises HomeNotAllowed: it may not.
+    :raises StreamingError: it cannot be opened now.
+    """
+    check_home(kept.home, written=kept.written, allowed=read_settings().homes)
+    return StreamHomeHook(
+        kept.home, kept.home_conn_id, looks_only=True, own_type_only=True
+    ).get_conn()
+
+
+def backups_of(kept: Kept) -> Callable[[], BackupStore] | None:
+    """Return what opens the store of a stream's backups; ``None`` when the API server may not."""
+    uri = kept.backup_store or default_store(kept.home)
+    if kept.backup_store is not None:
+        try:
+            check_home(uri, written=kept.backup_written, allowed=read_settings().homes)
+        except HomeNotAllowed:
+            return None
+
+    def open_it() -> BackupStore:
+        return open_backup_store(uri, **access(uri, kept.home_conn_id))
+
+    return open_it
+
+
+@dataclass(slots=True)
+class Lane:
+    """One stream of a home, and the views of its lanes."""
+
+    live: LiveLaneCache
+    kept: Kept
+    parts: PartCache
+    views: dict[str, StreamWatch] = field(default_factory=dict)
+
+    def view(self, name: str | None = None) -> StreamWatch:
+        """
+        Return the view of a lane; of the live one when no name is given.
+
+        :raises NotTheOwner: the stream belongs to another dag, or to none yet.
+        :raises StreamingError: it cannot be looked at.
+        """
+        lane = name or self.live()
+        if lane not in self.views:
+            self.views[lane] = StreamWatch(
+                home=self.live.home(lane), parts=self.parts, open_backups=backups_of(self.kept)
+            )
+        found = self.views[lane]
+        check_owner(found.home, self.kept)
+        return found
+
+
+@dataclass(slots=True)
+class _Seen:
+    row: dict[str, Any] | None = None
+    at: float = float("-inf")
+
+
+@dataclass(slots=True)
+class HomeBoard:
+    """What was last seen of the streams of one home."""
+
+    seen: dict[tuple[str, str], _Seen] = field(default_factory=dict)
+    lanes: dict[tuple[str, str], Lane] = field(default_factory=dict)
+    problem: str = ""
+    answered_at: float = float("-inf")
+    next_at: float = float("-inf")
+    task: asyncio.Task[None] | None = None
+
+
+class Boards:
+    """
+    What was last seen of all homes.
+
+    :param looks: Where homes are read.
+    :param open_home: Opens a home that the API server may look at.
+    :param clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        looks: Looks,
+        *,
+        open_home: Callable[[Kept], Home] = open_checked,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.looks, self.parts = looks, PartCache()
+        self._open, self._clock = open_home, clock
+        self._boards: dict[tuple[str, str | None], HomeBoard] = {}
+
+    async def rows(self, kept: Sequence[Kept]) -> list[dict[str, Any]]:
+        """Return a row for each stream, from what was last seen; a new look is begun if it is due."""
+        by_home: dict[tuple[str, str | None], list[Kept]] = {}
+        for one in kept:
+            by_home.setdefault((one.home, one.home_conn_id), []).append(one)
+        waits = [self._refresh(key, ones) for key, ones in by_home.items()]
+        first = [task for task in waits if task is not None]
+        if first:
+            await asyncio.wait(first, timeout=FIRST_WAIT)
+        return [self._row(one) for ones in by_home.values() for one in ones]
+
+    def lane(self, kept: Kept) -> Lane:
+        """
+        Return one stream, to be called in a look.
+
+        :raises StreamingError: its home cannot be opened.
+        """
+        board = self._boards.setdefault((kept.home, kept.home_conn_id), HomeBoard())
+        lane = board.lanes.get(_key(kept))
+        if lane is None or lane.kept != kept:
+            store = self._open(kept).store
+            lane = Lane(LiveLaneCache(store, kept.stream, every=10.0), kept, self.parts)
+            board.lanes[_key(kept)] = lane
+        return lane
+
+    def _refresh(
+        self, key: tuple[str, str | None], ones: Sequence[Kept]
+    ) -> asyncio.Task[None] | None:
+        """Begin a look if one is due; return it when nothing has been seen of some stream yet."""
+        board, now = self._boards.setdefault(key, HomeBoard()), self._clock()
+        is_new = any(_key(one) not in board.seen for one in ones)
+        is_idle = board.task is None or board.task.done()
+        if is_idle and (is_new or now >= board.next_at):
+            board.task = asyncio.create_task(self._look(board, list(ones)))
+        return board.task if is_new else None
+
+    async def _look(self, board: HomeBoard, ones: Sequence[Kept]) -> None:
+        begun = self._clock()
+        try:
+            is_whole = await self.looks.look(ones[0].home, partial(self._slice, board, ones))
+            board.problem, board.answered_at = "", self._clock()
+            rest = max(FRESH, SHARE * (self._clock() - begun)) if is_whole else 0.2
+        except LookRefused as err:
+            board.problem, rest = str(err), float(err.retry_after)
+        except (StreamingError, OSError) as err:
+            board.problem, rest = str(err), FRESH
+        board.next_at = self._clock() + min(rest, 60.0)
+
+    def _slice(self, board: HomeBoard, ones: Sequence[Kept]) -> bool:
+        """Look at streams until the time is up; tell whether all were looked at."""
+        begun, until = self._clock(), self._clock() + SLICE * self.looks.deadline
+        due = [one for one in ones if begun - self._at(board, one) >= FRESH]
+        for one in sorted(due, key=lambda one: self._at(board, one)):
+            if self._clock() > until:
+                return False
+            board.seen[_key(one)] = _Seen(self._look_at(one), self._clock())
+        return True
+
+    def _look_at(self, kept: Kept) -> dict[str, Any]:
+        try:
+            return self.lane(kept).view().row(now_utc())
+        except HomeNotAllowed as err:
+            return unreadable(kept.stream, str(err), level="busy")
+        except StreamingError as err:
+            return unreadable(kept.stream, str(err))
+
+    def _at(self, board: HomeBoard, kept: Kept) -> float:
+        seen = board.seen.get(_key(kept))
+        return float("-inf") if seen is None else seen.at
+
+    def _row(self, kept: Kept) -> dict[str, Any]:
+        board = self._boards[kept.home, kept.home_conn_id]
+        seen = board.seen.get(_key(kept)) or _Seen()
+        row = seen.row or {
+            **unreadable(kept.stream, board.problem or "It is being looked at.", level="busy"),
+            "state": "away" if board.problem else "loading",
+        }
+        age = self._clock() - seen.at if seen.row else None
+        return {
+            "dag": kept.dag.dag_id,
+            "stream": kept.stream,
+            "task": kept.task_id,
+            "run": kept.run_id,
+            "home": kept.home,
+            **row,
+            "age": None if age is None else round(age, 1),
+            "away": board.problem[:600],
+        }
+
+
+def _key(kept: Kept) -> tuple[str, str]:
+    return kept.dag.dag_id, kept.stream

@@ -1,0 +1,283 @@
+"""
+Changes of a stream as tables of states, and what may be done to it now.
+
+Everything that may be done says beforehand what will be stopped, replayed or lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.observation import VerdictState
+from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind, DesiredState
+from airflow_streaming.model.records.cutover import SwitchMethod
+from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition
+from airflow_streaming.model.records.upgrade import OpenUpgrade
+from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
+from airflow_streaming.plugins.standing import Look, cut, told, tried
+from airflow_streaming.services.streams import stop_grace
+
+MOST: Final = 8
+C = CutoverState
+_CUTOVER_PATH: Final = (
+    *(C.PLANNED, C.STARTING, C.CATCHING_UP, C.SHADOWING, C.COMPARING, C.READY),
+    *(C.WARMING, C.DRAINING, C.SWITCHING, C.LIVE, C.SOAKING, C.FINALISING, C.FINALISED, C.RETIRED),
+)
+_OF_HANDOVER: Final = frozenset({C.WARMING, C.DRAINING})
+_UPGRADE_PATH: Final = (
+    *(Stage.BEGUN, Stage.BACKED_UP, Stage.STOPPED, Stage.APPLYING, Stage.DEPLOYED),
+    *(Stage.LAUNCHED, Stage.JUDGED, Stage.KEPT),
+)
+
+
+def changes_view(home: StreamHome) -> list[dict[str, Any]]:
+    """Return the newest changes of a lane, the newest first."""
+    return [_change(home, change) for change in home.changes()[-MOST:][::-1]]
+
+
+def _change(home: StreamHome, change: Change) -> dict[str, Any]:
+    end = tried(lambda: home.change_end(change.number))
+    shared = {
+        "number": change.number,
+        "kind": change.what.value,
+        "by": cut(change.by, 200),
+        "reason": cut(change.reason, 600),
+        "at": told(change.at),
+        "from": change.replaced,
+        "to": change.deployment,
+        "backup": cut(change.backup, 100),
+        "outcome": end.outcome.value if end else None,
+        "ended": told(end.at) if end else None,
+        "end_reason": cut(end.reason, 600) if end else "",
+    }
+    try:
+        if change.what is ChangeKind.UPGRADE:
+            return {**shared, **_upgrade(home, change, end)}
+        if change.what is ChangeKind.CUTOVER:
+            return {**shared, **_cutover(home, change, end)}
+    except RecordError as err:
+        return {**shared, "problem": cut(str(err), 600), "steps": [], "table": []}
+    return {**shared, "steps": [], "table": []}
+
+
+def _upgrade(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[str, Any]:
+    history = home.upgrade_steps(change.number)
+    reached, now = {step.after: step for step in history}, UPGRADE.state_of(history)
+    path = [stage for stage in Stage if stage in reached or stage in _UPGRADE_PATH]
+    if any(stage in reached for stage in (Stage.ROLLING_BACK, Stage.ABORTED)):
+        path = [stage for stage in path if stage in reached or stage is Stage.BEGUN]
+        path += [s for s in (Stage.RESTORED, Stage.ROLLED_BACK) if s not in path and end is None]
+    terms = tried(lambda: home.terms(change))
+    since = reached[now].at if now in reached else change.at
+    open_one = OpenUpgrade(
+        change=change.number, deployment=change.deployment, stage=now, since=since
+    )
+    return {
+        "state": now.value,
+        "since": told(since),
+        "until": told(since + open_one.patience) if end is None else None,
+        "table": [
+            {
+                "state": stage.value,
+                "at": told(reached[stage].at) if stage in reached else None,
+                "now": stage is now and end is None,
+            }
+            for stage in path
+        ],
+        "steps": [
+            {
+                "state": step.after.value,
+                "at": told(step.at),
+                "by": cut(step.by, 200),
+                "reason": cut(step.reason, 600),
+                "facts": _facts(step.facts),
+            }
+            for step in history
+        ],
+        "next": [],
+        "verbs": [] if end is not None else list(UPGRADE.commands_in(now)),
+        "rollback": cut(terms.rollback.reason, 600) if terms else "",
+        "replay": cut(terms.rollback.replay, 600) if terms else "",
+    }
+
+
+def _cutover(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[str, Any]:
+    led, number = home.leader_of(change)
+    history = led.steps(number)
+    state = CUTOVER.state_of(history)
+    terms = tried(lambda: led.cutover_terms(led.change(number)))
+    since = history[-1].at if history else change.at
+    deadline = terms.deadline(state) if terms is not None and end is None else None
+    is_handover = terms is not None and terms.way is SwitchMethod.HANDOVER
+    return {
+        "leader": led.name,
+        "led": number,
+        "way": terms.way.value if terms else "",
+        "blue": terms.leader.blue if terms else "",
+        "green": terms.leader.green if terms else "",
+        "state": state.value,
+        "since": told(since),
+        "until": told(since + deadline) if deadline is not None else None,
+        "table": [*_cutover_table(history, state, is_handover=is_handover)],
+        "steps": [_step(step) for step in history[-100:]],
+        "next": [
+            {"event": event.value, "to": to.value}
+            for (at, event), to in CUTOVER.rows.items()
+            if at is state and end is None
+        ],
+        "verbs": list(CUTOVER.commands_in(state)),
+        "checks": _checks(led, number, history),
+    }
+
+
+def _cutover_table(
+    history: Sequence[CutoverTransition], state: CutoverState, *, is_handover: bool
+) -> Iterator[dict[str, Any]]:
+    reached = {step.after: step.at for step in history}
+    path = [s for s in _CUTOVER_PATH if is_handover or s not in _OF_HANDOVER or s in reached]
+    path += [s for s in CutoverState if s in reached and s not in path]
+    if state in (C.ABORTING, C.ABORTED, C.ROLLING_BACK, C.ROLLED_BACK):
+        path = [s for s in path if s in reached or s is C.PLANNED]
+    for one in path:
+        yield {"state": one.value, "at": told(reached.get(one)), "now": one is state}
+
+
+def _step(step: CutoverTransition) -> dict[str, Any]:
+    return {
+        "number": step.number,
+        "state": step.after.value,
+        "event": step.event.value,
+        "at": told(step.at),
+        "by": cut(step.by, 200),
+        "reason": cut(step.reason, 600),
+        "facts": _facts(step.facts),
+    }
+
+
+def _checks(
+    led: StreamHome, number: int, history: Sequence[CutoverTransition]
+) -> list[dict[str, Any]]:
+    into = [step.number for step in history if step.after is C.COMPARING]
+    found = tried(lambda: led.check_results(number, into[-1])) if into else None
+    return [
+        {
+            "name": cut(check.name, 100),
+            "result": check.result.value,
+            "reason": cut(check.reason, 1_000),
+            "at": told(check.at),
+            "figures": _facts(check.figures, most=60),
+        }
+        for check in (found or {}).values()
+    ]
+
+
+def _facts(facts: Mapping[str, str], most: int = 30) -> dict[str, str]:
+    return {cut(key, 100): cut(value, 500) for key, value in [*facts.items()][:most]}
+
+
+def acts_of(home: StreamHome, look: Look) -> list[dict[str, Any]]:
+    """Return what may be done to a stream now, each with what it does and what it costs."""
+    return [*_stream_acts(home, look), *_change_acts(home)]
+
+
+def _act(act: str, label: str, says: str, *, danger: bool = False, **more: Any) -> dict[str, Any]:
+    return {"act": act, "label": label, "says": says, "danger": danger, **more}
+
+
+def _stream_acts(home: StreamHome, look: Look) -> Iterator[dict[str, Any]]:
+    seen = look.seen
+    is_off = look.desired is not None and look.desired.state is DesiredState.STOPPED
+    epoch = seen.epoch.number if seen else None
+    is_open = look.circuit is not None and look.circuit.holds(epoch)
+    if is_off or is_open:
+        yield _act(
+            "start",
+            "Start",
+            "The desired state becomes running"
+            + (" and the circuit is closed with a whole restart budget" if is_open else "")
+            + ". The next driver resumes after the last committed batch: nothing is lost; a batch "
+            "that was planned and not committed runs again with the same input.",
+        )
+    if is_open:
+        yield _act(
+            "close-circuit",
+            "Close circuit",
+            "The stream may be restarted again, with a whole restart budget. The batch that failed "
+            "is tried again with the same input; without a fix it fails again.",
+        )
+    if not is_off:
+        grace = duration_text(stop_grace(home).total_seconds())
+        yield _act(
+            "stop",
+            "Stop",
+            f"The driver stops at its next batch boundary. After {grace} it is killed, and then the "
+            "batch in work runs again at the next start: a sink that is not idempotent gets its "
+            "rows twice. New data waits in the sources as long as they keep it.",
+            danger=True,
+        )
+    if seen is not None and not seen.is_dead and look.standing.word in _OUT_OF_SIGHT:
+        yield _act(
+            "declare-dead",
+            "Declare driver dead",
+            f"You vouch that the driver of epoch {epoch} is gone, and a new one is started. If it "
+            "still runs, two drivers write one checkpoint: rows are written twice and the "
+            "checkpoint can be damaged. Check its host first.",
+            danger=True,
+            epoch=epoch,
+        )
+
+
+_OUT_OF_SIGHT: Final = frozenset({VerdictState.UNREACHABLE.value, VerdictState.HUNG.value})
+_UPGRADE_SAYS: Final = {
+    UpgradeCommand.KEEP: "The new deployment stays; the way back is closed.",
+    UpgradeCommand.ABORT: "The upgrade is given up; the old deployment runs on, or starts again.",
+    UpgradeCommand.LEAVE: "Nothing is put back and the stream stays stopped, for you to repair.",
+}
+_CUTOVER_SAYS: Final = {
+    "promote": "Green becomes the live lane and consumers are led to it. Blue is kept for the "
+    "soak, and can be made live again until then.",
+    "look-again": "Green is compared once more, from now on.",
+    "abort": "Green is taken down. Blue stays live; nothing that consumers read is lost.",
+    "roll-back": "Blue becomes the live lane again. What only green wrote since the switch is no "
+    "longer read.",
+    "keep": "Green stays whatever the soak says. After that blue cannot be made live again.",
+    "retire": "Blue's lane is given up: its checkpoint and output are no longer kept.",
+}
+_GENTLE: Final = frozenset({"look-again"})
+
+
+def _change_acts(home: StreamHome) -> Iterator[dict[str, Any]]:
+    change = tried(home.unfinished_change)
+    if change is None:
+        retiring = tried(home.newest_change)
+        if retiring is not None and retiring.what is ChangeKind.CUTOVER:
+            yield from _cutover_acts(home, retiring)
+        return
+    if change.what is ChangeKind.UPGRADE:
+        stage = UPGRADE.state_of(home.upgrade_steps(change.number))
+        terms = tried(lambda: home.terms(change))
+        replay = terms.rollback.replay if terms else ""
+        for verb in map(UpgradeCommand, UPGRADE.commands_in(stage)):
+            says = _UPGRADE_SAYS.get(verb) or f"The old deployment is put back. {replay}".strip()
+            label = f"Upgrade: {verb.value.replace('-', ' ')}"
+            yield _act(
+                f"upgrade.{verb.value}", label, cut(says, 800), danger=True, change=change.number
+            )
+    if change.what is ChangeKind.CUTOVER:
+        yield from _cutover_acts(home, change)
+
+
+def _cutover_acts(home: StreamHome, change: Change) -> Iterator[dict[str, Any]]:
+    led, number = home.leader_of(change)
+    for verb in CUTOVER.commands_in(CUTOVER.state_of(led.steps(number))):
+        yield _act(
+            f"cutover.{verb}",
+            f"Cutover: {verb.replace('-', ' ')}",
+            _CUTOVER_SAYS.get(verb, ""),
+            danger=verb not in _GENTLE,
+            change=number,
+        )

@@ -1,0 +1,225 @@
+"""
+Which stream a task keeps, by what users cannot write: its rendered fields and its serialized dag.
+
+Rendered fields are recorded by the task itself when it starts, through Airflow's execution API; the
+serialized dag comes from the dag processor. XCom can be written by users and is not read.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.models.dag import DagModel
+from airflow.models.renderedtifields import RenderedTaskInstanceFields
+from airflow.models.serialized_dag import SerializedDagModel
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+from sqlalchemy import func, select
+
+from airflow_streaming.exceptions import NotTheOwner
+from airflow_streaming.model.records.owner import Actor
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from airflow_streaming.home.home import StreamHome
+
+_MOST = 2048
+"""Characters of a home or a name; what is longer was cut off, or is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """
+    The stream that a task keeps, as far as Airflow knows it without looking into its home.
+
+    :param written: The home as the dag file has it, when it is no template there.
+    :param dag: The dag of the task, for the stream's owner.
+    :param backup_store: Where its backups lie, rendered; ``backup_written`` as the dag file has it.
+    """
+
+    home: str
+    home_conn_id: str | None
+    stream: str
+    written: str | None
+    dag: Actor
+    backup_store: str | None = None
+    backup_written: str | None = None
+    run_id: str = ""
+    task_id: str = ""
+    map_index: int = -1
+
+
+KEEPS: Final = ("SparkStreamOperator",)
+"""Operators that keep a stream."""
+
+
+def kept_by(dag_id: str, run_id: str, task_id: str, map_index: int) -> Kept | None:
+    """Return what a task keeps; ``None`` when it has not started, or keeps no stream."""
+    with create_session() as session:
+        instance = session.scalar(
+            select(TaskInstance).where(
+                TaskInstance.dag_id == dag_id,
+                TaskInstance.run_id == run_id,
+                TaskInstance.task_id == task_id,
+                TaskInstance.map_index == map_index,
+            )
+        )
+        if instance is None:
+            return None
+        rendered = RenderedTaskInstanceFields.get_templated_fields(instance, session=session) or {}
+        return _kept(instance, rendered, session)
+
+
+def _kept(instance: TaskInstance, rendered: dict[str, Any], session: Session) -> Kept | None:
+    home, stream = _text(rendered.get("stream_home")), _text(rendered.get("stream_name"))
+    if home is None or stream is None:
+        return None
+    return Kept(
+        home=home,
+        home_conn_id=_text(rendered.get("home_conn_id")),
+        stream=stream,
+        written=_written(instance, "stream_home", session),
+        dag=_actor(instance.dag_id, session),
+        backup_store=_text(rendered.get("backup_store")),
+        backup_written=_written(instance, "backup_store", session),
+        run_id=instance.run_id,
+        task_id=instance.task_id,
+        map_index=instance.map_index,
+    )
+
+
+def all_kept(session: Session) -> list[Kept]:
+    """Return what every keep-alive task of a dag that is there keeps, by its newest start."""
+    newest = (
+        select(
+            TaskInstance.dag_id,
+            TaskInstance.task_id,
+            TaskInstance.map_index,
+            func.max(TaskInstance.start_date).label("started"),
+        )
+        .join(DagModel, DagModel.dag_id == TaskInstance.dag_id)
+        .where(TaskInstance.operator.in_(KEEPS), DagModel.is_stale.is_(False))
+        .group_by(TaskInstance.dag_id, TaskInstance.task_id, TaskInstance.map_index)
+        .subquery()
+    )
+    fields = RenderedTaskInstanceFields
+    rows = session.execute(
+        select(TaskInstance, fields.rendered_fields)
+        .join(
+            newest,
+            (TaskInstance.dag_id == newest.c.dag_id)
+            & (TaskInstance.task_id == newest.c.task_id)
+            & (TaskInstance.map_index == newest.c.map_index)
+            & (TaskInstance.start_date == newest.c.started),
+        )
+        .join(
+            fields,
+            (fields.dag_id == TaskInstance.dag_id)
+            & (fields.task_id == TaskInstance.task_id)
+            & (fields.run_id == TaskInstance.run_id)
+            & (fields.map_index == TaskInstance.map_index),
+        )
+    )
+    found = (_kept(instance, rendered or {}, session) for instance, rendered in rows)
+    by_stream = {(one.dag.dag_id, one.stream): one for one in found if one is not None}
+    return [by_stream[key] for key in sorted(by_stream)]
+
+
+class Keepers:
+    """
+    What all keep-alive tasks keep, asked of Airflow's database every few seconds at most.
+
+    :param every: Seconds for which an answer is good enough.
+    """
+
+    def __init__(self, every: float = 10.0) -> None:
+        self._every = every
+        self._lock = threading.Lock()
+        self._found: list[Kept] = []
+        self._asked = float("-inf")
+
+    def of(self, dag_ids: Collection[str]) -> list[Kept]:
+        """Return what the tasks of some dags keep."""
+        return [one for one in self.all() if one.dag.dag_id in dag_ids]
+
+    def all(self) -> list[Kept]:
+        """Return what every task keeps."""
+        with self._lock:
+            if time.monotonic() - self._asked >= self._every:
+                with create_session() as session:
+                    self._found = all_kept(session)
+                self._asked = time.monotonic()
+            return self._found
+
+
+def dags_of(stream: str, dag_ids: Collection[str]) -> dict[str, str]:
+    """Return the dags that change a stream, by what they do, as far as they are among some ids."""
+    wanted = {f"{stream}_{act}": act for act in ("upgrade", "blue_green", "rescale", "backup")}
+    with create_session() as session:
+        rows = session.scalars(
+            select(DagModel.dag_id).where(
+                DagModel.dag_id.in_([*wanted]), DagModel.is_stale.is_(False)
+            )
+        )
+        return {wanted[dag_id]: dag_id for dag_id in rows if dag_id in dag_ids}
+
+
+_known_written: Final[dict[tuple[str, str, str], str | None]] = {}
+"""What dag versions have, by version, task and field; a version never changes."""
+_MOST_KNOWN: Final = 20_000
+
+
+def _written(instance: TaskInstance, field: str, session: Session) -> str | None:
+    key = (str(instance.dag_version_id), instance.task_id, field)
+    if key not in _known_written:
+        if len(_known_written) > _MOST_KNOWN:
+            _known_written.clear()
+        _known_written[key] = _read_written(instance, field, session)
+    return _known_written[key]
+
+
+def _read_written(instance: TaskInstance, field: str, session: Session) -> str | None:
+    stored = session.scalar(
+        select(SerializedDagModel).where(
+            SerializedDagModel.dag_version_id == instance.dag_version_id
+        )
+    )
+    if stored is None or not stored.dag.has_task(instance.task_id):
+        return None
+    # A mapped task has no such field before it is expanded.
+    written = _text(getattr(stored.dag.get_task(instance.task_id), field, None))
+    is_template = written is not None and ("{{" in written or "{%" in written)
+    return None if is_template else written
+
+
+def _actor(dag_id: str, session: Session) -> Actor:
+    row = session.get(DagModel, dag_id)
+    return Actor(
+        dag_id=dag_id,
+        bundle=(row.bundle_name or "") if row else "",
+        file=(row.relative_fileloc or "") if row else "",
+        team=DagModel.get_team_name(dag_id, session=session) or "",
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= _MOST else None
+
+
+def check_owner(stream: StreamHome, kept: Kept) -> None:
+    """
+    Do nothing for a stream that belongs to a dag.
+
+    :raises NotTheOwner: it belongs to another dag, or to none yet.
+    """
+    if stream.owner() is None:
+        raise NotTheOwner(
+            f"Stream {kept.stream!r} has no recorded owner yet. Its keep-alive task records it when "
+            "it next acts; clear that task to have it done now. The stream keeps running."
+        )
+    stream.check_owner(kept.dag)

@@ -1,0 +1,188 @@
+"""
+Pages about the stream that a task keeps: its Spark UI and the end of its driver's log.
+
+A route finds the stream by the rendered fields of the task, so that the right to see a dag's logs is
+the right to see its stream, and no path ever comes from the address or from what users can write.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Annotated, Final
+from urllib.parse import urlencode
+
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.core_api.security import requires_access_dag
+from fastapi import Depends, FastAPI, HTTPException, Path, Request, Response
+from fastapi.responses import PlainTextResponse, RedirectResponse
+
+from airflow_streaming.exceptions import HomeNotAllowed, LookRefused, NotTheOwner, StreamingError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.model.failures import mask_secrets
+from airflow_streaming.model.host import this_host
+from airflow_streaming.model.records.epoch import Epoch, Launch
+from airflow_streaming.model.storage import Store
+from airflow_streaming.plugins.api import add_api
+from airflow_streaming.plugins.kept import Kept, check_owner, kept_by
+from airflow_streaming.plugins.looks import Looks
+from airflow_streaming.plugins.pages import add_pages
+from airflow_streaming.plugins.slots import Limits
+from airflow_streaming.plugins.trust import check_home, ui_address
+from airflow_streaming.settings import read_settings
+
+LOG_TAIL_BYTES: Final = 256 * 1024
+"""What a browser shows at once; the file itself may have grown for months."""
+_recent: Final[deque[Store]] = deque(maxlen=16)
+"""Stores that pages have used last; opening one of an object store anew takes half a second."""
+_TEXT: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'self'",
+    "Cache-Control": "no-store",
+}
+
+
+def create_app(looks: Looks | None = None) -> FastAPI:
+    """
+    Return the app with every route behind the dag's own rights.
+
+    :param looks: Where homes are read; a pool as large as the settings say when not given.
+    """
+    app = FastAPI(title="Streams", docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.looks = looks or _looks()
+    add_pages(app)
+    add_api(app)
+    task = "/tasks/{dag_id}/{run_id}/{task_id}/{map_index}"
+    may_see = [Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))]
+    app.get(f"{task}/driver-log", dependencies=may_see)(driver_log)
+    app.get(f"{task}/spark-ui", dependencies=may_see)(spark_ui)
+    app.get(f"{task}/stream", dependencies=may_see)(stream_page)
+    return app
+
+
+MapIndex = Annotated[int, Path(ge=-1, lt=2**31)]
+"""As wide as the database's column; a wider one would end in an error there."""
+
+
+def _looks() -> Looks:
+    settings = read_settings()
+    return Looks(deadline=settings.page_deadline, limits=Limits(threads=settings.page_threads))
+
+
+def kept(dag_id: str, run_id: str, task_id: str, map_index: MapIndex) -> Kept:
+    """Return what a task keeps, if the API server may look at it."""
+    found = kept_by(dag_id, run_id, task_id, map_index)
+    if found is None:
+        raise HTTPException(
+            404,
+            "This task has not started yet, or keeps no stream, or Airflow has removed its rendered "
+            "fields. Look at a newer run.",
+        )
+    try:
+        check_home(found.home, written=found.written, allowed=read_settings().homes)
+    except HomeNotAllowed as err:
+        raise HTTPException(403, str(err)) from err
+    return found
+
+
+KeptByTask = Annotated[Kept, Depends(kept)]
+
+
+async def page_of(request: Request, kept: Kept, show: Callable[[StreamHome], Response]) -> Response:
+    """Show one page about the lane of a stream that is live, or refuse it in time."""
+    looks: Looks = request.app.state.looks
+    try:
+        return await looks.look(kept.home, lambda: show(open_stream(kept)))
+    except LookRefused as err:
+        raise HTTPException(503, str(err), {"Retry-After": str(err.retry_after)}) from err
+    except (HomeNotAllowed, NotTheOwner) as err:
+        raise HTTPException(403, str(err)) from err
+    except StreamingError as err:
+        raise HTTPException(503, str(err)) from err
+
+
+def open_stream(kept: Kept) -> StreamHome:
+    """
+    Return the records of the live lane of a stream, for a dag to which it belongs.
+
+    :raises HomeNotAllowed: it would be opened with a connection of another type.
+    :raises NotTheOwner: the stream belongs to another dag, or to none yet.
+    :raises StreamingError: it cannot be looked at now.
+    """
+    hook = StreamHomeHook(kept.home, kept.home_conn_id, looks_only=True, own_type_only=True)
+    home = hook.get_conn()
+    _recent.append(home.store)
+    stream = home.stream(live_lane(home, kept.stream))
+    check_owner(stream, kept)
+    return stream
+
+
+async def driver_log(request: Request, kept: KeptByTask) -> Response:
+    """Show the end of the newest driver's log."""
+    return await page_of(request, kept, _end_of_log)
+
+
+async def spark_ui(request: Request, kept: KeptByTask) -> Response:
+    """Lead to the Spark UI of the driver that runs now."""
+    return await page_of(request, kept, _to_spark_ui)
+
+
+async def stream_page(request: Request, kept: KeptByTask) -> Response:
+    """Lead to the page of the stream that a task keeps."""
+    root = request.scope.get("root_path", "")
+    query = urlencode({"dag": kept.dag.dag_id, "stream": kept.stream})
+    return RedirectResponse(f"{root}/app/?{query}")
+
+
+def _end_of_log(home: StreamHome) -> Response:
+    epoch, launch = _newest_launch(home)
+    # The recorded path is only shown: a record may have been forged, and this process reads much.
+    file = read_settings().driver_log(home.name, launch.epoch)
+    log = open_launcher().logs(epoch, launch, file, LOG_TAIL_BYTES)
+    if log.trouble:
+        raise HTTPException(404, f"{log.place} cannot be read: {log.trouble}")
+    if log.tail is None:
+        return PlainTextResponse(f"The log is elsewhere: {log.place}\n", headers=_TEXT)
+    size = "" if log.size is None else f" ({log.size} bytes)"
+    # What the JVM writes there goes past the driver's own masks.
+    tail = mask_secrets(log.tail.decode(errors="replace"))
+    return PlainTextResponse(f"{log.place}{size}\n\n{tail}", headers=_TEXT)
+
+
+def _to_spark_ui(home: StreamHome) -> Response:
+    _, launch = _newest_launch(home)
+    status = home.status(launch.epoch)
+    if status is None or not status.ui_url:
+        raise HTTPException(404, "The driver has not reported its Spark UI address yet.")
+    address = ui_address(
+        status.ui_url,
+        host=launch.host.name,
+        local=_local_names() if launch.host == this_host() else (),
+        allowed=read_settings().ui_hosts,
+    )
+    if address is None:
+        # Shown and not followed: the status may have been forged.
+        raise HTTPException(
+            403,
+            f"The driver reports its Spark UI at {status.ui_url!r}, which is not on the host of its "
+            f"launch, {launch.host.name!r}. If that is right, add the host to [streaming] ui_hosts.",
+        )
+    return RedirectResponse(address)
+
+
+def _local_names() -> set[str]:
+    import psutil  # no other page needs it
+
+    found = {address.address for one in psutil.net_if_addrs().values() for address in one}
+    return {"localhost", *found}
+
+
+def _newest_launch(home: StreamHome) -> tuple[Epoch, Launch]:
+    epoch = home.newest_epoch()
+    launch = home.launch(epoch.number) if epoch else None
+    if epoch is None or launch is None:
+        raise HTTPException(404, "The stream has no driver yet.")
+    return epoch, launch

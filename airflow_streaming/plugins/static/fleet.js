@@ -1,0 +1,334 @@
+// The fleet: a row for every stream, the one that needs a person first.
+
+import { address, go, params, tell } from "./app.js";
+import { Poll, get } from "./api.js";
+import { clean, glyph, h, pill, put, say } from "./dom.js";
+import { NOTHING, ago, bytes, count, lasted, milliseconds, rate, seconds, stamp, time, words } from "./format.js";
+import { sparkline } from "./sparks.js";
+
+const LEVELS = ["down", "bad", "warn", "busy", "well", "off"];
+const NAMES = { down: "down", bad: "not working", warn: "attention", busy: "in transition", well: "well", off: "off" };
+const COLUMNS = [
+  { key: "state", name: "State", sort: (row) => [row.rank, -(time(row.since) ?? 0)] },
+  { key: "stream", name: "Stream", sort: (row) => [row.stream] },
+  { key: "flow", name: "Input / processing", sort: (row) => [-(row.input_rate ?? -1)] },
+  { key: "backlog", name: "Backlog", sort: (row) => [-(row.backlog?.records ?? -1)], num: true },
+  { key: "watermark", name: "Watermark", sort: (row) => [-(row.watermark_delay_s ?? -1)], num: true },
+  { key: "batch", name: "Batch", sort: (row) => [-(row.batch_ms ?? -1)], num: true },
+  { key: "restarts", name: "Restarts 24 h", sort: (row) => [-(row.restarts_24h ?? -1)], num: true },
+  { key: "backup", name: "Backup", sort: (row) => [time(row.backup?.at) ?? 0], num: true },
+  { key: "version", name: "Version", sort: (row) => [row.spark ?? "", row.deployment ?? 0] },
+  { key: "change", name: "Change / last event", sort: (row) => [-(time(row.event?.at) ?? 0)] },
+];
+
+export function fleet(root) {
+  document.title = "Streams";
+  const state = { rows: null, error: null, at: 0, cursor: 0, nodes: new Map() };
+  const q = params();
+  const filter = { text: q.get("q") ?? "", level: q.get("level") ?? "", sort: q.get("sort") ?? "state", down: q.get("order") === "desc" };
+
+  const search = h("input", {
+    type: "search",
+    class: "search",
+    placeholder: "Search streams, dags, states, Spark …",
+    "aria-label": "Search streams",
+    value: filter.text,
+    oninput: () => change({ text: search.value }),
+  });
+  const chips = h("div", { class: "chips", role: "group", "aria-label": "Filter by state" });
+  const fresh = h("span", { class: "fresh", role: "status" });
+  const banner = h("div", { class: "banner", hidden: true });
+  const head = h("tr");
+  const body = h("tbody");
+  const table = h("table", { class: "fleet" }, h("caption", { class: "hidden" }, "Streams, worst first"), h("thead", {}, head), body);
+  const empty = h("div");
+  root.append(
+    h("header", { class: "bar" }, h("h1", {}, "Streams"), chips, h("div", { class: "grow" }), search, fresh),
+    banner,
+    h("div", { class: "scroll" }, table),
+    empty,
+    h("footer", { class: "keys" }, key("/"), " search ", key("j"), key("k"), " move ", key("Enter"), " open"),
+  );
+  put(empty, skeleton());
+
+  const poll = new Poll(load, 5);
+  const ticking = setInterval(() => document.hidden || paintAge(), 1000);
+  document.addEventListener("keydown", pressed);
+
+  async function load() {
+    try {
+      const data = await get("api/fleet");
+      state.rows = data.streams;
+      state.error = null;
+      state.at = Date.now();
+    } catch (error) {
+      state.error = error;
+    }
+    paint();
+    return state.rows?.some((row) => row.state === "loading") ? 0.7 : 0;
+  }
+
+  function change(more) {
+    Object.assign(filter, more);
+    address({ q: filter.text, level: filter.level, sort: filter.sort === "state" ? "" : filter.sort, order: filter.down ? "desc" : "" });
+    state.cursor = 0;
+    paint();
+  }
+
+  function shown() {
+    const terms = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
+    const column = COLUMNS.find((one) => one.key === filter.sort) ?? COLUMNS[0];
+    const found = state.rows.filter(
+      (row) => (!filter.level || row.level === filter.level) && terms.every((term) => haystack(row).includes(term)),
+    );
+    found.sort((a, b) => compare(column.sort(a), column.sort(b)) || compare([a.stream], [b.stream]));
+    return filter.down ? found.reverse() : found;
+  }
+
+  function paint() {
+    paintAge();
+    put(head, COLUMNS.map(heading));
+    if (!state.rows) {
+      table.hidden = true;
+      put(empty, state.error ? failure(state.error, load) : skeleton());
+      return;
+    }
+    paintChips();
+    const away = [...new Set(state.rows.map((row) => row.away).filter(Boolean))];
+    banner.hidden = !away.length && !state.error;
+    put(banner, glyph("bad"), state.error ? `${state.error.message} What is shown is old.` : away.join(" "));
+    const rows = shown();
+    table.hidden = !rows.length;
+    put(empty, rows.length ? null : state.rows.length ? nothingFound() : first());
+    paintRows(rows);
+  }
+
+  function paintRows(rows) {
+    const kept = new Map();
+    const now = Date.now();
+    let before = null;
+    for (const row of rows) {
+      const id = `${row.dag}\n${row.stream}`;
+      const known = state.nodes.get(id);
+      const print = JSON.stringify({ ...row, age: 0 });
+      const node = known?.print === print ? known.node : drawRow(row, now);
+      if (known && known.node !== node) known.node.replaceWith(node);
+      kept.set(id, { node, print });
+      const place = before ? before.nextSibling : body.firstChild;
+      if (place !== node) body.insertBefore(node, place);
+      node.classList.toggle("stale", (row.age ?? 0) > 30);
+      before = node;
+    }
+    for (const [id, { node }] of state.nodes) if (!kept.has(id)) node.remove();
+    while (before?.nextSibling) before.nextSibling.remove();
+    if (!rows.length) put(body);
+    state.nodes = kept;
+  }
+
+  function heading(column) {
+    const isSorted = filter.sort === column.key;
+    const order = isSorted ? (filter.down ? "descending" : "ascending") : null;
+    return h(
+      "th",
+      { scope: "col", class: column.num ? "num" : null, "aria-sort": order },
+      h(
+        "button",
+        { class: "sort", onclick: () => change(isSorted ? { down: !filter.down } : { sort: column.key, down: false }) },
+        column.name,
+        h("span", { class: "arrow", "aria-hidden": "true" }, isSorted ? (filter.down ? " ↑" : " ↓") : ""),
+      ),
+    );
+  }
+
+  function paintChips() {
+    const counts = Object.fromEntries(LEVELS.map((level) => [level, 0]));
+    for (const row of state.rows) counts[row.level] = (counts[row.level] ?? 0) + 1;
+    put(
+      chips,
+      LEVELS.filter((level) => counts[level] || filter.level === level).map((level) =>
+        h(
+          "button",
+          {
+            class: `chip ${level}`,
+            "aria-pressed": filter.level === level ? "true" : "false",
+            onclick: () => change({ level: filter.level === level ? "" : level }),
+          },
+          glyph(level),
+          h("b", {}, counts[level]),
+          ` ${NAMES[level]}`,
+        ),
+      ),
+    );
+  }
+
+  function paintAge() {
+    if (!state.at) return;
+    const ages = (state.rows ?? []).map((row) => row.age ?? 0);
+    const oldest = Math.max(0, ...ages) + (Date.now() - state.at) / 1000;
+    say(fresh, state.error ? `last answer ${seconds(Math.round((Date.now() - state.at) / 1000))} ago` : `seen ${seconds(Math.round(oldest))} ago`);
+    fresh.classList.toggle("late", Boolean(state.error) || oldest > 30);
+  }
+
+  function pressed(event) {
+    if (event.target instanceof HTMLInputElement) {
+      if (event.key === "Escape") search.blur();
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
+    if (event.key === "/") {
+      event.preventDefault();
+      search.focus();
+    } else if (step) {
+      const links = [...body.querySelectorAll("a.name")];
+      const here = links.indexOf(document.activeElement);
+      const next = links[Math.min(Math.max(here + step, 0), links.length - 1)];
+      if (next) {
+        event.preventDefault();
+        next.focus();
+      }
+    }
+  }
+
+  return {
+    end() {
+      poll.stop();
+      clearInterval(ticking);
+      document.removeEventListener("keydown", pressed);
+    },
+  };
+}
+
+function haystack(row) {
+  row.hay ??= [row.stream, row.dag, row.state, words(row.state), row.reason, row.spark, row.launcher, row.lane, row.color, row.change?.kind, NAMES[row.level], row.home]
+    .join(" ")
+    .toLowerCase();
+  return row.hay;
+}
+
+function compare(one, other) {
+  for (let index = 0; index < one.length; index++) {
+    if (one[index] < other[index]) return -1;
+    if (one[index] > other[index]) return 1;
+  }
+  return 0;
+}
+
+function drawRow(row, now) {
+  const open = () => go({ dag: row.dag, stream: row.stream, q: "", level: "", sort: "", order: "" });
+  const link = h(
+    "a",
+    {
+      class: "name",
+      href: `?dag=${encodeURIComponent(row.dag)}&stream=${encodeURIComponent(row.stream)}`,
+      onclick: (event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
+        event.stopPropagation();
+        open();
+      },
+    },
+    row.stream,
+  );
+  const quiet = row.level === "well" || row.level === "off";
+  const cells = [
+    h(
+      "td",
+      { class: "state" },
+      h("div", {}, pill(row.level, words(row.state), clean(row.reason)), row.since ? h("span", { class: "dim", title: stamp(row.since) }, lasted(row.since, now)) : null),
+      quiet ? null : h("div", { class: "why", title: clean(row.reason) }, row.reason),
+    ),
+    h("td", {}, link, h("div", { class: "dim" }, row.dag === row.stream ? `${row.queries_total ?? 0} ${row.queries_total === 1 ? "query" : "queries"}` : row.dag)),
+    h(
+      "td",
+      { class: "flow" },
+      sparkline(row.spark_in ?? [], row.spark_out ?? []),
+      h("span", { class: "figures" }, h("b", {}, rate(row.input_rate)), h("span", { class: "dim" }, rate(row.processing_rate))),
+    ),
+    h("td", { class: "num" }, backlog(row.backlog)),
+    h("td", { class: "num" }, seconds(round(row.watermark_delay_s))),
+    h("td", { class: "num" }, milliseconds(row.batch_ms)),
+    h("td", { class: `num ${row.restarts_24h ? "hot" : ""}` }, row.restarts_24h ?? NOTHING),
+    h("td", { class: "num" }, backup(row.backup, now)),
+    h(
+      "td",
+      { class: "version" },
+      h("span", {}, row.spark || NOTHING),
+      h("div", { class: "dim" }, [row.deployment ? `deployment ${row.deployment}` : null, row.color === "green" ? "green" : null, row.launcher].filter(Boolean).join(" · ")),
+    ),
+    h("td", { class: "event" }, changeCell(row, now)),
+  ];
+  const node = h("tr", { class: `row ${row.level}`, onclick: (event) => window.getSelection().isCollapsed && !event.defaultPrevented && open() }, cells);
+  cells.forEach((cell, index) => cell.setAttribute("data-name", COLUMNS[index].name));
+  return node;
+}
+
+function round(value) {
+  return typeof value === "number" && Math.abs(value) >= 10 ? Math.round(value) : value;
+}
+
+export function backlog(told) {
+  const parts = [
+    [told?.records, count],
+    [told?.files, (value) => `${count(value)} files`],
+    [told?.bytes, bytes],
+  ];
+  const found = parts.filter(([value]) => typeof value === "number").map(([value, show]) => show(value));
+  return found.length ? found.join(", ") : NOTHING;
+}
+
+function backup(told, now) {
+  if (!told) return h("span", { class: "dim" }, "none");
+  if (told.problem) return h("span", { class: "hot", title: clean(told.problem) }, "damaged");
+  return [ago(told.at, now), h("div", { class: told.verified ? "dim" : "hot" }, told.verified ? "verified" : "not verified")];
+}
+
+function changeCell(row, now) {
+  if (row.change) {
+    return [
+      h("span", { class: `tag ${row.change.waits || row.change.overdue ? "warn" : "busy"}` }, `${row.change.kind}: ${words(row.change.state)}`),
+      h("div", { class: row.change.waits ? "hot" : "dim" }, row.change.waits ? "waits for your decision" : `${lasted(row.change.since, now)}${row.change.overdue ? ", overdue" : ""}`),
+    ];
+  }
+  if (!row.event) return h("span", { class: "dim" }, NOTHING);
+  return [h("span", { class: "clip", title: clean(row.event.text) }, row.event.text), h("div", { class: "dim" }, `${words(row.event.kind)}, ${ago(row.event.at, now)}`)];
+}
+
+export function skeleton() {
+  return h("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, Array.from({ length: 8 }, () => h("div")));
+}
+
+export function failure(error, again) {
+  const titles = { 0: "Airflow does not answer", 401: "Sign in to Airflow", 403: "No access", 404: "Not found", 503: "The home does not answer" };
+  return h(
+    "div",
+    { class: "blank", role: "alert" },
+    glyph(error.status === 403 || error.status === 404 ? "off" : "bad"),
+    h("h2", {}, titles[error.status] ?? "Something went wrong"),
+    h("p", {}, error.message),
+    again ? h("button", { class: "button", onclick: again }, "Try again") : null,
+  );
+}
+
+function nothingFound() {
+  tell("No stream matches");
+  return h("div", { class: "blank" }, h("h2", {}, "No stream matches"), h("p", {}, "Change the search, or click the chosen state again to see all."));
+}
+
+function first() {
+  const code = `from airflow_streaming import StreamSpec
+from airflow_streaming.orchestration.stream_dags import stream_dags
+globals().update(stream_dags(StreamSpec(name="orders", application="jobs/orders.py", home="/data/streams", runtime="spark-4.3")))`;
+  return h(
+    "div",
+    { class: "blank" },
+    h("h2", {}, "No stream yet"),
+    h("p", {}, "Put these three lines into a dag file. The stream appears here when its task has started."),
+    h("pre", { class: "code" }, code),
+    h("p", { class: "dim" }, "Streams of dags that you may not see are not listed."),
+  );
+}
+
+function key(name) {
+  return h("kbd", {}, name);
+}

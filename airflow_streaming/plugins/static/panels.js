@@ -1,0 +1,291 @@
+// What happened and what there is: timeline, changes, deployments, backups and reports.
+
+import { at, get } from "./api.js";
+import { Chart, MAIN } from "./charts.js";
+import { clean, h, put } from "./dom.js";
+import { failure, skeleton } from "./fleet.js";
+import { ago, bytes, clock, count, lasted, stamp, words } from "./format.js";
+import { markdown } from "./markdown.js";
+
+export const PANELS = [
+  { id: "timeline", name: "Timeline", draw: timeline },
+  { id: "changes", name: "Changes", draw: changes },
+  { id: "deployments", name: "Deployments", draw: deployments },
+  { id: "backups", name: "Backups", draw: backups },
+  { id: "reports", name: "Reports", draw: reports },
+];
+
+const ABOUT = {
+  begun: "Terms and proposed deployment are recorded.",
+  backed_up: "A verified backup of the running stream exists.",
+  stopped: "The old driver is proved gone and its last batch is backed up.",
+  applying: "From here on giving up means rolling back.",
+  deployed: "The new deployment is the current one.",
+  launched: "Its driver runs; the soak watches it.",
+  judged: "The soak has a verdict; waiting for keep or roll back.",
+  kept: "The new deployment stays.",
+  planned: "Terms are recorded; nothing was done.",
+  starting: "Green's driver is being started.",
+  catching_up: "Green reads what blue has read already.",
+  shadowing: "Green keeps pace and has to be well for some time.",
+  comparing: "What both lanes have written is compared.",
+  ready: "Green may become live; waiting for promote.",
+  held: "Nothing is proved either way; waiting for a decision.",
+  warming: "Green's next driver waits at the barrier.",
+  draining: "Blue comes to its end at a batch boundary.",
+  switching: "Green takes over.",
+  live: "Consumers are led to green.",
+  soaking: "Green is watched; blue can be back at any moment.",
+  finalising: "Point of no return.",
+  finalised: "Green stays; blue is kept for some time.",
+  retired: "Blue's lane is free.",
+};
+
+async function load(box, path, draw) {
+  put(box, skeleton());
+  try {
+    draw(await get(path));
+  } catch (error) {
+    put(box, failure(error, () => load(box, path, draw)));
+  }
+}
+
+function base(data) {
+  return `api/streams/${at(data.dag, data.stream)}`;
+}
+
+function timeline(box, data) {
+  let most = 60;
+  const search = h("input", { type: "search", class: "search", placeholder: "Filter: kind, text, who …", "aria-label": "Filter the timeline", oninput: () => paint() });
+  const list = h("div");
+  let entries = [];
+  const more = h("button", { class: "button", onclick: () => ((most = Math.min(500, most * 3)), fetchAll()) }, "Older entries");
+  put(box, h("div", { class: "tools" }, search, h("span", { class: "grow" }), more), list);
+  put(list, skeleton());
+  fetchAll();
+
+  async function fetchAll() {
+    try {
+      entries = (await get(`${base(data)}/timeline?most=${most}`)).entries;
+      more.hidden = entries.length < most || most >= 500;
+      paint();
+    } catch (error) {
+      put(list, failure(error, fetchAll));
+    }
+  }
+
+  function paint() {
+    const terms = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const shown = entries.filter((entry) => {
+      const hay = `${words(entry.kind)} ${entry.kind} ${entry.text} ${entry.by}`.toLowerCase();
+      return terms.every((term) => hay.includes(term));
+    });
+    put(
+      list,
+      shown.length
+        ? table(
+            ["When", "What", "", "Who"],
+            shown.map((entry) => [
+              h("td", { class: "when", title: stamp(entry.at) }, clock(entry.at), h("div", { class: "dim" }, ago(entry.at, Date.now()))),
+              h("td", { class: "what" }, kind(entry)),
+              h("td", {}, entry.text, entry.remedy ? h("div", { class: "remedy" }, entry.remedy) : null),
+              h("td", { class: "dim" }, entry.by, entry.epoch ? h("div", {}, `epoch ${entry.epoch}`) : null),
+            ]),
+          )
+        : nothing("Nothing on the timeline matches."),
+    );
+  }
+}
+
+const TONES = {
+  launched: "busy",
+  deployed: "busy",
+  restart_decided: "warn",
+  circuit_opened: "down",
+  alert_unhealthy: "warn",
+  alert_restarted: "warn",
+  alert_gave_up: "down",
+  alert_recovered: "well",
+  circuit_closed: "well",
+  blocked: "down",
+  killed: "warn",
+  upgrade: "busy",
+  cutover: "busy",
+};
+
+function kind(entry) {
+  return h("span", { class: `tag ${TONES[entry.kind] ?? ""}` }, words(entry.kind.replace(/^alert_/, "alert: ")));
+}
+
+function changes(box, data, page) {
+  const act = (name) => (data.acts ?? []).find((one) => one.act === name);
+  load(box, `${base(data)}/changes`, ({ changes: found }) => {
+    if (!found.length) return put(box, nothing("This stream was never upgraded, cut over or restored."));
+    put(box, found.map((change, index) => changeCard(change, data, index === 0, page, act)));
+  });
+}
+
+function changeCard(change, data, isFirst, page) {
+  const isOpen = !change.outcome && change.table.length > 0;
+  const title = change.kind === "cutover" ? `Cutover ${change.number}: ${change.blue} to ${change.green}` : `${words(change.kind)} ${change.number}: deployment ${change.from} to ${change.to}`;
+  const tone = { done: "well", rolled_back: "warn", abandoned: "" }[change.outcome] ?? "busy";
+  const node = h(
+    "section",
+    { class: "card change" },
+    h(
+      "div",
+      { class: "top" },
+      h("h2", {}, title),
+      h("span", { class: `tag ${tone}` }, change.outcome ? words(change.outcome) : words(change.state)),
+      change.way ? h("span", { class: "dim" }, change.way) : null,
+      h("span", { class: "grow" }),
+      h("span", { class: "dim" }, `begun ${stamp(change.at)} by ${clean(change.by)}`),
+    ),
+    h("div", {}, change.reason),
+    change.problem ? h("div", { class: "banner" }, change.problem) : null,
+    isOpen ? h("p", {}, h("b", {}, `${words(change.state)} for ${lasted(change.since, Date.now())}. `), ABOUT[change.state] ?? "", change.until ? h("span", { class: "dim" }, ` Until ${stamp(change.until)}.`) : null) : null,
+    change.table.length
+      ? h(
+          "ol",
+          { class: "path", "aria-label": "States" },
+          change.table.map((one) =>
+            h("li", { class: one.now ? "now" : one.at ? "done" : "", "aria-current": one.now ? "step" : null, title: ABOUT[one.state] ?? "" }, one.at ? "✓ " : "", words(one.state), one.at ? h("small", {}, clock(one.at).slice(6)) : null),
+          ),
+        )
+      : null,
+    isOpen && change.verbs?.length ? h("p", {}, h("span", { class: "dim" }, "You can: "), change.verbs.map((verb) => page.actButton(`${change.kind}.${verb}`, words(verb)))) : null,
+    change.next?.length ? h("details", {}, h("summary", {}, "What can come next"), table(["Event", "Then"], change.next.map((one) => [h("td", {}, words(one.event)), h("td", {}, words(one.to))]))) : null,
+    change.replay || change.rollback ? h("p", { class: "dim" }, change.rollback, " ", change.replay) : null,
+    change.checks?.length
+      ? table(
+          ["Check", "Result", "What it has shown", "Figures"],
+          change.checks.map((check) => [
+            h("td", {}, check.name),
+            h("td", {}, h("span", { class: `tag ${check.result === "pass" ? "well" : check.result === "fail" ? "down" : "warn"}` }, check.result)),
+            h("td", {}, check.reason),
+            h("td", {}, Object.entries(check.figures).map(([name, value]) => h("div", {}, h("span", { class: "dim" }, `${words(name)} `), value))),
+          ]),
+        )
+      : null,
+    change.steps.length
+      ? h("details", { open: !isOpen && isFirst }, h("summary", {}, `${change.steps.length} steps`), table(["When", "State", "Why", "Who"], change.steps.map(step)))
+      : null,
+  );
+  if (isOpen && change.kind === "cutover") node.append(sides(change, data, page));
+  return node;
+}
+
+function step(one) {
+  return [
+    h("td", { class: "when" }, stamp(one.at)),
+    h("td", { class: "what" }, words(one.state), one.event ? h("div", { class: "dim" }, words(one.event)) : null),
+    h("td", {}, one.reason),
+    h("td", { class: "dim" }, one.by),
+  ];
+}
+
+/** Both lanes' charts side by side, on the page's cursor. */
+function sides(change, data, page) {
+  const root = h("div", { class: "sides" });
+  const wanted = MAIN.filter((chart) => ["rates", "backlog", "watermark"].includes(chart.id));
+  root.append(h("h2", {}, `Blue: ${change.blue}`), h("h2", {}, `Green: ${change.green}`));
+  const lanes = [change.blue, change.green];
+  const charts = wanted.map((chart) => lanes.map(() => page.own(new Chart(chart, { zoom: page.zoom }))));
+  charts.flat().forEach((chart) => root.append(chart.node));
+  lanes.forEach(async (lane, side) => {
+    try {
+      const found = await get(`${base(data)}/series?seconds=7200&lane=${encodeURIComponent(lane)}`);
+      charts.forEach((pair) => pair[side].draw(found.series[0], found, [], []));
+    } catch (error) {
+      charts.forEach((pair) => put(pair[side].box, h("div", { class: "none" }, error.message)));
+    }
+  });
+  return root;
+}
+
+function deployments(box, data) {
+  load(box, `${base(data)}/deployments`, ({ deployments: found }) => {
+    put(
+      box,
+      table(
+        ["", "When", "Spark", "Application", "What changed"],
+        found.map((one, index) => [
+          h("td", {}, h("b", {}, `#${one.number}`), index === 0 ? h("div", {}, h("span", { class: "tag busy" }, "current")) : null),
+          h("td", { class: "when" }, stamp(one.at), h("div", { class: "dim" }, one.by)),
+          h("td", {}, one.spark, h("div", { class: "dim" }, one.runtime)),
+          h("td", {}, one.application, h("div", { class: "dim mono" }, `sha256 ${one.sha256} …`)),
+          h("td", {}, one.changes.length ? one.changes.map((change) => h("div", {}, h("span", { class: "dim" }, `${change.what}: `), h("del", {}, change.from || "(none)"), " → ", h("ins", {}, change.to || "(none)"))) : h("span", { class: "dim" }, "first one shown")),
+        ]),
+      ),
+    );
+  });
+}
+
+function backups(box, data) {
+  load(box, `${base(data)}/backups`, ({ backups: found, problem }) => {
+    if (!found.length) {
+      return put(box, problem ? h("p", { class: "dim" }, problem) : null, nothing(data.dags?.backup ? "No backup yet. \"Act ▾, Back up now\" takes one." : "No backup yet, and no dag takes them. stream_dags(...) makes one."));
+    }
+    put(
+      box,
+      table(
+        ["Backup", "Origin", "Verified", "Batches", "Size", "Added"],
+        found.map((one) => [
+          h("td", {}, h("div", { title: stamp(one.at) }, one.at ? stamp(one.at) : ""), h("div", { class: "dim mono" }, one.id)),
+          h("td", {}, words(one.origin), h("div", { class: "dim" }, one.note || one.by)),
+          h("td", {}, one.problem ? h("span", { class: "tag down" }, "damaged") : one.verified ? h("span", { class: "tag well" }, words(one.level)) : h("span", { class: "tag warn" }, "not verified"), h("div", { class: "dim" }, one.problem || (one.verified_at ? ago(one.verified_at, Date.now()) : ""))),
+          h("td", {}, Object.entries(one.batches ?? {}).map(([name, batch]) => h("div", {}, `${clean(name)}: ${batch}`))),
+          h("td", { class: "num" }, bytes(one.size), h("div", { class: "dim" }, `${count(one.files)} files`)),
+          h("td", { class: "num" }, bytes(one.added)),
+        ]),
+      ),
+    );
+  });
+}
+
+function reports(box, data) {
+  load(box, `${base(data)}/reports`, ({ reports: found }) => {
+    if (!found.length) return put(box, nothing("No gate, rehearsal or preflight of this stream's dags has left a report."));
+    const page = h("div", { class: "card" });
+    const open = async (one) => {
+      put(page, skeleton());
+      try {
+        const told = await get(`api/reports/${at(one.dag, one.run, one.task)}`);
+        put(page, markdown(told.text));
+      } catch (error) {
+        put(page, failure(error));
+      }
+    };
+    put(
+      box,
+      table(
+        ["When", "Report", "Run"],
+        found.map((one) => [
+          h("td", { class: "when" }, stamp(one.at)),
+          h("td", {}, h("button", { class: "button", onclick: () => open(one) }, `${clean(one.dag)} · ${clean(one.task)}`)),
+          h("td", { class: "dim" }, one.run),
+        ]),
+      ),
+      h("div", { class: "panel" }, page),
+    );
+    open(found[0]);
+  });
+}
+
+export function table(heads, rows) {
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      { class: "list" },
+      heads.some(Boolean) ? h("thead", {}, h("tr", {}, heads.map((name) => h("th", { scope: "col" }, name)))) : null,
+      h("tbody", {}, rows.map((cells) => h("tr", {}, cells))),
+    ),
+  );
+}
+
+export function nothing(text) {
+  return h("div", { class: "blank" }, h("p", {}, text));
+}
+

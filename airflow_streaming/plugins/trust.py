@@ -1,0 +1,106 @@
+"""
+What the API server opens, and where it leads a browser: decided here, on values alone.
+
+Dags are code that the operator of Airflow has let in. Everything else that can name a home or an
+address may have been written by a user or by a stream: XCom, parameters of a run, variables, and the
+records in a home.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
+from typing import Final
+from urllib.parse import SplitResult, quote, urlsplit
+
+from airflow_streaming.exceptions import HomeNotAllowed, SpecError
+from airflow_streaming.model.uris import check_uri, is_local, scheme_of, to_fsspec
+
+SPELLED_OUT: Final = frozenset(
+    {"", "file", "local", "s3", "s3a", "s3n", "gs", "gcs", "az", "adl", "abfs", "abfss"}
+)
+"""Schemes of homes that need not be listed: none lets the URI name the host that is asked."""
+
+
+def check_home(home: str, *, written: str | None, allowed: Collection[str]) -> None:
+    """
+    Do nothing for a home that the API server may open.
+
+    :param home: URI of the home, rendered.
+    :param written: The same as the dag file has it; ``None`` when that is not known.
+    :param allowed: The homes that ``[streaming] homes`` names. When there are none, a home must be
+        spelled out in the dag file, with a scheme that can only lead to its own store.
+    :raises HomeNotAllowed: it may not.
+    """
+    place = _place(home, "home")
+    if allowed:
+        entries = (_place(entry, "entry of [streaming] homes") for entry in allowed)
+        if not any(place == entry or place.startswith(f"{entry}/") for entry in entries):
+            raise HomeNotAllowed(
+                f"Home {home!r} is not among [streaming] homes, so the API server does not open it. "
+                "Add it there, or a folder above it."
+            )
+        return
+    if scheme_of(home) not in SPELLED_OUT:
+        raise HomeNotAllowed(
+            f"The API server does not open {scheme_of(home)}:// homes unless [streaming] homes "
+            f"names them. Add {home!r} there."
+        )
+    if written != home:
+        raise HomeNotAllowed(
+            f"Home {home!r} is not spelled out in the dag file: a template, a parameter or a mapped "
+            "task gives it, and those can be changed without the dag. Add it to [streaming] homes."
+        )
+
+
+def _place(uri: str, what: str) -> str:
+    try:
+        place = to_fsspec(check_uri(uri, what))
+    except SpecError as err:
+        raise HomeNotAllowed(str(err)) from err
+    if "::" in place:
+        raise HomeNotAllowed(
+            f"The {what} {uri!r} chains file systems with '::'. Give the folder itself."
+        )
+    return posixpath.normpath(place) if is_local(uri) else place
+
+
+def ui_address(
+    url: str | None, *, host: str, local: Collection[str] = (), allowed: Iterable[str] = ()
+) -> str | None:
+    """
+    Return the address of a Spark UI that a browser may be led to; ``None`` when it may not.
+
+    :param url: As the driver's status has it.
+    :param host: Name of the host in the record of the driver's launch.
+    :param local: Names and addresses that mean the same host, when that is this one.
+    :param allowed: ``[streaming] ui_hosts``: host names, ``.domain`` for all hosts in one, networks
+        such as ``10.0.0.0/8``.
+    """
+    try:
+        parts = urlsplit(url or "")
+        name, port = parts.hostname or "", parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not name or "@" in parts.netloc:
+        return None
+    known = {host.lower(), *(one.lower() for one in local)}
+    if name not in known and not any(_is_in(name, entry.lower()) for entry in allowed):
+        return None
+    return _rebuilt(parts, name, port)
+
+
+def _is_in(name: str, entry: str) -> bool:
+    if name == entry or (entry.startswith(".") and name.endswith(entry)):
+        return True
+    with suppress(ValueError):
+        return ip_address(name) in ip_network(entry)
+    return False
+
+
+def _rebuilt(parts: SplitResult, name: str, port: int | None) -> str:
+    # Of checked parts, so that a browser cannot read the text in another way than we do.
+    shown = f"[{name}]" if ":" in name else quote(name, safe="")
+    return f"{parts.scheme}://{shown}{f':{port}' if port else ''}{quote(parts.path, safe='/')}"

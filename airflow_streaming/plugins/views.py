@@ -1,0 +1,499 @@
+"""
+One stream as the page shows it, read from its records: the row of the fleet and the whole of it.
+
+Every text goes out as it is in the home, cut to a length; the page writes it as text and never as
+HTML.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+from airflow_streaming.checkpoints.backup.records import Said, UnreadableVerification, Verification
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.home.history import HistoryReader, PartCache, sparkline
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.names import colour_of, other_lane
+from airflow_streaming.model.observation import ENDED, Observation, Process, VerdictState
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.control import ChangeInProgress
+from airflow_streaming.model.records.cutover import CutoverStanding
+from airflow_streaming.model.records.cutover_table import CutoverState
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Epoch, LaunchCause
+from airflow_streaming.model.records.upgrade import OpenUpgrade
+from airflow_streaming.model.records.upgrade_table import Stage
+from airflow_streaming.model.status import QueryStatus
+from airflow_streaming.plugins.changes import acts_of
+from airflow_streaming.plugins.standing import Look, cut, told, tried
+from airflow_streaming.supervision.alerts.alerting import open_incidents
+from airflow_streaming.supervision.observer import Figures, change_in_progress
+from airflow_streaming.supervision.rules import sentences
+
+SELDOM: Final = 45.0
+"""Seconds between two looks at what changes rarely: backups, events, sparklines."""
+_RESTARTS: Final = frozenset({LaunchCause.RESTART, LaunchCause.TRIAL, LaunchCause.ROLLBACK})
+_DOWN: Final = frozenset({"gave_up", "off", "restarting", *(state.value for state in ENDED)})
+"""Standings without a driver, of which the last batch's rates tell nothing."""
+_DAY: Final = timedelta(days=1)
+_WAITS_FOR_PERSON: Final = frozenset(
+    {CutoverState.READY, CutoverState.HELD, Stage.JUDGED, Stage.LEFT}
+)
+
+
+@dataclass(slots=True)
+class StreamWatch:
+    """
+    Looks at one lane of a stream again and again.
+
+    :param home: Its records, which keep what they have read.
+    :param parts: What was read of histories, shared by all streams.
+    :param open_backups: Opens the store of its backups; ``None`` when the page may not open it.
+    :param clock: Monotonic seconds.
+    """
+
+    home: StreamHome
+    parts: PartCache
+    open_backups: Callable[[], BackupStore] | None = None
+    clock: Callable[[], float] = time.monotonic
+    _seldom: dict[str, Any] = field(default_factory=dict)
+    _seldom_at: float = float("-inf")
+    _figures: tuple[tuple[int, HealthRules], Figures] | None = None
+
+    @property
+    def history(self) -> HistoryReader:
+        """Return the reader of its figures."""
+        return HistoryReader(self.home, self.parts)
+
+    def row(self, now: datetime) -> dict[str, Any]:
+        """Return what the fleet shows of it."""
+        look = self._look(now, is_close=False)
+        return {**self._head(look), **self._rarely(look)}
+
+    def whole(self, now: datetime) -> dict[str, Any]:
+        """Return what its own page shows of it, without history and timeline."""
+        look = self._look(now, is_close=True)
+        status = look.seen.status if look.seen else None
+        return {
+            **self._head(look),
+            **self._rarely(look),
+            "desired": _record(look.desired),
+            "circuit": _record(look.circuit),
+            "queries": [query_view(query) for query in status.queries] if status else [],
+            "rules": _rules(look),
+            "incidents": [_record(alert) for alert in look.incidents],
+            "failure": _failure(self.home, look),
+            "driver": _driver(look),
+            "acts": acts_of(self.home, look),
+        }
+
+    def _look(self, now: datetime, *, is_close: bool) -> Look:
+        home = self.home
+        supervision = tried(home.supervision)
+        rules = supervision.health if supervision else HealthRules()
+        epoch = home.newest_epoch()
+        seen = None if epoch is None else self._observe(epoch, rules, now, is_close=is_close)
+        return Look(
+            now=now,
+            rules=rules,
+            seen=seen,
+            desired=home.desired(),
+            circuit=home.circuit(),
+            deployment=home.newest_deployment(),
+            decision=None if epoch is None else tried(lambda: home.restart_decision(epoch.number)),
+            incidents=open_incidents(home.alerts()),
+            change=tried(lambda: change_in_progress(home)),
+        )
+
+    def _observe(
+        self, epoch: Epoch, rules: HealthRules, now: datetime, *, is_close: bool
+    ) -> Observation:
+        home, number = self.home, epoch.number
+        status, after = home.status(number), home.aftermath(number)
+        launch = home.launch(number)
+        process = Process.unseen("only its heartbeat is read here")
+        if is_close:
+            process = open_launcher().probe(epoch, launch, partial(home.heartbeat, number))
+        seen = Observation(
+            epoch=epoch,
+            process=process,
+            now=now,
+            launch=launch,
+            status=status,
+            exit=after.exit,
+            death=after.death,
+            silent_for=max(timedelta(0), now - (status.at if status else epoch.created_at)),
+        )
+        if not is_close or status is None or not rules.rules:
+            return seen
+        if self._figures is None or self._figures[0] != (number, rules):
+            self._figures = ((number, rules), Figures(home, number, rules))
+        return replace(seen, findings=self._figures[1].findings(status, self.clock()))
+
+    def _head(self, look: Look) -> dict[str, Any]:
+        seen, stands = look.seen, look.standing
+        status = seen.status if seen else None
+        latest = [q.progress for q in status.queries if q.progress] if status else []
+        deployment = look.deployment
+        is_idle, is_down = stands.word == VerdictState.IDLE.value, stands.word in _DOWN
+        flow = [] if is_idle or is_down else latest
+        return {
+            "lane": self.home.name,
+            "color": colour_of(self.home.name).value,
+            "state": stands.word,
+            "level": stands.level.value,
+            "rank": stands.rank,
+            "reason": cut(stands.reason, 600),
+            "remedy": cut(stands.remedy, 600),
+            "since": told(stands.since),
+            "deployment": deployment.number if deployment else None,
+            "spark": (status.spark_version if status else "")
+            or (deployment.spark_version if deployment else ""),
+            "launcher": seen.epoch.launcher if seen else "",
+            "epoch": seen.epoch.number if seen else None,
+            "seen_at": told(status.at) if status else None,
+            "queries_total": len(status.queries) if status else 0,
+            "input_rate": 0.0 if is_idle else _sum(row.input_rows_per_second for row in flow),
+            "processing_rate": _sum(row.processed_rows_per_second for row in flow),
+            "batch_ms": max((row.duration_ms for row in flow), default=None),
+            "backlog": _backlog(latest),
+            "watermark_delay_s": max(
+                (row.watermark_delay_s for row in latest if row.watermark_delay_s is not None),
+                default=None,
+            ),
+            "state_rows": _sum(row.state_rows for row in latest),
+            "change": change_view(look.change, look.now),
+        }
+
+    def _rarely(self, look: Look) -> dict[str, Any]:
+        if self.clock() - self._seldom_at >= SELDOM:
+            buckets = tried(lambda: self.history.recent(look.now.timestamp())) or ()
+            self._seldom = {
+                "spark_in": sparkline(buckets, "input_rate"),
+                "spark_out": sparkline(buckets, "processing_rate"),
+                "restarts_24h": self._restarts(look.now),
+                "backup": self._newest_backup(),
+                "event": self._newest_event(),
+            }
+            self._seldom_at = self.clock()
+        return self._seldom
+
+    def _restarts(self, now: datetime) -> int:
+        count = 0
+        for number in reversed(self.home.epoch_numbers()[-200:]):
+            epoch = tried(partial(self.home.epoch, number))
+            if epoch is None or now - epoch.created_at > _DAY:
+                break
+            count += epoch.cause in _RESTARTS
+        return count
+
+    def _newest_backup(self) -> dict[str, Any] | None:
+        if self.open_backups is None:
+            return None
+        with suppress(StreamingError, OSError):
+            store = self.open_backups()
+            ids = store.ids(self.home.name)
+            return None if not ids else _backup(store, self.home.name, ids[-1])
+        return None
+
+    def backups(self, most: int = 20) -> list[dict[str, Any]]:
+        """
+        Return the newest backups, the newest first.
+
+        :raises CheckpointError: there is no store, or one of another release.
+        :raises StreamingError: the store cannot be read.
+        """
+        if self.open_backups is None:
+            return []
+        store = self.open_backups()
+        ids = store.ids(self.home.name)[-most:]
+        return [_backup(store, self.home.name, one) for one in reversed(ids)]
+
+    def _newest_event(self) -> dict[str, Any] | None:
+        events = tried(lambda: self.home.events(1)) or []
+        if not events:
+            return None
+        event = events[-1]
+        return {"at": told(event.at), "kind": event.event.value, "text": cut(event.message, 200)}
+
+
+def query_view(query: QueryStatus) -> dict[str, Any]:
+    """Return one query as it is now."""
+    latest = query.progress
+    return {
+        "name": query.name,
+        "id": query.id,
+        "active": query.active,
+        "processing": query.processing,
+        "data_available": query.data_available,
+        "message": cut(query.message, 400),
+        "batches": query.batches,
+        "batch": query.planned_batch if query.processing else (latest.batch_id if latest else None),
+        "batch_for_s": query.batch_for_s,
+        "quiet_for_s": query.quiet_for_s,
+        "active_tasks": query.active_tasks,
+        "interval_s": query.processing_interval_s,
+        "error": cut(query.error),
+        "watermark": cut(latest.watermark, 60) if latest else None,
+        "input_rate": latest.input_rows_per_second if latest else None,
+        "processing_rate": latest.processed_rows_per_second if latest else None,
+        "duration_ms": latest.duration_ms if latest else None,
+        "sources": [
+            {"name": cut(source.source, 200), "end": cut(source.end_offset, 300)}
+            for source in (latest.sources if latest else ())
+        ],
+    }
+
+
+def _rules(look: Look) -> list[dict[str, Any]]:
+    findings = look.seen.findings if look.seen else ()
+    rows = []
+    for rule in look.rules.rules:
+        mine = [one for one in findings if one.rule == rule.name]
+        shared = {
+            "rule": cut(rule.name, 100),
+            "metric": rule.metric.value,
+            "comparison": rule.comparison.value,
+            "bound": rule.bound,
+            "wants": sentences.threshold(rule),
+            "severity": rule.severity.value,
+            "column": rule.column,
+        }
+        rows += [
+            {
+                **shared,
+                "query": cut(one.query, 100),
+                "source": cut(one.source, 200),
+                "state": one.state.value,
+                "figure": one.figure,
+                "reason": cut(one.reason, 400),
+                "since": told(one.since),
+            }
+            for one in mine
+        ] or [{**shared, "query": "", "source": "", "state": "unknown", "figure": None}]
+    return rows
+
+
+def _failure(home: StreamHome, look: Look) -> dict[str, Any] | None:
+    """Return the newest failure: of this epoch, or of the one before it."""
+    seen = look.seen
+    if seen is None:
+        return None
+    for number in (seen.epoch.number, seen.epoch.number - 1):
+        found = tried(partial(home.exit, number)) if number > 0 else None
+        if found is None or found.failure_kind is None:
+            continue
+        decision = tried(partial(home.restart_decision, number))
+        return {
+            "epoch": number,
+            "at": told(found.ended_at),
+            "kind": found.failure_kind.value,
+            "class": cut(found.exception_class, 200),
+            "conditions": [cut(one, 100) for one in found.conditions[:10]],
+            "query": cut(found.query, 100),
+            "batch": found.batch_id,
+            "text": cut(found.reason),
+            "decision": cut(decision.reason, 600) if decision else "",
+            "remedy": (decision.remedy if decision else "")
+            or (found.failure_kind.remedy if found.failure_kind else ""),
+        }
+    return None
+
+
+def _driver(look: Look) -> dict[str, Any] | None:
+    if look.seen is None:
+        return None
+    seen, status = look.seen, look.seen.status
+    return {
+        "epoch": seen.epoch.number,
+        "cause": seen.epoch.cause.value,
+        "reason": cut(seen.epoch.reason, 400),
+        "by": cut(seen.epoch.by, 200),
+        "began": told(seen.epoch.created_at),
+        "host": cut(seen.epoch.host.name, 200),
+        "name": cut(seen.launch.driver, 200) if seen.launch else "",
+        "process": seen.process.state.value,
+        "detail": cut(seen.process.detail, 300),
+        "application": cut(status.application_id, 200) if status else "",
+        "ui": cut(status.ui_url, 300) if status else "",
+    }
+
+
+def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any] | None:
+    """Return the change that is open, in short."""
+    if change is None:
+        return None
+    at: Stage | CutoverState | None = None
+    match change:
+        case OpenUpgrade():
+            at = change.stage
+        case CutoverStanding():
+            at = change.state
+    return {
+        "kind": "upgrade" if isinstance(change, OpenUpgrade) else "cutover",
+        "state": at.value if at is not None else "",
+        "text": cut(str(change), 300),
+        "since": told(change.since),
+        "until": told(change.since + change.patience),
+        "waits": at in _WAITS_FOR_PERSON,
+        "overdue": change.is_overdue(now),
+    }
+
+
+def deployments_view(home: StreamHome, most: int = 12) -> list[dict[str, Any]]:
+    """Return the newest deployments of a lane, the newest first, each with what it changed."""
+    numbers = home.deployment_numbers()[-most - 1 :]
+    found = [home.deployment(number) for number in numbers]
+    rows = []
+    for before, one in zip([None, *found], found, strict=False):
+        rows.append(
+            {
+                "number": one.number,
+                "at": told(one.created_at),
+                "by": cut(one.created_by, 200),
+                "spark": one.spark_version,
+                "runtime": cut(one.runtime, 100),
+                "application": cut(one.application, 400),
+                "sha256": one.application_sha256[:12],
+                "checkpoint": cut(one.checkpoint, 400),
+                "output": cut(one.output, 400),
+                "changes": [] if before is None else [*_differences(before, one)],
+            }
+        )
+    return rows[-most:][::-1]
+
+
+def _differences(before: Deployment, after: Deployment) -> Iterator[dict[str, Any]]:
+    for name in before.differences(after):
+        old, new = getattr(before, name), getattr(after, name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            for key in sorted(old.keys() | new.keys()):
+                if old.get(key) != new.get(key):
+                    yield {
+                        "what": cut(f"{name} {key}", 200),
+                        "from": cut(old.get(key), 300),
+                        "to": cut(new.get(key), 300),
+                    }
+            continue
+        texts = [" ".join(v) if isinstance(v, tuple) else str(v) for v in (old, new)]
+        yield {"what": name, "from": cut(texts[0], 300), "to": cut(texts[1], 300)}
+
+
+def _backup(store: BackupStore, stream: str, backup_id: str) -> dict[str, Any]:
+    try:
+        backup = store.backup(backup_id, stream)
+        checks = store.verifications(backup_id, stream)
+    except StreamingError as err:
+        return {"id": backup_id, "problem": cut(str(err), 400), "verified": False}
+    return {
+        "id": backup_id,
+        "at": told(backup.finished_at),
+        "origin": backup.origin.value,
+        "by": cut(backup.by, 200),
+        "note": cut(backup.note, 300),
+        "files": backup.files,
+        "size": backup.size,
+        "added": backup.added_size,
+        "deployment": backup.deployment,
+        "batches": {cut(q.folder, 100): q.batch for q in backup.queries},
+        **_verification(checks[-1] if checks else None),
+    }
+
+
+def _verification(checked: Said | None) -> dict[str, Any]:
+    match checked:
+        case Verification():
+            return {
+                "verified": checked.holds,
+                "level": checked.level.value,
+                "verified_at": told(checked.verified_at),
+                "problem": cut(" ".join(checked.problems), 400),
+            }
+        case UnreadableVerification():
+            problem = cut(checked.problem, 400)
+            return {"verified": False, "level": "", "verified_at": None, "problem": problem}
+        case None:
+            return {"verified": False, "level": "", "verified_at": None, "problem": ""}
+
+
+def timeline_view(home: StreamHome, *, most: int) -> list[dict[str, Any]]:
+    """Return what happened to a lane, the newest first: its events and what people were told."""
+    rows = [
+        {
+            "at": told(event.at),
+            "kind": event.event.value,
+            "text": cut(event.message, 1_000),
+            "by": cut(event.by, 200),
+            "epoch": event.epoch,
+            "facts": {cut(k, 60): cut(v, 300) for k, v in [*event.facts.items()][:20]},
+        }
+        for event in home.events(most)
+    ]
+    rows += [
+        {
+            "at": told(alert.at),
+            "kind": f"alert_{alert.alert.value}",
+            "text": cut(alert.reason, 1_000),
+            "by": cut(alert.by, 200),
+            "epoch": alert.epoch,
+            "remedy": cut(alert.remedy, 600),
+            "facts": {"rule": cut(alert.rule, 100), "query": cut(alert.query, 100)},
+        }
+        for alert in home.alerts(min(most, 100))
+    ]
+    return sorted(rows, key=lambda row: str(row["at"]), reverse=True)[:most]
+
+
+def lanes_of(home: StreamHome) -> list[str]:
+    """Return the lanes of a stream that exist, the given one first."""
+    other = home.beside(other_lane(home.name))
+    return [home.name, *([other.name] if other.deployment_numbers() else [])]
+
+
+def _record(record: Any) -> dict[str, Any] | None:
+    if record is None:
+        return None
+    found: dict[str, Any] = encode(record)
+    return {k: cut(v, 1_000) if isinstance(v, str) else v for k, v in found.items()}
+
+
+def _backlog(latest: Sequence[BatchProgress]) -> dict[str, float | None]:
+    sources = [source for row in latest for source in row.sources]
+    return {
+        "records": _sum(source.backlog_records for source in sources),
+        "bytes": _sum(source.backlog_bytes for source in sources),
+        "files": _sum(source.backlog_files for source in sources),
+    }
+
+
+def _sum(values: Any) -> float | None:
+    found = [value for value in values if value is not None]
+    return sum(found) if found else None
+
+
+def unreadable(kept_stream: str, reason: str, *, level: str = "bad") -> dict[str, Any]:
+    """Return the row of a stream that cannot be looked at."""
+    return {
+        "lane": kept_stream,
+        "state": "unreadable",
+        "level": level,
+        "rank": 1,
+        "reason": cut(reason, 600),
+        "remedy": "",
+        "since": None,
+    }
+
+
+def now_utc() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)

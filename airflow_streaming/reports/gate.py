@@ -1,0 +1,129 @@
+"""Reports of the gates, and the page of all their rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final
+
+from airflow_streaming.changes.judging.methods import WAY_RULES
+from airflow_streaming.gates.change.judge import CHANGE_RULES
+from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, Pattern
+from airflow_streaming.gates.rules import Rule
+from airflow_streaming.gates.version.judge import RULES as VERSION_RULES
+from airflow_streaming.model.markdown import shortened
+from airflow_streaming.reports.report import (
+    Block,
+    Finding,
+    Heading,
+    Paragraph,
+    Report,
+    Tone,
+    Verdict,
+    Words,
+    code,
+    report_of,
+    table,
+    value,
+)
+
+DECISION_WORDS: Final = {
+    GateDecision.ALLOWED: "allowed",
+    GateDecision.ALLOWED_WITH_CONSEQUENCE: "allowed, with a consequence",
+    GateDecision.UNKNOWN: "unknown: rehearse it",
+    GateDecision.NOT_ALLOWED: "not allowed",
+}
+TONES: Final = {
+    GateDecision.ALLOWED: Tone.GOOD,
+    GateDecision.ALLOWED_WITH_CONSEQUENCE: Tone.WARNING,
+    GateDecision.UNKNOWN: Tone.UNKNOWN,
+    GateDecision.NOT_ALLOWED: Tone.BAD,
+}
+PATTERN_WORDS: Final = {
+    Pattern.NOTHING_TO_DO: "nothing to do",
+    Pattern.RESTART_IN_PLACE: "restart in place, on the same checkpoint",
+    Pattern.ROLLING_RESTART: "rolling restart, on the same checkpoint",
+    Pattern.CARRIED_OVER: "new checkpoint that starts at the old one's positions",
+    Pattern.BLUE_GREEN: "blue-green, with a new checkpoint",
+}
+
+
+def gate_report(found: GateReport) -> Report:
+    """Return what a gate decides: the decision first, then the findings, the worst first."""
+    return report_of((decision_of(found), *findings_of(found)))
+
+
+def decision_of(found: GateReport) -> Verdict:
+    """Return the decision of a gate, with how to deploy where it says it."""
+    how = "" if found.pattern is None else how_to_deploy(found.decision, found.pattern)
+    return Verdict(
+        subject="Decision",
+        word=DECISION_WORDS[found.decision],
+        tone=TONES[found.decision],
+        reason=how,
+    )
+
+
+def findings_of(found: GateReport) -> Iterator[Block]:
+    """Yield the findings of a gate, the worst first."""
+    if not found.findings:
+        yield Paragraph("No findings.")
+    yield from map(finding_of, found.findings)
+
+
+def how_to_deploy(decision: GateDecision, pattern: Pattern) -> str:
+    """Return a pattern as a sentence; what is unknown is not deployed before a rehearsal."""
+    when = ", but not before a rehearsal" if decision is GateDecision.UNKNOWN else ""
+    return f"How to deploy it{when}: {PATTERN_WORDS[pattern]}."
+
+
+def finding_of(found: GateFinding) -> Finding:
+    """Return a finding of a gate or of a rehearsal, with the values that it compares shortened."""
+    return Finding(
+        label=DECISION_WORDS[found.severity].partition(":")[0],
+        tone=TONES[found.severity],
+        rule=found.rule,
+        subject=("in query ", value(found.query)) if found.query else "",
+        message=found.message,
+        details=tuple(_details(found)),
+    )
+
+
+def _details(found: GateFinding) -> Iterator[tuple[str, Words]]:
+    for name, told in (("now", found.old), ("then", found.new)):
+        if told:
+            yield name, code(shortened(told))
+    if found.evidence:
+        yield "evidence", found.evidence
+    if found.remedy:
+        yield "what to do", found.remedy
+
+
+ALL_RULES: Final = (*CHANGE_RULES, *VERSION_RULES, *WAY_RULES)
+"""Every rule of the change gate, of the version gate, and of the methods of a cutover."""
+
+
+def rules_report() -> Report:
+    """Return the page of all rules: a table for each theme."""
+    return report_of(_rules())
+
+
+def _rules() -> Iterator[Block]:
+    yield Heading("The rules of the gates", 1)
+    yield Paragraph(
+        "Printed by `airflow-streaming gate rules`. A rule has one severity: where the same edit is "
+        "harmless in one place and harmful in another, there are two. `gates.md` describes how to run "
+        "the gates."
+    )
+    for theme, rules in groupby(sorted(ALL_RULES, key=lambda rule: rule.name), key=_theme):
+        yield Heading(theme.replace("_", " "), 2)
+        yield table(("rule", "decides", "says", "known from", "what to do"), map(_rule_row, rules))
+
+
+def _rule_row(rule: Rule) -> tuple[Words, ...]:
+    decides = rule.severity.value.replace("_", " ")
+    return code(rule.name), decides, rule.sentence, rule.source, rule.remedy
+
+
+def _theme(rule: Rule) -> str:
+    return rule.name.partition(".")[0]

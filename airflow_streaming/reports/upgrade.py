@@ -1,0 +1,100 @@
+"""The report of an upgrade's preflight: what an approver reads before an upgrade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from airflow_streaming.changes.upgrade.preflight_report import Difference, Preflight
+from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.records.upgrade import RollbackMethod, SoakTerms
+from airflow_streaming.reports.gate import TONES, gate_report
+from airflow_streaming.reports.report import (
+    Block,
+    Heading,
+    Items,
+    Paragraph,
+    Report,
+    Verdict,
+    code,
+    report_of,
+    table,
+    value,
+)
+
+_VERDICTS: Final = {
+    GateDecision.ALLOWED: "No blocking findings.",
+    GateDecision.ALLOWED_WITH_CONSEQUENCE: "Allowed, with consequences; read them below.",
+    GateDecision.UNKNOWN: "Unknown: no rule forbids it and no measurement proves it. Run a rehearsal.",
+    GateDecision.NOT_ALLOWED: "Blocked.",
+}
+_WAYS: Final = {
+    RollbackMethod.REWIND: "The stream returns to the backup taken at the stop, and the sinks are rewound "
+    "to match, as if the upgrade had not run.",
+    RollbackMethod.RESUME: "The old deployment resumes where the new one ended; what the new one wrote "
+    "stays.",
+    RollbackMethod.NONE: "A rollback is not possible.",
+}
+
+
+def upgrade_report(found: Preflight, soak: SoakTerms) -> Report:
+    """Return a preflight: the decision, what changes, the findings, the rollback, the course."""
+    return report_of(_blocks(found, soak))
+
+
+def _blocks(found: Preflight, soak: SoakTerms) -> Iterator[Block]:
+    yield Heading(("Upgrade of stream ", code(found.stream)), 2)
+    yield Verdict(
+        subject=f"Deployment {found.replaced} → {found.proposed.number}",
+        word=found.decision.value.replace("_", " "),
+        tone=TONES[found.decision],
+        reason=_VERDICTS[found.decision],
+    )
+    yield from _changes(found)
+    yield Heading("What the gates found")
+    yield from gate_report(found.gates).blocks
+    yield from _rollback(found)
+    yield from _course(soak)
+    if found.advice:
+        yield Heading("What the figures show")
+        yield Items(items=found.advice)
+
+
+def _changes(found: Preflight) -> Iterator[Block]:
+    yield Heading("What changes")
+    yield changes_of(found.differences, "Nothing: the same deployment is started again.")
+    if found.sizes:
+        yield table(
+            ("size", "becomes", "source"),
+            ((value(one.size), code(one.value), value(one.source)) for one in found.sizes),
+        )
+
+
+def changes_of(changed: Sequence[Difference], nothing: str) -> Block:
+    """Return a table of what changes; the sentence when nothing does."""
+    if not changed:
+        return Paragraph(nothing)
+    rows = ((code(one.what), code(one.old), code(one.new)) for one in changed)
+    return table(("what", "now", "after"), rows)
+
+
+def _rollback(found: Preflight) -> Iterator[Block]:
+    plan = found.rollback
+    yield Heading("Rollback")
+    yield Paragraph((f"{_WAYS[plan.way]} ", plan.reason))
+    if plan.replay:
+        yield Paragraph(plan.replay)
+    if plan.refused:
+        yield Paragraph(plan.refused)
+
+
+def _course(soak: SoakTerms) -> Iterator[Block]:
+    yield Heading("What happens after the approval")
+    yield Paragraph(
+        "A verified backup, a stop at a batch boundary, the new deployment on the same checkpoint. The "
+        f"soak lasts at least {duration_text(soak.at_least)} and at most {duration_text(soak.at_most)}: "
+        f"every query must commit {soak.batches} batches, its backlog may not exceed "
+        f"{soak.backlog_growth:g} times what it was, and nothing new may fail. After a good soak the new "
+        "deployment is kept and a rollback is no longer possible; otherwise it is rolled back."
+    )

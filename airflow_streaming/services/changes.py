@@ -1,0 +1,185 @@
+"""
+What a user commands of a change: of an upgrade, a cutover, or a restore of the checkpoint.
+
+Each command is one function here and needs nothing but the home: it is recorded, and the task that
+works on the change follows it. Where a stream is one of several lanes, the home given is that of the
+stream that leads, or of the lane that is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_streaming.checkpoints.progress import Progress, no_progress
+from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.model.records.control import Change
+from airflow_streaming.model.records.cutover_table import CutoverCommand
+from airflow_streaming.model.records.upgrade_table import UpgradeCommand
+from airflow_streaming.storage.folders import open_folders
+
+if TYPE_CHECKING:
+    from airflow_streaming.changes.cutover.engine import CutoverProgress
+    from airflow_streaming.changes.cutover.lanes import LaneContext, Retire
+    from airflow_streaming.changes.restore.stream_restore import Switched
+    from airflow_streaming.checkpoints.backup.stream_backup import Open
+    from airflow_streaming.checkpoints.restore.replay import RefusalCode
+    from airflow_streaming.checkpoints.vault.store import BackupStore
+    from airflow_streaming.model.records.cutover import Pair
+    from airflow_streaming.model.records.deployment import Deployment
+
+
+def command_upgrade(
+    home: StreamHome,
+    change: Change,
+    command: UpgradeCommand,
+    *,
+    by: str,
+    reason: str,
+    open_folders: Open = open_folders,
+) -> None:
+    """
+    Record a command to an upgrade.
+
+    :param open_folders: Opens the checkpoints, where it matters what was committed.
+    :raises UpgradeRefused: it comes too late, or too early; nothing was recorded.
+    :raises RecordError: the upgrade's terms cannot be read.
+    """
+    from airflow_streaming.changes.upgrade.commands import UpgradeCommands  # not at dag parse
+
+    UpgradeCommands(home, by=by, open_folders=open_folders).give(change, command, reason)
+
+
+def command_cutover(
+    home: StreamHome,
+    change: int,
+    command: CutoverCommand,
+    *,
+    by: str,
+    reason: str,
+    retire: Retire | None = None,
+) -> CutoverProgress:
+    """
+    Record a command to a cutover, and return where it stands then.
+
+    :param home: The base lane of the stream that leads.
+    :param change: The cutover's number.
+    :param retire: Takes the final backup when blue is retired; ``None`` for none.
+    :raises CutoverRefused: it cannot be given where the cutover stands; nothing was recorded.
+    :raises CheckpointError: the final backup could not be taken; nothing is retired.
+    """
+    from airflow_streaming.changes.cutover.engine import Cutover  # not at dag parse
+
+    engine = Cutover(home.name, HomeLanes(Home(home.store), by), by=by, retire=retire)
+    return engine.command(command, reason, change)
+
+
+class HomeLanes:
+    """
+    Opens the lanes of a home for a command: what can be seen from here is seen, nothing launched.
+
+    :param by: Who commands, for the records.
+    """
+
+    def __init__(self, home: Home, by: str) -> None:
+        self._home, self._by, self._launcher = home, by, open_launcher()
+
+    def open(self, stream: str, lane: str) -> LaneContext:
+        """Return the hands of one lane; what needs a launch waits for the dag."""
+        from airflow_streaming.changes.cutover.lanes import LaneContext
+        from airflow_streaming.supervision.actions import StreamActions
+        from airflow_streaming.supervision.observer import Observer  # not at dag parse
+
+        home = self._home.stream(lane)
+        return LaneContext(
+            home=home,
+            keeper=None,
+            acts=StreamActions(home, self._launcher, by=self._by),
+            observer=Observer(home, self._launcher),
+        )
+
+
+def final_backup(
+    lane: StreamHome,
+    store: BackupStore,
+    change: Change,
+    pair: Pair,
+    blue: Deployment,
+    *,
+    by: str,
+    reason: str,
+    open_folders: Open = open_folders,
+    progress: Progress = no_progress,
+) -> str:
+    """
+    Take the backup with which blue's lane is given up; return its id, empty without a checkpoint.
+
+    :param lane: Any lane of the home.
+    :raises CheckpointError: there is a checkpoint, and it could not be backed up.
+    """
+    from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
+    from airflow_streaming.checkpoints.backup.stream_backup import Asked, backup_before
+
+    asked = Asked(
+        origin=Origin.BEFORE_UPGRADE,
+        by=by,
+        note=f"Final backup of deployment {blue.number}, change {change.number}: {reason}",
+        open_folders=open_folders,
+        progress=progress,
+    )
+    return backup_before(lane.beside(pair.blue), store, asked)
+
+
+def restore_stream(
+    home: StreamHome,
+    store: BackupStore,
+    backup_id: str,
+    *,
+    by: str,
+    reason: str,
+    backs_up: bool = True,
+    to: str | None = None,
+    accept: Collection[RefusalCode] = (),
+    sink_logs: Mapping[str, str] | None = None,
+    open_folders: Open = open_folders,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress = no_progress,
+) -> Switched:
+    """
+    Let a stopped stream go on from a backup when it is started next; it stays stopped.
+
+    :param backs_up: Back up first what is given up; what cannot be backed up stays where it is.
+    :param to: Where the checkpoint is restored to; default: beside the old one.
+    :param accept: Reasons against it that are accepted.
+    :param sink_logs: By query, the log of its file sink, where it cannot be found.
+    :raises RestoreRefused: with every reason; the stream is as it was.
+    :raises BackupNotFound: the store has no such backup.
+    :raises BackupDamaged: it is not what was written.
+    """
+    from airflow_streaming.changes.restore.undo import switch
+    from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
+    from airflow_streaming.checkpoints.backup.stream_backup import Asked, backup_before
+
+    asked = Asked(
+        origin=Origin.BEFORE_RESTORE,
+        by=by,
+        note=reason,
+        open_folders=open_folders,
+        progress=progress,
+    )
+
+    def take(_: Deployment) -> str:
+        return backup_before(home, store, asked)
+
+    return switch(
+        *(home, open_launcher(), store, backup_id),
+        by=by,
+        reason=reason,
+        to=to,
+        accept=accept,
+        sink_logs=sink_logs,
+        backup_before=take if backs_up else None,
+        storage_options=storage_options,
+        progress=progress,
+    )

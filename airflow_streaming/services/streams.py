@@ -1,0 +1,281 @@
+"""
+What a user does to a stream: start, stop, close the circuit, hand over, declare a driver dead.
+
+Each act is one function here, and leaves one record and one line on the timeline; operators, the
+command line and triggers translate what they are asked into a call and tell what came of it. An act
+may be repeated: what is so already is left as it is, and said to be. The task that keeps the stream
+alive follows the records.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
+
+from airflow_streaming.exceptions import (
+    CircuitReopened,
+    DeclarationRefused,
+    RecordError,
+    SpecError,
+    StreamingError,
+)
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.port import Heartbeat
+from airflow_streaming.model.observation import Process, ProcessState
+from airflow_streaming.model.records.control import (
+    Circuit,
+    CircuitState,
+    Desired,
+    DesiredState,
+    Event,
+    EventKind,
+)
+from airflow_streaming.model.records.epoch import (
+    USUAL_STOP_GRACE,
+    Epoch,
+    Launch,
+    StopRequest,
+    TerminationProof,
+)
+from airflow_streaming.model.records.owner import Owner
+from airflow_streaming.supervision.health import spawn_grace
+
+log: Final = logging.getLogger(__name__)
+_DAG_ID: Final = re.compile(r"[\w.-]{1,250}")
+"""As Airflow checks ids of dags."""
+
+Probe = Callable[[Epoch, Launch | None, Heartbeat], Process]
+"""Looks at a driver; see ``launch.port.Launcher.probe``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """
+    What came of a start.
+
+    :param wish: The wish that counts.
+    :param is_new: It was recorded just now.
+    :param closed: The circuit, if it was open and was closed just now.
+    """
+
+    wish: Desired
+    is_new: bool
+    closed: Circuit | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """
+    What came of a stop.
+
+    :param wish: The wish that counts.
+    :param is_new: It was recorded just now.
+    :param epoch: The newest epoch; ``None`` when the stream has never run.
+    :param request: The request to its driver that counts; ``None`` when the driver has ended.
+    :param is_asked_now: The request was made just now.
+    """
+
+    wish: Desired
+    is_new: bool
+    epoch: int | None = None
+    request: StopRequest | None = None
+    is_asked_now: bool = False
+
+
+@contextmanager
+def recorded(what: str) -> Iterator[None]:
+    """
+    Note on an error what an act had recorded before it, so that its user knows what stands.
+
+    :param what: A sentence.
+    """
+    try:
+        yield
+    except StreamingError as err:
+        err.add_note(what)
+        raise
+
+
+def start(home: StreamHome, *, by: str, reason: str) -> Started:
+    """
+    Let a stream run: want it running, and close its circuit.
+
+    A user who starts a stream that was given up has fixed the cause; left open, the circuit would
+    keep it down all the same. Its restart budget is whole again.
+
+    :raises CircuitReopened: the desired state is recorded, and the circuit is open all the same.
+    """
+    wish, is_new = _want(home, DesiredState.RUNNING, by, reason)
+    with recorded(_recorded_state(home, wish)):
+        closed = close_circuit(home, by=by, reason=reason)
+    return Started(wish=wish, is_new=is_new, closed=closed)
+
+
+def stop(home: StreamHome, *, by: str, reason: str, grace: timedelta | None = None) -> Stopped:
+    """
+    Let a stream be down: want it stopped, and ask its driver to stop at a batch boundary.
+
+    A driver that outstays its grace is killed by the task that keeps the stream alive.
+
+    :param grace: How long the driver may take; default: what the stream's dag says.
+    """
+    # The wish comes first: a driver that ends while the stream is wanted running is restarted.
+    wish, is_new = _want(home, DesiredState.STOPPED, by, reason)
+    with recorded(f"{_recorded_state(home, wish)} Its driver was not asked to stop."):
+        epoch = home.newest_epoch()
+        if epoch is None:
+            return Stopped(wish=wish, is_new=is_new)
+        known = home.aftermath(epoch.number)
+        if known.exit is not None or known.death is not None:
+            return Stopped(wish=wish, is_new=is_new, epoch=epoch.number)
+        asked = StopRequest(
+            epoch=epoch.number,
+            by=by,
+            reason=reason,
+            grace_seconds=(stop_grace(home) if grace is None else grace).total_seconds(),
+            requested_at=_now(),
+        )
+        request = home.request_stop(asked)
+    if request == asked:
+        with recorded(f"{_recorded_state(home, wish)} Its driver was asked to stop."):
+            told = f"Epoch {epoch.number}: {reason}"
+            _tell(home, EventKind.STOP_REQUESTED, by, told, epoch.number)
+    return Stopped(
+        wish=wish,
+        is_new=is_new,
+        epoch=epoch.number,
+        request=request,
+        is_asked_now=request == asked,
+    )
+
+
+def stop_grace(home: StreamHome) -> timedelta:
+    """Return how long a driver of the stream may take to stop, by what its dag says."""
+    try:
+        supervision = home.supervision()
+    except RecordError as err:
+        log.warning("Stream %r is stopped with the usual grace: %s", home.name, err)
+        return USUAL_STOP_GRACE
+    return USUAL_STOP_GRACE if supervision is None else supervision.stop_grace
+
+
+def close_circuit(home: StreamHome, *, by: str, reason: str) -> Circuit | None:
+    """
+    Let a stream run again that was given up, with a whole restart budget.
+
+    :returns: The circuit as it was when it was open; ``None`` when there was nothing to close.
+    :raises CircuitReopened: it is open all the same.
+    """
+    before = home.circuit()
+    if before is None or before.state is CircuitState.CLOSED:
+        return None
+    epoch = home.newest_epoch()
+    number = epoch.number if epoch else 0
+    now = _now()
+    closed = home.close_circuit(epoch=number, by=by, reason=reason, now=now)
+    with recorded(f"The circuit of {home.name} is recorded as closed."):
+        after = home.circuit()
+    if after is not None and after.holds(number):
+        raise CircuitReopened(
+            f"The circuit of {home.name} was opened again, or its newest record, {after.number}, "
+            "cannot be followed by another. Look at the stream's status and close it again."
+        )
+    if closed is None or (closed.by, closed.at) != (by, now):
+        return None  # another user was first
+    with recorded(f"The circuit of {home.name} is recorded as closed."):
+        _tell(home, EventKind.CIRCUIT_CLOSED, by, f"Circuit closed: {reason}", number or None)
+    return before
+
+
+def hand_over(home: StreamHome, dag_id: str, *, by: str, reason: str) -> tuple[Owner, bool]:
+    """
+    Make another dag the owner of a stream; what runs is not touched.
+
+    :returns: The owner that counts, and whether it is another one than before.
+    :raises SpecError: Airflow has no dag of such an id.
+    """
+    if not _DAG_ID.fullmatch(dag_id):
+        raise SpecError(
+            f"{dag_id[:80]!r} is not the id of a dag: letters, digits, '-', '_' and '.', at most 250. "
+            f"{home.name} keeps its owner."
+        )
+    before = home.owner()
+    owner = home.hand_over(dag_id, by=by, reason=reason, now=_now())
+    if before is not None and owner.number == before.number:
+        return owner, False
+    from_whom = f"dag {before.dag_id}" if before is not None else "no dag"
+    _tell(home, EventKind.OWNER, by, f"Handed over from {from_whom} to dag {dag_id}: {reason}")
+    return owner, True
+
+
+def declare_dead(
+    home: StreamHome, probe: Probe, number: int, *, by: str, reason: str
+) -> TerminationProof:
+    """
+    Record a person's word that a driver is gone which no machine can see.
+
+    :param probe: Looks at the driver from here.
+    :param number: Its epoch, which must be the newest.
+    :returns: The proof that counts; another user may have been first.
+    :raises DeclarationRefused: it lives as far as can be seen, or another epoch is the newest.
+    """
+    epoch = home.newest_epoch()
+    if epoch is None or epoch.number != number:
+        newest = f"epoch {epoch.number}" if epoch else "none"
+        raise DeclarationRefused(
+            f"Epoch {number} is not the newest of {home.name} (that is {newest}), so nothing "
+            "waits for it. Look at the stream's status and name the newest epoch."
+        )
+    if alive := _sign_of_life(home, epoch, probe):
+        raise DeclarationRefused(
+            f"The driver of epoch {number} of {home.name} is not dead: {alive}"
+        )
+    declared = TerminationProof(
+        epoch=number, evidence=reason, by=by, override=True, declared_at=_now()
+    )
+    death = home.declare_dead(declared)
+    if death == declared:
+        message = f"Epoch {number} declared dead: {reason}"
+        _tell(home, EventKind.DECLARED_DEAD, by, message, number)
+    return death
+
+
+def _sign_of_life(home: StreamHome, epoch: Epoch, probe: Probe) -> str | None:
+    launch = home.launch(epoch.number)
+    process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
+    if process.state in (ProcessState.RUNNING, ProcessState.SUSPENDED):
+        return f"{process.detail}. Kill it first; two drivers on one checkpoint write rows twice."
+    if launch is None and _now() - epoch.created_at < spawn_grace(epoch):
+        return "it is only being started. Look again in half a minute."
+    return None
+
+
+def _want(home: StreamHome, state: DesiredState, by: str, reason: str) -> tuple[Desired, bool]:
+    now = _now()
+    wish = home.want(state, by=by, reason=reason, now=now)
+    is_new = (wish.by, wish.at) == (by, now)
+    if is_new:
+        with recorded(_recorded_state(home, wish)):
+            _tell(home, EventKind.DESIRED, by, f"Wanted {state}: {reason}")
+    return wish, is_new
+
+
+def _recorded_state(home: StreamHome, wish: Desired) -> str:
+    return f'The desired state of {home.name} is recorded as "{wish.state}".'
+
+
+def _tell(
+    home: StreamHome, kind: EventKind, by: str, message: str, epoch: int | None = None
+) -> None:
+    log.info("%s", message)
+    home.add_event(Event(event=kind, at=_now(), by=by, message=message, epoch=epoch))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,232 @@
+"""
+The rehearsal: a new script on copies of checkpoints.
+
+Everything happens in a folder of its own. Checkpoints are copied there, and the script's queries
+run on the copies; what they would write is counted, shown in part and thrown away. Sources are only
+read: they clean up nothing, and a consumer group that the script chose is another one here. Neither
+process nor folder stays behind, whoever is killed.
+
+What the script does besides starting queries, it does in a rehearsal as well; it can see that it is
+one by ``AIRFLOW_STREAMING_REHEARSAL=1``.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from airflow_streaming.checkpoints.copies import (
+    OfBackup,
+    OfCheckpoints,
+    checkpoints_at,
+    checkpoints_of,
+)
+from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
+from airflow_streaming.exceptions import CheckpointError, StreamingError
+from airflow_streaming.gates.rehearsal import Pace, Rehearsed, no_copy
+from airflow_streaming.gates.rehearsal_judge import judge_rehearsal, pace_of
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.environment import write_private
+from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, DrilledQuery
+from airflow_streaming.model.jobs.rehearsal import (
+    QUICK,
+    Bounds,
+    RehearsalEvent,
+    RehearsalOrder,
+    Seen,
+    read_told,
+)
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.spark.plan import QueryPlan
+from airflow_streaming.spark_jobs.runner import (
+    Job,
+    Program,
+    Scratch,
+    Task,
+    await_end,
+    ends_in_our_code,
+    last_words,
+    scratch_folder,
+    started,
+)
+
+log: Final = logging.getLogger(__name__)
+_BATCHES: Final = 200
+
+
+class Live(NamedTuple):
+    """
+    What is known of the running deployment.
+
+    :param paces: How fast each query is, by its name.
+    :param plans: The plan of each, where its driver recorded them.
+    """
+
+    paces: Mapping[str, Pace] = {}
+    plans: Sequence[QueryPlan] = ()
+
+
+def live_figures(home: StreamHome | None) -> Live:
+    """Return what a home tells; what cannot be read is left out, for a rehearsal needs none."""
+    if home is None:
+        return Live()
+    try:
+        epoch = home.newest_epoch()
+        batches = [] if epoch is None else home.read_progress(epoch.number, _BATCHES)
+        return Live(paces=_paces(batches), plans=home.newest_plans())
+    except StreamingError as err:
+        log.warning("The rehearsal is not compared with stream %s: %s", home.name, err)
+        return Live()
+
+
+def _paces(batches: Sequence[BatchProgress]) -> dict[str, Pace]:
+    names = {batch.query for batch in batches}
+    paces = {name: pace_of([b for b in batches if b.query == name]) for name in names}
+    return {name: pace for name, pace in paces.items() if pace is not None}
+
+
+__all__ = [
+    "QUICK",
+    "Bounds",
+    "OfBackup",
+    "OfCheckpoints",
+    "Rehearsed",
+    "checkpoints_at",
+    "checkpoints_of",
+    "rehearse",
+]
+PREFIX: Final = "airflow-streaming-rehearsal-"
+REHEARSAL_VARIABLE: Final = "AIRFLOW_STREAMING_REHEARSAL"
+"""Set to 1 in a rehearsal, for scripts that do more than start queries."""
+_BEGINNING: Final = 90.0
+"""Seconds for Spark to start and to end, on top of the time that the queries have."""
+
+
+def rehearse(
+    place: OfBackup | OfCheckpoints,
+    program: Program,
+    runtime: Runtime,
+    *,
+    bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
+    compare_with: StreamHome | None = None,
+    scratch: Path | None = None,
+    progress: Progress = no_progress,
+) -> Rehearsed:
+    """
+    Run a script on copies of checkpoints for a bounded while, its output thrown away.
+
+    Whatever does not work is a finding of the outcome, checkpoints that cannot be copied included.
+
+    :param place: What to run against; see ``checkpoints_at`` and ``checkpoints_of``.
+    :param runtime: The Spark that the script is meant for.
+    :param bounds: How far to go; ``QUICK`` is one replayed batch.
+    :param compare_with: The running stream, for its pace and the columns of its output.
+    :param scratch: A local folder, in which a new one is made and removed again; default: the
+        system's folder for temporary files. The state of all queries has to fit there.
+    :raises LaunchError: the runtime's Spark could not be started.
+    :raises HomeUnavailable: a store is away.
+    """
+    begun = time.monotonic()
+    subject, live = place.subject, live_figures(compare_with)
+    with scratch_folder(scratch, PREFIX) as own:
+        try:
+            copies = place.copies(own.folder / "checkpoints", progress)
+        except CheckpointError as err:
+            return Rehearsed(
+                application=program.application,
+                spark="",
+                subject=subject,
+                seconds=round(time.monotonic() - begun, 1),
+                findings=(no_copy(str(err)),),
+            )
+        order = _order(own, copies, program, bounds)
+        ended = _run(order, runtime, program, own.folder, progress)
+        found = judge_rehearsal(
+            order,
+            ended.events,
+            subject=subject,
+            seconds=time.monotonic() - begun,
+            failure=ended.failure,
+            is_late=ended.is_late,
+            in_our_code=ended.in_our_code,
+            live=live.paces,
+            plans=live.plans,
+        )
+    return replace(found, leftovers=str(own.folder) if own.folder.exists() else "")
+
+
+class _Ended(NamedTuple):
+    events: list[RehearsalEvent]
+    failure: str = ""
+    is_late: bool = False
+    in_our_code: bool = False
+
+
+def _order(
+    own: Scratch, copies: list[DrilledQuery], program: Program, bounds: Bounds
+) -> RehearsalOrder:
+    output = str(own.folder / "output")
+    return RehearsalOrder(
+        events=str(own.folder / "events.jsonl"),
+        seconds=bounds.seconds + _BEGINNING,
+        bounds=bounds,
+        queries=tuple(copies),
+        application=program.application,
+        source=str(write_private(own.folder / "script.py", program.source)),
+        scratch=str(own.folder),
+        held=str(own.held),
+        arguments=tuple(a.replace(SCRATCH_OUTPUT, output) for a in program.arguments),
+    )
+
+
+def _run(
+    order: RehearsalOrder, runtime: Runtime, program: Program, scratch: Path, progress: Progress
+) -> _Ended:
+    task = Task(
+        job=Job.REHEARSE,
+        order=order,
+        variable=REHEARSAL_VARIABLE,
+        cores=order.bounds.cores,
+        memory=f"{order.bounds.memory_mb}m",
+    )
+    telling = _Telling(order, progress)
+    with started(task, runtime, program, scratch) as process:
+        in_time = await_end(process, order.seconds, telling.tell)
+    events = _events(order)
+    if any(event.seen is Seen.END for event in events):
+        return _Ended(events)
+    if not in_time:
+        return _Ended(events, f"It was ended after {duration_text(order.seconds)}.", is_late=True)
+    return _Ended(
+        events,
+        f"The Spark of the rehearsal ended with code {process.returncode}: {last_words(scratch)}",
+        in_our_code=ends_in_our_code(scratch),
+    )
+
+
+class _Telling:
+    def __init__(self, order: RehearsalOrder, progress: Progress) -> None:
+        self._order, self._progress = order, progress
+        self._told = 0
+        self._batches: Counter[str] = Counter()
+
+    def tell(self) -> None:
+        for event in _events(self._order)[self._told :]:
+            self._told += 1
+            self._batches[event.query] += event.seen is Seen.BATCH
+            done = self._batches[event.query]
+            self._progress(ProgressNow(phase=Phase.REHEARSAL, subject=event.query, files=done))
+
+
+def _events(order: RehearsalOrder) -> list[RehearsalEvent]:
+    try:
+        return read_told(Path(order.events).read_bytes())
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,368 @@
+"""
+Running a short Spark job: one bounded process of this host, its script and its events.
+
+Its owner keeps a file in it locked. The system gives a lock up with the process, however that
+ended, so that a folder whose file can be locked is nobody's any more.
+
+It gets a session of its own, so that its whole group can be killed, and a configuration file that
+only this user may read. Should this process be killed itself, the other one ends by its own clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from airflow_streaming.exceptions import LaunchError
+from airflow_streaming.home.home import Home
+from airflow_streaming.launch.environment import (
+    driver_environment,
+    open_private_log,
+    properties_text,
+    spark_defaults,
+    write_private,
+)
+from airflow_streaming.launch.package import (
+    build_driver_package,
+    locate_application,
+    read_application,
+)
+from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.failures import last_traceback, presentable
+from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, is_kept_back
+from airflow_streaming.model.spark.conf import REDACTED, conf_text
+from airflow_streaming.model.wire import Record
+
+HELD: Final = "held"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scratch:
+    """
+    A folder that is held.
+
+    :param held: The file that its owner keeps locked.
+    """
+
+    folder: Path
+    held: Path
+
+
+@contextlib.contextmanager
+def scratch_folder(parent: Path | None, prefix: str) -> Iterator[Scratch]:
+    """
+    Make a private folder, and remove it when the block is left, with whatever is in it.
+
+    Folders of the same prefix beside it whose owners were killed are removed first.
+
+    :param parent: A local folder; default: the system's folder for temporary files.
+    """
+    place = Path(tempfile.gettempdir()) if parent is None else parent
+    sweep(place, prefix)
+    own, descriptor = _made(place, prefix)
+    try:
+        yield own
+    finally:
+        shutil.rmtree(own.folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def sweep(parent: Path, prefix: str) -> list[Path]:
+    """Remove the folders of killed owners; return those that were removed."""
+    return [path for path in parent.glob(f"{prefix}*") if path.is_dir() and _is_removed(path)]
+
+
+def _made(place: Path, prefix: str) -> tuple[Scratch, int]:
+    """Return a folder of our own and the descriptor that holds it."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+        held = folder / HELD
+        try:
+            descriptor = os.open(held, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except FileNotFoundError:
+            continue
+        if held.exists():
+            return Scratch(folder=folder, held=held), descriptor
+        # Somebody who swept was faster with the lock, took it for left behind, and has removed it.
+        os.close(descriptor)
+
+
+def _is_removed(folder: Path) -> bool:
+    """Remove a folder that nobody holds; its lock is kept meanwhile, for its maker may want it."""
+    try:
+        descriptor = os.open(folder / HELD, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        # Just being made, or somebody else's: not ours to remove.
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """
+    The user's script, as a drill runs it.
+
+    :param application: Its path or URI as its author knows it; ``__file__`` in the script.
+    :param source: Its bytes.
+    :param arguments: With placeholders filled in.
+    :param conf: Spark configuration of the stream; what belongs to production's cluster, listeners
+        and event logs is left out of a drill.
+    :param left_out: Keys of the configuration whose values are secret and not known here.
+    """
+
+    application: str
+    source: bytes
+    arguments: Sequence[str] = ()
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    py_files: Sequence[str] = ()
+    jars: Sequence[str] = ()
+    packages: Sequence[str] = ()
+    files: Sequence[str] = ()
+    left_out: Sequence[str] = ()
+
+
+def read_program(
+    path: str, arguments: Sequence[str] = (), conf: Mapping[str, Any] | None = None
+) -> Program:
+    """
+    Read a script from a path, which may be relative to the working folder, or from a URI.
+
+    :raises ApplicationNotFound: it cannot be read, or is not Python.
+    """
+    location = locate_application(path, [Path.cwd()])
+    return Program(
+        application=location,
+        source=read_application(location),
+        arguments=tuple(arguments),
+        conf=dict(conf or {}),
+    )
+
+
+def deployed_program(
+    home: Home, stream: str, number: int, conf: Mapping[str, Any] | None = None
+) -> Program:
+    """
+    Return the program of a deployment as the home holds it, script and all.
+
+    ``{output}`` in its arguments becomes a folder of the scratch. ``{checkpoint}`` stays what it
+    is, because by it the queries are recognised; none of them is started there.
+
+    :param conf: Configuration with its secrets, e.g. the dag's; without it, those are left out,
+        because records hold marks in their place.
+    :raises RecordError: no such deployment, or its script is missing or was changed.
+    :raises HomeUnavailable: the home cannot be read.
+    """
+    records = home.stream(stream)
+    deployment = replace(records.deployment(number), output=SCRATCH_OUTPUT)
+    known = {**deployment.conf, **(conf or {})}
+    secret = sorted(key for key, value in known.items() if value == REDACTED)
+    return Program(
+        application=deployment.application,
+        source=records.application(number),
+        arguments=tuple(deployment.arguments(home.store.uri)),
+        conf={key: value for key, value in known.items() if key not in secret},
+        py_files=deployment.py_files,
+        jars=deployment.jars,
+        packages=deployment.packages,
+        files=deployment.files,
+        left_out=tuple(secret),
+    )
+
+
+LOG: Final = "driver.log"
+_POLL: Final = 0.1
+_PATIENCE: Final = 5.0
+"""Seconds for killed processes to be gone; their files are removed next."""
+_TAIL: Final = 8_000
+_FRAME: Final = re.compile(r'^  File "([^"]+)", line \d+', re.MULTILINE)
+_ENTRY: Final = """\
+import sys
+
+from airflow_streaming.driver.{module} import run
+
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+class Job(StrEnum):
+    """The modules of ``driver`` that a short Spark job may run, by their names in it."""
+
+    COMPARE = "jobs.compare"
+    DRILL = "jobs.drill"
+    PLAN = "plan.mode"
+    POINT = "jobs.pointing"
+    REHEARSE = "jobs.rehearsal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """
+    What a short-lived Spark has to do.
+
+    :param job: The module whose ``run`` does it; it is given the order's file.
+    :param order: What exactly it has to do.
+    :param variable: Set to 1 in its environment, for scripts that do more than start queries.
+    :param cores: Threads of Spark.
+    :param memory: Of its JVM, as Spark writes it.
+    """
+
+    job: Job
+    order: Record
+    variable: str
+    cores: int = 2
+    memory: str = "1g"
+
+
+@contextlib.contextmanager
+def started(
+    task: Task, runtime: Runtime, program: Program | None, scratch: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """
+    Start a Spark for a task; when the block is left, it is gone with all that it started.
+
+    :param scratch: A private folder for its files; its log is there too, named ``LOG``.
+    :raises LaunchError: it could not be started.
+    """
+    environment = driver_environment(os.environ, runtime, {task.variable: "1"})
+    command = _command(task, runtime, program, environment, scratch)
+    output = open_private_log(scratch / LOG)
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=scratch,
+            start_new_session=True,
+        )
+    except OSError as err:
+        raise LaunchError(
+            f"The Spark of runtime {runtime.name!r} could not be started with {command[0]}: "
+            f"{err.strerror or err}. Check the runtime."
+        ) from err
+    finally:
+        os.close(output)
+    try:
+        yield process
+    finally:
+        kill_family(process)
+
+
+def await_end(
+    process: subprocess.Popen[bytes], seconds: float, look: Callable[[], None] = lambda: None
+) -> bool:
+    """Wait until a process has ended, looking meanwhile; tell whether it has within its time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_POLL)
+            return True
+        look()
+    return False
+
+
+def last_words(scratch: Path) -> str:
+    """Return the last line of a Spark's log that tells of an error, or else its last line."""
+    text = (scratch / LOG).read_bytes()[-_TAIL:].decode("utf-8", "replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "rror" in line or "xception" in line]
+    return presentable((telling or lines or ["it said nothing."])[-1])
+
+
+def ends_in_our_code(scratch: Path) -> bool:
+    """Tell whether the last Python error of a Spark's log was raised in a driver of ours."""
+    text = (scratch / LOG).read_bytes()[-_TAIL:].decode("utf-8", "replace")
+    frames = _FRAME.findall(last_traceback(text))
+    return bool(frames) and "airflow_streaming/driver/" in frames[-1]
+
+
+def kill_family(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that leads a session, and all that it started."""
+    # Python workers leave the group for one of their own, but not the family.
+    family: list[psutil.Process] = []
+    with contextlib.suppress(psutil.Error):
+        family = psutil.Process(process.pid).children(recursive=True)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for member in family:
+        with contextlib.suppress(psutil.Error):
+            member.kill()
+    process.wait()
+    psutil.wait_procs(family, timeout=_PATIENCE)
+
+
+def _command(
+    task: Task,
+    runtime: Runtime,
+    program: Program | None,
+    environment: Mapping[str, str],
+    scratch: Path,
+) -> list[str]:
+    package = build_driver_package(scratch / "package")
+    text = _ENTRY.format(module=task.job)
+    entry = write_private(scratch / "entry" / f"{task.job.replace('.', '_')}_entry.py", text)
+    told = write_private(scratch / "order.json", task.order.to_bytes())
+    conf = _conf(task, program.conf if program else {}, scratch)
+    text = properties_text(conf, spark_defaults(runtime, environment))
+    properties = write_private(scratch / "spark.properties", text)
+    given = {
+        "--properties-file": [str(properties)],
+        "--py-files": [str(package.archive), *(program.py_files if program else ())],
+        "--jars": list(program.jars) if program else [],
+        "--packages": list(program.packages) if program else [],
+        "--files": list(program.files) if program else [],
+    }
+    options = [part for name, value in given.items() if value for part in (name, ",".join(value))]
+    return [str(runtime.spark_submit), *options, str(entry), str(told)]
+
+
+def _conf(task: Task, wanted: Mapping[str, Any], scratch: Path) -> dict[str, str]:
+    kept = {key: conf_text(value) for key, value in wanted.items() if not is_kept_back(key)}
+    options = kept.get("spark.driver.extraJavaOptions", "")
+    # Half the time of a short-lived JVM is spent on optimising it.
+    quick = f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={_folder(scratch / 'tmp')}"
+    return {
+        **kept,
+        "spark.master": f"local[{task.cores}]",
+        "spark.app.name": f"airflow-streaming {task.job}",
+        "spark.driver.memory": task.memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"{options} {quick}".strip(),
+        "spark.local.dir": _folder(scratch / "tmp"),
+        "spark.sql.warehouse.dir": _folder(scratch / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.eventLog.enabled": "false",
+        "spark.plugins": "",
+        "spark.extraListeners": "",
+        "spark.sql.queryExecutionListeners": "",
+        "spark.sql.streaming.streamingQueryListeners": "",
+    }
+
+
+def _folder(path: Path) -> str:
+    path.mkdir(mode=0o700, exist_ok=True)
+    return str(path)

@@ -1,0 +1,526 @@
+"""
+Objects of a backup store: the port, and its adapters for a local folder and for fsspec.
+
+A backup store keeps objects, most of them named by the SHA-256 of their bytes. Nothing is ever
+changed in place: an object appears whole under its name, or not at all. Two implementations, a
+folder of this machine and any file system of fsspec, have one contract test.
+
+Every folder on the way to an object is opened separately and never through a link, so that nothing
+outside the store is read or written, whatever is put into it. Bytes and names are synced to
+the disk before the next step relies on them.
+
+What is small is written and read as records of a home are, with the same exclusive create. A large
+object is spooled to this machine's disk first, because its name is known only when all of it has
+been seen; unless the server can copy it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple, Protocol
+
+from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
+from airflow_streaming.model.storage import (
+    BehindLink,
+    LocalFolder,
+    check_relative,
+    link_to_its_name,
+    temporary_file,
+)
+from airflow_streaming.model.uris import check_uri, is_local, local_path
+from airflow_streaming.storage.fsspec_store import FsspecStore, open_filesystem
+
+CHUNK: Final = 1024 * 1024
+"""Bytes of a large object that are held at once."""
+_TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
+
+
+class Stored(NamedTuple):
+    """
+    One name in a folder of the store.
+
+    :param size: Bytes; 0 for a folder.
+    :param modified: When it was stored, by the store's clock; ``None`` where it does not tell.
+    :param strange: What it is when it is neither file nor folder, e.g. ``symbolic link``.
+    """
+
+    name: str
+    size: int
+    modified: datetime | None = None
+    is_folder: bool = False
+    strange: str = ""
+
+
+class Elsewhere(NamedTuple):
+    """
+    A file on an fsspec file system that may be the store's own.
+
+    :param filesystem: The fsspec file system that the file is read through.
+    :param path: The file as that file system spells it, e.g. ``bucket/checkpoint/offsets/17``.
+    """
+
+    filesystem: Any
+    path: str
+
+
+class ServerCopy(Protocol):
+    """A copy that the store's own server makes of a file that lies on the same store."""
+
+    def to(self, path: str) -> bool:
+        """
+        Copy the file to an object of the store.
+
+        :return: Whether the object now is what the file was when this copy was asked for, and the
+            file has not been written since; ``False`` as well when the server cannot copy.
+        """
+
+
+class Blobs(Protocol):
+    """
+    Objects under one root, addressed by relative paths that were built from checked parts.
+
+    Every method raises ``HomeUnavailable`` when the store cannot be reached, and ``RecordError``
+    for a path that would leave the root or for what is no file.
+    """
+
+    uri: str
+    """The root, as the user wrote it."""
+
+    workers: int
+    """How many objects are read or written at once with profit."""
+
+    def create(self, path: str, data: bytes) -> None:
+        """
+        Create an object whole; of any number of racing callers one succeeds.
+
+        :raises AlreadyExists: the object is there already.
+        """
+
+    def put(self, path: str, data: bytes) -> None:
+        """
+        Write an object whole, over an older one; a reader sees the old or the new bytes.
+
+        On HDFS, where nothing is renamed over a file, there is a moment without one when the bytes
+        differ.
+        """
+
+    def keep(self, folder: str, chunks: Iterable[bytes]) -> tuple[str, int]:
+        """
+        Store a large object under the SHA-256 of its bytes; memory is bounded.
+
+        :return: The digest and the number of bytes.
+        """
+
+    def read(self, path: str, limit: int) -> bytes | None:
+        """
+        Return an object's bytes, ``None`` when there is none.
+
+        :raises RecordError: larger than the limit.
+        """
+
+    def stream(self, path: str) -> Iterator[bytes] | None:
+        """Return an object's bytes in chunks, ``None`` when there is none."""
+
+    def size(self, path: str) -> int | None:
+        """Return an object's bytes, ``None`` when there is none."""
+
+    def entries(self, folder: str) -> list[Stored]:
+        """
+        Return what is in a folder by name; empty when it is missing.
+
+        Files that are still being written, or that a killed writer left, are there as well: see
+        ``is_unfinished``.
+        """
+
+    def delete(self, path: str) -> None:
+        """Delete an object; no error when it is missing."""
+
+    def server_copy(self, source: Elsewhere) -> ServerCopy | None:
+        """Prepare a copy on the server; ``None`` when the file is not on this store."""
+
+
+def is_unfinished(name: str) -> bool:
+    """Tell whether a name is that of a file still being written, or left by a killed writer."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+_STRANGE: Final = {
+    stat.S_IFLNK: "symbolic link",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+
+
+class LocalBlobs:
+    """
+    Objects as files of this machine.
+
+    :param uri: Absolute path of the root, or a ``file://`` URI.
+    """
+
+    workers = 2
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._files = LocalFolder(Path(local_path(uri)))
+
+    def create(self, path: str, data: bytes) -> None:
+        with self._to_write(path) as (folder, name):
+            with temporary_file(folder, name, [data], self._files.file_mode()) as temporary:
+                if not link_to_its_name(folder, temporary, name):
+                    raise AlreadyExists(f"{self.uri}/{path}")
+            os.fsync(folder)
+
+    def put(self, path: str, data: bytes) -> None:
+        with self._to_write(path) as (folder, name):
+            with temporary_file(folder, name, [data], self._files.file_mode()) as temporary:
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.fsync(folder)
+
+    def keep(self, folder: str, chunks: Iterable[bytes]) -> tuple[str, int]:
+        digest, size = hashlib.sha256(), 0
+
+        def hashed() -> Iterator[bytes]:
+            nonlocal size
+            for chunk in chunks:
+                digest.update(chunk)
+                size += len(chunk)
+                yield chunk
+
+        with self._to_write(f"{folder}/large") as (handle, name):
+            with temporary_file(handle, name, hashed(), self._files.file_mode()) as temporary:
+                os.rename(temporary, digest.hexdigest(), src_dir_fd=handle, dst_dir_fd=handle)
+            os.fsync(handle)
+        return digest.hexdigest(), size
+
+    def read(self, path: str, limit: int) -> bytes | None:
+        with self._reporting(path):
+            handle = self._open(path)
+            if handle is None:
+                return None
+            with open(handle, "rb") as file:  # noqa: PTH123 - it has no path, only a handle
+                data = file.read(limit + 1)
+        if len(data) > limit:
+            raise RecordError(f"{self.uri}/{path} is larger than {limit} bytes.")
+        return data
+
+    def stream(self, path: str) -> Iterator[bytes] | None:
+        with self._reporting(path):
+            handle = self._open(path)
+        return None if handle is None else self._chunks(handle, path)
+
+    def size(self, path: str) -> int | None:
+        with self._reporting(path), contextlib.ExitStack() as stack:
+            handle = self._open(path)
+            if handle is None:
+                return None
+            stack.callback(os.close, handle)
+            return os.fstat(handle).st_size
+
+    def entries(self, folder: str) -> list[Stored]:
+        with self._reporting(folder), contextlib.ExitStack() as stack:
+            try:
+                handle = stack.enter_context(self._files.folder(folder))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            # Names first: a file may go before it is looked at.
+            names = sorted(os.listdir(handle))  # noqa: PTH208 - it has no path, only a handle
+            found = [_stored_file(handle, name) for name in names]
+        return [entry for entry in found if entry is not None]
+
+    def delete(self, path: str) -> None:
+        folder, _, name = check_relative(path).rpartition("/")
+        with (
+            self._reporting(path),
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            self._files.folder(folder) as handle,
+        ):
+            os.unlink(name, dir_fd=handle)
+            os.fsync(handle)
+
+    def server_copy(self, source: Elsewhere) -> ServerCopy | None:
+        return None
+
+    def _chunks(self, handle: int, path: str) -> Iterator[bytes]:
+        with open(handle, "rb", buffering=0) as file:
+            while True:
+                with self._reporting(path):
+                    chunk = file.read(CHUNK)
+                if not chunk:
+                    return
+                yield chunk
+
+    def _open(self, path: str) -> int | None:
+        try:
+            return self._files.open(path)
+        except BehindLink:
+            return None
+
+    @contextlib.contextmanager
+    def _to_write(self, path: str) -> Iterator[tuple[int, str]]:
+        folder, _, name = check_relative(path).rpartition("/")
+        with self._reporting(path), self._files.folder(folder, make=True) as handle:
+            yield handle, name
+
+    @contextlib.contextmanager
+    def _reporting(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as err:
+            raise HomeUnavailable(
+                f"{self.uri}/{path} cannot be used: {err.strerror or err}. Check that the folder "
+                "exists on this host, that this user may write there, that its disk has room and "
+                "that its file system has hard links."
+            ) from err
+
+
+def _stored_file(handle: int, name: str) -> Stored | None:
+    try:
+        found = os.stat(name, dir_fd=handle, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    modified = datetime.fromtimestamp(found.st_mtime, UTC)
+    if stat.S_ISDIR(found.st_mode):
+        return Stored(name, 0, modified, is_folder=True)
+    strange = _STRANGE.get(stat.S_IFMT(found.st_mode), "")
+    return Stored(name, found.st_size, modified, strange=strange)
+
+
+TAGS: Final = ("ETag", "etag", "md5Hash", "content_md5", "generation", "VersionId")
+"""What stores call a tag that differs whenever an object was written anew."""
+TIMES: Final = ("mtime", "LastModified", "last_modified", "updated", "modificationTime", "created")
+"""What the file systems call the time of a file, the usual one first."""
+
+
+def last_name(info: Mapping[str, Any]) -> str:
+    """Return the last part of a file's name."""
+    return str(info.get("name", "")).rstrip("/").rsplit("/", 1)[-1]
+
+
+def is_itself(info: Mapping[str, Any], folder: str) -> bool:
+    """Tell whether an entry of a folder is the folder: a marker, or a file taken for a folder."""
+    return str(info.get("name", "")).strip("/") == folder.strip("/")
+
+
+def size_in(info: Mapping[str, Any]) -> int:
+    """Return the bytes of a file; 0 when the file system does not tell."""
+    size = info.get("size")
+    return size if type(size) is int and size >= 0 else 0
+
+
+def stamp_in(info: Mapping[str, Any]) -> str:
+    """Return what differs whenever the file was written anew; empty when nothing is reported."""
+    return "|".join(str(info[key]) for key in (*TAGS, *TIMES) if info.get(key) is not None)
+
+
+def time_in(info: Mapping[str, Any]) -> datetime | None:
+    """Return the time of a file; ``None`` when the file system does not tell."""
+    told = next((info[key] for key in TIMES if info.get(key) is not None), None)
+    try:
+        if isinstance(told, str):
+            told = datetime.fromisoformat(told)
+        if isinstance(told, datetime):
+            return told.astimezone(UTC) if told.tzinfo else told.replace(tzinfo=UTC)
+        if isinstance(told, int | float) and not isinstance(told, bool):
+            # WebHDFS counts in milliseconds, everybody else in seconds.
+            return datetime.fromtimestamp(told / 1000 if told > 1e11 else told, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None
+
+
+RANGE: Final = 8 * 1024 * 1024
+"""Bytes of a large object asked for at once."""
+_IN_MEMORY: Final = 4 * 1024 * 1024
+_TAGS: Final = ("ETag", "etag", "md5Hash", "generation", "content_md5")
+_OF_NO_IMPORTANCE: Final = frozenset({"use_listings_cache", "skip_instance_cache", "asynchronous"})
+
+
+class FsspecBlobs(FsspecStore):
+    """
+    Objects on an fsspec file system.
+
+    :param fs: The file system, made without a listing cache.
+    :param root: The folder as the file system spells it.
+    :param uri: The folder as the user wrote it.
+    """
+
+    workers = 8
+
+    def put(self, path: str, data: bytes) -> None:
+        with self._reporting(path) as full:
+            if not self._renames:
+                self._fs.pipe_file(full, data)
+                return
+            try:
+                self._create_by_rename(path, full, data)
+            except AlreadyExists:
+                # Most objects are named by their bytes: the same ones need no writing.
+                if self._fs.cat_file(full) != data:
+                    self.replace(path, data)
+
+    def keep(self, folder: str, chunks: Iterable[bytes]) -> tuple[str, int]:
+        with tempfile.NamedTemporaryFile(prefix="airflow-streaming-", buffering=_IN_MEMORY) as file:
+            digest, size = _spooled(chunks, file)
+            with self._reporting(f"{folder}/{digest}") as full:
+                self._upload(file.name, full, digest, size)
+        return digest, size
+
+    def stream(self, path: str) -> Iterator[bytes] | None:
+        size = self.size(path)
+        return None if size is None else self._ranges(path, size)
+
+    def size(self, path: str) -> int | None:
+        with self._reporting(path) as full:
+            info = self._info(full)
+        return None if info is None else int(info.get("size") or 0)
+
+    def entries(self, folder: str) -> list[Stored]:
+        with self._reporting(folder) as full:
+            self._fs.invalidate_cache(full)
+            try:
+                found = self._fs.ls(full, detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        stored = [_stored(info) for info in found if _path(info) != full.strip("/")]
+        return sorted((one for one in stored if one.name), key=lambda one: one.name)
+
+    def server_copy(self, source: Elsewhere) -> ServerCopy | None:
+        if self._renames or not _same_place(source.filesystem, self._fs):
+            return None
+        with self._reporting(""):
+            info = self._info(source.path)
+        tag = _tag(info)
+        return _ServerCopy(self, source.path, tag) if tag else None
+
+    def copied(self, source: str, tag: str, path: str) -> bool:
+        """
+        Have the server copy a file that has a tag; tell whether it has the tag afterwards.
+
+        The object gets its name in a second copy: nothing unchecked is ever to be found there.
+        """
+        folder, _, name = path.rpartition("/")
+        temporary = f"{folder}/.{name}.{uuid.uuid4().hex}.tmp"
+        with self._reporting(temporary) as full:
+            try:
+                self._fs.cp_file(source, full)
+                info, copy = self._info(source), self._info(full)
+                same_size = info is not None and copy is not None and info["size"] == copy["size"]
+                if not same_size or _tag(info) != tag:
+                    return False
+                self._fs.cp_file(full, f"{self._root}/{path}")
+            finally:
+                self.delete(temporary)
+        return True
+
+    def _info(self, full: str) -> Mapping[str, Any] | None:
+        self._fs.invalidate_cache(full)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            info: Mapping[str, Any] = self._fs.info(full)
+            if info.get("type") != "directory":
+                return info
+        return None
+
+    def _upload(self, local: str, full: str, digest: str, size: int) -> None:
+        if not self._renames:
+            self._fs.put_file(local, full)
+            return
+        info = self._info(full)
+        if info is not None and info.get("size") == size and self._hash(full, size) == digest:
+            return
+        with self._temporary(full, b"") as temporary:
+            self._fs.rm_file(temporary)
+            self._fs.put_file(local, temporary)
+            if info is not None:
+                self._fs.rm_file(full)
+            self._fs.mv(temporary, full)
+
+    def _hash(self, full: str, size: int) -> str:
+        digest = hashlib.sha256()
+        for start in range(0, size, RANGE):
+            digest.update(self._fs.cat_file(full, start=start, end=min(start + RANGE, size)))
+        return digest.hexdigest()
+
+    def _ranges(self, path: str, size: int) -> Iterator[bytes]:
+        for start in range(0, size, RANGE):
+            with self._reporting(path) as full:
+                chunk: bytes = self._fs.cat_file(full, start=start, end=min(start + RANGE, size))
+            yield chunk
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerCopy:
+    blobs: FsspecBlobs
+    source: str
+    tag: str
+
+    def to(self, path: str) -> bool:
+        return self.blobs.copied(self.source, self.tag, path)
+
+
+def _spooled(chunks: Iterable[bytes], file: IO[bytes]) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    for chunk in chunks:
+        digest.update(chunk)
+        size += len(chunk)
+        file.write(chunk)
+    file.flush()
+    return digest.hexdigest(), size
+
+
+def _stored(info: Mapping[str, Any]) -> Stored:
+    name = _path(info).rpartition("/")[2]
+    if info.get("type") == "directory":
+        return Stored(name, 0, time_in(info), is_folder=True)
+    strange = "symbolic link" if info.get("islink") else ""
+    return Stored(name, int(info.get("size") or 0), time_in(info), strange=strange)
+
+
+def _path(info: Mapping[str, Any]) -> str:
+    return str(info.get("name", "")).strip("/")
+
+
+def _tag(info: Mapping[str, Any] | None) -> str:
+    """Return what differs whenever a file was written anew; empty where the store has nothing."""
+    told = [str(info[key]) for key in _TAGS if info and info.get(key) is not None]
+    return "|".join(told)
+
+
+def _same_place(one: Any, other: Any) -> bool:
+    # Two servers may both have a bucket of that name: only the same settings are the same place.
+    return one is other or (type(one) is type(other) and _settings(one) == _settings(other))
+
+
+def _settings(filesystem: Any) -> dict[str, Any]:
+    options: Mapping[str, Any] = getattr(filesystem, "storage_options", None) or {}
+    return {key: value for key, value in options.items() if key not in _OF_NO_IMPORTANCE}
+
+
+def open_blobs(
+    uri: str, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
+) -> Blobs:
+    """
+    Return the objects under a URI; nothing is read or written yet.
+
+    :param storage_options: Passed to fsspec for a URI that is not a local folder.
+    :param filesystem: An fsspec file system to use instead of a new one.
+    :raises SpecError: not a full URI, or its file system is not installed.
+    :raises HomeUnavailable: the file system cannot be set up, e.g. without credentials.
+    """
+    checked = check_uri(uri, "backup store")
+    if filesystem is None and is_local(checked):
+        return LocalBlobs(checked)
+    opened, root = open_filesystem(checked, "backup store", storage_options, filesystem)
+    return FsspecBlobs(opened, root, checked)

@@ -1,0 +1,263 @@
+"""
+The acts on a stream that need no spec: stop, kill, settle, and telling the timeline.
+
+An act is safe to run twice and by two tasks at once: what must happen once is an exclusive create
+in the home, and the loser continues from the winner's record.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
+
+from airflow_streaming.exceptions import AlreadyExists, StreamingError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.port import Launcher
+from airflow_streaming.model.health_rules import Severity
+from airflow_streaming.model.observation import Observation, ProcessState
+from airflow_streaming.model.records.control import Event, EventKind
+from airflow_streaming.model.records.epoch import Epoch, LaunchCause, StopRequest, TerminationProof
+from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.supervision.decide import ReconcileInput
+from airflow_streaming.supervision.health import judge
+from airflow_streaming.supervision.restart import decide_restart, failure_of
+
+log: Final = logging.getLogger(__name__)
+
+
+class StreamActions:
+    """
+    Acts on one stream for one task or user.
+
+    :param home: The stream's records.
+    :param launcher: Starts and kills drivers.
+    :param by: Who acts, for the records.
+    :param now: The time of day.
+    :param chance: A number from 0 to 1, for jitter.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        launcher: Launcher,
+        *,
+        by: str,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._home, self._launcher = home, launcher
+        self._by, self._now, self._chance = by, now, chance
+
+    @property
+    def launcher(self) -> Launcher:
+        """How drivers are started and seen."""
+        return self._launcher
+
+    def stop(
+        self,
+        seen: Observation,
+        reason: str,
+        grace: timedelta,
+        *,
+        verdict: Severity | None = None,
+        change: int | None = None,
+    ) -> StopRequest:
+        """
+        Ask the driver to stop at a batch boundary; it looks for the request itself.
+
+        :param verdict: What a health verdict asked for, when it is one that stops the driver.
+        :param change: On whose behalf, where a change of the stream asks.
+        """
+        number = seen.epoch.number
+        request = self._home.request_stop(
+            StopRequest(
+                epoch=number,
+                by=self._by,
+                reason=reason,
+                grace_seconds=grace.total_seconds(),
+                requested_at=self._now(),
+                verdict=verdict,
+                wish=None if verdict is None else self._newest_wish(),
+                change=change,
+            )
+        )
+        self.tell(EventKind.STOP_REQUESTED, f"Epoch {number}: {reason}", epoch=number)
+        return request
+
+    def _newest_wish(self) -> int:
+        desired = self._home.desired()
+        return desired.number if desired is not None else 0
+
+    def kill(self, seen: Observation, reason: str) -> bool:
+        """Kill the driver; tell whether it is proved gone."""
+        number = seen.epoch.number
+        self.tell(EventKind.KILLED, f"Killing the driver of epoch {number}: {reason}", epoch=number)
+        heartbeat = partial(self._home.heartbeat, number)
+        process = self._launcher.kill(seen.epoch, seen.launch, heartbeat)
+        if process.state is ProcessState.GONE:
+            self._launcher.clean_up(seen.epoch, seen.launch)
+        if process.state is not ProcessState.GONE:
+            log.error("The driver of epoch %d could not be killed: %s", number, process.detail)
+            return False
+        self.declare_dead(seen.epoch, f"killed: {reason} {process.detail}")
+        return True
+
+    def declare_dead(self, epoch: Epoch, evidence: str) -> None:
+        """Record that an epoch's driver is proved gone."""
+        self._launcher.clean_up(epoch)
+        self._home.declare_dead(
+            TerminationProof(
+                epoch=epoch.number,
+                evidence=evidence,
+                by=self._by,
+                override=False,
+                declared_at=self._now(),
+            )
+        )
+
+    def fence(
+        self,
+        last: Epoch | None,
+        reason: str,
+        *,
+        change: int,
+        step: int | None = None,
+        deployment: int | None = None,
+    ) -> None:
+        """
+        Take the epoch after one that is proved gone, so that no other driver is started.
+
+        A task with an older view finds the number taken, and a driver that was started
+        late finds itself fenced. No driver is ever started for it: it is asked to stop and declared
+        dead at once. When another task has the number, nothing is done: read the stream again.
+
+        :param last: The newest epoch, proved gone; ``None`` before the first.
+        :param change: On whose behalf.
+        :param step: Of a cutover: in the state of which step.
+        :param deployment: Its number, where there is no epoch before to have it from.
+        """
+        number = last.deployment if last is not None else deployment or 0
+        fence = self._epoch_after(last, number, LaunchCause.FENCE, reason, change, step=step)
+        try:
+            self._home.create_epoch(fence)
+        except AlreadyExists:
+            log.info("Another task took epoch %d first.", fence.number)
+            return
+        self.finish_fence(fence)
+
+    def finish_fence(self, fence: Epoch) -> None:
+        """Write what is missing of a fence whose maker may have died; see ``fence``."""
+        reason = fence.reason
+        self._home.request_stop(
+            StopRequest(
+                epoch=fence.number,
+                by=self._by,
+                reason=reason,
+                grace_seconds=0.0,
+                requested_at=self._now(),
+                change=fence.change,
+            )
+        )
+        self._keep_circuit(fence)
+        self.declare_dead(fence, "no driver was ever started for it")
+
+    def _epoch_after(
+        self,
+        last: Epoch | None,
+        deployment: int,
+        cause: LaunchCause,
+        reason: str,
+        change: int | None = None,
+        *,
+        standby: bool = False,
+        queries: tuple[str, ...] = (),
+        step: int | None = None,
+    ) -> Epoch:
+        return Epoch(
+            number=last.number + 1 if last else 1,
+            stream=self._home.name,
+            deployment=deployment,
+            token=uuid.uuid4().hex,
+            host=self._launcher.host(),
+            launcher=self._launcher.kind,
+            cause=cause,
+            reason=reason,
+            by=self._by,
+            created_at=self._now(),
+            change=change,
+            standby=standby,
+            queries=queries,
+            step=step,
+            owner=os.geteuid(),
+        )
+
+    def _keep_circuit(self, fence: Epoch) -> None:
+        # A stream that was given up stays given up: a fence is no try to bring it back.
+        circuit = self._home.circuit()
+        if circuit is not None and circuit.holds(fence.number - 1):
+            self._home.open_circuit(
+                epoch=fence.number, by=self._by, reason=circuit.reason, now=self._now()
+            )
+
+    def settle(self, situation: ReconcileInput) -> RestartDecision:
+        """Record what becomes of a failed epoch, and open the circuit if it is given up."""
+        seen = situation.seen
+        if seen is None:
+            raise StreamingError("There is no epoch to settle; nothing was recorded.")
+        if seen.process.state is ProcessState.GONE:
+            self._launcher.clean_up(seen.epoch, seen.launch)
+        decision = self._home.restart_decision(seen.epoch.number)
+        if decision is None:
+            decision = self._home.record_restart_decision(
+                decide_restart(
+                    failure_of(seen, judge(seen, situation.rules), situation.stop),
+                    earlier=self._home.earlier_decisions(
+                        seen.epoch.number, since=situation.policy.looks_back_to(self._now())
+                    ),
+                    policy=situation.policy,
+                    now=self._now(),
+                    chance=self._chance(),
+                )
+            )
+            self.tell(EventKind.RESTART_DECIDED, decision.reason, epoch=decision.epoch)
+        if decision.action is RestartAction.GIVE_UP:
+            self._home.open_circuit(
+                epoch=decision.epoch, by=self._by, reason=decision.reason, now=self._now()
+            )
+            self.tell(EventKind.CIRCUIT_OPENED, decision.reason, epoch=decision.epoch)
+        return decision
+
+    def forgive(self, reason: str) -> None:
+        """Close the circuit if it is open."""
+        epoch = self._home.newest_epoch()
+        if epoch is not None:
+            self._home.close_circuit(
+                epoch=epoch.number, by=self._by, reason=reason, now=self._now()
+            )
+
+    def tell(
+        self,
+        kind: EventKind,
+        message: str,
+        *,
+        epoch: int | None = None,
+        logged: str | None = None,
+        **facts: str,
+    ) -> None:
+        """
+        Add a line to the stream's timeline and to the task log.
+
+        :param logged: What the task log gets, where it has the rest of the message already.
+        """
+        log.info("%s", message if logged is None else logged)
+        self._home.add_event(
+            Event(
+                event=kind, at=self._now(), by=self._by, message=message, epoch=epoch, facts=facts
+            )
+        )

@@ -1,0 +1,381 @@
+"""
+Verdict and what was sent before to the alerts that are due now.
+
+An end must be observed. A rule that became unknown, a driver that went silent or is only starting:
+none of them ends an incident.
+
+The unit is an incident: one key (a rule with its query and source, or ``restart``) from the first
+alert that names it to the one that says that it is over. An incident is sent once, however many
+tasks look and however often; its end is sent once, and only when it was observed. Not knowing is
+never an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from airflow_streaming.checkpoints.vault.retention_policy import AgeVerdict
+from airflow_streaming.model.failures import presentable
+from airflow_streaming.model.health_rules import BUILT_IN, Finding, RuleState, Severity
+from airflow_streaming.model.names import base_of
+from airflow_streaming.model.observation import Verdict, VerdictState
+from airflow_streaming.model.records.alert import BACKUP_KEY, RESTART_KEY, Alert, AlertKind, is_told
+from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+
+_ACTIONS: Final = {
+    Severity.ALERT: "Nothing: the stream is left alone.",
+    Severity.RESTART: "The driver is stopped and started again, as far as the restart policy allows.",
+    Severity.STOP: "The driver is stopped, and stays down until a user starts the stream again.",
+}
+_REMEDIES: Final = {
+    "hung": "Look in the driver's log for what froze it: a suspended process, garbage collection, "
+    "a storage that does not answer.",
+    "stalled": "Look in the Spark UI at the stage that stands still, and in the driver's log at "
+    "what it waits for: a source, a sink or the storage.",
+    "slow": "Look in the Spark UI at the batch in work. If batches stay this long, bound them with "
+    "a rate limit or give the stream more cores.",
+    "unfinished_upgrade": "Look at the run of the upgrade: clear its failed task to continue, approve or "
+    "reject what waits, or give it up: airflow-streaming upgrade roll-back {stream} --reason TEXT (this "
+    "closes one that has come to its end, too)",
+    "unfinished_cutover": "Look at the run of the cutover: clear its failed task to continue, approve or "
+    "reject what waits, or see how far it is and what can be done: airflow-streaming cutover status "
+    "{base}",
+    "query_failed": "If the script did not mean to stop this query, correct what ended it, and "
+    "deploy the stream again.",
+}
+_OF_A_CHANGE: Final = {
+    "unfinished_upgrade": "Nothing: while an upgrade is open only the upgrade acts.",
+    "unfinished_cutover": "Nothing: what is left to do is the cutover's.",
+}
+_UNREACHABLE: Final = (
+    "Make the driver's host answer. Or, knowing that the driver is gone: airflow-streaming "
+    "declare-dead {stream} --epoch {epoch} --by NAME --reason TEXT"
+)
+_OF_A_FIGURE: Final = (
+    "Look in the Spark UI and at the query's last batches for what has changed. If the figure is "
+    "as it should be, change the rule's bound in the dag."
+)
+
+
+def action_for(finding: Finding) -> str:
+    """Return what the provider does about a finding that fires."""
+    if finding.rule in _OF_A_CHANGE:
+        return _OF_A_CHANGE[finding.rule]
+    if finding.rule == "unreachable":
+        return "Nothing is started: the old driver may still write, and Spark does not fence."
+    return _ACTIONS[finding.severity]
+
+
+def remedy_for_rule(rule: str, *, stream: str, epoch: int) -> str:
+    """Return what on-call should do about a rule that fires."""
+    if rule == "unreachable":
+        return _UNREACHABLE.format(stream=stream, epoch=epoch)
+    remedy = _REMEDIES.get(rule, _OF_A_FIGURE)
+    return remedy.replace("{stream}", stream).replace("{base}", base_of(stream))
+
+
+_SEEN_AT_WORK: Final = frozenset(
+    {VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED, VerdictState.STALLED}
+)
+
+
+def end_of(
+    incident: Alert, *, verdict: Verdict, findings: Sequence[Finding], epoch: int
+) -> str | None:
+    """
+    Return how an incident ended; ``None`` while it has not, or where that is unknown.
+
+    :param incident: The last alert of an open incident.
+    :param epoch: The epoch that the verdict speaks of.
+    """
+    if incident.key == BACKUP_KEY:
+        return None
+    if incident.key == RESTART_KEY:
+        has_come_back = epoch > incident.epoch and verdict.is_well and verdict.batches > 0
+        return verdict.reason if has_come_back else None
+    if not _is_seen_at_work(verdict) or _still_fires(incident, verdict):
+        return None
+    if incident.rule in BUILT_IN:
+        # Judges say nothing while all is well; health rules say that they are clear.
+        return verdict.reason
+    finding = next((f for f in findings if f.key == incident.key), None)
+    if finding is not None:
+        return finding.reason if finding.state is RuleState.CLEAR else None
+    if verdict.is_well and findings and not _may_come_back(incident, findings):
+        return "The rule, the query or the source is no longer a part of the stream."
+    return None
+
+
+def _is_seen_at_work(verdict: Verdict) -> bool:
+    # A silent driver is called slow too, but its queries were not observed then.
+    is_long_batch = verdict.state is VerdictState.SLOW and verdict.query != ""
+    return is_long_batch or verdict.state in _SEEN_AT_WORK
+
+
+def _still_fires(incident: Alert, verdict: Verdict) -> bool:
+    # Slow that has become stalled is not over, it is worse.
+    worse = "stalled" if incident.rule == "slow" else incident.rule
+    return any(
+        finding.key == incident.key
+        or (finding.rule == worse != incident.rule and finding.query == incident.query)
+        for finding in verdict.findings
+    )
+
+
+def _may_come_back(incident: Alert, findings: Sequence[Finding]) -> bool:
+    # A rule speaks of a source only after the first batch that names it.
+    return any(
+        finding.rule == incident.rule
+        and finding.state is RuleState.UNKNOWN
+        and finding.query in ("", incident.query)
+        for finding in findings
+    )
+
+
+MOST_OPEN: Final = 50
+"""Incidents that are open at a time. Beyond that, more mails do not help; the page and the command
+line show every rule that fires."""
+
+
+def due(
+    *,
+    stream: str,
+    epoch: int,
+    verdict: Verdict,
+    findings: Sequence[Finding],
+    log: Sequence[Alert],
+    now: datetime,
+) -> tuple[Alert, ...]:
+    """
+    Return the alerts that are due: ends of incidents, then new incidents.
+
+    :param findings: What every rule says, whatever its state.
+    :param log: Alerts recorded for the stream so far, oldest first.
+    :returns: Alerts without a number and an author.
+    """
+    over = [
+        _recovered(incident, end, epoch=epoch, now=now)
+        for incident in open_incidents(log)
+        if (end := end_of(incident, verdict=verdict, findings=findings, epoch=epoch)) is not None
+    ]
+    begun = [
+        _unhealthy(finding, stream=stream, epoch=epoch, now=now) for finding in _firing(verdict)
+    ]
+    new = [alert for alert in begun if not is_told(alert, log)]
+    room = max(0, MOST_OPEN - len(open_incidents(log)))
+    return tuple(alert for alert in (*over, *new[:room]) if not is_told(alert, log))
+
+
+def open_incidents(log: Sequence[Alert]) -> tuple[Alert, ...]:
+    """Return the last alert of every open incident, in the order they were recorded."""
+    last: dict[str, Alert] = {}
+    for alert in log:
+        last.pop(alert.key, None)
+        if alert.alert is not AlertKind.RECOVERED:
+            last[alert.key] = alert
+    return tuple(last.values())
+
+
+def decided(*, stream: str, decision: RestartDecision, now: datetime) -> Alert:
+    """Return the alert about a decision, whichever it was."""
+    build = restarted if decision.action is RestartAction.RESTART else gave_up
+    return build(stream=stream, decision=decision, now=now)
+
+
+def restarted(*, stream: str, decision: RestartDecision, now: datetime) -> Alert:
+    """Return the alert about a decision to restart the stream."""
+    due_at = "" if decision.next_attempt_at is None else f" at {moment(decision.next_attempt_at)}"
+    return _decided(
+        AlertKind.RESTARTED,
+        stream,
+        decision,
+        now,
+        severity=Severity.RESTART,
+        action=f"The stream is started again{due_at}, on the same checkpoint. It was failure "
+        f"{decision.consecutive_failures} in a row.",
+        remedy=decision.remedy or decision.failure_kind.remedy,
+    )
+
+
+def gave_up(*, stream: str, decision: RestartDecision, now: datetime) -> Alert:
+    """Return the alert about a decision to open the circuit."""
+    return _decided(
+        AlertKind.GAVE_UP,
+        stream,
+        decision,
+        now,
+        severity=Severity.STOP,
+        action="The circuit is open: the stream is down and is not restarted automatically, "
+        "unless its policy allows one more try.",
+        remedy=f"{decision.remedy or decision.failure_kind.remedy} Then close the circuit: "
+        f"airflow-streaming close-circuit {stream} --reason TEXT",
+    )
+
+
+def restart_failed(*, stream: str, epoch: int, error: str, now: datetime) -> Alert:
+    """
+    Return the alert about a driver that could not be started.
+
+    :param epoch: The epoch of the driver; the failed one before it when none was begun.
+    :param error: Why.
+    """
+    return Alert(
+        stream=stream,
+        alert=AlertKind.RESTARTED,
+        key=RESTART_KEY,
+        epoch=epoch,
+        at=now,
+        by="",
+        reason=presentable(f"The driver could not be started: {error}"),
+        severity=Severity.RESTART,
+        rule="restart_failed",
+        action="Nothing runs. The restart policy decides whether it is tried again.",
+        remedy="Correct what the error names: the runtime, the connection, the script or the host.",
+    )
+
+
+def moment(time: datetime) -> str:
+    """Return a time as messages show it, in UTC."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _firing(verdict: Verdict) -> Collection[Finding]:
+    firing: dict[str, Finding] = {}
+    for finding in verdict.findings:
+        if finding.state is RuleState.FIRING:
+            firing.setdefault(finding.key, finding)
+    return firing.values()
+
+
+def _unhealthy(finding: Finding, *, stream: str, epoch: int, now: datetime) -> Alert:
+    return Alert(
+        stream=stream,
+        alert=AlertKind.UNHEALTHY,
+        key=finding.key,
+        epoch=epoch,
+        at=now,
+        by="",
+        reason=presentable(finding.reason),
+        severity=finding.severity,
+        rule=finding.rule,
+        query=finding.query,
+        action=action_for(finding),
+        remedy=remedy_for_rule(finding.rule, stream=stream, epoch=epoch),
+        facts=_facts(
+            {
+                "source": finding.source,
+                "figure": None if finding.figure is None else f"{finding.figure:g}",
+                "bound": None if finding.bound is None else f"{finding.bound:g}",
+                "since": None if finding.since is None else moment(finding.since),
+            }
+        ),
+    )
+
+
+def _recovered(incident: Alert, end: str, *, epoch: int, now: datetime) -> Alert:
+    return Alert(
+        stream=incident.stream,
+        alert=AlertKind.RECOVERED,
+        key=incident.key,
+        epoch=epoch,
+        at=now,
+        by="",
+        reason=presentable(end),
+        rule=incident.rule,
+        query=incident.query,
+        action="The incident is closed.",
+        facts=_facts(
+            {"was": incident.reason, "told": moment(incident.at), "alert": str(incident.number)}
+        ),
+    )
+
+
+def _decided(
+    kind: AlertKind,
+    stream: str,
+    decision: RestartDecision,
+    now: datetime,
+    *,
+    severity: Severity,
+    action: str,
+    remedy: str,
+) -> Alert:
+    offsets = {
+        f"offsets {number}" if number > 1 else "offsets": text
+        for number, text in enumerate(decision.offsets, start=1)
+    }
+    batch = None if decision.batch_id is None else str(decision.batch_id)
+    return Alert(
+        stream=stream,
+        alert=kind,
+        key=RESTART_KEY,
+        epoch=decision.epoch,
+        at=now,
+        by="",
+        reason=presentable(decision.reason),
+        severity=severity,
+        rule=kind.value,
+        query=decision.query or "",
+        action=action,
+        remedy=remedy,
+        facts=_facts(
+            {
+                "failure": decision.failure_kind.value,
+                "batch": batch,
+                **offsets,
+                "failures in a row": str(decision.consecutive_failures),
+            }
+        ),
+    )
+
+
+def _facts(values: dict[str, str | None]) -> dict[str, str]:
+    return {name: presentable(value) for name, value in values.items() if value}
+
+
+_ACTION = "Nothing but this: backups are taken when the dag that takes them runs."
+_REMEDY = (
+    "Look at the last runs of the dag that takes the backups for why none was taken or why none "
+    "is good, and run it again. Without one, what a restore brings back is as old as this."
+)
+
+
+def about_age(
+    verdict: AgeVerdict, *, stream: str, epoch: int, log: Sequence[Alert], now: datetime
+) -> tuple[Alert, ...]:
+    """
+    Return the alert about the age of a stream's newest backup: an incident, its end, or none.
+
+    :param epoch: The stream's newest epoch; 0 for one that is not ours.
+    :param log: Alerts recorded for the stream so far, oldest first.
+    :returns: Alerts without a number and an author.
+    """
+    incident = next((alert for alert in open_incidents(log) if alert.key == BACKUP_KEY), None)
+    if verdict.is_late is (incident is not None):
+        return ()
+    alert = _alert(verdict, incident, stream=stream, epoch=epoch, now=now)
+    return () if is_told(alert, log) else (alert,)
+
+
+def _alert(
+    verdict: AgeVerdict, incident: Alert | None, *, stream: str, epoch: int, now: datetime
+) -> Alert:
+    is_over = incident is not None
+    facts = {} if verdict.newest is None else {"newest backup": verdict.newest.id}
+    if incident is not None:
+        facts |= {"was": incident.reason, "told": moment(incident.at)}
+    return Alert(
+        stream=stream,
+        alert=AlertKind.RECOVERED if is_over else AlertKind.UNHEALTHY,
+        key=BACKUP_KEY,
+        epoch=epoch,
+        at=now,
+        by="",
+        reason=presentable(verdict.reason),
+        rule=BACKUP_KEY,
+        action="The incident is closed." if is_over else _ACTION,
+        remedy="" if is_over else _REMEDY,
+        facts=facts,
+    )

@@ -1,0 +1,355 @@
+"""
+The acts on a stream that need its spec: propose, deploy, begin.
+
+What is about to happen is recorded before it is done: the epoch, with the token by which its driver
+can be found, exists before the driver does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+from airflow_streaming.advice.profile import effective, summary
+from airflow_streaming.exceptions import AlreadyExists, LaunchError, SpecError, StreamingError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.port import Launcher, LaunchRequest
+from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.lease import OnLostHost
+from airflow_streaming.model.names import Layout, colour_of
+from airflow_streaming.model.observation import Observation, ProcessState
+from airflow_streaming.model.records.control import EventKind
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause
+from airflow_streaming.model.spark.conf import REDACTED, conf_text, redact
+from airflow_streaming.model.uris import join
+from airflow_streaming.spec import StreamSpec
+from airflow_streaming.supervision.actions import StreamActions
+from airflow_streaming.supervision.decide import ReconcileInput, Step
+
+log: Final = logging.getLogger(__name__)
+_SEEN_ALIVE: Final = (ProcessState.RUNNING, ProcessState.SUSPENDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """
+    What is turned into a ``spark-submit`` command.
+
+    :param conf: The whole configuration, secrets included; it goes to a private file only.
+    """
+
+    epoch: Epoch
+    deployment: Deployment
+    conf: dict[str, str]
+
+
+Submit = Callable[[Submission], LaunchRequest]
+"""Builds the command, environment and log of a driver; raises ``SpecError`` for a bad spec."""
+
+
+class StreamController(StreamActions):
+    """
+    Acts on one stream on behalf of the task that keeps it alive.
+
+    :param home: The stream's records.
+    :param launcher: Starts and kills drivers.
+    :param spec: The stream as the dag asks for it now, checked.
+    :param submit: Builds the command for the launcher.
+    :param by: Who acts, for the records.
+    :param now: The time of day.
+    :param chance: A number from 0 to 1, for jitter.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        launcher: Launcher,
+        *,
+        spec: StreamSpec,
+        submit: Submit,
+        by: str,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        super().__init__(home, launcher, by=by, now=now, chance=chance)
+        self._spec, self._submit = spec, submit
+
+    def propose(
+        self,
+        runtime: Runtime,
+        location: str,
+        source: bytes,
+        *,
+        fresh: bool = False,
+        carried_on: Mapping[str, str] | None = None,
+    ) -> Deployment:
+        """
+        Return the deployment that the spec asks for, numbered as the next one.
+
+        It keeps the checkpoint and the output of the current deployment, unless the spec names
+        others: a change of code alone must not start from nothing. With the checkpoint it keeps
+        what a profile may not change under it.
+
+        :param location: Where the script was found.
+        :param source: The script.
+        :param fresh: Give it a checkpoint and an output of its own in the home, whatever the
+            current deployment has or the spec names: those may be the other lane's.
+        :param carried_on: Configuration of the deployment, in whichever lane, whose checkpoint a
+            fresh one continues from; ``None`` when it begins with nothing.
+        """
+        current = self._home.newest_deployment()
+        number = current.number + 1 if current else 1
+        spec = self._spec
+        checkpoint, output = self._places(number, None if fresh else current, fresh=fresh)
+        goes_on = current if current and not fresh and current.checkpoint == checkpoint else None
+        conf = self._configured(runtime, goes_on.conf if goes_on else carried_on)
+        return Deployment(
+            number=number,
+            stream=self._home.name,
+            colour=colour_of(self._home.name).value,
+            application=location,
+            application_sha256=hashlib.sha256(source).hexdigest(),
+            application_args=tuple(str(argument) for argument in spec.application_args),
+            conf=redact(conf),
+            env=tuple(sorted(spec.env)),
+            py_files=tuple(spec.py_files),
+            jars=tuple(spec.jars),
+            packages=tuple(spec.packages),
+            files=tuple(spec.files),
+            runtime=runtime.name,
+            spark_version=runtime.spark_version,
+            checkpoint=checkpoint,
+            output=output,
+            fair_pools=spec.has_fair_pools,
+            created_at=self._now(),
+            created_by=self._by,
+            replay_from=goes_on.replay_from if goes_on else "",
+        )
+
+    def _places(self, number: int, current: Deployment | None, *, fresh: bool) -> tuple[str, str]:
+        spec, layout = self._spec, Layout(self._home.name)
+        checkpoint = current.checkpoint if current else join(spec.home, layout.checkpoint(number))
+        output = current.output if current else join(spec.home, layout.output(number))
+        if fresh:
+            return checkpoint, output
+        return spec.checkpoint or checkpoint, spec.output or output
+
+    def _configured(self, runtime: Runtime, carried_on: Mapping[str, str] | None) -> dict[str, str]:
+        values = self._spec.configuration(runtime.spark_version, carried_on)
+        if self._spec.profile is not None:
+            log.info("%s", summary(self._spec.profile, values))
+        return effective(values)
+
+    def deploy(self, deployment: Deployment, source: bytes) -> bool:
+        """
+        Make a proposed deployment the current one; the running driver is replaced by steering.
+
+        While an upgrade or a cutover is in progress nothing else is deployed.
+
+        :returns: Whether it was made.
+        """
+        # Looked at after the deployment was numbered: an upgrade begun since then takes the same
+        # number, and only one of the two is made. A cutover finds one made in the live lane when
+        # it looks next, and is given up.
+        change = self._home.change_in_hand()
+        if change is not None:
+            self.tell(
+                EventKind.PROPOSED,
+                f"Change {change.number} ({change.what}) is in progress, so what the dag proposes "
+                "was not applied. Ask again when it has ended.",
+            )
+            return False
+        try:
+            self._home.create_deployment(deployment, source)
+        except AlreadyExists:
+            log.info("Another task created deployment %d first.", deployment.number)
+            return False
+        self.tell(EventKind.DEPLOYED, f"Deployment {deployment.number} is now the current one.")
+        return True
+
+    def check_can_launch(self, deployment: Deployment) -> None:
+        """
+        Do nothing when a deployment, recorded or not, could be launched now.
+
+        :raises SpecError: it could not: a secret, a runtime or a file is not there any more.
+        """
+        newest = self._home.newest_epoch()
+        epoch = self._epoch_after(newest, deployment.number, LaunchCause.START, "Only a try.")
+        conf = self._whole_conf(deployment)
+        self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf)).discard()
+
+    def supervise(self) -> None:
+        """Record by which rules and policy the dag has the stream watched, and its stop grace."""
+        spec = self._spec
+        try:
+            self._home.supervise(
+                *(spec.health, spec.restart),
+                by=self._by,
+                now=self._now(),
+                stop_grace=spec.stop_grace,
+            )
+        except StreamingError as err:
+            # Others judge by older rules meanwhile; the stream itself is watched by the dag's.
+            log.warning("The rules of stream %s were not recorded: %s", spec.name, err)
+
+    def begin(
+        self,
+        situation: ReconcileInput,
+        step: Step,
+        *,
+        change: int | None = None,
+        standby: bool = False,
+        queries: tuple[str, ...] = (),
+        step_number: int | None = None,
+    ) -> Epoch | None:
+        """
+        Take the next epoch and start its driver.
+
+        :param change: The change on whose behalf.
+        :param standby: The driver waits at the barrier, and writes nothing before it is released.
+        :param queries: Those that are to wait there, by name.
+        :param step_number: Of a cutover: in the state of which step.
+        :returns: The epoch, or ``None`` when another task took it first.
+        :raises SpecError: the deployment cannot be launched; nothing was recorded.
+        :raises LaunchError: the process could not be started; the epoch is recorded as dead.
+        """
+        deployment, previous = situation.deployment, situation.seen
+        if deployment is None:
+            raise SpecError(f"Stream {self._spec.name!r} has no deployment to launch.")
+        conf = self._whole_conf(deployment)
+        epoch = self._epoch_after(
+            previous.epoch if previous else None,
+            deployment.number,
+            step.cause,
+            step.reason,
+            change,
+            standby=standby,
+            queries=queries,
+            step=step_number,
+        )
+        epoch = self._with_lease(epoch, previous)
+        request = self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf))
+        try:
+            if not self._take(epoch):
+                request.discard()
+                return None
+            self._make_sure_of_death(before=epoch)
+            launch = self._start(epoch, request)
+        except BaseException:
+            # An interrupt as well. From here on the files are the driver's, who deletes them.
+            request.discard()
+            raise
+        self._record(epoch, launch)
+        return epoch
+
+    def _with_lease(self, epoch: Epoch, previous: Observation | None) -> Epoch:
+        has_lease = self._spec.on_lost_host == OnLostHost.TAKEOVER
+        epoch = replace(
+            epoch, lease_seconds=self._spec.lease.total_seconds() if has_lease else None
+        )
+        if previous is None or previous.death is not None or not previous.is_past_lease:
+            return epoch
+        return replace(epoch, overtakes=previous.status.beat if previous.status else 0)
+
+    def _take(self, epoch: Epoch) -> bool:
+        try:
+            self._home.create_epoch(epoch)
+        except AlreadyExists:
+            log.info("Another task began epoch %d first.", epoch.number)
+            return False
+        return True
+
+    def _start(self, epoch: Epoch, request: LaunchRequest) -> Launch:
+        try:
+            return self._launcher.launch(request)
+        except LaunchError as err:
+            self.declare_dead(epoch, f"it could not be started: {err}")
+            raise
+
+    def _record(self, epoch: Epoch, launch: Launch) -> None:
+        self._home.record_launch(launch)
+        launched = f"Epoch {epoch.number} launched ({epoch.cause})"
+        self.tell(
+            EventKind.LAUNCHED,
+            f"{launched}: {epoch.reason}",
+            epoch=epoch.number,
+            # Why it is restarted was logged when that was decided.
+            logged=f"{launched}." if epoch.cause is LaunchCause.RESTART else None,
+            driver=launch.driver,
+            host=launch.host.name,
+            log=launch.log,
+        )
+
+    def adopt(self, seen: Observation | None) -> None:
+        """
+        Record a driver that was started by a task which died before it could say so.
+
+        Without the record its log and its process are not shown, though it is found by its token.
+        """
+        if seen is None or seen.launch is not None or seen.process.state not in _SEEN_ALIVE:
+            return
+        try:
+            launch = self._launcher.find(seen.epoch)
+            if launch is not None:
+                self._record(seen.epoch, launch)
+        except StreamingError as err:
+            log.warning("The driver of epoch %d was not recorded: %s", seen.epoch.number, err)
+
+    def _make_sure_of_death(self, before: Epoch) -> None:
+        # The new epoch is the fence: an older driver, should a late launcher have started it after
+        # we looked, ends itself when it sees the fence. It must be gone before ours starts. An
+        # epoch that got as far as a driver had made sure of the ones before it.
+        for number in range(before.number - 1, 0, -1):
+            launch = self._home.launch(number)
+            self._prove_dead(self._home.epoch(number), launch, before)
+            if launch is not None or self._home.status(number) is not None:
+                return
+
+    def _prove_dead(self, old: Epoch, launch: Launch | None, before: Epoch) -> None:
+        if self._home.death(old.number) is not None:
+            return
+        heartbeat = partial(self._home.heartbeat, old.number)
+        process = self._launcher.probe(old, launch, heartbeat)
+        if process.state is ProcessState.UNSEEN and self._home.exit(old.number) is not None:
+            return
+        if process.state is ProcessState.UNSEEN and self._is_overtaken(old):
+            self.declare_dead(old, f"its lease is over: {process.detail}")
+            return
+        if process.state is not ProcessState.GONE:
+            log.warning(
+                "Driver of epoch %d started late, after the next epoch was begun; killing it.",
+                old.number,
+            )
+            process = self._launcher.kill(old, launch, heartbeat)
+        if process.state is not ProcessState.GONE:
+            self.declare_dead(before, f"never started: epoch {old.number} is alive")
+            raise StreamingError(
+                f"Driver of epoch {old.number} of stream {self._spec.name!r} is still there "
+                f"({process.detail}). Nothing was started; the next look tries again."
+            )
+
+    def _is_overtaken(self, old: Epoch) -> bool:
+        # Looked at after the next epoch was created: a driver that renewed its lease until then is
+        # seen to have done so, and one that renews it later sees that epoch before it starts a query.
+        status = self._home.status(old.number)
+        beat = status.beat if status is not None else 0
+        return self._home.epoch(old.number + 1).overtakes == beat
+
+    def _whole_conf(self, deployment: Deployment) -> dict[str, str]:
+        conf = dict(deployment.conf)
+        for key in (key for key, value in conf.items() if value == REDACTED):
+            if key not in self._spec.conf:
+                raise SpecError(
+                    f"Deployment {deployment.number} of stream {self._spec.name!r} needs the "
+                    f"secret {key!r}, which the dag no longer gives. Put it back into conf, or "
+                    "trigger the dag with restart=True to apply what it proposes."
+                )
+            conf[key] = conf_text(self._spec.conf[key])
+        return conf

@@ -1,0 +1,377 @@
+"""
+Situation to next action: what the task that keeps a stream running does next.
+
+``alerting`` derives alerts from a verdict. Added here are those that only the whole situation
+shows: a driver out of reach, a change that no task works on, a decision whose task died before it
+sent the alert.
+
+The law of this file: the trigger and the operator ask the same function. The trigger wakes its task
+when the step is one that needs an act; the operator looks again, asks again, and acts on its own
+answer. So a trigger may run twice, an event may be lost or late, and a task may die on any line:
+the next look finds the records and comes to the next step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.health_rules import Finding, HealthRules, RuleState, Severity
+from airflow_streaming.model.observation import Observation, ProcessState, Verdict, VerdictState
+from airflow_streaming.model.records.alert import Alert, is_told
+from airflow_streaming.model.records.control import ChangeInProgress, Circuit, DesiredState
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import LaunchCause, StopRequest
+from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
+from airflow_streaming.supervision.alerts.alerting import decided, due
+from airflow_streaming.supervision.health import judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconcileInput:
+    """
+    Everything the next step depends on.
+
+    :param deployment: The deployment that should run; ``None`` before the first.
+    :param seen: The newest epoch as observed; ``None`` before the first.
+    :param decision: The restart decision recorded for that epoch.
+    :param alerts: Alerts recorded for the stream, oldest first.
+    :param wish: Number of the newest desired state; 0 when none was ever recorded.
+    :param stopping_for: How long this observer has seen the stop request unanswered.
+    :param watched: The epoch this task has been watching; ``None`` in a fresh task.
+    :param run_age: Age of the dag run, for rollover.
+    :param tells: This task tells people what ``alerts`` does not hold yet.
+    :param change: The upgrade or cutover in progress: while it owns the stream, only it acts.
+    :param may_stand_by: The caller keeps a driver waiting at the barrier, and knows until when.
+    :param follows: The lane of the stream that is live, when it is not the one that was looked at.
+    :param successor_waits: Another run of the dag is queued, and this one is in its way.
+    """
+
+    desired: DesiredState
+    now: datetime
+    rules: HealthRules
+    policy: RestartPolicy
+    deployment: Deployment | None = None
+    circuit: Circuit | None = None
+    seen: Observation | None = None
+    decision: RestartDecision | None = None
+    stop: StopRequest | None = None
+    wish: int = 0
+    alerts: tuple[Alert, ...] = ()
+    stopping_for: timedelta = timedelta(0)
+    watched: int | None = None
+    run_age: timedelta = timedelta(0)
+    rollover_after: timedelta | None = None
+    successor_waits: bool = False
+    tells: bool = False
+    change: ChangeInProgress | None = None
+    follows: str | None = None
+    may_stand_by: bool = False
+
+
+def untold(s: ReconcileInput, verdict: Verdict | None, *, blocked: str | None) -> tuple[Alert, ...]:
+    """
+    Return the alerts that are not in the situation's log.
+
+    :param verdict: On what is seen; ``None`` before the first epoch.
+    :param blocked: Why the driver cannot be proved dead, where that holds the stream up.
+    """
+    seen = s.seen
+    if not s.tells or seen is None or verdict is None:
+        return ()
+    if blocked is not None and not verdict.findings:
+        # It beats, or has just fallen silent, but ignores a stop: on-call must look.
+        verdict = replace(verdict, findings=(_out_of_reach(blocked),))
+    if s.change is not None and s.change.is_overdue(s.now):
+        verdict = replace(verdict, findings=(*verdict.findings, _left_alone(s.change, s.now)))
+    found = due(
+        stream=seen.epoch.stream,
+        epoch=seen.epoch.number,
+        verdict=verdict,
+        findings=seen.findings,
+        log=s.alerts,
+        now=s.now,
+    )
+    return (*_untold_decision(s, seen), *found)
+
+
+def _untold_decision(s: ReconcileInput, seen: Observation) -> tuple[Alert, ...]:
+    # The task that decided sends the alert at once, unless it dies in between.
+    if s.decision is None:
+        return ()
+    alert = decided(stream=seen.epoch.stream, decision=s.decision, now=s.now)
+    return () if is_told(alert, s.alerts) else (alert,)
+
+
+def _out_of_reach(reason: str) -> Finding:
+    return Finding(
+        rule=VerdictState.UNREACHABLE.value,
+        state=RuleState.FIRING,
+        severity=Severity.ALERT,
+        query="",
+        reason=reason,
+    )
+
+
+def _left_alone(change: ChangeInProgress, now: datetime) -> Finding:
+    return Finding(
+        rule=change.rule,
+        state=RuleState.FIRING,
+        severity=Severity.ALERT,
+        query="",
+        reason=f"{change} No progress since {change.since:%Y-%m-%d %H:%M %Z}.",
+        figure=(now - change.since).total_seconds(),
+        bound=change.patience.total_seconds(),
+        since=change.since,
+    )
+
+
+class Action(StrEnum):
+    """What to do next."""
+
+    WATCH = "watch"
+    """The driver does what is desired: keep watching."""
+    WAIT = "wait"
+    """A restart is decided and not yet due."""
+    PARK = "park"
+    """Stopped, or the circuit is open: keep watching until a user or the policy changes that."""
+    LAUNCH = "launch"
+    """Take the next epoch and start a driver."""
+    STOP = "stop"
+    """Ask the driver to stop."""
+    KILL = "kill"
+    """Kill the driver and prove it dead."""
+    SETTLE = "settle"
+    """Record what becomes of a failed epoch: a restart, or an open circuit."""
+    BLOCKED = "blocked"
+    """The driver cannot be proved dead: only its host or a named user can declare it."""
+    ALERT = "alert"
+    """Send the alerts that were not sent yet; afterwards there may be nothing else to do."""
+    FOLLOW = "follow"
+    """Another lane of the stream has become live: leave this one, and keep that one alive."""
+    FINISH = "finish"
+    """End the task with success and leave the stream as it is."""
+
+
+PASSIVE: Final = frozenset({Action.WATCH, Action.WAIT, Action.PARK})
+"""Steps during which a task stays deferred."""
+STOP_MARGIN: Final = timedelta(seconds=15)
+"""Added to the grace of a stop: the driver's own shutdown after its queries have stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """
+    One step, with the reason in words.
+
+    :param cause: For a launch: why.
+    :param verdict: For a stop: what the health verdict behind it asked for; ``None`` for a stop
+        that a user or a deployment asked for.
+    :param alerts: Alerts to send before the step is taken.
+    """
+
+    action: Action
+    reason: str
+    cause: LaunchCause = LaunchCause.START
+    verdict: Severity | None = None
+    alerts: tuple[Alert, ...] = ()
+
+    @property
+    def is_passive(self) -> bool:
+        """Tell whether a deferred task stays deferred."""
+        return self.action in PASSIVE
+
+
+def decide(situation: ReconcileInput) -> Step:
+    """Decide the next step."""
+    seen = situation.seen
+    verdict = None if seen is None else judge(seen, situation.rules)
+    step = _decide(situation, verdict)
+    alerts = _untold(situation, step, verdict)
+    if alerts and (step.is_passive or step.action is Action.BLOCKED):
+        return Step(action=Action.ALERT, reason=alerts[0].reason, alerts=alerts)
+    if step.is_passive and situation.successor_waits:
+        return Step(
+            action=Action.FINISH,
+            reason="Another DAG run is queued; finishing so it can take over. " + step.reason,
+        )
+    if step.is_passive and _rollover_is_due(situation):
+        return Step(
+            action=Action.FINISH,
+            reason="The DAG run reached its rollover age; finishing so the next run takes over. "
+            + step.reason,
+        )
+    return replace(step, alerts=alerts)
+
+
+def _untold(s: ReconcileInput, step: Step, verdict: Verdict | None) -> tuple[Alert, ...]:
+    if step.action is Action.FOLLOW or _has_vanished(s):
+        # That lane is no longer watched, or there is nothing to observe.
+        return ()
+    return untold(s, verdict, blocked=step.reason if step.action is Action.BLOCKED else None)
+
+
+def _decide(s: ReconcileInput, verdict: Verdict | None) -> Step:
+    if _has_vanished(s):
+        return Step(
+            action=Action.WATCH,
+            reason=f"Epoch {s.watched} is missing from the home. Waiting for it to reappear (is the "
+            "volume mounted?).",
+        )
+    if s.follows is not None:
+        return Step(action=Action.FOLLOW, reason=f"Lane {s.follows} is live now.")
+    if s.seen is None or verdict is None:
+        step = _without_driver(s, verdict=None)
+    elif verdict.has_ended:
+        step = _without_driver(s, verdict)
+    else:
+        step = _with_driver(s, s.seen, verdict)
+    return _beside(s, s.change, step) if s.change is not None and s.change.owns_stream else step
+
+
+def _beside(s: ReconcileInput, change: ChangeInProgress, step: Step) -> Step:
+    # A stop by a user is carried out at once, by the first task that looks: stopping loses nothing,
+    # and the change finds it stopped. All else is the change's alone.
+    if s.desired is DesiredState.STOPPED:
+        return replace(step, reason=f"{step.reason} {change}")
+    return Step(action=Action.WATCH, reason=f"{change} {step.reason}")
+
+
+def _has_vanished(s: ReconcileInput) -> bool:
+    # An unmounted folder looks like an empty one, a restored one like the past; the driver may well
+    # be alive.
+    return s.watched is not None and (s.seen is None or s.seen.epoch.number < s.watched)
+
+
+def _with_driver(s: ReconcileInput, seen: Observation, verdict: Verdict) -> Step:
+    if verdict.state is VerdictState.UNREACHABLE:
+        # Spark does not fence: a driver that cannot be observed may still write. Silence is no
+        # proof.
+        return Step(action=Action.BLOCKED, reason=verdict.reason)
+    if verdict.state is VerdictState.HUNG and (s.stop is not None or not _blackout(s)):
+        return Step(action=Action.KILL, reason=verdict.reason)
+    if s.stop is not None:
+        return _stopping(s, seen, s.stop)
+    if s.desired is DesiredState.STOPPED:
+        return Step(action=Action.STOP, reason='Desired state is "stopped".')
+    if s.deployment is not None and seen.epoch.deployment != s.deployment.number:
+        return Step(action=Action.STOP, reason=_replaced(s.deployment, seen))
+    if _is_forgotten(s, seen):
+        return Step(
+            action=Action.STOP, reason="Standby driver was abandoned at the barrier; stopping it."
+        )
+    return _on_verdict(s, verdict)
+
+
+def _is_forgotten(s: ReconcileInput, seen: Observation) -> bool:
+    # The change that had it wait at the barrier is gone, so it would wait for ever. A normal start
+    # continues from the same place: batches still to fast-forward, and the batch ids, are in its
+    # claims.
+    is_waiting = seen.status is not None and seen.status.standby and not s.may_stand_by
+    return is_waiting and (s.change is None or s.change.is_overdue(s.now))
+
+
+def _on_verdict(s: ReconcileInput, verdict: Verdict) -> Step:
+    if verdict.severity is None or verdict.severity is Severity.ALERT:
+        return Step(action=Action.WATCH, reason=verdict.reason)
+    if verdict.severity is Severity.RESTART and (until := _blackout(s)) is not None:
+        return Step(
+            action=Action.WATCH,
+            reason=f"{verdict.reason} A restart waits until the blackout ends at "
+            f"{until:%Y-%m-%d %H:%M %Z}.",
+        )
+    return Step(action=Action.STOP, reason=verdict.reason, verdict=verdict.severity)
+
+
+def _blackout(s: ReconcileInput) -> datetime | None:
+    return s.policy.blackout_until(s.now) if s.desired is DesiredState.RUNNING else None
+
+
+def _stopping(s: ReconcileInput, seen: Observation, stop: StopRequest) -> Step:
+    overdue = timedelta(seconds=stop.grace_seconds) + STOP_MARGIN
+    if s.stopping_for < overdue:
+        return Step(action=Action.WATCH, reason=f"Waiting for the driver to stop: {stop.reason}")
+    if seen.process.state is ProcessState.UNSEEN:
+        return Step(
+            action=Action.BLOCKED,
+            reason=f"Driver of epoch {seen.epoch.number} does not answer the stop request and "
+            f"cannot be looked at: {seen.process.detail}.",
+        )
+    return Step(
+        action=Action.KILL,
+        reason=f"Driver of epoch {seen.epoch.number} has not stopped in {duration_text(overdue)}.",
+    )
+
+
+def _without_driver(s: ReconcileInput, verdict: Verdict | None) -> Step:
+    if s.desired is DesiredState.STOPPED:
+        return Step(action=Action.PARK, reason='Desired state is "stopped".')
+    if verdict is not None and verdict.state is VerdictState.COMPLETED and _was_watched(s):
+        return Step(action=Action.FINISH, reason=verdict.reason)
+    if s.circuit is not None and s.circuit.holds(s.seen.epoch.number if s.seen else None):
+        return _circuit_open(s, s.circuit)
+    if s.seen is None or verdict is None:
+        return Step(
+            action=Action.LAUNCH, reason="The stream has never run.", cause=LaunchCause.FIRST
+        )
+    if verdict.state is VerdictState.COMPLETED or (s.stop is not None and _is_wanted(s, s.stop)):
+        # A driver that was asked to stop and was killed has not failed either. One that
+        # stopped unasked counts as a failure: whatever signals it may do so again and again.
+        return Step(action=Action.LAUNCH, reason=verdict.reason)
+    return _after_failure(s, s.seen, verdict)
+
+
+def _is_wanted(s: ReconcileInput, stop: StopRequest) -> bool:
+    # A user who stopped and started the stream after a verdict asked for its end overrides the
+    # verdict: that end is then neither a failure nor a reason to give up.
+    is_overtaken = stop.wish is not None and s.wish > stop.wish
+    return stop.verdict is None or is_overtaken
+
+
+def _circuit_open(s: ReconcileInput, circuit: Circuit) -> Step:
+    wait = s.policy.half_open_after
+    if wait is not None and s.now - circuit.at >= wait:
+        return Step(
+            action=Action.LAUNCH,
+            reason=f"Half-open: one try after {duration_text(wait)}.",
+            cause=LaunchCause.TRIAL,
+        )
+    return Step(action=Action.PARK, reason=f"The circuit is open: {circuit.reason}")
+
+
+def _after_failure(s: ReconcileInput, seen: Observation, verdict: Verdict) -> Step:
+    if s.circuit is not None and s.circuit.epoch == seen.epoch.number:
+        return Step(
+            action=Action.LAUNCH,
+            reason=f"{s.circuit.by} closed the circuit: {s.circuit.reason}",
+        )
+    if s.deployment is not None and seen.epoch.deployment != s.deployment.number:
+        return Step(action=Action.LAUNCH, reason=_replaced(s.deployment, seen))
+    if s.decision is None or s.decision.action is RestartAction.GIVE_UP:
+        # Given up, but no circuit was opened for this epoch: the task that decided died in between.
+        return Step(action=Action.SETTLE, reason=verdict.reason)
+    if s.decision.is_waiting(s.now):
+        return Step(
+            action=Action.WAIT,
+            reason=f"Restart after failure {s.decision.consecutive_failures} in a row is due at "
+            f"{s.decision.next_attempt_at:%H:%M:%S} UTC.",
+        )
+    return Step(action=Action.LAUNCH, reason=verdict.reason, cause=LaunchCause.RESTART)
+
+
+def _replaced(deployment: Deployment, seen: Observation) -> str:
+    return (
+        f"Deployment {deployment.number} replaces deployment {seen.epoch.deployment}, which epoch "
+        f"{seen.epoch.number} runs."
+    )
+
+
+def _was_watched(s: ReconcileInput) -> bool:
+    return s.seen is not None and s.watched == s.seen.epoch.number
+
+
+def _rollover_is_due(s: ReconcileInput) -> bool:
+    return s.rollover_after is not None and s.run_age >= s.rollover_after

@@ -1,0 +1,323 @@
+"""
+Evidence of a stream that was not launched here to verdict.
+
+Durations are seconds by the observer's own clock, because silence may only be timed by the one who
+listens; the times of the store and of the driver are other clocks.
+
+Its checkpoint tells what is planned and what is committed, and nothing else: a query that waits for
+data and one that is dead leave the same files. So silence with nothing planned is "unreachable",
+unless the driver's metrics endpoint proves that the query lives, or that it has ended. All silences
+are timed by the observer; of the store's times only differences are used. Nothing here asks for
+more than an alert, because an external stream is never restarted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Final
+
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.health_rules import Finding, HealthRules, RuleState, Severity
+from airflow_streaming.model.observation import Verdict, VerdictState
+from airflow_streaming.model.spark.tail import Tail
+from airflow_streaming.supervision.external.endpoint_reply import (
+    Application,
+    EndpointSight,
+    EndpointState,
+)
+from airflow_streaming.supervision.health import window_of
+from airflow_streaming.supervision.snapshot import QuerySnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryEvidence:
+    """
+    What an observer has of one query; durations in seconds, by the observer's own clock.
+
+    :param quiet_for: Since the newest commit was first seen, or since it began to listen.
+    :param planned_for: Since the planned batch was first seen; ``None`` when nothing is planned.
+    :param fresh: A commit has been made while it listened.
+    :param has_gauge: The endpoint shows gauges of the query; ``None`` when that is not known.
+    :param gauge_lost_for: Since the gauges were first missed after they had been seen.
+    """
+
+    tail: Tail
+    quiet_for: float
+    planned_for: float | None = None
+    fresh: bool = False
+    has_gauge: bool | None = None
+    gauge_lost_for: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalEvidence:
+    """
+    What an observer knows of an external stream.
+
+    :param who: The checkpoint's location.
+    :param endpoint: What its metrics endpoint just answered; ``None`` without one.
+    :param application: The application the endpoint was first seen to be of.
+    :param refused_for: Seconds since the endpoint began to refuse.
+    :param changed_for: Seconds since the endpoint began to be of another application.
+    """
+
+    who: str
+    now: datetime
+    queries: tuple[QueryEvidence, ...] = ()
+    endpoint: EndpointSight | None = None
+    application: Application | None = None
+    refused_for: float = 0.0
+    changed_for: float = 0.0
+
+
+def gauge_of(tail: Tail, gauges: frozenset[str], *, is_only: bool) -> str | None:
+    """
+    Return the name under which a query's gauges go; ``None`` when that is unknown.
+
+    A checkpoint knows the query's id but not its name, and the gauges go by the name if it has one.
+
+    :param is_only: The checkpoint is the only one that is watched.
+    """
+    for name in (tail.query_id, tail.name):
+        if name in gauges:
+            return name
+    return next(iter(gauges)) if is_only and len(gauges) == 1 else None
+
+
+def to_query_sight(tail: Tail) -> QuerySnapshot:
+    """Return what a checkpoint tells of a query; of its backlog it tells nothing."""
+    return QuerySnapshot(
+        name=tail.name,
+        batch_id=tail.committed,
+        committed_at=tail.committed_at,
+        watermark=tail.watermark,
+        planned_batch=tail.planned,
+        offsets=tail.offsets,
+    )
+
+
+CERTAIN_AFTER: Final = 5.0
+"""Seconds that a refusal or a missing gauge must last: a driver may be seen between two moments."""
+_INTERVALS: Final = 3
+_GRAVITY: Final = (
+    VerdictState.DEAD,
+    VerdictState.FAILED,
+    VerdictState.STALLED,
+    VerdictState.UNREACHABLE,
+    VerdictState.DEGRADED,
+    VerdictState.SLOW,
+    VerdictState.STARTING,
+    VerdictState.HEALTHY,
+    VerdictState.IDLE,
+)
+
+
+def judge_external(seen: ExternalEvidence, rules: HealthRules) -> Verdict:
+    """Judge a stream that we did not launch; the gravest query speaks for it."""
+    if not seen.queries:
+        reason = (
+            f"There is no checkpoint of a streaming query in {seen.who}: no folder 'offsets', and "
+            "none in the folders below it. Check the location, and that its store is mounted."
+        )
+        return _firing(seen, VerdictState.UNREACHABLE, "no_checkpoint", reason)
+    gone = _judge_driver(seen)
+    if gone is not None:
+        return gone
+    judged = [_judge_query(query, seen, rules) for query in seen.queries]
+    changed = _judge_change(seen)
+    verdicts = sorted([*judged, *([changed] if changed else [])], key=_gravity)
+    findings = tuple(finding for verdict in verdicts for finding in verdict.findings)
+    first = verdicts[0]
+    return Verdict(
+        state=first.state,
+        reason=first.reason + _others(len(findings) - 1),
+        rule=first.rule,
+        query=first.query,
+        since=first.since,
+        severity=first.severity,
+        findings=findings,
+    )
+
+
+def quiet_window(tail: Tail, rules: HealthRules) -> timedelta:
+    """Return how long a query may commit nothing before it counts as quiet."""
+    usual = _INTERVALS * median(tail.intervals) if tail.intervals else 0.0
+    return max(rules.stall_after, timedelta(seconds=usual))
+
+
+def stall_window(tail: Tail, rules: HealthRules) -> timedelta:
+    """Return how long a planned batch of a query may stay uncommitted before it counts as stalled."""
+    return window_of(tail.durations, stall_after=rules.stall_after, stall_factor=rules.stall_factor)
+
+
+def _judge_driver(seen: ExternalEvidence) -> Verdict | None:
+    if seen.endpoint is None or seen.endpoint.state is not EndpointState.REFUSED:
+        return None
+    quiet = min(query.quiet_for for query in seen.queries)
+    if seen.application is None or not CERTAIN_AFTER <= seen.refused_for <= quiet:
+        return None
+    reason = (
+        f"The driver of application {seen.application.id} is gone: its metrics endpoint answered "
+        f"before and has refused connections for {duration_text(seen.refused_for)}, and nothing was "
+        f"committed in that time; {_newest(seen.queries)}."
+    )
+    return _firing(seen, VerdictState.DEAD, "driver_gone", reason, figure=seen.refused_for)
+
+
+def _judge_change(seen: ExternalEvidence) -> Verdict | None:
+    now, before = seen.endpoint.application if seen.endpoint else None, seen.application
+    if now is None or before is None or now == before:
+        return None
+    words = f"The metrics endpoint is now of application {now.id}, and was of {before.id}"
+    if min(query.quiet_for for query in seen.queries) < seen.changed_for:
+        state, end = VerdictState.DEGRADED, "the stream commits, so it was probably started anew."
+    else:
+        state, end = VerdictState.UNREACHABLE, "nothing was committed since: it is gone or moved."
+    return _firing(seen, state, "application_changed", f"{words}; {end}", figure=seen.changed_for)
+
+
+def _judge_query(query: QueryEvidence, seen: ExternalEvidence, rules: HealthRules) -> Verdict:
+    tail = query.tail
+    if tail.unknown is not None:
+        reason = f"Query {tail.name!r} cannot be judged: {tail.unknown}"
+        return _firing(seen, VerdictState.UNREACHABLE, "unreadable", reason, query=tail.name)
+    if CERTAIN_AFTER <= query.gauge_lost_for <= query.quiet_for:
+        return _ended(query, seen)
+    if query.planned_for is not None:
+        return _judge_planned(query, query.planned_for, seen, rules)
+    return _judge_quiet(query, seen, rules)
+
+
+def _ended(query: QueryEvidence, seen: ExternalEvidence) -> Verdict:
+    reason = (
+        f"Query {query.tail.name!r} has ended while its application runs on: its gauges have been "
+        f"gone from the metrics endpoint for {duration_text(query.gauge_lost_for)}, and nothing was "
+        "committed since. Why it ended stands in the driver's log."
+    )
+    # A stream of several queries is only hurt by the end of one of them.
+    alone = all(CERTAIN_AFTER <= q.gauge_lost_for <= q.quiet_for for q in seen.queries)
+    state = VerdictState.FAILED if alone else VerdictState.DEGRADED
+    return _firing(
+        seen, state, "query_ended", reason, query=query.tail.name, figure=query.gauge_lost_for
+    )
+
+
+def _judge_planned(
+    query: QueryEvidence, planned_for: float, seen: ExternalEvidence, rules: HealthRules
+) -> Verdict:
+    tail, window = query.tail, stall_window(query.tail, rules).total_seconds()
+    words = f"Batch {tail.planned} of query {tail.name!r} has been planned for {duration_text(planned_for)}"
+    if planned_for >= window:
+        reason = f"{words} and is not committed, which is more than {duration_text(window)}. {_also(seen)}"
+        return _firing(
+            seen,
+            VerdictState.STALLED,
+            "stalled",
+            reason,
+            query=tail.name,
+            figure=planned_for,
+            bound=window,
+        )
+    return _within_window(query, seen, f"{words} of {duration_text(window)}.")
+
+
+def _judge_quiet(query: QueryEvidence, seen: ExternalEvidence, rules: HealthRules) -> Verdict:
+    tail, window = query.tail, quiet_window(query.tail, rules).total_seconds()
+    words = f"Query {tail.name!r} has committed nothing for {duration_text(query.quiet_for)}"
+    if query.has_gauge and (query.quiet_for >= window or not query.fresh):
+        reason = f"{words} and plans nothing; its application is alive and has gauges of it."
+        return Verdict(state=VerdictState.IDLE, reason=reason, query=tail.name)
+    if query.quiet_for < window:
+        return _within_window(query, seen, f"{words} of {duration_text(window)}.")
+    reason = (
+        f"{words} and plans nothing, which is all that its checkpoint tells: a query that waits "
+        f"for data and one that is dead look the same. {_also(seen)}"
+    )
+    return _firing(
+        seen,
+        VerdictState.UNREACHABLE,
+        "quiet",
+        reason,
+        query=tail.name,
+        figure=query.quiet_for,
+        bound=window,
+    )
+
+
+def _within_window(query: QueryEvidence, seen: ExternalEvidence, words: str) -> Verdict:
+    name, endpoint = query.tail.name, seen.endpoint
+    if not query.fresh:
+        reason = f"Listening for a sign of life; {_newest((query,))}. {words}"
+        return Verdict(state=VerdictState.STARTING, reason=reason, query=name)
+    is_slow = endpoint is not None and endpoint.state is EndpointState.TIMED_OUT
+    if endpoint is not None and is_slow and seen.application is not None and query.quiet_for > 0:
+        reason = f"The driver does not answer in time: {endpoint.reason} {words}"
+        return _firing(seen, VerdictState.SLOW, "slow", reason, query=name, figure=query.quiet_for)
+    return Verdict(state=VerdictState.HEALTHY, reason=f"{_newest((query,))}. {words}")
+
+
+def _also(seen: ExternalEvidence) -> str:
+    endpoint = seen.endpoint
+    if endpoint is None:
+        return "The driver's metrics endpoint would tell more."
+    if endpoint.state is not EndpointState.ANSWERED:
+        return f"Its metrics endpoint does not help: {endpoint.reason}"
+    if endpoint.application != seen.application:
+        return "Its metrics endpoint is of another application."
+    if not endpoint.queries:
+        return (
+            "Its application is alive, but has no gauges of queries; they need "
+            "spark.sql.streaming.metricsEnabled."
+        )
+    return "Its application is alive."
+
+
+def _firing(
+    seen: ExternalEvidence,
+    state: VerdictState,
+    rule: str,
+    reason: str,
+    *,
+    query: str = "",
+    figure: float = 0.0,
+    bound: float | None = None,
+) -> Verdict:
+    finding = Finding(
+        rule=rule,
+        state=RuleState.FIRING,
+        severity=Severity.ALERT,
+        query=query,
+        reason=reason,
+        figure=figure,
+        bound=bound,
+        since=seen.now - timedelta(seconds=figure),
+    )
+    return Verdict(
+        state=state,
+        reason=reason,
+        rule=rule,
+        query=query,
+        since=finding.since,
+        severity=finding.severity,
+        findings=(finding,),
+    )
+
+
+def _newest(queries: tuple[QueryEvidence, ...]) -> str:
+    told = (
+        f"query {query.tail.name!r} has committed batch {query.tail.committed}"
+        if query.tail.committed is not None
+        else f"query {query.tail.name!r} has committed no batch yet"
+        for query in queries[:3]
+    )
+    return ", ".join(told) + (", ..." if len(queries) > 3 else "")
+
+
+def _others(count: int) -> str:
+    return f" ({count} more findings)" if count > 0 else ""
+
+
+def _gravity(verdict: Verdict) -> int:
+    return _GRAVITY.index(verdict.state)

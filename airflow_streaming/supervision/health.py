@@ -1,0 +1,412 @@
+"""
+Observation to verdict: what is the matter with a driver and its queries.
+
+Each returns a verdict, or ``None`` when the question is not its own. "Slow" is not "dead", and
+"could not look" is not "failed".
+
+The window sizes itself: from the processing interval, and from what batches of this query have
+lately taken. A batch twenty times as long as usual is a large batch, not a dead one.
+
+"No data" is not "healthy", "slow" is not "dead", and "could not look" is not "failed". Small judges
+look at one thing each: the process and its heartbeat (``liveness``), the batch in work
+(``batches``), the figures (``rules``). The gravest answer is the verdict, and everything that fires
+goes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from statistics import median
+from typing import Final
+
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.health_rules import Finding, HealthRules, RuleState, Severity
+from airflow_streaming.model.observation import (
+    BUSY_SHARE,
+    Observation,
+    ProcessState,
+    Verdict,
+    VerdictState,
+)
+from airflow_streaming.model.records.epoch import Epoch, LaunchCause, Outcome
+from airflow_streaming.model.status import DriverState, QueryStatus, Status
+
+SPAWN_GRACE: Final = timedelta(seconds=30)
+"""Between creating an epoch and recording its driver a launcher needs milliseconds; this is how
+long another task takes it for still at work."""
+
+
+SUBMIT_GRACE: Final = timedelta(minutes=3)
+"""The same for a launcher of a cluster: a ``spark-submit`` takes 8 to 14 s, and is given 170."""
+
+
+def spawn_grace(epoch: Epoch) -> timedelta:
+    """Return how long after its creation an epoch without a driver counts as being launched."""
+    return SPAWN_GRACE if epoch.launcher == "local" else SUBMIT_GRACE
+
+
+def judge_spawning(seen: Observation) -> Verdict | None:
+    """Say whether the driver is only being started."""
+    if not _is_being_spawned(seen):
+        return None
+    return Verdict(
+        state=VerdictState.STARTING,
+        reason=f"Epoch {seen.epoch.number} was begun moments ago; its driver is being started.",
+    )
+
+
+def judge_end(seen: Observation) -> Verdict | None:
+    """Say how the driver ended, if it is proved gone."""
+    return _judge_dead(seen) if seen.is_dead else None
+
+
+def judge_silence(
+    seen: Observation,
+    *,
+    hang_after: timedelta,
+    suspended_after: timedelta,
+    busy_hang_after: timedelta,
+    startup_timeout: timedelta,
+) -> Verdict | None:
+    """Say what a heartbeat that stands still means; the parameters are those of the rules."""
+    silent = seen.silent_for
+    words = f"Driver of epoch {seen.epoch.number} has been silent for {duration_text(silent)}"
+    detail = seen.process.detail
+    if _is_suspended(seen, suspended_after):
+        return _silent(seen, VerdictState.HUNG, f"{words} and is suspended ({detail}).")
+    if silent < (startup_timeout if seen.status is None else hang_after):
+        return None
+    if seen.process.state is ProcessState.UNSEEN:
+        return _silent(
+            seen, VerdictState.UNREACHABLE, f"{words} and cannot be looked at: {detail}."
+        )
+    if _is_busy(seen, hang_after) and silent < busy_hang_after:
+        return _silent(seen, VerdictState.SLOW, f"{words} but uses CPU time.")
+    return _silent(seen, VerdictState.HUNG, f"{words} ({detail}).")
+
+
+def _silent(seen: Observation, state: VerdictState, reason: str) -> Verdict:
+    since = seen.now - seen.silent_for
+    severity = Severity.RESTART if state is VerdictState.HUNG else Severity.ALERT
+    finding = Finding(
+        rule=state.value,
+        state=RuleState.FIRING,
+        severity=severity,
+        query="",
+        reason=reason,
+        figure=seen.silent_for.total_seconds(),
+        since=since,
+    )
+    return Verdict(
+        state=state,
+        reason=reason,
+        rule=state.value,
+        since=since,
+        severity=severity,
+        findings=(finding,),
+    )
+
+
+def _judge_dead(seen: Observation) -> Verdict:
+    number = seen.epoch.number
+    if seen.exit is not None:
+        state = {
+            Outcome.COMPLETED: VerdictState.COMPLETED,
+            Outcome.STOPPED: VerdictState.STOPPED,
+            Outcome.FENCED: VerdictState.STOPPED,
+            Outcome.FAILED: VerdictState.FAILED,
+        }[seen.exit.outcome]
+        return Verdict(
+            state=state, reason=closed(f"Driver of epoch {number} ended: {seen.exit.reason}")
+        )
+    if seen.epoch.cause is LaunchCause.FENCE:
+        reason = f"Epoch {number} is a fence, for which no driver is started: {seen.epoch.reason}"
+        return Verdict(state=VerdictState.STOPPED, reason=closed(reason))
+    if seen.death is None and seen.is_past_lease:
+        return Verdict(state=VerdictState.DEAD, reason=_past_lease(seen))
+    proof = seen.death.evidence if seen.death is not None else seen.process.detail
+    return Verdict(
+        state=VerdictState.DEAD,
+        reason=closed(f"Driver of epoch {number} is gone and left no exit record: {proof}"),
+    )
+
+
+def _past_lease(seen: Observation) -> str:
+    lease = duration_text(seen.epoch.lease or timedelta(0))
+    return (
+        f"Driver of epoch {seen.epoch.number} is out of sight ({seen.process.detail}) and has been "
+        f"silent for {duration_text(seen.silent_for)}. With a lease of {lease} it has ended itself."
+    )
+
+
+def _is_being_spawned(seen: Observation) -> bool:
+    # Another task may be between "epoch created" and "driver recorded". Taking the next epoch now
+    # would fence a driver that has not even begun. The age may be negative: clocks get set back.
+    traces = (seen.launch, seen.status, seen.exit, seen.death)
+    unborn = all(trace is None for trace in traces)
+    return unborn and abs(seen.now - seen.epoch.created_at) < spawn_grace(seen.epoch)
+
+
+def _is_suspended(seen: Observation, suspended_after: timedelta) -> bool:
+    # Both must last: a heartbeat that was late anyway says nothing of a short stop.
+    lasts = seen.silent_for if seen.suspended_for is None else seen.suspended_for
+    is_suspended = seen.process.state is ProcessState.SUSPENDED
+    return is_suspended and min(lasts, seen.silent_for) >= suspended_after
+
+
+def _is_busy(seen: Observation, hang_after: timedelta) -> bool:
+    if seen.exit is not None:
+        # After its last word a driver has nothing to be busy with.
+        return False
+    if seen.flat_for is not None:
+        return seen.flat_for < hang_after
+    used = seen.cpu_in_silence
+    return used is not None and used > BUSY_SHARE * seen.silent_for.total_seconds()
+
+
+def closed(sentence: str) -> str:
+    """Return the sentence with a full stop."""
+    # Last words and evidence come from outside, with or without a full stop.
+    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
+
+
+_INTERVALS = 3
+"""Processing intervals a batch may take, and a query may go without one."""
+_LONGEST = 3
+"""Times the longest of the recent batches."""
+
+
+def stall_window(query: QueryStatus, *, stall_after: timedelta, stall_factor: float) -> timedelta:
+    """Return how long a batch of the query may take before it counts as slow or stalled."""
+    return window_of(
+        [duration / 1000 for duration in query.recent_durations_ms],
+        interval=query.processing_interval_s or 0.0,
+        stall_after=stall_after,
+        stall_factor=stall_factor,
+    )
+
+
+def window_of(
+    recent: Sequence[float], *, interval: float = 0.0, stall_after: timedelta, stall_factor: float
+) -> timedelta:
+    """
+    Return how long a batch may take after others that took this long.
+
+    :param recent: Seconds that recent batches took.
+    :param interval: Seconds between the batches.
+    """
+    candidates = [stall_after.total_seconds(), _INTERVALS * interval]
+    if recent:
+        candidates += [stall_factor * median(recent), _LONGEST * max(recent)]
+    return timedelta(seconds=max(candidates))
+
+
+def judge_batches(
+    status: Status, *, stall_after: timedelta, stall_factor: float, stalled: Severity
+) -> list[Finding]:
+    """Return what stands still, and what takes long."""
+    findings = []
+    for query in status.queries:
+        window = stall_window(query, stall_after=stall_after, stall_factor=stall_factor)
+        finding = _judge(query, status, window.total_seconds(), stalled)
+        if finding is not None:
+            findings.append(finding)
+    return findings
+
+
+def _judge(query: QueryStatus, status: Status, window: float, stalled: Severity) -> Finding | None:
+    if not query.active:
+        return None
+    if query.processing:
+        return _judge_batch(query, status, window, stalled)
+    if not query.data_available:
+        return None
+    # The time since the last commit may be that of an idle night, when a batch is read as neither
+    # committed nor in work; only the driver's own count of the wait is free of that.
+    waits = query.committed_ago_s if query.ready_for_s is None else query.ready_for_s
+    if waits is None or waits < window:
+        return None
+    reason = (
+        f"Query {query.name!r} has had data to read for {duration_text(waits)} and has not begun a batch; "
+        f"it is given {duration_text(window)}."
+    )
+    return _finding("stalled", query, status, reason, waits, window, stalled)
+
+
+def _judge_batch(
+    query: QueryStatus, status: Status, window: float, stalled: Severity
+) -> Finding | None:
+    batch_for, quiet_for = query.batch_for_s, query.quiet_for_s
+    if batch_for is None or batch_for < window:
+        return None
+    batch = "" if query.planned_batch is None else f" {query.planned_batch}"
+    words = (
+        f"Batch{batch} of query {query.name!r} has been in work for {duration_text(batch_for)}, more than "
+        f"{duration_text(window)}"
+    )
+    if quiet_for is None:
+        reason = f"{words}; whether it is at work cannot be seen."
+        return _finding("slow", query, status, reason, batch_for, window, Severity.ALERT)
+    if quiet_for < window:
+        reason = f"{words}, but is at work."
+        return _finding("slow", query, status, reason, batch_for, window, Severity.ALERT)
+    reason = f"{words}, and has shown no sign of work for {duration_text(quiet_for)}."
+    return _finding("stalled", query, status, reason, quiet_for, window, stalled)
+
+
+def _finding(
+    rule: str,
+    query: QueryStatus,
+    status: Status,
+    reason: str,
+    figure: float,
+    window: float,
+    severity: Severity,
+) -> Finding:
+    return Finding(
+        rule=rule,
+        state=RuleState.FIRING,
+        severity=severity,
+        query=query.name,
+        reason=reason,
+        figure=figure,
+        bound=window,
+        since=status.at - timedelta(seconds=figure),
+    )
+
+
+def judge(seen: Observation, rules: HealthRules) -> Verdict:
+    """Judge one observation."""
+    return (
+        judge_spawning(seen)
+        or judge_end(seen)
+        or judge_silence(
+            seen,
+            hang_after=rules.hang_after,
+            suspended_after=rules.suspended_after,
+            busy_hang_after=rules.busy_hang_after,
+            startup_timeout=rules.startup_timeout,
+        )
+        or _judge_alive(seen, rules)
+    )
+
+
+def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
+    number, status = seen.epoch.number, seen.status
+    if seen.exit is not None:
+        return Verdict(
+            state=VerdictState.STOPPING,
+            reason=closed(f"Driver of epoch {number} is going down: {seen.exit.reason}"),
+        )
+    if status is None:
+        return Verdict(
+            state=VerdictState.STARTING, reason=f"Driver of epoch {number} is starting Spark."
+        )
+    failed = _failed_queries(status)
+    if status.state is DriverState.STOPPING:
+        return _going_down(number, failed)
+    standstill = judge_batches(
+        status,
+        stall_after=rules.stall_after,
+        stall_factor=rules.stall_factor,
+        stalled=rules.stalled,
+    )
+    firing = [finding for finding in seen.findings if finding.state is RuleState.FIRING]
+    findings = _gravest_first([*standstill, *failed, *firing])
+    if findings:
+        return _unwell(status, findings)
+    if status.standby:
+        return Verdict(
+            state=VerdictState.STARTING,
+            reason=f"Driver of epoch {number} waits at the barrier until it is released.",
+        )
+    if status.first_progress_at is None and not _waits_for_data(status):
+        return Verdict(
+            state=VerdictState.STARTING,
+            reason=f"Driver of epoch {number} has not committed a batch yet.",
+        )
+    return _well(status)
+
+
+def _going_down(number: int, failed: list[Finding]) -> Verdict:
+    reason = f"Driver of epoch {number} is stopping its queries."
+    if not failed:
+        return Verdict(state=VerdictState.STOPPING, reason=reason)
+    # No alert now: what follows is decided, and sent, when the driver has ended.
+    first = failed[0]
+    return Verdict(
+        state=VerdictState.STOPPING,
+        reason=f"{first.reason} {reason}",
+        rule=first.rule,
+        query=first.query,
+    )
+
+
+_STATE_OF_RULE = {"stalled": VerdictState.STALLED, "slow": VerdictState.SLOW}
+"""What the judges of batches call their findings; every other finding is of a figure."""
+_GRAVITY = (Severity.STOP, Severity.RESTART, Severity.ALERT)
+_STATE_GRAVITY = (VerdictState.STALLED, VerdictState.DEGRADED, VerdictState.SLOW)
+
+
+def _gravest_first(findings: list[Finding]) -> tuple[Finding, ...]:
+    def gravity(finding: Finding) -> tuple[int, int]:
+        return _GRAVITY.index(finding.severity), _STATE_GRAVITY.index(_state_of(finding))
+
+    return tuple(sorted(findings, key=gravity))
+
+
+def _state_of(finding: Finding) -> VerdictState:
+    return _STATE_OF_RULE.get(finding.rule, VerdictState.DEGRADED)
+
+
+def _unwell(status: Status, findings: tuple[Finding, ...]) -> Verdict:
+    first, *others = findings
+    also = f" ({len(others)} more findings)" if others else ""
+    return Verdict(
+        state=_state_of(first),
+        reason=f"{first.reason}{also}",
+        rule=first.rule,
+        query=first.query,
+        since=first.since,
+        severity=first.severity,
+        healthy_for=status.progressed_for,
+        findings=findings,
+    )
+
+
+def _failed_queries(status: Status) -> list[Finding]:
+    # A driver of ours ends with its first failed query; until it has, the verdict says why. A query
+    # that has ended without an error was stopped by the script or had nothing more to read.
+    return [
+        Finding(
+            rule="query_failed",
+            state=RuleState.FIRING,
+            severity=Severity.ALERT,
+            query=query.name,
+            reason=closed(f"Query {query.name!r} has failed: {query.error}"),
+        )
+        for query in status.queries
+        if not query.active and query.error is not None
+    ]
+
+
+def _well(status: Status) -> Verdict:
+    active = [query for query in status.queries if query.active]
+    waiting = all(not q.processing and not q.data_available for q in active)
+    # A query that waits since its start has shown as much as it can.
+    progressed_for = status.progressed_for or max(timedelta(0), status.at - status.started_at)
+    return Verdict(
+        state=VerdictState.IDLE if waiting else VerdictState.HEALTHY,
+        reason=f"{len(active)} of {len(status.queries)} queries active, {status.batches} batches "
+        f"committed in epoch {status.epoch}" + (", waiting for data." if waiting else "."),
+        healthy_for=progressed_for,
+        batches=status.batches,
+    )
+
+
+def _waits_for_data(status: Status) -> bool:
+    return bool(status.queries) and all(
+        query.active and query.waits_for_trigger and not query.data_available
+        for query in status.queries
+    )

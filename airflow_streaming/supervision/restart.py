@@ -1,0 +1,166 @@
+"""
+Restart policy and history to decision: restart, when, or give up.
+
+The history is not a counter kept on the side: it is the decisions recorded for earlier epochs, so
+no crash can lose or double a count. Chance is an argument, so that the decision can be tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.failure_signs import (
+    FailureClass,
+    FailureKind,
+)
+from airflow_streaming.model.failures import diagnose
+from airflow_streaming.model.health_rules import Severity
+from airflow_streaming.model.observation import Observation, Verdict
+from airflow_streaming.model.records.epoch import Exit, LaunchCause, StopRequest
+from airflow_streaming.model.records.policy import (
+    Budget,
+    Failure,
+    RestartAction,
+    RestartDecision,
+    RestartPolicy,
+)
+
+
+def decide_restart(
+    failure: Failure,
+    *,
+    earlier: Sequence[RestartDecision],
+    policy: RestartPolicy,
+    now: datetime,
+    chance: float,
+) -> RestartDecision:
+    """
+    Decide about a failed epoch.
+
+    :param earlier: Decisions about earlier epochs since the circuit was last closed, oldest first.
+    :param chance: A number from 0 to 1; 1 waits the whole bound.
+    """
+    failure = _poisoned(failure, earlier, policy)
+    failures = 1 if _recovered(failure, policy) or not earlier else _one_more(earlier)
+    obstacle = _obstacle(failure, earlier, policy, now)
+    if obstacle is not None:
+        return RestartDecision.give_up(
+            failure,
+            now=now,
+            failures=failures,
+            obstacle=obstacle,
+            remedy=failure.kind.remedy,
+        )
+    return RestartDecision.restart(
+        failure, now=now, delay=policy.bound(failures) * chance, failures=failures
+    )
+
+
+def _poisoned(
+    failure: Failure, earlier: Sequence[RestartDecision], policy: RestartPolicy
+) -> Failure:
+    # A batch keeps its id and its offsets until it is committed, so that failures of the same batch
+    # need not follow each other: a machine may have died in between.
+    if failure.batch_id is None or failure.signature is None:
+        return failure
+    if failure.kind.restart_class is not FailureClass.APPLICATION:
+        return failure
+    same = (failure.query, failure.batch_id, failure.signature)
+    before = sum((d.query, d.batch_id, d.signature) == same for d in earlier)
+    if before + 1 < policy.poison_after:
+        return failure
+    return replace(failure, kind=FailureKind.POISON_BATCH)
+
+
+def _obstacle(
+    failure: Failure, earlier: Sequence[RestartDecision], policy: RestartPolicy, now: datetime
+) -> str | None:
+    if failure.kind is FailureKind.POISON_BATCH:
+        return _poisonduration_text(failure, policy)
+    if not failure.retryable or failure.kind.needs_a_person:
+        return "A restart would fail the same way."
+    if failure.trial and not _recovered(failure, policy):
+        return "It was the one try of a half-open circuit."
+    failure_class = failure.kind.restart_class
+    restarts = [
+        made
+        for made in earlier
+        if made.action is RestartAction.RESTART and made.failure_kind.restart_class is failure_class
+    ]
+    for budget in policy.budgets_for(failure_class):
+        spent = sum(now - restart.decided_at < budget.window for restart in restarts)
+        if spent >= budget.restarts:
+            return _spentduration_text(budget, failure_class)
+    return None
+
+
+def _poisonduration_text(failure: Failure, policy: RestartPolicy) -> str:
+    offsets = f" It reads {'; '.join(failure.offsets)}." if failure.offsets else ""
+    return (
+        f"Batch {failure.batch_id} of query {failure.query!r} has failed {policy.poison_after} "
+        f"times in the same way.{offsets}"
+    )
+
+
+def _spentduration_text(budget: Budget, failure_class: FailureClass) -> str:
+    return (
+        f"The budget of {budget.restarts} restarts in {duration_text(budget.window)} for "
+        f"{failure_class} failures is spent."
+    )
+
+
+def _recovered(failure: Failure, policy: RestartPolicy) -> bool:
+    # Progress counts, not being alive: a driver can sit up for hours without committing a batch.
+    return failure.progressed_for >= policy.reset_after and failure.batches >= policy.reset_batches
+
+
+def _one_more(earlier: Sequence[RestartDecision]) -> int:
+    return earlier[-1].consecutive_failures + 1
+
+
+def failure_of(seen: Observation, verdict: Verdict, stop: StopRequest | None = None) -> Failure:
+    """
+    Return the failure of an epoch that has ended.
+
+    :param stop: The request that it was stopped by, if any: one that a health verdict asked for
+        makes it a failure.
+    """
+    failure = Failure(
+        epoch=seen.epoch.number,
+        reason=verdict.reason,
+        kind=FailureKind.KILLED,
+        trial=seen.epoch.cause is LaunchCause.TRIAL,
+    )
+    if seen.exit is not None:
+        failure = _told_by(seen.exit, failure)
+    if stop is not None and stop.verdict is not None:
+        failure = replace(
+            failure,
+            reason=stop.reason,
+            kind=FailureKind.UNHEALTHY,
+            retryable=stop.verdict is Severity.RESTART,
+        )
+    if seen.status is None:
+        return failure
+    return replace(failure, progressed_for=seen.status.progressed_for, batches=seen.status.batches)
+
+
+def _told_by(exit: Exit, failure: Failure) -> Failure:
+    kind = exit.failure_kind
+    if kind is None:
+        # Written by a driver that did not diagnose yet.
+        kind = diagnose(
+            text=exit.reason, exception_class=exit.exception_class, conditions=exit.conditions
+        ).kind
+    return replace(
+        failure,
+        kind=kind,
+        signature=exit.signature,
+        query=exit.query,
+        batch_id=exit.batch_id,
+        offsets=exit.offsets,
+        retryable=exit.retryable,
+    )

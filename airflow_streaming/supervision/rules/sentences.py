@@ -1,0 +1,86 @@
+"""Sentences of rules on figures: what a rule asks for, what was seen, and what is missing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.health_rules import HealthRule, RuleState
+from airflow_streaming.model.metrics import Metric
+
+MAX_NAMED: Final = 10
+"""Queries, sources or columns a sentence names."""
+
+
+def subject(query: str, source: str | None = None) -> str:
+    """Return whom a sentence speaks of, to begin it with."""
+    return f"Query {query!r}" if source is None else f"Source {source!r} of query {query!r}"
+
+
+def threshold(rule: HealthRule) -> str:
+    """Return what a rule asks for, as ``below 80 % for 5 min``."""
+    words = f"{rule.comparison} {_figure(rule, rule.bound)}"
+    if rule.mean_over and not rule.sustained_for:
+        words += f" over {duration_text(rule.mean_over.total_seconds())}"
+    if rule.sustained_for:
+        words += f" for {duration_text(rule.sustained_for.total_seconds())}"
+    return words
+
+
+def known(
+    rule: HealthRule, who: str, state: RuleState, figure: float | None, bad_for: float
+) -> str:
+    """
+    Return what a rule says of a figure.
+
+    :param figure: ``None`` when there was nothing to do.
+    :param bad_for: Seconds since it went bad.
+    """
+    tail = f"({rule.name}: {threshold(rule)})"
+    told = f"{who} has had nothing to do" if figure is None else f"{who} {_told(rule, figure)}"
+    if state is RuleState.CLEAR:
+        return f"{told} {tail}."
+    if figure is None or not rule.is_bad(figure):
+        return f"{told}, but not yet long enough to clear {tail}."
+    lasts = rule.metric is not Metric.COMMIT_AGE_SECONDS and bad_for >= 1
+    return f"{told}{f' for {duration_text(bad_for)}' if lasts else ''} {tail}."
+
+
+def missing(rule: HealthRule, who: str, columns: list[str], *, has_interval: bool) -> str:
+    """Return which figure has not been reported."""
+    if rule.metric.row.needs_interval and not has_interval:
+        return f"{who} has no processing interval that its batches could be measured by."
+    if rule.metric is Metric.OBSERVED:
+        others = f"it has observed {names(columns)}" if columns else "it has observed nothing"
+        return f"{who} has not observed {rule.column!r}; {others}."
+    return f"Spark has not reported {rule.metric.row.missing} for {_inside(who)}."
+
+
+def too_young(rule: HealthRule, who: str, age: float) -> str:
+    """Return that the mean needs more time."""
+    needs = duration_text(rule.mean_over.total_seconds())
+    return (
+        f"{who} has been seen for {duration_text(max(0.0, age))} of the {needs} that the mean of rule "
+        f"{rule.name!r} is taken over."
+    )
+
+
+def names(found: list[str]) -> str:
+    """Return names for a sentence."""
+    shown = ", ".join(repr(name) for name in found[:MAX_NAMED])
+    return f"{shown} and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else shown
+
+
+def _told(rule: HealthRule, figure: float) -> str:
+    row = rule.metric.row
+    if row.zero_words and not figure:
+        return row.zero_words.format(duration_text(rule.mean_over.total_seconds()))
+    return row.words.format(_figure(rule, figure), column=rule.column)
+
+
+def _figure(rule: HealthRule, figure: float) -> str:
+    return rule.metric.row.unit.text(figure)
+
+
+def _inside(who: str) -> str:
+    return who[0].lower() + who[1:]

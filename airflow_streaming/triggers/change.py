@@ -1,0 +1,210 @@
+"""
+Wake the task that takes a change further, or that waits for an approval.
+
+It looks and never acts. What an upgrade waits for shows in the home: a driver that ends or comes, a
+stage, a wish, the end of the change. Whatever it is, the task looks again itself.
+
+It looks and never acts. What a cutover waits for shows in the home: a step, which may be a user's
+command, and the state of the drivers in all of its lanes. Whatever it is, the task looks again
+itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_streaming.changes.cutover.lanes import LANES, STEP, StepSeen
+from airflow_streaming.home.cached import CachedStream
+from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.observation import VerdictState
+from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.supervision.decide import ReconcileInput
+from airflow_streaming.supervision.health import judge
+from airflow_streaming.supervision.observer import Observer
+from airflow_streaming.triggers.home import HomeTrigger
+
+
+class UpgradeTrigger(HomeTrigger):
+    """
+    Fires when something has happened to the stream, and from time to time.
+
+    :param wake_seconds: Time after which it fires even when nothing has happened.
+    :param memory: What the task's observer has learnt by listening.
+    """
+
+    def __init__(
+        self,
+        *,
+        wake_seconds: float = 30.0,
+        memory: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.wake_seconds, self.learnt_before = wake_seconds, memory
+        self._started = time.monotonic()
+        self._seen: tuple[Any, ...] | None = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        path, kwargs = super().serialize()
+        return path, {**kwargs, "wake_seconds": self.wake_seconds, "memory": self.learnt_before}
+
+    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
+        return None, None
+
+    def look(self, observer: Observer) -> dict[str, Any] | None:
+        situation = observer.situation()
+        seen = what_is(situation)
+        self._seen = self._seen or seen
+        is_time = time.monotonic() - self._started >= self.wake_seconds
+        if seen == self._seen and not is_time:
+            return None
+        return {"memory": observer.memory(), "has_changed": seen != self._seen}
+
+
+def what_is(situation: ReconcileInput) -> tuple[Any, ...]:
+    """Return what tells two situations apart for one who waits."""
+    seen, change = situation.seen, situation.change
+    return (
+        situation.desired,
+        None if seen is None else seen.epoch.number,
+        None if seen is None else judge(seen, situation.rules).state,
+        None if change is None else str(change),
+    )
+
+
+class CutoverTrigger(HomeTrigger):
+    """
+    Fires when something has happened to a cutover or in its lanes, and from time to time.
+
+    :param stream: The stream that leads.
+    :param lanes: The lanes to look at, of all streams.
+    :param change: Number of the cutover.
+    :param wake_seconds: Time after which it fires even when nothing has happened.
+    :param memory: What the task has learnt; what can be learnt by looking is carried on.
+    """
+
+    def __init__(
+        self,
+        *,
+        lanes: Sequence[str] = (),
+        change: int = 0,
+        wake_seconds: float = 30.0,
+        memory: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.lanes, self.change = tuple(lanes), change
+        self.wake_seconds, self.memory = wake_seconds, memory or {}
+        self._started = time.monotonic()
+        self._newest = StepSeen(self.memory.get(STEP), clock=time.monotonic)
+        self._seen: tuple[Any, ...] | None = None
+        self._records: CachedStream | None = None
+        self._observers: dict[str, Observer] = {}
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        path, kwargs = super().serialize()
+        return path, {
+            **kwargs,
+            "lanes": list(self.lanes),
+            "change": self.change,
+            "wake_seconds": self.wake_seconds,
+            "memory": self.memory,
+        }
+
+    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
+        return None, None
+
+    def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
+        if self._records is None:
+            store = self._home().store
+            self._observers = {lane: self._observer_of(store, lane) for lane in self.lanes}
+            self._records = CachedStream(store, self.stream)
+        seen = (self._step(self._records), *map(_what_is, self._observers.values()))
+        self._seen = self._seen or seen
+        is_time = time.monotonic() - self._started >= self.wake_seconds
+        if seen == self._seen and not is_time:
+            return None, None
+        lanes = {lane: observer.memory() for lane, observer in self._observers.items()}
+        learnt = {**self.memory, LANES: lanes, STEP: self._newest.memory()}
+        return {"memory": learnt, "has_changed": seen != self._seen}, None
+
+    def lose_sight(self) -> None:
+        for observer in self._observers.values():
+            observer.lose_sight()
+
+    def look(self, observer: Observer) -> dict[str, Any] | None:
+        """Return nothing: all lanes are looked at together, in ``look_once``."""
+        return None
+
+    def _step(self, records: CachedStream) -> tuple[int, bool]:
+        step = len(records.steps(self.change))
+        self._newest.seen_for(self.change, step)
+        return step, records.change_end(self.change) is not None
+
+    def _observer_of(self, store: Any, lane: str) -> Observer:
+        return Observer(
+            CachedStream(store, lane),
+            open_launcher(),
+            rules=None,
+            policy=None,
+            memory=self.memory.get(LANES, {}).get(lane),
+        )
+
+
+def _what_is(observer: Observer) -> tuple[Any, ...]:
+    return what_is(observer.situation())
+
+
+log: Final = logging.getLogger(__name__)
+
+
+class AnswerTrigger(BaseTrigger):
+    """
+    Look once whether a question was answered.
+
+    The event holds the answer as Airflow's own does, and nothing where there is none.
+
+    Only the triggerer may read answers: a worker can ask, and by asking it drops what was answered.
+
+    :param ti_id: The task instance that has asked.
+    """
+
+    def __init__(self, *, ti_id: str) -> None:
+        super().__init__()
+        self.ti_id = ti_id
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (f"{type(self).__module__}.{type(self).__qualname__}", {"ti_id": self.ti_id})
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        from asgiref.sync import sync_to_async
+
+        yield TriggerEvent(await sync_to_async(self._answer)())
+
+    def _answer(self) -> dict[str, Any]:
+        from airflow.sdk.execution_time.hitl import get_hitl_detail_content_detail
+
+        try:
+            found = get_hitl_detail_content_detail(ti_id=UUID(self.ti_id))
+        except Exception:
+            # A try that died early has asked nothing, which Airflow answers with an error. Whatever
+            # it is: asking the user again is always right.
+            log.exception("No earlier answer could be read.")
+            return {}
+        if not (found.response_received and found.chosen_options):
+            return {}
+        user = found.responded_by_user
+        return {
+            "chosen_options": list(found.chosen_options),
+            "params_input": found.params_input or {},
+            "responded_at": found.responded_at,
+            "responded_by_user": None if user is None else {"id": user.id, "name": user.name},
+            "timedout": user is None,
+        }

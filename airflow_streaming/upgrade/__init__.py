@@ -1,1 +1,0 @@
-"""Upgrades: gates over real checkpoints and scripts, rehearsals, and the upgrade in place."""
