@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
-from airflow_streaming.core.epoch import Epoch, Host, Launch
-from airflow_streaming.core.observation import Process, ProcessState
-from airflow_streaming.exceptions import LaunchError
-from airflow_streaming.files.host import is_proved_rebooted
-from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.exceptions import LaunchError, RecordError
+from airflow_streaming.launch.environment import sweep_secrets
+from airflow_streaming.launch.port import DriverLog, Heartbeat, LaunchRequest
+from airflow_streaming.model.host import is_proved_rebooted
+from airflow_streaming.model.observation import Process, ProcessState
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 
 FAKE_HOST: Final = Host(
     name="worker-1", machine="machine-1", boot="boot-1", pid_space="pid:[4026531836]"
 )
 _FIRST_PID: Final = 1000
-_STARTED: Final = 1_700_000_000.0
 
 
 @dataclass
@@ -45,6 +46,7 @@ class FakeLauncher:
     :param launched: Every request, in order; also the refused ones.
     :param killed: Epoch numbers, in the order of the kills.
     :param drivers: By token; shared with the views of other hosts.
+    :param booted: When the host was booted.
     """
 
     here: Host = FAKE_HOST
@@ -54,22 +56,24 @@ class FakeLauncher:
     launched: list[LaunchRequest] = field(default_factory=list)
     killed: list[int] = field(default_factory=list)
     drivers: dict[str, FakeDriver] = field(default_factory=dict)
+    booted: datetime | None = None
 
     def host(self) -> Host:
         return self.here
 
     def launch(self, request: LaunchRequest) -> Launch:
         self.launched.append(request)
+        sweep_secrets(request.log.parent, request.epoch.number, keep=request.private_files)
         if self.refusal is not None:
             raise LaunchError(self.refusal)
         launch = Launch(
             epoch=request.epoch.number,
             token=request.epoch.token,
             host=self.here,
-            pid=_FIRST_PID + len(self.drivers),
-            started=_STARTED + len(self.drivers),
-            log=str(request.log),
             launched_at=datetime.now(UTC),
+            handle={"key": request.epoch.token},
+            driver=f"process {_FIRST_PID + len(self.drivers)}",
+            log=str(request.log),
         )
         self.drivers[request.epoch.token] = FakeDriver(launch=launch)
         return launch
@@ -80,9 +84,11 @@ class FakeLauncher:
             return None
         return driver.launch
 
-    def probe(self, epoch: Epoch, launch: Launch | None, /) -> Process:
+    def probe(
+        self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
+    ) -> Process:
         there = launch.host if launch is not None else epoch.host
-        if is_proved_rebooted(self.here, there):
+        if self._is_rebooted(there, epoch, launch, heartbeat):
             return Process.gone(f"host {there.name} was rebooted since the driver was started")
         if self.here != there:
             return Process.unseen(f"driver runs on host {there.name}, this is {self.here.name}")
@@ -91,16 +97,39 @@ class FakeLauncher:
             return Process.gone(f"no process on host {there.name} carries the driver's token")
         return Process(
             state=ProcessState.SUSPENDED if driver.is_suspended else ProcessState.RUNNING,
-            detail=f"process {driver.launch.pid} on host {there.name}",
+            detail=f"{driver.launch.driver} on host {there.name}",
             cpu_seconds=driver.cpu_seconds,
         )
 
-    def kill(self, epoch: Epoch, launch: Launch | None) -> Process:
+    def kill(
+        self, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None = None
+    ) -> Process:
         self.killed.append(epoch.number)
-        seen = self.probe(epoch, launch)
+        seen = self.probe(epoch, launch, heartbeat)
         if seen.state in (ProcessState.RUNNING, ProcessState.SUSPENDED) and not self.is_unkillable:
             self.end(epoch.token)
-        return self.probe(epoch, launch)
+        return self.probe(epoch, launch, heartbeat)
+
+    def _is_rebooted(
+        self, there: Host, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None
+    ) -> bool:
+        if heartbeat is None or not self.here.rebooted_since(there):
+            return False
+        try:
+            alive = [launch.launched_at if launch is not None else epoch.created_at, heartbeat()]
+        except RecordError:
+            return False
+        return is_proved_rebooted(self.here, there, booted=self.booted, alive=alive)
+
+    def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
+        for request in self.launched:
+            if request.epoch.token == epoch.token:
+                request.discard()
+
+    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+        if launch.host != self.here or launch.log != str(file):
+            return DriverLog(place=f"{launch.log} on host {launch.host.name}")
+        return DriverLog(place=launch.log, tail=b"A line of the driver.\n"[-most:])
 
     # What tests do to drivers, and what they look at.
 
@@ -128,9 +157,9 @@ class FakeLauncher:
         """Let a driver work."""
         self.drivers[token].cpu_seconds += seconds
 
-    def seen_from(self, host: Host) -> FakeLauncher:
+    def seen_from(self, host: Host, booted: datetime | None = None) -> FakeLauncher:
         """Return the same world as a launcher on another host sees it."""
-        return replace(self, here=host)
+        return replace(self, here=host, booted=booted)
 
     def reboot(self) -> None:
         """Restart the host: its processes are gone and its boot has a new id."""
@@ -138,3 +167,4 @@ class FakeLauncher:
             if driver.launch.host == self.here:
                 self.end(driver.launch.token)
         self.here = replace(self.here, boot=f"{self.here.boot}+1")
+        self.booted = datetime.max.replace(tzinfo=UTC)

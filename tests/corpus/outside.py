@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from airflow_streaming.core.failures.kind import FailureKind
+from airflow_streaming.model.failure_signs import FailureKind
 from tests.corpus.setup import asking
 from tests.corpus.stage import Stage, add, scenario
 

@@ -32,11 +32,10 @@ from typing import Any, Final
 
 import psutil
 
-from airflow_streaming.core.rules.rule import Severity
-from airflow_streaming.home.following import LiveLane
+from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.launch.local import LocalLauncher
-from airflow_streaming.observe.stream import Observer
-from airflow_streaming.spec import HealthRules
+from airflow_streaming.model.health_rules import HealthRules, Severity
+from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.triggers.stream import StreamTrigger
 from benchmarks.figures import heed_signals
 from demo.stage import REPOSITORY
@@ -51,7 +50,7 @@ PERIOD: Final = 100_000
 SCRIPT: Final = """
 import datetime, pathlib, socket, sys, time
 from pyspark.sql import SparkSession
-import airflow_streaming.driver.report as report
+import airflow_streaming.driver.monitoring.heartbeat as report
 
 folder = pathlib.Path(sys.argv[1])
 spark = SparkSession.builder.getOrCreate()
@@ -135,7 +134,7 @@ class Driver:
     def pid(self) -> int:
         launch = self.world.home.launch(1)
         assert launch is not None
-        return int(launch.pid)
+        return int(launch.handle["pid"])
 
     def batches(self) -> int:
         status = self.world.home.status(1)
@@ -205,7 +204,7 @@ class Driver:
         driver = self
 
         class Watching(StreamTrigger):
-            def _observer(self, live: LiveLane, lane: str) -> Observer:
+            def _observer(self, live: LiveLaneCache, lane: str) -> Observer:
                 rules, policy = self.rules()
                 return Observer(
                     live.home(lane),

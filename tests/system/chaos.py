@@ -24,16 +24,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from demo.events import drop
+from demo.events import LATENESS, drop
 from demo.run import interrupt
 from demo.stage import REPOSITORY, Stage
-from demo.story import LATENESS
-from demo.waiting import Progress, Say, wait_for
+from demo.waiting import PATIENCE, Progress, Say, wait_for
 from tests.system.victims import KILLS, RUNS_ON
 
 DATA: Final = REPOSITORY.parent / "shared" / "data" / "retail"
 DAGS: Final = Path(__file__).parent / "dags"
-PATIENCE: Final = 300.0
 """Seconds one recovery may take: a killed worker is noticed by its missing heartbeat."""
 
 IMPATIENCE: Final = 0.25
@@ -115,7 +113,6 @@ class Chaos:
         wait_for(
             has_gone_on,
             what="the next batch",
-            seconds=PATIENCE,
             say=self._say,
             failing=self._stage.airflow.ended_component,
             every=0.2,
@@ -148,18 +145,15 @@ def play(stage: Stage, files: list[Path], kills: int, seed: int, say: Say) -> di
     contents = ((path.name, path.read_text(encoding="utf-8")) for path in files)
     chaos = Chaos(stage, contents, random.Random(seed), say)
     chaos.arrive(2)
-    wait_for(
-        lambda: stage.airflow.has_dag("retail_chaos"), what="the dag", seconds=PATIENCE, say=say
-    )
+    wait_for(lambda: stage.airflow.has_dag("retail_chaos"), what="the dag", say=say)
     stage.airflow.unpause("retail_chaos")
-    wait_for(stage.stream.is_well, what="the first batch", seconds=PATIENCE, say=say)
+    wait_for(stage.stream.is_well, what="the first batch", say=say)
     chaos.run(kills)
     chaos.arrive(len(files))
     final = newest_event(files) - LATENESS
     wait_for(
         lambda: stage.stream.has_passed(final),
         what="the rest of the files to be consumed",
-        seconds=PATIENCE,
         say=say,
     )
     stage.stream.stop(say)

@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.checkpoint.layout import manifest_path
-from airflow_streaming.checkpoint.store import BackupStore
-from airflow_streaming.checkpoint.verify import verify
-from airflow_streaming.core.checkpoint.backup import Backup, Level
+from airflow_streaming.checkpoints.backup.records import Backup, Level
+from airflow_streaming.checkpoints.vault.layout import manifest_path
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import BackupNotFound
-from tests.unit.checkpoint.made import NOON, STREAM, local_store, make_backup, some_files
+from tests.unit.checkpoints.made import NOON, STREAM, local_store, make_backup, some_files
 
 EVERY: Final = 25
 """After so many corruptions the intact store is verified."""

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.core.cutover.table import CutoverState
-from tests.unit.cutover.cut_short import (
+from airflow_streaming.model.records.cutover_table import CutoverState
+from tests.unit.changes.cutover.cut_short import (
     WAYS,
     Story,
     aborted_at,

@@ -23,14 +23,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.checkpoint.backup import take_backup
-from airflow_streaming.checkpoint.drill import Copy, Program, drill, drill_copies
-from airflow_streaming.checkpoint.folders import open_folders
-from airflow_streaming.checkpoint.sources import Source
-from airflow_streaming.checkpoint.store import open_backup_store
-from airflow_streaming.core.checkpoint.backup import Origin, QueryBackup
-from airflow_streaming.core.checkpoint.drill import SCRATCH_OUTPUT, Drilled
+from airflow_streaming.checkpoints.backup.backup import take_backup
+from airflow_streaming.checkpoints.backup.live_copy import Source
+from airflow_streaming.checkpoints.backup.records import Origin, QueryBackup
+from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, Drilled
+from airflow_streaming.spark_jobs.drill import Copy, drill, drill_copies
+from airflow_streaming.spark_jobs.runner import Program
+from airflow_streaming.storage.folders import open_folders
 from tests.conftest import find_runtimes
 from tests.golden import golden_checkpoints, golden_sources
 

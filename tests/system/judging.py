@@ -3,7 +3,7 @@ Are the judges right? Random histories, held against a reference model and again
 
 ``python -m tests.system.judging --histories 100000`` runs three parts and prints what each found:
 
-* rules, verdicts and restarts against the models ``tests/unit/core/reference_model.py``,
+* rules, verdicts and restarts against the models ``tests/unit/supervision/reference_model.py``,
   ``reference_judge.py`` and ``restart_model.py``,
 * histories that are slow or strange but alive, where nobody may be restarted,
 * the same histories with a real stall, hang or death in them, which must be found in time.
@@ -23,14 +23,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, cast
 
-from airflow_streaming.core.batches import stall_window
-from airflow_streaming.core.health import HealthRules, judge
-from airflow_streaming.core.observation import Observation
-from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.rules.rule import RuleState, Severity
-from airflow_streaming.core.verdict import Verdict, VerdictState
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.observe.stream import Observer
+from airflow_streaming.model.health_rules import HealthRules, RuleState, Severity
+from airflow_streaming.model.observation import Observation, Verdict, VerdictState
+from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.supervision.health import judge, stall_window
+from airflow_streaming.supervision.observer import Observer
 from benchmarks.figures import percentile
 from tests.system.simulated import (
     BEAT,
@@ -41,8 +39,8 @@ from tests.system.simulated import (
     World,
     observer_time,
 )
-from tests.unit.core.agreement import disagreement_of_judges, disagreement_of_rules
-from tests.unit.core.restart_model import disagreement_of_restarts
+from tests.unit.supervision.agreement import disagreement_of_judges, disagreement_of_rules
+from tests.unit.supervision.restart_model import disagreement_of_restarts
 
 POLL: Final = 5.0
 LASTS: Final = 1_800.0

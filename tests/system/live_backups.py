@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.checkpoint.store import open_backup_store
+from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import CheckpointBusy, CheckpointRefused
 from tests.conftest import find_runtimes
 from tests.system.live_copies import A_FILE, PinnedBackup, PlainCopy, Query, Way, newest_commit

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from airflow_streaming.checkpoint.backup import take_backup
-from airflow_streaming.checkpoint.contents import contents
-from airflow_streaming.checkpoint.folders import open_folders
-from airflow_streaming.checkpoint.restore import Place, restore
-from airflow_streaming.checkpoint.sources import SINK_LOG, Source
-from airflow_streaming.checkpoint.store import BackupStore
-from airflow_streaming.core.checkpoint.backup import Origin
+from airflow_streaming.checkpoints.backup.backup import take_backup
+from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, Source
+from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.checkpoints.restore.restore import Place, restore
+from airflow_streaming.checkpoints.vault.contents import contents
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.storage.folders import open_folders
 
 A_FILE: Final = 0.15
 """Seconds that a slow copy takes for a file: a hundred files in the time of a dozen batches."""

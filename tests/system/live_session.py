@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from tests.patience import PATIENCE
 from tests.system.live_copies import Query
 
 PROGRAM: Final = Path(__file__).with_name("live_queries.py")
@@ -69,8 +70,8 @@ class Session:
         trace: TracebackType | None,
     ) -> None:
         """End Spark."""
-        self._process.communicate(timeout=60) if err is None else self._process.kill()
-        self._process.wait(60)
+        self._process.communicate(timeout=PATIENCE) if err is None else self._process.kill()
+        self._process.wait(PATIENCE)
 
 
 def write_input(folder: Path, files: int = FILES) -> None:

@@ -30,17 +30,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.checkpoint.backup import take_backup
-from airflow_streaming.checkpoint.folders import open_folders
-from airflow_streaming.checkpoint.sink_rewind import Rewinding, SinkRewind
-from airflow_streaming.checkpoint.sources import SINK_LOG, Source
-from airflow_streaming.checkpoint.store import BackupStore, open_backup_store
-from airflow_streaming.core.change import Change, ChangeSort
-from airflow_streaming.core.checkpoint.backup import Backup, Origin
-from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.changes.upgrade.rollback import restore_boundary, why_restore
+from airflow_streaming.checkpoints.backup.backup import take_backup
+from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, Source
+from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.restore.sink_rewind import Rewinding, SinkRewind
+from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.upgrade.restoring import restore_boundary, why_restore
+from airflow_streaming.model.records.control import Change, ChangeKind
+from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.storage import LocalStore
+from airflow_streaming.storage.folders import open_folders
 from tests.conftest import find_runtimes
 from tests.unit.home.make import SCRIPT, make_deployment
 
@@ -82,10 +82,13 @@ class World:
     def sinks(self) -> tuple[SinkFacts, ...]:
         return (
             SinkFacts(
-                query="files", sink="file", habit=SinkHabit.FILE_LOG, target=str(self.out / "files")
+                query="files",
+                sink="file",
+                habit=SinkReplaySemantics.FILE_LOG,
+                target=str(self.out / "files"),
             ),
-            SinkFacts(query="table", sink="foreachbatch", habit=SinkHabit.OVERWRITES),
-            SinkFacts(query="ledger", sink="foreachbatch", habit=SinkHabit.REMEMBERS),
+            SinkFacts(query="table", sink="foreachbatch", habit=SinkReplaySemantics.OVERWRITES),
+            SinkFacts(query="ledger", sink="foreachbatch", habit=SinkReplaySemantics.REMEMBERS),
         )
 
     def feed(self, first: int, last: int) -> None:
@@ -155,7 +158,7 @@ def roll_back(world: World, store: BackupStore, backup: Backup) -> str:
     change = Change(
         number=1,
         stream="orders",
-        what=ChangeSort.UPGRADE,
+        what=ChangeKind.UPGRADE,
         replaced=1,
         deployment=2,
         checkpoint=world.checkpoint,
@@ -183,8 +186,8 @@ def roll_back(world: World, store: BackupStore, backup: Backup) -> str:
 
 def by_hand(world: World, store: BackupStore, backup: Backup) -> str:
     """Go back with the checkpoint alone."""
-    from airflow_streaming.checkpoint.restore import Place, restore
-    from airflow_streaming.core.checkpoint.replay import RefusalCode
+    from airflow_streaming.checkpoints.restore.replay import RefusalCode
+    from airflow_streaming.checkpoints.restore.restore import Place, restore
 
     place = Place(to=str(world.folder / "by-hand"))
     restore(store, backup.id, place, accept={RefusalCode.SINK_GAP})

@@ -12,13 +12,14 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Final
 
-from airflow_streaming.core.epoch import Epoch, Launch
-from airflow_streaming.core.observation import Process, ProcessState
-from airflow_streaming.core.progress import BatchProgress, SourceProgress
-from airflow_streaming.core.status import Status
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.home.epochs import Aftermath
-from tests.unit.core.builders import NOW, a_deployment, a_launch, a_query, a_status, an_epoch
+from airflow_streaming.home.epochs import EpochOutcome
+from airflow_streaming.launch.port import Heartbeat
+from airflow_streaming.model.observation import Process, ProcessState
+from airflow_streaming.model.progress import BatchProgress, SourceProgress
+from airflow_streaming.model.records.epoch import Epoch, Launch
+from airflow_streaming.model.status import Status
+from tests.unit.supervision.builders import NOW, a_deployment, a_launch, a_query, a_status, an_epoch
 
 BEAT: Final = 2.0
 HISTORY_EVERY: Final = 10.0
@@ -268,8 +269,12 @@ class SimulatedHome:
     def status(self, epoch: int) -> Status | None:
         return self._world.seen()
 
-    def aftermath(self, epoch: int) -> Aftermath:
-        return Aftermath()
+    def heartbeat(self, epoch: int) -> datetime | None:
+        status = self._world.seen()
+        return None if status is None else status.at
+
+    def aftermath(self, epoch: int) -> EpochOutcome:
+        return EpochOutcome()
 
     def progress_chunks(self, epoch: int) -> list[int]:
         return [1]
@@ -286,7 +291,9 @@ class SimulatedLauncher:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def probe(self, epoch: Epoch, launch: Launch | None, /) -> Process:
+    def probe(
+        self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
+    ) -> Process:
         return self._world.process()
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow_streaming.core.upgrade.stage import Stage
+from airflow_streaming.model.records.upgrade_table import Stage
 from demo.waiting import Progress
 from tests.system.upgrades.applications import BAD, write
 from tests.system.upgrades.play import DAG, Play, standstill
 
 BAD_ONE = "fails_after_3_batches"
 
+AHEAD = 8
+"""Files that may wait: less than the soak takes for a backlog, however slow the machine is."""
+
 
 def test_a_good_upgrade_is_kept_a_bad_one_takes_itself_back_and_no_row_tells_of_either(
     tmp_path: Path, spark_3_5: Path, spark_4_3: Path
 ) -> None:
     runtimes = {"spark-3.5": spark_3_5, "spark-4.3": spark_4_3}
-    play = Play(tmp_path, runtimes, Progress())
+    play = Play(tmp_path, runtimes, Progress(), ahead=AHEAD)
     with play.stage:
         play.launch()
         to_newer_spark(play)

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.unit.upgrade.killing import (
+from tests.unit.changes.upgrade.killing import (
     Story,
     aborted,
     every_step,

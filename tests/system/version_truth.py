@@ -19,14 +19,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from airflow_streaming.checkpoint.folders import open_folders
-from airflow_streaming.checkpoint.reader import Reader
-from airflow_streaming.core.compatibility.finding import GateDecision
-from airflow_streaming.upgrade.version_gate import gate_version, gate_way_back, telling_schemas
+from airflow_streaming.checkpoints.reader import Reader
+from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.gates.version_gate import gate_version, gate_way_back, telling_schemas
+from airflow_streaming.storage.folders import open_folders
 from benchmarks.version_matrix.cells import SCHEMA_CHECK_OFF, VERSIONS, all_cells
 from benchmarks.version_matrix.results import Results
 from benchmarks.version_matrix.trips import Trip
-from tests.unit.core.compatibility.version.measured import FILE, Measured, plan_of, text_of
+from tests.unit.gates.version.measured import FILE, Measured, plan_of, text_of
 
 MOST_REFUSED: Final = 0.02
 

@@ -19,24 +19,24 @@ Kill = Callable[[Stage], str | None]
 
 def driver_jvm(stage: Stage) -> str | None:
     """Kill the JVM alone: its Python process has to notice."""
-    launch = stage.stream.launch
-    return _kill(launch.pid) if launch and launch.pid in _alive(stage) else None
+    leader = stage.stream.leader
+    return _kill(leader) if leader is not None and leader in _alive(stage) else None
 
 
 def driver_python(stage: Stage) -> str | None:
     """Kill the Python process alone: the JVM has to notice."""
-    launch = stage.stream.launch
-    others = [pid for pid in _alive(stage) if launch is not None and pid != launch.pid]
+    leader = stage.stream.leader
+    others = [pid for pid in _alive(stage) if leader is not None and pid != leader]
     return _kill(others[0]) if others else None
 
 
 def driver_group(stage: Stage) -> str | None:
     """Kill all of the driver in one stroke, as when a host runs out of memory."""
-    launch = stage.stream.launch
-    if launch is None or launch.pid not in _alive(stage):
+    leader = stage.stream.leader
+    if leader is None or leader not in _alive(stage):
         return None
-    kill_group(launch.pid)
-    return f"group {launch.pid}"
+    kill_group(leader)
+    return f"group {leader}"
 
 
 def triggerer(stage: Stage) -> str | None:

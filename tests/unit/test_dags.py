@@ -1,14 +1,22 @@
 from __future__ import annotations
 
 import ast
+import runpy
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from demo.pipelines import PIPELINES, listing
 from tests.conftest import REPOSITORY
 
-DAG_FILES = sorted(
-    [*(REPOSITORY / "dags").glob("*.py"), *REPOSITORY.glob("tests/system/dags/*.py")]
+EXAMPLES: Final = sorted(
+    path for path in (REPOSITORY / "dags").rglob("*.py") if path.parent.name != "jobs"
+)
+DAG_FILES: Final = [*EXAMPLES, *sorted(REPOSITORY.glob("tests/system/dags/*.py"))]
+PUBLIC: Final = frozenset(
+    {"spec", "options", "operators", "sensors", "notifications", "orchestration"}
+    | {"assets", "live", "pointers"}
 )
 
 
@@ -31,3 +39,60 @@ def test_a_continuous_dag_has_a_start_date_so_that_it_gets_a_second_run(path: Pa
         if ast.unparse(keywords["schedule"]) == "'@continuous'":
             assert "start_date" in keywords
             assert ast.unparse(keywords["max_active_runs"]) == "1"
+
+
+def inner_rooms(source: str) -> list[str]:
+    """Return what a dag file imports of the provider that is not its public face."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            package, _, rest = name.partition(".")
+            if package == "airflow_streaming" and rest and rest.split(".")[0] not in PUBLIC:
+                found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_imports_public_names_only(path: Path) -> None:
+    assert inner_rooms(path.read_text()) == []
+
+
+def test_an_import_of_an_inner_room_is_found() -> None:
+    source = "from airflow_streaming.spec import A\nfrom airflow_streaming.model.names import B\n"
+
+    assert inner_rooms(source) == ["airflow_streaming.model.names"]
+
+
+def job_imports(path: Path) -> set[str]:
+    """Return the top packages that a script of Spark imports."""
+    nodes = [*ast.walk(ast.parse(path.read_text()))]
+    named = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    plain = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
+    return {name.split(".")[0] for name in named | plain}
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "dags").rglob("jobs/*.py")), ids=str)
+def test_a_script_of_spark_knows_nothing_of_what_runs_it(path: Path) -> None:
+    assert not {"airflow", "airflow_streaming", "demo", "tests"} & job_imports(path)
+
+
+@pytest.mark.parametrize("name", [*PIPELINES])
+def test_every_example_that_the_demo_starts_has_a_dag_and_a_page(name: str) -> None:
+    folder = REPOSITORY / "dags" / name
+
+    assert (folder / f"{name}.py").is_file()
+    assert (folder / "README.md").is_file()
+    assert name in listing()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_can_be_imported_and_gives_a_dag(path: Path) -> None:
+    from airflow.sdk import DAG
+
+    found = [one for one in runpy.run_path(str(path)).values() if isinstance(one, DAG)]
+
+    # A dag of a bare ``with`` is not a value of the module; Airflow collects it by itself.
+    assert found or dag_calls(path)

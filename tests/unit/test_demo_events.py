@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.events import COLUMNS, FIRST_DAY, Arrivals, Shop, drop, synthetic_files
-from demo.story import LATENESS
+from demo.events import COLUMNS, FIRST_DAY, LATENESS, Arrivals, Shop, drop, synthetic_files
+from tests.patience import PATIENCE, until
 
 DAYS = 20
 
@@ -77,7 +77,7 @@ def test_arrivals_drop_every_file_in_order(tmp_path: Path) -> None:
     arrivals = Arrivals(tmp_path, iter([("1.csv", "x"), ("2.csv", "y")]), every=0)
 
     arrivals.start()
-    arrivals.join(timeout=10)
+    arrivals.join(PATIENCE)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.csv", "2.csv"]
     assert arrivals.dropped == 2
@@ -91,3 +91,17 @@ def test_stopped_arrivals_drop_no_more(tmp_path: Path) -> None:
 
     assert not arrivals.is_alive()
     assert len([*tmp_path.iterdir()]) == arrivals.dropped <= 1
+
+
+def test_arrivals_wait_for_who_reads_them(tmp_path: Path) -> None:
+    read = [0]
+    files = ((f"{n}.csv", "x") for n in range(10))
+    arrivals = Arrivals(tmp_path, files, every=0, may_drop=lambda dropped: dropped < read[0] + 2)
+
+    arrivals.start()
+    for read[0] in range(4):
+        until(lambda: arrivals.dropped >= read[0] + 2, "Two files more than were read")
+        assert arrivals.dropped == read[0] + 2
+    arrivals.stop()
+
+    assert len([*tmp_path.iterdir()]) == arrivals.dropped == 5

@@ -12,16 +12,19 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from tests.patience import PATIENCE
+
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 PACKAGE: Final = REPOSITORY / "airflow_streaming"
 
-WITHOUT_AIRFLOW: Final = ("core", "files", "home", "launch", "driver")
+WITHOUT_AIRFLOW: Final = ("model", "storage", "home", "launch", "driver", "checkpoints", "gates")
 WITH_AIRFLOW: Final = ("operators", "triggers", "sensors")
 SPARK_PROVIDER: Final = "airflow.providers.apache.spark"
 HEAVY: Final = (
@@ -32,7 +35,10 @@ HEAVY: Final = (
     f"{SPARK_PROVIDER}.operators",
 )
 
-EXECUTES_THE_USERS_SCRIPT: Final = "driver/script.py"
+READS_FOREIGN_TEXTS: Final = frozenset({"model/failure_signs.py", "model/failures.py"})
+"""The tables of what Spark, Java and their clients say."""
+
+EXECUTES_THE_USERS_SCRIPT: Final = frozenset({"driver/script.py", "testing/worker.py"})
 
 WALK: Final = """
 import importlib, json, pkgutil, sys
@@ -67,7 +73,7 @@ def walk(*stages: tuple[tuple[str, ...], tuple[str, ...]]) -> dict[str, list[str
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -79,13 +85,13 @@ def test_a_dag_file_is_parsed_without_spark_or_a_web_server() -> None:
     found = walk((WITHOUT_AIRFLOW, ("airflow", *HEAVY)), (WITH_AIRFLOW, HEAVY))
 
     assert found["offences"] == []
-    assert "airflow_streaming.core.steering" in found["imported"]
+    assert "airflow_streaming.model.names" in found["imported"]
 
 
 def test_a_forbidden_import_is_reported_with_the_module_that_brought_it() -> None:
-    (offence,) = walk((("core",), ("hashlib",)))["offences"]
+    (offence,) = walk((("model",), ("hashlib",)))["offences"]
 
-    assert re.fullmatch(r"airflow_streaming\.core\.\S+ imports hashlib", offence)
+    assert re.fullmatch(r"airflow_streaming\.model\.\S+ imports hashlib", offence)
 
 
 def offenders(folder: Path, guard: Callable[[str], list[Any]]) -> dict[str, list[Any]]:
@@ -161,8 +167,30 @@ def test_the_guard_sees_what_is_not_pure(source: str, found: list[str]) -> None:
     assert impurities(source) == found
 
 
-def test_the_core_knows_no_clock_no_chance_and_no_file() -> None:
-    assert offenders(PACKAGE / "core", impurities) == {}
+def pure_modules() -> set[str]:
+    """Return the paths of all modules that pyproject.toml names as pure, packages as all in them."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (pure,) = (one for one in contracts if one["name"] == "Decisions are pure")
+    excepted = {left for left, right in map(_ends, pure["ignore_imports"]) if right == "*"}
+    found = set()
+    for name in pure["source_modules"]:
+        place = REPOSITORY / name.replace(".", "/")
+        files = place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")]
+        found |= {file.relative_to(REPOSITORY).as_posix() for file in files}
+    return found - {f"{name.replace('.', '/')}.py" for name in excepted}
+
+
+def _ends(line: str) -> tuple[str, str]:
+    left, right = line.split(" -> ")
+    return left, right
+
+
+def test_decisions_know_no_clock_no_chance_and_no_file() -> None:
+    impure = offenders(PACKAGE, impurities)
+    pure = {path.removeprefix("airflow_streaming/") for path in pure_modules()}
+    assert len(pure) > 100
+    assert {path: found for path, found in impure.items() if path in pure} == {}
 
 
 UNSAFE_MODULES: Final = frozenset(
@@ -206,7 +234,9 @@ def test_the_guard_sees_what_would_be_executed(source: str, found: list[str]) ->
 
 
 def test_nothing_that_is_read_is_ever_executed() -> None:
-    assert offenders(PACKAGE, dangers) == {EXECUTES_THE_USERS_SCRIPT: ["exec()"]}
+    found = offenders(PACKAGE, dangers)
+
+    assert found == {module: ["exec()"] for module in EXECUTES_THE_USERS_SCRIPT}
 
 
 SKIPS: Final = frozenset(
@@ -256,3 +286,145 @@ def test_the_guard_sees_a_skip_without_a_reason(source: str, lines: list[int]) -
 @pytest.mark.parametrize("folder", ["airflow_streaming", "tests", "dags", "demo", "benchmarks"])
 def test_whoever_skips_a_test_says_why(folder: str) -> None:
     assert offenders(REPOSITORY / folder, unexplained_skips) == {}
+
+
+SENTENCES: Final = frozenset({"reason", "message", "sentence", "detail", "remedy", "advice"})
+ERRORS: Final = frozenset({"err", "error", "exc", "exception"})
+TEXT_SEARCHES: Final = frozenset(
+    {"startswith", "endswith", "find", "index", "count", "partition", "rpartition"}
+    | {"search", "match", "fullmatch", "findall", "finditer"}
+)
+PROSE: Final = re.compile(r"\A[A-Z][a-z]+ \w|\w{2,} \w{2,}[.,:;]? \w{2,}")
+"""A beginning like a sentence's, or three words; ``available now`` is a value."""
+
+
+class SentenceReader(ast.NodeVisitor):
+    """
+    Finds branches on what a sentence says: its wording must be free to change.
+
+    A sentence is what is called ``reason``, ``message`` or the like, the text of an exception, and
+    a constant of several words. Whether it is empty may be asked, and how it ends in punctuation.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.found: list[int] = []
+        self._errors = ERRORS | {
+            node.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ExceptHandler) and node.name
+        }
+        self._prose = {
+            dotted(target)
+            for node in tree.body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            and self._is_text(node.value)
+            and self._is_prose(node.value)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        }
+        self._texts: set[str] = set()
+        self.visit(tree)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if self._is_error_text(node.value):
+            self._texts |= {one.id for one in node.targets if isinstance(one, ast.Name)}
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        operands = [node.left, *node.comparators]
+        asks_text = any(isinstance(o, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for o in node.ops)
+        asks_empty = any(isinstance(o, ast.Constant) and not o.value for o in operands)
+        if asks_text and not asks_empty and any(map(self._is_sentence, operands)):
+            self.found.append(node.lineno)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in TEXT_SEARCHES:
+            operands = [node.func.value, *node.args]
+            words = [c for arg in operands for c in ast.walk(arg) if isinstance(c, ast.Constant)]
+            only_marks = bool(words) and not re.search(r"\w", "".join(str(c.value) for c in words))
+            if not only_marks and any(map(self._is_sentence, operands)):
+                self.found.append(node.lineno)
+        self.generic_visit(node)
+
+    def visit_Match(self, node: ast.Match) -> None:
+        if self._is_sentence(node.subject):
+            self.found.append(node.lineno)
+        self.generic_visit(node)
+
+    def _is_sentence(self, node: ast.AST) -> bool:
+        name = dotted(node)
+        return (
+            name.rpartition(".")[2] in SENTENCES
+            or name in self._prose | self._texts
+            or self._is_error_text(node)
+            or (isinstance(node, ast.Constant | ast.Tuple | ast.JoinedStr) and self._is_prose(node))
+        )
+
+    def _is_error_text(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.Subscript):
+            return dotted(node.value).rpartition(".")[2] == "args" and self._is_error(node.value)
+        if isinstance(node, ast.JoinedStr):
+            values = [v.value for v in node.values if isinstance(v, ast.FormattedValue)]
+            return any(map(self._is_error, values))
+        if not isinstance(node, ast.Call):
+            return False
+        is_text = dotted(node.func) in ("str", "repr") and any(map(self._is_error, node.args))
+        return is_text or (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("lower", "upper", "casefold", "strip")
+            and self._is_sentence(node.func.value)
+        )
+
+    def _is_error(self, node: ast.AST) -> bool:
+        parts = dotted(node).split(".")
+        return parts[-1] in self._errors or (parts[-1] == "args" and parts[-2] in self._errors)
+
+    @staticmethod
+    def _is_text(node: ast.AST) -> bool:
+        parts = node.elts if isinstance(node, ast.Tuple) else [node]
+        return all(isinstance(part, ast.Constant | ast.JoinedStr) for part in parts)
+
+    @staticmethod
+    def _is_prose(node: ast.AST) -> bool:
+        return any(
+            isinstance(part, ast.Constant)
+            and isinstance(part.value, str)
+            and PROSE.search(part.value) is not None
+            for part in ast.walk(node)
+        )
+
+
+def sentences_read(source: str) -> list[int]:
+    """Return the lines of branches on what a sentence says."""
+    return SentenceReader(ast.parse(source)).found
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("if stop.reason == stopping(3): pass", [1]),
+        ("if any(phrase in sentence for phrase in PHRASES): pass", [1]),
+        ("said = [step for step in steps if step.reason == reason]", [1]),
+        ("if person.reason != arguments.unsaid: pass", [1]),
+        ("idle = query.message.startswith('Waiting')", [1]),
+        ("gone = 'Wrong basePath' not in text", [1]),
+        ("NOTE: Final = 'No reason given.'\nif note == NOTE: pass", [2]),
+        ("try: f()\nexcept OSError as e:\n    if 'exists' in str(e): pass", [3]),
+        ("try: f()\nexcept OSError as e:\n    if e.args[0] == 'exists': pass", [3]),
+        ("try: f()\nexcept OSError as e:\n    said = str(e)\n    x = GONE.search(said)", [4]),
+        ("def f(err): return GONE.search(str(err)) is not None", [1]),
+        ("def f(error): return 'gone' in str(error).lower()", [1]),
+        ("match verdict.reason:\n    case 'dead': pass", [1]),
+        ("if not verdict.reason or verdict.reason == '': pass", []),
+        ("done = sentence.endswith(('.', '!'))", []),
+        ("if error.code == 'EEXIST' and verdict.state is State.DEAD: pass", []),
+        ("if trigger in ('once', 'available now'): pass", []),
+        ("if one.message_id == 3 and reason is None: pass", []),
+    ],
+)
+def test_the_guard_sees_a_branch_on_a_sentence(source: str, lines: list[int]) -> None:
+    assert sentences_read(source) == lines
+
+
+def test_no_branch_reads_a_sentence() -> None:
+    assert set(offenders(PACKAGE, sentences_read)) <= READS_FOREIGN_TEXTS

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
+import subprocess
+import sys
 from importlib.metadata import distribution, entry_points
 from importlib.resources import files
 from typing import Any
@@ -37,7 +39,7 @@ def test_its_version_is_the_version_of_the_distribution() -> None:
 @pytest.mark.parametrize("room", ["operators", "sensors", "hooks", "triggers"])
 def test_it_lists_every_module_that_exists(room: str) -> None:
     package = importlib.import_module(f"airflow_streaming.{room}")
-    modules = [m.name for m in pkgutil.iter_modules(package.__path__) if m.name[0] != "_"]
+    modules = [m.name for m in pkgutil.iter_modules(package.__path__) if not m.ispkg]
     found = {f"{package.__name__}.{name}" for name in modules}
 
     assert {name for entry in INFO[room] for name in entry["python-modules"]} == found
@@ -78,3 +80,24 @@ def test_it_accepts_this_airflow_and_refuses_an_older_one(monkeypatch: pytest.Mo
 
     with pytest.raises(RuntimeError, match=r"needs Airflow 3.3 or later, found 3.2.9"):
         check_airflow()
+
+
+@pytest.mark.parametrize("name", airflow_streaming.__all__)
+def test_what_the_package_exports_is_there(name: str) -> None:
+    assert getattr(airflow_streaming, name) is not None
+
+
+def test_the_package_itself_loads_none_of_what_it_exports() -> None:
+    code = (
+        "import sys, airflow_streaming; "
+        "print([name for name in sys.modules if name.startswith('airflow_streaming.')])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_name_of_the_package_is_refused() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Stream'"):
+        airflow_streaming.Stream  # noqa: B018

@@ -6,16 +6,20 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_streaming.core.change import Change, ChangeEnd, ChangeOutcome, ChangeSort
-from airflow_streaming.core.cutover.live import LiveRecord
-from airflow_streaming.core.cutover.table import CutoverEvent, after
-from airflow_streaming.core.cutover.terms import CutoverTerms, Pair, StartWay, SwitchWay
-from airflow_streaming.core.cutover.transition import Transition, state_of
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.epoch import LaunchCause
-from airflow_streaming.core.lanes import other_lane
-from airflow_streaming.core.steering import Action, Step
 from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.model.names import other_lane
+from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind, ChangeOutcome
+from airflow_streaming.model.records.cutover import (
+    CutoverTerms,
+    LiveRecord,
+    Pair,
+    StartWay,
+    SwitchMethod,
+)
+from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverEvent, CutoverTransition
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import LaunchCause
+from airflow_streaming.supervision.decide import Action, Step
 from tests.unit.world import World
 
 BLUE, GREEN = "orders", "orders.green"
@@ -62,7 +66,7 @@ class TwoLanes:
     def begin(self, *events: CutoverEvent) -> None:
         """Record the change in both lanes, and the first steps."""
         self.number = self.leader.next_change()
-        terms = CutoverTerms(change=self.number, way=SwitchWay.HANDOVER, pairs=(self._pair(),))
+        terms = CutoverTerms(change=self.number, way=SwitchMethod.HANDOVER, pairs=(self._pair(),))
         lead = self._change(BLUE, self.number, terms=self.leader.keep_cutover_terms(terms))
         self.leader.begin_change(lead)
         guest = lane(self.world, GREEN)
@@ -79,12 +83,12 @@ class TwoLanes:
             if event is E.UNDONE and any(step.event is E.SWITCHED for step in history):
                 self._point(self.blue, len(history) + 1, event)
             self.leader.take_step(
-                Transition(
+                CutoverTransition(
                     change=self.number,
                     number=len(history) + 1,
-                    before=state_of(history),
+                    before=CUTOVER.state_of(history),
                     event=event,
-                    after=after(state_of(history), event),
+                    after=CUTOVER.after(CUTOVER.state_of(history), event),
                     reason="The test says so.",
                     at=datetime.now(UTC),
                     by="test",
@@ -128,7 +132,7 @@ class TwoLanes:
         return Change(
             number=number,
             stream=name,
-            what=ChangeSort.CUTOVER,
+            what=ChangeKind.CUTOVER,
             replaced=1,
             deployment=1,
             checkpoint="",

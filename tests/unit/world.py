@@ -7,24 +7,21 @@ the fake launcher's, and the test plays the driver by writing the records a driv
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_streaming.core.epoch import Epoch, Exit, Outcome, StopRequest
-from airflow_streaming.core.names import Layout
-from airflow_streaming.core.status import (
-    CheckpointOrigin,
-    DriverState,
-    QueryStatus,
-    Status,
-)
 from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.epoch import Epoch, Exit, Outcome, StopRequest
+from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.spec import StreamSpec
 from tests.fakes import FAKE_HOST, FakeLauncher
@@ -42,6 +39,24 @@ def make_spark_home(folder: Path, version: str = "4.3.0") -> Path:
     submit.write_text("#!/bin/sh\nexit 1\n")
     submit.chmod(0o755)
     return folder
+
+
+def make_world(folder: Path, patch: pytest.MonkeyPatch) -> World:
+    """Return one stream with a real home, a fake launcher and a runtime that is only laid out."""
+    made = World(folder)
+    java = folder / "java"
+    (java / "bin").mkdir(parents=True)
+    (java / "bin" / "java").write_text("#!/bin/sh\nexit 0\n")
+    (java / "bin" / "java").chmod(0o755)
+    (java / "release").write_text('JAVA_VERSION="17.0.15"\n')
+    runtime = {"path": str(make_spark_home(folder / "spark")), "java_home": str(java)}
+    patch.setenv("AIRFLOW__STREAMING__RUNTIMES", json.dumps({"spark-4.3": runtime}))
+    patch.setenv("AIRFLOW__STREAMING__DRIVER_FOLDER", str(folder / "drivers"))
+    patch.setenv(
+        "AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"})
+    )
+    patch.setattr("airflow_streaming.launch.local.LocalLauncher", lambda **_: made.launcher)
+    return made
 
 
 @dataclass
@@ -94,6 +109,7 @@ class World:
             stream=self.spec(**spec),
             rollover_after=rollover_after,
             dag=dag or DAG("orders", schedule=None),
+            changed_by=("orders_upgrade", "orders_blue_green"),
         )
 
     def context(self, **params: Any) -> Any:

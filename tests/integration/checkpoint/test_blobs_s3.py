@@ -8,17 +8,16 @@ from collections.abc import Iterator
 import pytest
 import s3fs
 
-from airflow_streaming.checkpoint.blobs import Blobs, Elsewhere
-from airflow_streaming.checkpoint.contents import contents
-from airflow_streaming.checkpoint.opening import open_blobs
-from airflow_streaming.checkpoint.store import open_backup_store
-from airflow_streaming.checkpoint.verify import verify
-from airflow_streaming.core.checkpoint.backup import Level
-from airflow_streaming.core.checkpoint.index import LARGE
+from airflow_streaming.checkpoints.backup.index import LARGE
+from airflow_streaming.checkpoints.backup.records import Level
+from airflow_streaming.checkpoints.vault.contents import contents
+from airflow_streaming.checkpoints.vault.store import open_backup_store
+from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import CheckpointError, HomeUnavailable
+from airflow_streaming.storage.blobs import Blobs, Elsewhere, open_blobs
 from tests.integration.home.servers import S3Server, seaweedfs
-from tests.unit.checkpoint.blobs_contract import BlobsContract
-from tests.unit.checkpoint.made import NOON, STREAM, make_backup, some_files
+from tests.unit.checkpoints.blobs_contract import BlobsContract
+from tests.unit.checkpoints.made import NOON, STREAM, make_backup, some_files
 
 
 @pytest.fixture(scope="module")

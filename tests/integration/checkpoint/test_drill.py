@@ -10,17 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.checkpoint.backup import take_backup
-from airflow_streaming.checkpoint.drill import Copy, Program, drill, drill_copies
-from airflow_streaming.checkpoint.folders import open_folders
-from airflow_streaming.checkpoint.sources import Source
-from airflow_streaming.checkpoint.store import open_backup_store
-from airflow_streaming.checkpoint.verify import verify
-from airflow_streaming.core.checkpoint.backup import Level, Origin, QueryBackup
-from airflow_streaming.core.checkpoint.drill import SCRATCH_OUTPUT
+from airflow_streaming.checkpoints.backup.backup import take_backup
+from airflow_streaming.checkpoints.backup.live_copy import Source
+from airflow_streaming.checkpoints.backup.records import Level, Origin, QueryBackup
+from airflow_streaming.checkpoints.vault.store import open_backup_store
+from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
+from airflow_streaming.spark_jobs.drill import Copy, drill, drill_copies
+from airflow_streaming.spark_jobs.runner import Program
+from airflow_streaming.storage.folders import open_folders
 from tests.conftest import REPOSITORY
 from tests.golden import golden_checkpoint, golden_sources
+from tests.patience import PATIENCE
 
 SPARK = "4.3.0"
 SCRIPT = REPOSITORY / "tests" / "system" / "shapes" / "golden.py"
@@ -130,7 +132,7 @@ def test_what_cannot_be_used_is_told_from_what_only_lost_its_input(
     program = world.program(*shapes, "complete")
 
     found = drill_copies(
-        copies, runtime=world.runtime, program=program, scratch=scratch, timeout=120
+        copies, runtime=world.runtime, program=program, scratch=scratch, timeout=PATIENCE
     )
 
     opened, ran = found.problems

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from airflow_streaming.checkpoint.store import open_backup_store
+from airflow_streaming.checkpoints.vault.store import open_backup_store
+from tests.patience import until
 from tests.system.live_backups import Attempt, go_on
 from tests.system.live_copies import PinnedBackup, newest_commit
 from tests.system.live_session import Session, order_of, queries, write_input
 
 BATCHES = 8
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"{what} did not come about within {seconds:.0f} s.")
-        time.sleep(0.05)
 
 
 def test_a_query_goes_on_from_a_backup_that_was_taken_while_it_ran(

@@ -11,20 +11,21 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoint.backup import take_backup
-from airflow_streaming.checkpoint.clone import carry_over, clone
-from airflow_streaming.checkpoint.folders import open_folders
-from airflow_streaming.checkpoint.reader import inspect
-from airflow_streaming.checkpoint.restore import Place, plan_restore, restore
-from airflow_streaming.checkpoint.sink_begin import begin_sink_log
-from airflow_streaming.checkpoint.sources import sources_of
-from airflow_streaming.checkpoint.starting import make_start, own_query_id
-from airflow_streaming.checkpoint.store import open_backup_store
-from airflow_streaming.core.checkpoint.backup import Origin
-from airflow_streaming.core.checkpoint.replay import RefusalCode
-from airflow_streaming.core.cutover.terms import StartWay
+from airflow_streaming.changes.handover.green_start import make_start, own_query_id
+from airflow_streaming.checkpoints.backup.backup import take_backup
+from airflow_streaming.checkpoints.backup.live_copy import sources_of
+from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.checkpoints.reader import inspect
+from airflow_streaming.checkpoints.restore.clone import carry_over, clone
+from airflow_streaming.checkpoints.restore.replay import RefusalCode
+from airflow_streaming.checkpoints.restore.restore import Place, plan_restore, restore
+from airflow_streaming.checkpoints.restore.sink_rewind import begin_sink_log
+from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import CheckpointRefused
+from airflow_streaming.model.records.cutover import StartWay
+from airflow_streaming.storage.folders import open_folders
 from tests.conftest import find_runtimes
+from tests.patience import PATIENCE
 
 JOB = Path(__file__).with_name("restoring_job.py")
 ROWS = 20
@@ -94,7 +95,7 @@ def spark(
     session = Spark(runtime, tmp_path_factory.mktemp(request.param.replace(".", "-")))
     session.feed(0, 1, 2, 3)
     yield session
-    session.process.communicate(timeout=60)
+    session.process.communicate(timeout=PATIENCE)
 
 
 def tree_of(folder: Path) -> dict[str, tuple[bytes, int]]:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.checkpoint.clone import clone
-from airflow_streaming.checkpoint.reader import inspect
-from airflow_streaming.checkpoint.restore import Place, restore
-from airflow_streaming.checkpoint.target import open_target
-from airflow_streaming.core.checkpoint.listing import RESTORE_MARKER
+from airflow_streaming.checkpoints.reader import inspect
+from airflow_streaming.checkpoints.restore.clone import clone
+from airflow_streaming.checkpoints.restore.restore import Place, restore
+from airflow_streaming.checkpoints.restore.target import open_target
 from airflow_streaming.exceptions import RestoreRefused
+from airflow_streaming.model.spark.listing import RESTORE_MARKER
 from tests.golden import golden_checkpoint
 from tests.integration.home.servers import S3Server, seaweedfs
-from tests.unit.checkpoint.restoring import back_up, new_store, run_batches
+from tests.unit.checkpoints.restoring import back_up, new_store, run_batches
 
 
 @pytest.fixture(scope="module")

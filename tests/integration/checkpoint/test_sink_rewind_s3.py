@@ -11,15 +11,15 @@ from urllib.parse import quote
 import pytest
 from fsspec.core import url_to_fs
 
-from airflow_streaming.checkpoint.folders import open_folders
-from airflow_streaming.checkpoint.sink_rewind import SinkRewind
-from airflow_streaming.checkpoint.sources import Source
-from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit
+from airflow_streaming.checkpoints.backup.live_copy import Source
+from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.exceptions import CheckpointRefused
+from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
+from airflow_streaming.storage.folders import open_folders
 from tests.integration.home.servers import S3Server, seaweedfs
-from tests.unit.checkpoint.filesink import FileSink
-from tests.unit.checkpoint.restoring import new_store
-from tests.unit.checkpoint.running import back_up, new_checkpoint
+from tests.unit.checkpoints.filesink import FileSink
+from tests.unit.checkpoints.restoring import new_store
+from tests.unit.checkpoints.running import back_up, new_checkpoint
 
 BOUNDARY, NEWEST = 4, 9
 
@@ -58,7 +58,9 @@ def test_newer_batches_are_moved_aside_on_s3_and_only_once(s3: S3Server, tmp_pat
     newer = set(fs.find(root)) - kept
 
     rewind = SinkRewind(storage_options=s3.options)
-    facts = SinkFacts(query="counts", sink="file", habit=SinkHabit.FILE_LOG, target=f"s3a://{root}")
+    facts = SinkFacts(
+        query="counts", sink="file", habit=SinkReplaySemantics.FILE_LOG, target=f"s3a://{root}"
+    )
     with pytest.raises(CheckpointRefused, match="somebody else writes"):
         rewind.run(store, backup, 2, [facts], {"counts": NEWEST - 1})
     (done,) = rewind.run(store, backup, 2, [facts], {"counts": NEWEST})

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_streaming.core.cutover.pointing.catalog import CatalogOrder, Entry
-from airflow_streaming.core.cutover.pointing.mark import Mark
-from airflow_streaming.driver.pointing.run import answer_to
+from airflow_streaming.driver.jobs.pointing import answer_to
+from airflow_streaming.model.jobs.pointing import CatalogOrder, Entry, Mark
+from tests.patience import PATIENCE
 
 ROWS = 20
 MOVES = 4
@@ -74,7 +74,7 @@ def main(folder: Path) -> None:
                 for at in lanes.values()
             },
             answer="",
-            seconds=60.0,
+            seconds=PATIENCE,
         )
         answer = answer_to(order)
         return answer.refused or answer.failed

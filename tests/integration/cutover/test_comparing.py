@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from airflow_streaming.core.cutover.comparing.report import Bound, CompareReport, CompareResult
-from airflow_streaming.core.cutover.terms import CompareTerms
-from airflow_streaming.cutover.outputs import PREFIX, Outputs, compare_all
 from airflow_streaming.launch.runtime import resolve_runtime
+from airflow_streaming.model.jobs.comparison import Bound, CompareReport, CompareResult
+from airflow_streaming.model.records.cutover import CompareTerms
+from airflow_streaming.spark_jobs.compare import PREFIX, Outputs, compare_all
 from tests.integration.cutover.outputs import (
     BEGIN,
     SETTLED,

@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.cutover.pointers.spark import SparkView
-from airflow_streaming.home.consumers import Live
+from airflow_streaming.changes.pointers.spark import SparkView
+from airflow_streaming.home.consumers import LiveOutput
 from tests.conftest import REPOSITORY
+from tests.patience import PATIENCE
 
 JOB = Path(__file__).with_name("pointing_job.py")
-BLUE = Live(stream="orders", lane="orders", deployment=2, output="/lake/blue")
-LAST = Live(stream="orders", lane="orders.green", deployment=1, output="/lake/green", number=99)
+BLUE = LiveOutput(stream="orders", lane="orders", deployment=2, output="/lake/blue")
+LAST = LiveOutput(
+    stream="orders", lane="orders.green", deployment=1, output="/lake/green", number=99
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,7 @@ def told(spark_4_3: Path, folder: Path) -> dict[str, Any]:
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         cwd=folder,
         check=True,
-        timeout=150,
+        timeout=PATIENCE,
         capture_output=True,
     )
     found: dict[str, Any] = json.loads((folder / "told.json").read_text())

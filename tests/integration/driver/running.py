@@ -9,8 +9,6 @@ import os
 import signal
 import subprocess
 import textwrap
-import time
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import airflow_streaming
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.epoch import Epoch, Exit, Host, LaunchCause, StopRequest
-from airflow_streaming.core.names import Layout
-from airflow_streaming.core.status import QueryStatus, Status
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.launch.package import build_driver_package
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Epoch, Exit, Host, LaunchCause, StopRequest
+from airflow_streaming.model.status import QueryStatus, Status
+from airflow_streaming.model.storage import LocalStore
+from tests.patience import PATIENCE, until
 
 PACKAGE = Path(airflow_streaming.__file__).parent
 STREAM = "orders"
@@ -44,24 +44,8 @@ def source(rows=5):
 
 
 def build_package(folder: Path) -> Path:
-    """Zip what a driver needs."""
-    target = folder / "airflow_streaming.zip"
-    files = [PACKAGE / "__init__.py", PACKAGE / "exceptions.py"]
-    for room in ("core", "files", "driver"):
-        files += sorted((PACKAGE / room).rglob("*.py"))
-    with zipfile.ZipFile(target, "w") as archive:
-        for file in files:
-            archive.write(file, f"airflow_streaming/{file.relative_to(PACKAGE)}")
-    return target
-
-
-def until(condition: Callable[[], Any], *, seconds: float, what: str) -> Any:
-    """Poll until the condition holds and return what it gave."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
-        time.sleep(0.1)
-    return found
+    """Zip what a driver needs, as a launch does."""
+    return build_driver_package(folder / "package", PACKAGE).archive
 
 
 class Driver:
@@ -93,14 +77,22 @@ class Driver:
         """Wait until the query has committed so many batches, as its status tells."""
 
         def committed() -> bool:
-            assert self.process.poll() is None, self.log
             status = self.query(query)
             return status is not None and status.batches >= batches
 
-        until(committed, seconds=60, what=f"batch {batches} of {query}")
+        self.until(committed, f"Batch {batches} of {query}")
         return self
 
-    def request_stop(self, *, grace: float = 30) -> None:
+    def until(self, condition: Callable[[], Any], what: str) -> Any:
+        """Wait for something that the driver does while it runs, and return it."""
+        return until(condition, what, seen=lambda: self.log, failing=self._has_ended)
+
+    def _has_ended(self) -> str | None:
+        code = self.process.poll()
+        return None if code is None else f"The driver has ended with {code}."
+
+    def request_stop(self, *, grace: float = PATIENCE) -> None:
+        """Ask it to stop; by default it is given longer than it can ever need."""
         request = StopRequest(
             epoch=self.epoch,
             by="a test",
@@ -111,16 +103,14 @@ class Driver:
         path = LAYOUT.epoch(self.epoch, "stop.json")
         self.world.store.create(path, request.to_bytes())
 
-    def ended(self, *, seconds: float = 60) -> int:
+    def ended(self) -> int:
         """Wait for the end and return the exit code."""
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"The driver did not end in {seconds} s:\n{self.log}") from None
+        until(lambda: self.process.poll() is not None, "The driver's end", seen=lambda: self.log)
+        return self.process.returncode
 
     def python_pid(self) -> int:
         """The Python half of the driver; its parent is the JVM."""
-        status = until(self.status, seconds=60, what="a first status")
+        status = self.until(self.status, "A first status")
         return int(status.pid)
 
     def kill(self) -> None:

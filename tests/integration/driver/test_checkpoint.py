@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
-from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.model.records.epoch import Outcome
 from tests.integration.driver.running import Driver, World
 
 FOREVER = """

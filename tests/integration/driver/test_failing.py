@@ -7,8 +7,9 @@ import signal
 
 import pytest
 
-from airflow_streaming.core.epoch import Outcome
-from tests.integration.driver.running import World, until
+from airflow_streaming.model.records.epoch import Outcome
+from tests.integration.driver.running import World
+from tests.patience import until
 
 
 def test_one_failed_query_stops_the_others_and_fails_the_driver(world_on_each_spark: World) -> None:
@@ -145,7 +146,7 @@ def test_a_killed_jvm_is_told_even_by_a_script_that_never_asks_it(world: World) 
 
     os.kill(driver.process.pid, signal.SIGKILL)
 
-    ended = until(driver.exit, seconds=5, what="a last word")
+    ended = until(driver.exit, "A last word")
     assert ended.outcome is Outcome.FAILED
     assert ended.retryable
     assert ended.reason.startswith("The Spark JVM of this driver is gone")

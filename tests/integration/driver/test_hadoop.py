@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 PROGRAM = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from airflow_streaming.driver.hadoop import HadoopStore
+from airflow_streaming.driver.hadoop_store import HadoopStore
 from airflow_streaming.driver.jvm import ensure_gateway
 from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
 
@@ -67,7 +69,7 @@ def test_it_reads_writes_and_creates_like_a_local_folder(
         env={"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin", "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -16,7 +16,6 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 
-from airflow_streaming.core.status import SinkStatus
 from airflow_streaming.driver.sinks.config import (
     KafkaConfig,
     OtelConfig,
@@ -27,9 +26,11 @@ from airflow_streaming.driver.sinks.kafka import KafkaSink
 from airflow_streaming.driver.sinks.otel import OtelSink
 from airflow_streaming.driver.sinks.port import SinkFault
 from airflow_streaming.driver.sinks.prometheus import PrometheusSink, PushgatewaySink
+from airflow_streaming.model.status import SinkStatus
 from tests.integration.home.servers import free_ports
 from tests.integration.servers.broker import consume, create_topic, kafka_broker
 from tests.integration.servers.metrics import Samples, pushgateway, scrape
+from tests.patience import PATIENCE
 from tests.unit.driver.sinks.events import FULL, ORIGIN, an_event
 
 STANDING = [SinkStatus(sink="kafka", sent=8, dropped=2)]
@@ -144,7 +145,7 @@ def test_a_broker_that_is_away_is_told_and_used_again_when_it_is_back(tmp_path: 
 
     with kafka_broker(tmp_path, port) as address:
         create_topic(address, "progress")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         sent = 2
         while True:
             try:
@@ -154,7 +155,8 @@ def test_a_broker_that_is_away_is_told_and_used_again_when_it_is_back(tmp_path: 
                 assert time.monotonic() < deadline
                 sent += 1
         found = consume(address, "progress", 1)
-    assert [message.value["batchId"] for message in found] == [sent]
+    # One that was given up too soon may have come through all the same.
+    assert sent in [message.value["batchId"] for message in found]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +259,7 @@ def test_an_otlp_endpoint_that_refuses_is_told(collector: Collector) -> None:
 
 def test_no_client_library_is_needed_to_load_the_driver() -> None:
     program = (
-        "import sys, airflow_streaming.driver.drive, airflow_streaming.driver.sinks.sinks\n"
+        "import sys, airflow_streaming.driver.runtime, airflow_streaming.driver.sinks.outlet\n"
         "clients = {'confluent_kafka', 'prometheus_client', 'statsd', 'opentelemetry'}\n"
         "sys.exit(', '.join(clients & set(sys.modules)) or 0)"
     )

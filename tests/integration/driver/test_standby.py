@@ -12,12 +12,17 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.cutover.orders import OrderAct, StandbyAnswer, StandbyOrder
-from airflow_streaming.core.epoch import Outcome, QueryClaim
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.records.epoch import (
+    OrderAct,
+    Outcome,
+    QueryClaim,
+    StandbyAnswer,
+    StandbyOrder,
+)
+from airflow_streaming.model.storage import LocalStore
 from tests.conftest import find_runtimes
-from tests.integration.driver.running import STREAM, Driver, World, until, world_in
+from tests.integration.driver.running import STREAM, Driver, World, world_in
 
 WINDOWS = """
 from pyspark.sql import functions as F
@@ -79,6 +84,7 @@ class Lanes:
         self._arguments = (str(folder), "{stream}", provider, str(folder))
         self.home = StreamHome(LocalStore(str(green.home)), STREAM)
         self.given: Counter[str] = Counter()
+        self.standing: Driver
         self._files = 0
         (folder / "in").mkdir()
 
@@ -104,7 +110,8 @@ class Lanes:
             checkpoint=str(self.blue.checkpoint("green").parent),
         )
         self.green.begin_epoch(queries=("green", "beside"))
-        return self.green.launch()
+        self.standing = self.green.launch()
+        return self.standing
 
     def plan(self) -> int:
         """Plan the batch that takes green from where it is to where blue is; return its number."""
@@ -129,9 +136,8 @@ class Lanes:
             epoch=1, number=number, act=act, at=datetime.now(UTC), by="a test", **more
         )
         self.home.give_order(order)
-        answer: StandbyAnswer = until(
-            lambda: self.home.answer(1, number), seconds=60, what=f"an answer to {act}"
-        )
+        found = self.standing.until(lambda: self.home.answer(1, number), f"An answer to {act}")
+        answer: StandbyAnswer = found
         return answer
 
     def waiting(self) -> set[str]:
@@ -228,25 +234,25 @@ def test_green_absorbs_blues_rows_and_goes_on_in_its_output(lanes: Lanes) -> Non
     for start in (0, 7, 14, 21):
         lanes.give(start, start + 3, start + 12)
     both = lanes.run_both()
-    until(lanes.blue_has_read_all, seconds=60, what="reading all files")
-    until(lambda: lanes.windows("shadow"), seconds=60, what="a window of green's own")
+    both.until(lanes.blue_has_read_all, "Reading all files")
+    both.until(lambda: lanes.windows("shadow"), "A window of green's own")
     (lanes.folder / "stop-green").touch()
-    until((lanes.folder / "green-stopped").exists, seconds=60, what="the end of green's shadow")
+    both.until((lanes.folder / "green-stopped").exists, "The end of green's shadow")
 
     # Blue goes on while green's next driver starts: windows are emitted that green has not seen.
     lanes.give(28, 45, 33)
     lanes.give(52, 60)
     standing = lanes.stand_by()
     both_wait = {"green", "beside"}
-    until(lambda: lanes.waiting() == both_wait, seconds=60, what="both queries at the barrier")
-    status = until(standing.status, seconds=10, what="a status")
+    standing.until(lambda: lanes.waiting() == both_wait, "Both queries at the barrier")
+    status = standing.until(standing.status, "A status")
     assert status.standby
-    until(lanes.blue_has_read_all, seconds=60, what="reading more files")
+    both.until(lanes.blue_has_read_all, "Reading more files")
     first = lanes.plan()
     assert lanes.order(1, OrderAct.ABSORB, absorb={"green": first}).committed == {"green": first}
 
     lanes.give(63, 71, 58)
-    until(lanes.blue_has_read_all, seconds=60, what="reading another file")
+    both.until(lanes.blue_has_read_all, "Reading another file")
     both.request_stop()
     assert both.ended() == 0, both.log
     second = lanes.plan()
@@ -262,8 +268,8 @@ def test_green_absorbs_blues_rows_and_goes_on_in_its_output(lanes: Lanes) -> Non
     lanes.claim(shift)
     assert lanes.order(4, OrderAct.RELEASE).error == ""
     lanes.give(80, 200)
-    until(lambda: len(lanes.windows()) == len(lanes.given) - 1, seconds=60, what="all windows")
-    told = until(lambda: standing.query("green"), seconds=10, what="a query in the status")
+    standing.until(lambda: len(lanes.windows()) == len(lanes.given) - 1, "All windows")
+    told = standing.until(lambda: standing.query("green"), "A query in the status")
     ids = (lanes.folder / "ids").read_text().split()
     assert ids == [lanes.query_id("green"), lanes.query_id("beside")], "a stand-in is the query"
     standing.request_stop()

@@ -26,7 +26,9 @@ import pytest
 import s3fs
 from botocore.exceptions import BotoCoreError
 
-READY_WITHIN = 90.0
+from tests.patience import PATIENCE
+
+READY_WITHIN = PATIENCE
 """Seconds; a start takes about 4 on an idle machine."""
 
 ONE_TRY = {"config_kwargs": {"retries": {"total_max_attempts": 1}}}

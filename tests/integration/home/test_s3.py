@@ -7,19 +7,19 @@ import uuid
 import pytest
 import s3fs
 
-from airflow_streaming.core.control import DesiredState
 from airflow_streaming.exceptions import AlreadyExists, HomeNotExclusive, HomeUnavailable
-from airflow_streaming.files.store import Store
 from airflow_streaming.home.home import open_home
-from airflow_streaming.home.opening import open_store
-from airflow_streaming.home.probe import RECORD
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.storage import Store
+from airflow_streaming.storage.fsspec_store import open_store
+from airflow_streaming.storage.probe import RECORD
 from tests.integration.home.servers import ONE_TRY, S3Server, free_ports
-from tests.unit.files.contract import (
+from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
+from tests.unit.model.store_contract import (
     ExclusiveContract,
     StoreContract,
     WholeFilesContract,
 )
-from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
 
 class TestS3Store(StoreContract, ExclusiveContract, WholeFilesContract):

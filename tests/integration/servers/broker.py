@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.integration.home.servers import free_ports, program
 from tests.integration.servers.programs import running
+from tests.patience import PATIENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +46,13 @@ def create_topic(address: str, topic: str, partitions: int = 3) -> None:
     admin = AdminClient({"bootstrap.servers": address})
     [created] = admin.create_topics([NewTopic(topic, partitions, 1)]).values()
     try:
-        created.result(30)
+        created.result(PATIENCE)
     except KafkaException as err:
         if err.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
 
 
-def consume(address: str, topic: str, count: int, *, within: float = 30) -> list[Message]:
+def consume(address: str, topic: str, count: int, *, within: float = PATIENCE) -> list[Message]:
     """
     Read a topic from its beginning until so many messages came, or the time is over.
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.integration.home.servers import free_ports
 from tests.integration.servers.programs import answers, running
+from tests.patience import PATIENCE
 
 Labels = frozenset[tuple[str, str]]
 Samples = dict[tuple[str, Labels], float]
@@ -54,7 +55,7 @@ def scrape(url: str) -> Samples:
     """Read a page in Prometheus' text form."""
     from prometheus_client.parser import text_string_to_metric_families
 
-    with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  # a server of ours
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:  # noqa: S310  # a server of ours
         text = answer.read().decode()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
@@ -66,7 +67,7 @@ def scrape(url: str) -> Samples:
 def ask(server: str, query: str) -> list[tuple[Mapping[str, str], float]]:
     """Ask a Prometheus and return labels and values."""
     asked = urllib.parse.urlencode({"query": query})
-    with urllib.request.urlopen(f"{server}/api/v1/query?{asked}", timeout=5) as answer:  # noqa: S310  # a server of ours
+    with urllib.request.urlopen(f"{server}/api/v1/query?{asked}", timeout=PATIENCE) as answer:  # noqa: S310  # a server of ours
         found = json.load(answer)["data"]["result"]
     return [(result["metric"], float(result["value"][1])) for result in found]
 

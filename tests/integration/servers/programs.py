@@ -11,8 +11,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-READY_WITHIN = 60.0
-"""Seconds; each of these servers is up in less than three on an idle machine."""
+from tests.patience import PATIENCE, tail, until
 
 
 @contextlib.contextmanager
@@ -30,12 +29,13 @@ def running(
             start_new_session=True,
         )
     try:
-        deadline = time.monotonic() + READY_WITHIN
-        while not is_ready():
-            said = log.read_text(errors="replace")
-            assert process.poll() is None, f"{command[0]} ended:\n{said}"
-            assert time.monotonic() < deadline, f"{command[0]} is not ready:\n{said}"
-            time.sleep(0.05)
+        until(
+            is_ready,
+            f"{command[0]} being ready",
+            seen=lambda: tail(log),
+            failing=lambda: process.poll() is not None and "it has ended.",
+            every=0.05,
+        )
         yield process
     finally:
         _end(process)
@@ -43,7 +43,7 @@ def running(
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the server and whatever it is a wrapper of; nothing of its group is left."""
-    group, deadline = process.pid, time.monotonic() + 10
+    group, deadline = process.pid, time.monotonic() + PATIENCE
     with contextlib.suppress(ProcessLookupError):
         # SIGTERM: the broker saves its topics when asked to end.
         os.killpg(group, signal.SIGTERM)

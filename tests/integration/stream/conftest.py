@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -16,9 +15,10 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from airflow_streaming.core.epoch import Launch
-from airflow_streaming.core.observation import ProcessState
 from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.model.observation import ProcessState
+from airflow_streaming.model.records.epoch import Launch
+from tests.patience import PATIENCE, tail, until
 from tests.unit.world import World
 
 SCRIPT = """
@@ -50,6 +50,8 @@ class RealStream(World):
             "output": str(self.output),
             "conf": {
                 "spark.driver.memory": "512m",
+                # Half the start-up time of a short-lived JVM is spent on optimising it.
+                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
                 "spark.ui.enabled": False,
                 "spark.sql.shuffle.partitions": 1,
             },
@@ -63,11 +65,19 @@ class RealStream(World):
 
     def signal(self, epoch: int, what: signal.Signals) -> None:
         """Signal the whole process group of a driver."""
-        os.killpg(self.launch(epoch).pid, what)
+        os.killpg(int(self.launch(epoch).handle["pid"]), what)
 
     def is_gone(self, epoch: int) -> bool:
         seen = LocalLauncher().probe(self.home.epoch(epoch), self.launch(epoch))
         return seen.state is ProcessState.GONE
+
+    def until(self, condition: Callable[[], Any], what: str) -> None:
+        """Wait for something that the drivers do; a failure shows what they logged."""
+        until(condition, what, seen=lambda: "\n".join(map(tail, sorted(self._logs()))))
+
+    def _logs(self) -> Iterator[Path]:
+        launches = (self.home.launch(number) for number in range(1, self.epochs() + 1))
+        return (Path(launch.log) for launch in launches if launch is not None)
 
     def batches(self, epoch: int) -> int:
         status = self.home.status(epoch)
@@ -104,17 +114,9 @@ class RealStream(World):
                 self.signal(number, signal.SIGKILL)
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = 120.0) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds:.0f} s"
-        time.sleep(0.1)
-
-
-async def first_event(trigger: Any, seconds: float = 120.0) -> dict[str, Any]:
+async def first_event(trigger: Any) -> dict[str, Any]:
     """Let a trigger look until it fires."""
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(PATIENCE):
         events = [event.payload async for event in trigger.run()]
     payload: dict[str, Any] = events[0]
     return payload
@@ -129,7 +131,7 @@ def real(tmp_path: Path, spark_4_3: Path, monkeypatch: pytest.MonkeyPatch) -> It
         "AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"})
     )
     # An event at once: there is no scheduler here that has to see the deferral first.
-    monkeypatch.setattr("airflow_streaming.triggers._polling.HOLD", timedelta(0))
+    monkeypatch.setattr("airflow_streaming.triggers.polling.HOLD", timedelta(0))
     stream = RealStream(tmp_path)
     yield stream
     stream.end()

@@ -6,19 +6,22 @@ import os
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from airflow_streaming.checkpoint.folders import open_folders
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.sight import Sight
-from airflow_streaming.observe.foreign import ForeignObserver
-from tests.integration.stream.conftest import until
-from tests.unit.observe.checkpoints import fingerprint
+from airflow_streaming.model.health_rules import Finding, HealthRules
+from airflow_streaming.model.observation import VerdictState
+from airflow_streaming.model.spark.tail import RECENT
+from airflow_streaming.storage.folders import open_folders
+from airflow_streaming.supervision.external.judge import CERTAIN_AFTER
+from airflow_streaming.supervision.external.observer import ExternalObserver
+from airflow_streaming.supervision.snapshot import StreamSnapshot
+from tests.patience import tail, until
+from tests.unit.supervision.checkpoints import fingerprint
 
 PROGRAM = """
 import pathlib, sys, time
@@ -28,6 +31,7 @@ folder, port = pathlib.Path(sys.argv[1]), sys.argv[2]
 spark = (
     SparkSession.builder.master("local[1]")
     .config("spark.driver.memory", "512m")
+    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
     .config("spark.ui.port", port)
     .config("spark.ui.showConsoleProgress", False)
     .config("spark.sql.shuffle.partitions", 1)
@@ -38,9 +42,12 @@ spark = (
 
 def count(frame, batch):
     while (folder / "hang").exists():
+        (folder / "hanging").touch()
         time.sleep(0.1)
     frame.count()
 
+while not (folder / "begin").exists():
+    time.sleep(0.1)
 lines = spark.readStream.format("text").load(str(folder / "in"))
 query = (
     lines.writeStream.queryName("revenue").foreachBatch(count)
@@ -53,14 +60,18 @@ query.stop()
 time.sleep(600)
 """
 
-RULES = HealthRules(stall_after=timedelta(seconds=10), stall_factor=3)
+RULES = HealthRules(stall_after=timedelta(seconds=10), stall_factor=0)
+"""Windows that grow little: on a slow machine the first batch alone takes two minutes."""
+
+WARM = RECENT + 1
+"""The batch from which on no window knows the first one any more."""
 
 
 class Foreign:
-    """A stream of somebody else: a program, a folder it reads, and a checkpoint."""
+    """A stream that we did not launch: a program, a folder it reads, and a checkpoint."""
 
     def __init__(self, folder: Path, runtime: Path) -> None:
-        self.folder, self.files = folder, 0
+        self.folder, self.files, self._is_killed = folder, 0, False
         (folder / "in").mkdir()
         (folder / "program.py").write_text(PROGRAM)
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -78,6 +89,36 @@ class Foreign:
     def checkpoint(self) -> Path:
         return self.folder / "checkpoint"
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        return tail(self.folder / "log")
+
+    def begin(self) -> None:
+        """Let the query start; before that there is no checkpoint."""
+        (self.folder / "begin").touch()
+
+    def hang(self) -> None:
+        """Let the next batch hang."""
+        (self.folder / "hang").touch()
+
+    @property
+    def hangs(self) -> bool:
+        """Tell whether a batch hangs; one that is only slow does not."""
+        return (self.folder / "hanging").exists()
+
+    def release(self) -> None:
+        """Let the batch that hangs go on."""
+        (self.folder / "hang").unlink()
+
+    def has_ended(self) -> str | None:
+        """Tell whether the program is gone though the test did not kill it."""
+        code = self.process.poll()
+        return None if code is None or self._is_killed else f"The stream has ended with {code}."
+
     def feed(self) -> None:
         """Give the stream something to read."""
         self.files += 1
@@ -86,89 +127,114 @@ class Foreign:
         made.rename(self.folder / "in" / made.name)
 
     def signal(self, what: signal.Signals) -> None:
+        self._is_killed |= what is signal.SIGKILL
         os.killpg(self.process.pid, what)
 
-    def observer(self, *, asking: bool) -> ForeignObserver:
-        url = f"http://127.0.0.1:{self.port}"
-        return ForeignObserver(
+    def observer(self, *, asking: bool) -> ExternalObserver:
+        return ExternalObserver(
             open_folders(str(self.checkpoint)),
             rules=RULES,
-            endpoint=url if asking else None,
-            allowed=(url,),
+            endpoint=self.url if asking else None,
+            allowed=(self.url,),
         )
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        until(condition, what, seen=lambda: self.log, failing=self.has_ended)
+
+    def see(self, observer: ExternalObserver, state: VerdictState) -> StreamSnapshot:
+        """Look until the stream is seen so; return the look."""
+        looks: list[StreamSnapshot] = []
+
+        def is_so() -> bool:
+            looks.append(observer.sight())
+            return looks[-1].verdict.state is state
+
+        until(
+            is_so,
+            f"Being seen as {state}",
+            seen=lambda: f"{looks[-1].verdict}\n{self.log}",
+            failing=self.has_ended,
+        )
+        return looks[-1]
+
+
+@contextmanager
+def running(folder: Path, runtime: Path) -> Iterator[Foreign]:
+    """Run such a stream until the end of the block."""
+    stream = Foreign(folder, runtime)
+    try:
+        yield stream
+    finally:
+        with suppress(ProcessLookupError):
+            stream.signal(signal.SIGKILL)
+        stream.process.wait()
 
 
 @pytest.fixture
 def foreign(tmp_path: Path, spark_4_3: Path) -> Iterator[Foreign]:
-    stream = Foreign(tmp_path, spark_4_3)
-    yield stream
-    stream.signal(signal.SIGKILL)
-    stream.process.wait(30)
+    with running(tmp_path, spark_4_3) as stream:
+        yield stream
 
 
-def see(observer: ForeignObserver, state: str, seconds: float = 200.0) -> tuple[Sight, float]:
-    """Look until the stream is seen so; return the look and the seconds it took."""
-    seen, begun = list[Sight](), time.monotonic()
-
-    def is_so() -> bool:
-        seen[:] = [observer.sight()]
-        return seen[0].verdict.state == state
-
-    until(is_so, f"being seen {state}", seconds)
-    return seen[0], time.monotonic() - begun
+def finding(sight: StreamSnapshot) -> Finding:
+    (found,) = sight.verdict.findings
+    return found
 
 
 def test_a_stream_that_knows_nothing_of_us_is_seen_as_it_is(foreign: Foreign) -> None:
     alone, asking = foreign.observer(asking=False), foreign.observer(asking=True)
     assert alone.sight().verdict.rule == "no_checkpoint"
-    until((foreign.checkpoint / "offsets").exists, "a checkpoint")
+    foreign.begin()
+    foreign.until((foreign.checkpoint / "offsets").exists, "A checkpoint")
 
     def is_healthy() -> bool:
         foreign.feed()
-        states = {one.sight().verdict.state for one in (alone, asking)}
-        return states == {"healthy"} and asking.memory()["queries"]["checkpoint"]["gauge"]
+        looks = [one.sight() for one in (alone, asking)]
+        is_warm = all((look.queries[0].batch_id or 0) >= WARM for look in looks)
+        states = {look.verdict.state for look in looks}
+        return (
+            is_warm and states == {"healthy"} and asking.memory()["queries"]["checkpoint"]["gauge"]
+        )
 
-    until(is_healthy, "being seen healthy")
+    foreign.until(is_healthy, "Being seen healthy")
     assert asking.memory()["queries"]["checkpoint"]["gauge"] == "revenue"
 
-    (foreign.folder / "hang").touch()
-    until(lambda: foreign.feed() or alone.sight().queries[0].planned_batch, "a batch that hangs")
-    stalled, took = see(alone, "stalled")
-    assert took >= 8
-    assert see(asking, "stalled")[0].verdict.query == "checkpoint"
-    planned = stalled.queries[0].planned_batch
-    assert f"Batch {planned} of query 'checkpoint' has been planned for" in stalled.verdict.reason
+    foreign.hang()
+    foreign.until(lambda: foreign.feed() or foreign.hangs, "A batch that hangs")
+    stalled = foreign.see(alone, VerdictState.STALLED)
+    assert finding(stalled).rule == "stalled"
+    assert finding(stalled).figure >= finding(stalled).bound >= RULES.stall_after.total_seconds()
+    assert foreign.see(asking, VerdictState.STALLED).verdict.query == "checkpoint"
+    assert stalled.verdict.query == "checkpoint"
+    assert stalled.queries[0].planned_batch is not None
 
     before = fingerprint(foreign.checkpoint)
     for observer in (alone, asking, foreign.observer(asking=False)):
         observer.sight()
     assert fingerprint(foreign.checkpoint) == before, "looking leaves no trace"
 
-    (foreign.folder / "hang").unlink()
-    see(alone, "healthy")
-    see(asking, "healthy")
+    foreign.release()
+    foreign.see(alone, VerdictState.HEALTHY)
+    foreign.see(asking, VerdictState.HEALTHY)
 
     # Nothing to read: from the checkpoint alone the same as death.
-    idle, _ = see(asking, "idle")
-    assert idle.fresh
-    quiet, _ = see(alone, "unreachable")
-    assert "waits for data and one that is dead look the same" in quiet.verdict.reason
+    assert foreign.see(asking, VerdictState.IDLE).fresh
+    assert foreign.see(alone, VerdictState.UNREACHABLE).verdict.rule == "quiet"
 
     foreign.signal(signal.SIGSTOP)
     suspended = asking.sight()
     assert (suspended.verdict.state, suspended.verdict.rule) == ("unreachable", "quiet")
-    assert "gave no answer within 3 s" in suspended.verdict.reason
     foreign.signal(signal.SIGCONT)
-    see(asking, "idle")
+    foreign.see(asking, VerdictState.IDLE)
 
     (foreign.folder / "end").touch()
-    ended, _ = see(asking, "failed")
-    assert "has ended while its application goes on" in ended.verdict.reason
+    ended = foreign.see(asking, VerdictState.FAILED)
+    assert (ended.verdict.rule, ended.verdict.query) == ("query_ended", "checkpoint")
 
     foreign.signal(signal.SIGKILL)
-    dead, took = see(asking, "dead", seconds=30)
-    assert took < 15
-    assert "has refused connections for" in dead.verdict.reason
+    dead = foreign.see(asking, VerdictState.DEAD)
+    assert dead.verdict.rule == "driver_gone"
+    assert finding(dead).figure >= CERTAIN_AFTER
     before = fingerprint(foreign.checkpoint)
     assert alone.sight().verdict.state == "unreachable"
     assert foreign.observer(asking=True).sight().verdict.state == "starting", "no evidence yet"

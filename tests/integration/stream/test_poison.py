@@ -14,10 +14,10 @@ import pyarrow.parquet
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.alerts.alert import Alert, AlertKind
-from airflow_streaming.core.failures.kind import FailureKind
-from airflow_streaming.spec import RestartPolicy
-from tests.integration.stream.conftest import RealStream, first_event, until
+from airflow_streaming.model.failure_signs import FailureKind
+from airflow_streaming.model.records.alert import Alert, AlertKind
+from airflow_streaming.model.records.policy import RestartPolicy
+from tests.integration.stream.conftest import RealStream, first_event
 
 RETAIL = Path(__file__).parents[4] / "shared" / "data" / "retail"
 DAYS = 6
@@ -133,7 +133,9 @@ async def test_a_poison_row_stops_the_stream_after_k_tries_and_a_mended_script_l
 
     real.script.write_text(MENDED)
     trigger = real.run(real.operator(**spec), restart=True)
-    until(lambda: sum(written(real.output).values()) >= sum(expected(source).values()), "all rows")
+    real.until(
+        lambda: sum(written(real.output).values()) >= sum(expected(source).values()), "all rows"
+    )
     assert real.epochs() == TRIES + 1
     assert written(real.output) == expected(source), "no row lost or doubled"
     assert trigger.watched == TRIES + 1

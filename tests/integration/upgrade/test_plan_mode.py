@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow_streaming.checkpoint.drill_program import Program
-from airflow_streaming.core.plan.plan import OperatorSort, QueryPlan, ScriptPlan
 from airflow_streaming.launch.runtime import resolve_runtime
-from airflow_streaming.upgrade.plan_mode import plan_script
+from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan, ScriptPlan
+from airflow_streaming.spark_jobs.plan_mode import plan_script
+from airflow_streaming.spark_jobs.runner import Program
+from tests.patience import PATIENCE
 
 SCRIPT = """
 import os, sys
@@ -51,7 +52,7 @@ raise AssertionError("whoever waits for any query has started all")
 """
 
 
-def operator(plan: ScriptPlan, name: str) -> tuple[QueryPlan, OperatorSort, tuple[str, ...]]:
+def operator(plan: ScriptPlan, name: str) -> tuple[QueryPlan, OperatorKind, tuple[str, ...]]:
     query = plan.query(name)
     assert query is not None
     (found,) = query.operators
@@ -70,13 +71,13 @@ def test_every_query_of_a_script_is_told_and_none_is_started(
     scratch.mkdir()
     runtime = resolve_runtime("spark-4.3", {"spark-4.3": str(spark_4_3)})
 
-    plan = plan_script(program, runtime, scratch=scratch, timeout=120)
+    plan = plan_script(program, runtime, scratch=scratch, timeout=PATIENCE)
 
     assert plan.problem == ""
     assert [query.query for query in plan.queries] == ["sums", "once", "pairs", "sessions"]
     assert [query.notes for query in plan.queries] == [()] * 4
     sums, sort, made_of = operator(plan, "sums")
-    assert sort is OperatorSort.AGGREGATE
+    assert sort is OperatorKind.AGGREGATE
     window = "window(ts, 20 seconds, 10 seconds, 2 seconds)"
     assert made_of == (window, "upper(k)", "count(1)", "sum(v)")
     assert sums.operators[0].window_us == (20_000_000, 10_000_000, 2_000_000)
@@ -87,15 +88,15 @@ def test_every_query_of_a_script_is_told_and_none_is_started(
     assert [(w.column, w.delay_ms) for w in sums.watermarks] == [("ts", 90_000)]
     assert sums.sources[0].options == {"maxfilespertrigger": "2"}
     once, sort, made_of = operator(plan, "once")
-    assert (sort, made_of) == (OperatorSort.DEDUPLICATE, ("k", "ts"))
+    assert (sort, made_of) == (OperatorKind.DEDUPLICATE, ("k", "ts"))
     assert (once.sink.sink, once.sink.target) == ("foreachbatch", "write")
     assert once.processing_trigger == "available now"
     pairs, sort, made_of = operator(plan, "pairs")
-    assert (sort, made_of) == (OperatorSort.JOIN, ("v = value",))
+    assert (sort, made_of) == (OperatorKind.JOIN, ("v = value",))
     assert [column.name for column in pairs.operators[0].left] == ["ts", "k", "v"]
     assert pairs.sink.options["kafka.sasl.jaas.config"] == "(redacted)"
     sessions, sort, _ = operator(plan, "sessions")
-    assert (sort, sessions.operators[0].gap) == (OperatorSort.SESSION_WINDOW, "5 seconds")
+    assert (sort, sessions.operators[0].gap) == (OperatorKind.SESSION_WINDOW, "5 seconds")
     assert (sessions.sink.sink, sessions.sink.target) == ("table", "sessions")
     assert list(source.iterdir()) == []
     assert list(scratch.iterdir()) == []

@@ -9,22 +9,23 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
-from airflow_streaming.checkpoint.drill_program import Program
-from airflow_streaming.core.compatibility.finding import GateDecision
-from airflow_streaming.core.rehearsal.markdown import as_markdown
-from airflow_streaming.core.rehearsal.order import Bounds, Ending
-from airflow_streaming.core.rehearsal.rehearsed import Rehearsed, RehearsedQuery
+from airflow_streaming.checkpoints.copies import OfCheckpoints
+from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.gates.rehearsal import Rehearsed, RehearsedQuery
 from airflow_streaming.launch.runtime import resolve_runtime
-from airflow_streaming.upgrade.rehearsal import PREFIX, OfCheckpoints, rehearse
+from airflow_streaming.model.jobs.rehearsal import Bounds, Ending
+from airflow_streaming.reports.markdown import markdown
+from airflow_streaming.reports.rehearsal import rehearsal_report
+from airflow_streaming.spark_jobs.rehearsal import PREFIX, rehearse
+from airflow_streaming.spark_jobs.runner import Program
 from tests.conftest import REPOSITORY
 from tests.golden import golden_checkpoint, golden_sources
+from tests.patience import PATIENCE, until
 
 SCRIPT = Path(__file__).with_name("rehearsed_job.py")
 OLD, NEW = "3.5.9", "4.3.0"
@@ -96,11 +97,11 @@ def test_what_fits_goes_on_from_its_state_and_what_does_not_is_told_apart(
         OfCheckpoints(checkpoints=world.checkpoints),
         world.program(),
         resolve_runtime("spark-4.3", {"spark-4.3": str(spark_4_3)}),
-        bounds=Bounds(batches=2, seconds=120),
+        bounds=Bounds(batches=2, seconds=PATIENCE),
         scratch=scratch,
     )
 
-    assert found.spark == NEW, as_markdown(found)
+    assert found.spark == NEW, markdown(rehearsal_report(found))
     assert found.decision is GateDecision.NOT_ALLOWED
     told = {finding.query: finding for finding in found.findings}
     assert {query: finding.rule for query, finding in told.items()} == dict.fromkeys(
@@ -127,9 +128,9 @@ CALLER = """
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from airflow_streaming.checkpoint.drill_program import read_program
+from airflow_streaming.spark_jobs.runner import read_program
 from airflow_streaming.launch.runtime import resolve_runtime
-from airflow_streaming.upgrade.rehearsal import OfCheckpoints, rehearse
+from airflow_streaming.spark_jobs.rehearsal import OfCheckpoints, rehearse
 
 checkpoint, script, runtime, scratch, *arguments = sys.argv[1:]
 rehearse(
@@ -152,23 +153,20 @@ def test_a_killed_caller_leaves_neither_process_nor_folder(
         [sys.executable, "-c", CALLER, *map(str, given)], cwd=REPOSITORY, env=dict(os.environ)
     )
     try:
-        until(running.exists, 60)
+        until(
+            running.exists,
+            "The rehearsal's start",
+            failing=lambda: caller.poll() is not None and "its caller has ended.",
+        )
         family = psutil.Process(caller.pid).children(recursive=True)
         assert len(list(scratch.glob(f"{PREFIX}*"))) == 1
     finally:
         caller.send_signal(signal.SIGKILL)
         caller.wait()
 
-    until(lambda: not any(scratch.iterdir()), 20)
-    until(lambda: all(is_gone(process) for process in family), 20)
+    until(lambda: not any(scratch.iterdir()), "An empty folder", seen=lambda: [*scratch.iterdir()])
+    until(lambda: all(is_gone(process) for process in family), "The end of the rehearsal")
     assert len(family) >= 2
-
-
-def until(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"It did not come about within {seconds:.0f} s."
-        time.sleep(0.1)
 
 
 def is_gone(process: psutil.Process) -> bool:

@@ -26,7 +26,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.core.cutover.terms import SwitchWay
+from airflow_streaming.model.records.cutover import SwitchMethod
 from tests.conftest import find_runtimes
 from tests.system.cutovers import applications
 from tests.system.cutovers.asked import Asked, Course
@@ -38,13 +38,13 @@ RESIDUES: Final = 9
 """Every so-many-th step is killed, another one in each run, so that so many runs kill at all."""
 
 ABORTED_AT: Final = {
-    SwitchWay.HANDOVER: ("ready", "warming", "shadowing"),
-    SwitchWay.PARALLEL: ("ready", "shadowing", "catching_up"),
+    SwitchMethod.HANDOVER: ("ready", "warming", "shadowing"),
+    SwitchMethod.PARALLEL: ("ready", "shadowing", "catching_up"),
 }
 """While blue is drained nobody is asked; the simulation gives up there too."""
 
 
-def plan(runs: int, ways: Sequence[SwitchWay], *, kills: bool = True) -> Iterator[Asked]:
+def plan(runs: int, ways: Sequence[SwitchMethod], *, kills: bool = True) -> Iterator[Asked]:
     """Return the runs: of five, three go through, one is given up, and one is rolled back."""
     each = -(-runs // len(ways))
     for number in range(runs):
@@ -68,8 +68,8 @@ def plan(runs: int, ways: Sequence[SwitchWay], *, kills: bool = True) -> Iterato
 
 def bad(first: int) -> Iterator[Asked]:
     """Return a run for every bad application."""
-    ways = [(name, SwitchWay.PARALLEL) for name in applications.BAD]
-    for number, (name, way) in enumerate([*ways, ("fails_later", SwitchWay.HANDOVER)], first):
+    ways = [(name, SwitchMethod.PARALLEL) for name in applications.BAD]
+    for number, (name, way) in enumerate([*ways, ("fails_later", SwitchMethod.HANDOVER)], first):
         yield Asked(
             number=number,
             way=way,
@@ -152,7 +152,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--folder", type=Path, required=True, help="where everything is kept")
     parser.add_argument("--spark", type=Path, default=find_runtimes().get("spark-4.3"))
-    parser.add_argument("--ways", type=SwitchWay, nargs="+", default=[*SwitchWay][::-1])
+    parser.add_argument("--ways", type=SwitchMethod, nargs="+", default=[*SwitchMethod][::-1])
     parser.add_argument("--only", type=int, nargs="+", help="numbers of runs")
     parser.add_argument("--unharmed", action="store_true", help="kill nobody")
     other = parser.add_mutually_exclusive_group()

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.core.cutover.terms import StartWay, SwitchWay
+from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from tests.system.cutovers.stage import QUERY, STREAM
 
 
@@ -22,7 +22,7 @@ class Course(StrEnum):
     """A person wants blue back during the soak."""
 
 
-SINKS: Final = {SwitchWay.HANDOVER: "ledger", SwitchWay.PARALLEL: "parquet"}
+SINKS: Final = {SwitchMethod.HANDOVER: "ledger", SwitchMethod.PARALLEL: "parquet"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +42,14 @@ class Asked:
     :param sink: What the stream writes: ``ledger`` or ``parquet``; by default what suits the way.
     :param compares: Have a Spark compare the outputs, which takes a quarter of a minute.
     :param deadline_s: How long green may take to keep pace.
+    :param grace_s: How long a driver may take to its next batch boundary when it is to stop.
     :param soak_s: How long green is watched after the switch.
     :param asks: A person says that green stays, once the soak was good and he is asked.
     :param behind_s: For so long blue's driver is suspended in the soak before blue is wanted back.
     """
 
     number: int
-    way: SwitchWay
+    way: SwitchMethod
     course: Course = Course.FORWARD
     application: str = "new"
     start: StartWay = StartWay.FRESH
@@ -61,6 +62,7 @@ class Asked:
     compares: bool = False
     deadline_s: float = 240.0
     soak_s: float = 4.0
+    grace_s: float = 30.0
     asks: bool = False
     behind_s: float = 0.0
 
@@ -84,7 +86,7 @@ class Asked:
         """Read what a worker is asked."""
         told = json.loads(file.read_text(encoding="utf-8"))
         sorts: dict[str, Any] = {
-            "way": SwitchWay,
+            "way": SwitchMethod,
             "course": Course,
             "start": StartWay,
             "queries": tuple,

@@ -15,14 +15,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.epoch import Outcome
+from demo.waiting import PATIENCE
 from tests.system.cutovers.consumer import Consumer
 from tests.system.cutovers.keeping import KeepAlive, start, want
 from tests.system.cutovers.stage import CONF, STREAM, Stage, environment_of
 from tests.system.cutovers.waiting import until
 
-GRACE_S = 60.0
+GRACE_S = PATIENCE
 
 
 def stop_and_start(stage: Stage, application: Path, steady: float) -> Consumer:
@@ -80,7 +81,7 @@ def _submit(
         )
 
 
-def run_steadily(consumer: Consumer, seconds: float, patience: float = 240) -> None:
+def run_steadily(consumer: Consumer, seconds: float, patience: float = PATIENCE) -> None:
     """Wait until rows arrive, and for some seconds more during which they go on to arrive."""
     before = len(consumer.arrivals)
     until(lambda: len(consumer.arrivals) >= before + 3, "fresh rows", patience)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.model.storage import LocalStore
 
 KILLED: Final = 137
 

@@ -12,9 +12,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.steering import Action, decide
 from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.supervision.decide import Action, decide
 from tests.system.cutovers.stage import Stage
 
 LOOK_SECONDS: Final = 0.5

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from airflow_streaming.checkpoint.backup import take_backup
-from airflow_streaming.checkpoint.folders import open_folders
-from airflow_streaming.checkpoint.sources import sources_of
-from airflow_streaming.checkpoint.store import open_backup_store
-from airflow_streaming.core.change import Change
-from airflow_streaming.core.checkpoint.backup import Origin
-from airflow_streaming.core.cutover.comparing.report import Bound
-from airflow_streaming.core.cutover.judging.judge import Judgement, judge_reports
-from airflow_streaming.core.cutover.terms import CompareTerms, Pair
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.cutover.outputs import compare
-from airflow_streaming.cutover.ports import Compare, LaneHands, Retire
+from airflow_streaming.changes.cutover.lanes import Compare, LaneContext, Retire
+from airflow_streaming.changes.judging.green import Judgement, judge_reports
+from airflow_streaming.checkpoints.backup.backup import take_backup
+from airflow_streaming.checkpoints.backup.live_copy import sources_of
+from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.checkpoints.vault.store import open_backup_store
+from airflow_streaming.model.jobs.comparison import Bound
+from airflow_streaming.model.records.control import Change
+from airflow_streaming.model.records.cutover import CompareTerms, Pair
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.spark_jobs.compare import compare
+from airflow_streaming.storage.folders import open_folders
 from tests.system.cutovers.stage import Stage
 
 
@@ -23,11 +23,11 @@ class StageLanes:
     def __init__(self, stage: Stage, by: str) -> None:
         self._stage, self._by = stage, by
 
-    def open(self, stream: str, lane: str) -> LaneHands:
+    def open(self, stream: str, lane: str) -> LaneContext:
         """Return the hands of one lane."""
         del stream
         keeper = self._stage.keeper(lane, self._by)
-        return LaneHands(
+        return LaneContext(
             home=self._stage.lane(lane),
             keeper=keeper,
             acts=keeper,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from airflow_streaming.core.cutover.table import CutoverState
-from airflow_streaming.core.cutover.transition import Transition
+from airflow_streaming.model.records.cutover_table import CutoverState, CutoverTransition
 from tests.system.cutovers.consumer import Consumer
 from tests.system.cutovers.dying import Step
 
@@ -16,14 +15,14 @@ STEADY_S: Final = 8.0
 S: Final = CutoverState
 
 
-def back(history: Sequence[Transition]) -> dict[str, float]:
+def back(history: Sequence[CutoverTransition]) -> dict[str, float]:
     """Return the seconds from the step that gives green up to the one with which blue is back."""
     begun = [at_of(one) for one in history if one.after in (S.ABORTING, S.ROLLING_BACK)]
     return {"back_s": round(at_of(history[-1]) - begun[0], 2)} if begun else {}
 
 
 def pauses(
-    consumer: Consumer, began: float, history: Sequence[Transition], steps: Sequence[Step]
+    consumer: Consumer, began: float, history: Sequence[CutoverTransition], steps: Sequence[Step]
 ) -> dict[str, Any]:
     """
     Return the longest times without a fresher row.
@@ -50,13 +49,13 @@ def pauses(
     return told
 
 
-def _beside(history: Sequence[Transition]) -> list[tuple[float, float]]:
+def _beside(history: Sequence[CutoverTransition]) -> list[tuple[float, float]]:
     """Return the times during which green kept pace beside blue, and nothing else was done."""
     steps = pairwise(history)
     return [(at_of(one), at_of(later)) for one, later in steps if one.after is S.SHADOWING]
 
 
-def _switches(history: Sequence[Transition]) -> list[tuple[float, float]]:
+def _switches(history: Sequence[CutoverTransition]) -> list[tuple[float, float]]:
     """Return the times during which the output goes from one lane to the other."""
     found, begun = list[tuple[float, float]](), None
     for one in history:
@@ -72,12 +71,12 @@ def _is_in(at: float, windows: Sequence[tuple[float, float]]) -> bool:
     return any(first <= at <= last for first, last in windows)
 
 
-def at_of(step: Transition) -> float:
+def at_of(step: CutoverTransition) -> float:
     """Return when a step was taken, in seconds since 1970."""
     return step.at.timestamp()
 
 
-def state_at(step: Step, history: Sequence[Transition]) -> str:
+def state_at(step: Step, history: Sequence[CutoverTransition]) -> str:
     """Return the state in which a durable step was done."""
     before = [one.after.value for one in history if at_of(one) <= step.at]
     return before[-1] if before else "planned"

@@ -11,11 +11,15 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
 
-from airflow_streaming.core.change import Change
-from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
-from airflow_streaming.core.cutover.terms import StartWay
-from airflow_streaming.core.cutover.transition import Transition
 from airflow_streaming.live import live
+from airflow_streaming.model.records.control import Change
+from airflow_streaming.model.records.cutover import StartWay
+from airflow_streaming.model.records.cutover_table import (
+    CutoverEvent,
+    CutoverState,
+    CutoverTransition,
+)
+from demo.waiting import PATIENCE
 from tests.system.cutovers import applications
 from tests.system.cutovers.asked import Asked, Course
 from tests.system.cutovers.baselines import run_steadily
@@ -30,7 +34,9 @@ from tests.system.cutovers.truth import Verdict, judge, judge_rows
 from tests.system.cutovers.waiting import until
 
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
-PATIENCE_S: Final = 900.0
+PATIENCE_S: Final = 3 * PATIENCE
+"""Seconds for a whole cutover, all of its workers together."""
+
 S: Final = CutoverState
 ENDS: Final = {
     Course.FORWARD: (S.FINALISED, S.RETIRED),
@@ -75,6 +81,7 @@ class Runs:
         self._parts = ExitStack()
 
     def __enter__(self) -> Self:
+        self._began = time.time()
         start(self.stage, self.applications["old"])
         self._parts.callback(self.stage.end)
         parts: list[AbstractContextManager[object]] = [self._shop, self._keep_alive]
@@ -95,6 +102,11 @@ class Runs:
         seconds = time.time() - began
         run_steadily(self.consumer, STEADY_S / 2)
         return self._told(asked, began, blue) | {"workers": workers, "seconds": round(seconds, 1)}
+
+    @property
+    def start_s(self) -> float:
+        """The seconds from the first driver's launch to its first rows, on this machine."""
+        return self.consumer.arrivals[0].at - self._began
 
     @property
     def poison(self) -> Path:
@@ -145,7 +157,7 @@ class Runs:
     def _steps_file(self, asked: Asked) -> Path:
         return self.stage.folder / f"run-{asked.number}.steps"
 
-    def _history(self) -> list[Transition]:
+    def _history(self) -> list[CutoverTransition]:
         change = self._change()
         return [] if change is None else self.stage.lane(STREAM).steps(change.number)
 
@@ -218,7 +230,7 @@ def _wanted(asked: Asked) -> tuple[CutoverState, ...]:
     return ENDS[asked.course]
 
 
-def _is_said(asked: Asked, history: Sequence[Transition]) -> bool:
+def _is_said(asked: Asked, history: Sequence[CutoverTransition]) -> bool:
     """Tell whether a bad application was given up for what is bad about it, and a person asked."""
     if asked.asks and not any(one.event is CutoverEvent.KEEP for one in history):
         return False

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from airflow_streaming.core.cutover.terms import StartWay, SwitchWay
+from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from tests.system.cutovers.asked import Asked, Course
 
-_PARALLEL: Final[dict[str, Any]] = {"way": SwitchWay.PARALLEL}
-_HANDOVER: Final[dict[str, Any]] = {"way": SwitchWay.HANDOVER}
+_PARALLEL: Final[dict[str, Any]] = {"way": SwitchMethod.PARALLEL}
+_HANDOVER: Final[dict[str, Any]] = {"way": SwitchMethod.HANDOVER}
 _CLONED: Final[dict[str, Any]] = {"start": StartWay.CLONED, "application": "newer"}
 _CARRIED: Final[dict[str, Any]] = {
     "start": StartWay.CARRIED,

@@ -13,24 +13,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.epoch import Exit
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.rules.rule import HealthRule, Metric
-from airflow_streaming.core.spec import StreamSpec
 from airflow_streaming.home.home import Home, StreamHome, open_home
-from airflow_streaming.home.lanes import live_lane
-from airflow_streaming.launch.application import read_application
-from airflow_streaming.launch.environment import driver_environment
-from airflow_streaming.launch.keeper import Keeper, Submission
+from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.launch.environment import driver_environment, properties_text, write_private
 from airflow_streaming.launch.local import LocalLauncher
-from airflow_streaming.launch.package import build_driver_package
+from airflow_streaming.launch.package import build_driver_package, read_application
 from airflow_streaming.launch.port import LaunchRequest
-from airflow_streaming.launch.private import write_private
-from airflow_streaming.launch.properties import properties_text
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
-from airflow_streaming.observe.stream import Observer
+from airflow_streaming.model.health_rules import HealthRule, HealthRules
+from airflow_streaming.model.metrics import Metric
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Exit
+from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.spec import StreamSpec
+from airflow_streaming.supervision.controller import StreamController, Submission
+from airflow_streaming.supervision.observer import Observer
 
 STREAM: Final = "orders"
 QUERY: Final = "counts"
@@ -145,9 +142,11 @@ class Stage:
             conf=CONF,
         )
 
-    def keeper(self, lane: str, by: str, application: str = "/not/asked/for.py") -> Keeper:
+    def keeper(
+        self, lane: str, by: str, application: str = "/not/asked/for.py"
+    ) -> StreamController:
         """Return who acts on a lane."""
-        return Keeper(
+        return StreamController(
             self.lane(lane),
             LocalLauncher(),
             spec=self.spec(application, lane),
@@ -193,7 +192,7 @@ class Stage:
             *(str(self.runtime.spark_submit), "--properties-file", str(properties)),
             *("--py-files", str(package.archive), str(package.main)),
             *("--home", self.home_uri, "--stream", epoch.stream),
-            *("--epoch", str(epoch.number), "--token", epoch.token),
+            *("--epoch", str(epoch.number), "--token", epoch.mark),
             *("--properties-file", str(properties)),
         )
         assert deployment.runtime == self.runtime.name

@@ -20,23 +20,24 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.core.cutover.table import CutoverState
-from airflow_streaming.core.cutover.terms import (
+from airflow_streaming.changes.cutover.engine import Cutover
+from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
+from airflow_streaming.changes.cutover.lanes import Candidate, Facts, pair_of
+from airflow_streaming.changes.handover.green_start import StoredCheckpoints
+from airflow_streaming.exceptions import CutoverRefused
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.model.names import other_lane
+from airflow_streaming.model.records.cutover import (
     CompareTerms,
     CutoverTerms,
     Pair,
     ReadyTerms,
     StartWay,
 )
-from airflow_streaming.core.lanes import other_lane
-from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit
-from airflow_streaming.core.upgrade.terms import SoakTerms
-from airflow_streaming.cutover.checkpoints import StoredCheckpoints
-from airflow_streaming.cutover.cutting_over import Cutover, Progress
-from airflow_streaming.cutover.pairs import Candidate, Facts, pair_of
-from airflow_streaming.exceptions import CutoverRefused
-from airflow_streaming.home.home import StreamHome
-from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.model.records.cutover_table import CutoverCommand, CutoverState
+from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics, SoakTerms
+from demo.waiting import PATIENCE
 from tests.system.cutovers.asked import Asked, Course
 from tests.system.cutovers.consumer import new_rows
 from tests.system.cutovers.dying import Steps
@@ -44,7 +45,7 @@ from tests.system.cutovers.lanes import StageLanes, comparing, retiring
 from tests.system.cutovers.stage import STREAM, Stage
 
 LOOK_S: Final = 0.3
-LONGEST_S: Final = 900.0
+LONGEST_S: Final = PATIENCE
 
 
 def main() -> int:
@@ -88,7 +89,7 @@ class Worker:
                 self._word(CutoverState.SOAKING, self._roll_back)
         ended = self._until(CutoverState.FINALISED)
         if ended.state is CutoverState.FINALISED:
-            ended = self._engine.retire("The test has no more use for it.")
+            ended = self._engine.command(CutoverCommand.RETIRE, "The test has no more use for it.")
         return ended
 
     def _begin(self) -> None:
@@ -133,7 +134,7 @@ class Worker:
         return SinkFacts(
             query=query,
             sink="foreachbatch" if is_ledger else "file",
-            habit=SinkHabit.REMEMBERS if is_ledger else SinkHabit.FILE_LOG,
+            habit=SinkReplaySemantics.REMEMBERS if is_ledger else SinkReplaySemantics.FILE_LOG,
             target="" if is_ledger else self._stage.place(deployment.output, query),
             is_stateful=query in self._stage.stateful,
         )
@@ -158,7 +159,7 @@ class Worker:
             soak=SoakTerms(
                 batches=3,
                 at_least=timedelta(seconds=asked.soak_s),
-                at_most=timedelta(seconds=60 + asked.soak_s),
+                at_most=timedelta(seconds=max(60.0, asked.deadline_s) + asked.soak_s),
             ),
             promotes_by_itself=True,
             finalises_by_itself=asked.course is Course.FORWARD and not asked.asks,
@@ -167,7 +168,7 @@ class Worker:
                 "catching_up": timedelta(seconds=asked.deadline_s),
                 "shadowing": timedelta(seconds=asked.deadline_s),
             },
-            stop_grace=timedelta(seconds=30),
+            stop_grace=timedelta(seconds=asked.grace_s),
             key=asked.key,
         )
 
@@ -181,7 +182,7 @@ class Worker:
     def _roll_back(self, reason: str) -> Progress:
         if self._asked.behind_s:
             hold_blue(self._stage, self._asked.behind_s)
-        return self._engine.roll_back(reason)
+        return self._engine.command(CutoverCommand.ROLL_BACK, reason)
 
     def _until(self, state: CutoverState) -> Progress:
         began, said = time.monotonic(), ""
@@ -194,7 +195,7 @@ class Worker:
                 logging.getLogger("waiting").info("%s: %s", progress.state, said)
             if progress.needs_person and self._is_asked_to_keep(progress):
                 with contextlib.suppress(CutoverRefused):
-                    self._engine.keep("The test was asked, and says so.")
+                    self._engine.command(CutoverCommand.KEEP, "The test was asked, and says so.")
                 continue
             if progress.needs_person:
                 raise RuntimeError(f"A person is asked in {progress.state}: {progress.waiting}")
@@ -218,12 +219,12 @@ def hold_blue(stage: Stage, seconds: float) -> None:
     launch = None if epoch is None else LocalLauncher().find(epoch)
     if launch is None:
         raise RuntimeError(f"{blue.name} has no driver to be held.")
-    os.killpg(launch.pid, signal.SIGSTOP)
+    os.killpg(int(launch.handle["pid"]), signal.SIGSTOP)
     try:
         time.sleep(seconds)
         behind, ahead = (_newest(stage, lane) for lane in (blue, green))
     finally:
-        os.killpg(launch.pid, signal.SIGCONT)
+        os.killpg(int(launch.handle["pid"]), signal.SIGCONT)
     logging.getLogger("holding").info("%s is at %d, %s at %d", blue.name, behind, live, ahead)
     if behind >= ahead:
         raise RuntimeError(f"{blue.name} was held, and is not behind {live}.")

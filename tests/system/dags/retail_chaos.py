@@ -7,8 +7,9 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 
+from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.operators.stream import SparkStreamOperator
-from airflow_streaming.spec import Budget, RestartPolicy, StreamSpec
+from airflow_streaming.spec import StreamSpec
 
 APPLICATION = Path(__file__).parents[3] / "dags" / "jobs" / "retail_revenue.py"
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from airflow_streaming.core.compatibility.finding import GateDecision
+from airflow_streaming.gates.findings import GateDecision
 
 JOBS: Final = Path(__file__).with_name("jobs")
 DAG_JOBS: Final = Path(__file__).resolve().parents[3] / "dags" / "jobs"

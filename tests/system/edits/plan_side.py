@@ -13,8 +13,8 @@ import json
 import sys
 from pathlib import Path
 
-from airflow_streaming.core.plan.order import PlanOrder
 from airflow_streaming.driver.plan.mode import Planning
+from airflow_streaming.model.spark.plan import PlanOrder
 from tests.system.edits.spark_side import new_session, session_of, tell
 
 

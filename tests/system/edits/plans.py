@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.core.plan.plan import ScriptPlan
+from airflow_streaming.model.spark.plan import ScriptPlan
 
 FILE: Final = Path(__file__).with_name("plans.json")
 CHECKPOINTS: Final = Path(__file__).with_name("checkpoints.tar.xz")

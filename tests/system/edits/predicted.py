@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from airflow_streaming.core.compatibility.finding import GateDecision, GateReport
-from airflow_streaming.upgrade.change_gate import gate_change
+from airflow_streaming.gates.change_gate import gate_change
+from airflow_streaming.gates.findings import GateDecision, GateReport
 from tests.system.edits.catalogue import EDITS
 from tests.system.edits.edit import Edit, Truth
 from tests.system.edits.plans import CHECKPOINTS, Plans, names_paths, recorded_folder

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-PATIENCE = 240
 CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z][A-Z0-9_]+)*)\]")
+PATIENCE = 600
 started = []
 
 

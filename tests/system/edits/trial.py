@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from airflow_streaming.core.plan.plan import ScriptPlan
+from airflow_streaming.model.spark.plan import ScriptPlan
+from tests.patience import PATIENCE
 from tests.system.edits.edit import SETTINGS, Base, Edit, Truth
 from tests.system.edits.input import Arrivals
 from tests.system.edits.plans import recorded_folder
@@ -106,8 +107,8 @@ class Spark:
         trace: TracebackType | None,
     ) -> None:
         """End Spark."""
-        self._process.communicate(timeout=60) if err is None else self._process.kill()
-        self._process.wait(60)
+        self._process.communicate(timeout=PATIENCE) if err is None else self._process.kill()
+        self._process.wait(PATIENCE)
 
 
 def _conf(base: Base, folder: Path) -> dict[str, str]:

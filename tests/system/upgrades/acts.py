@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.core.upgrade.stage import Stage
+from airflow_streaming.model.records.upgrade_table import Stage
 from demo.story import Check
 from tests.system.upgrades import kills
 from tests.system.upgrades.applications import BAD

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from demo.waiting import PATIENCE
+
 QUIET: Final = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-PATIENCE_MS: Final = 60_000
+PATIENCE_MS: Final = 1000 * PATIENCE
 
 
 class Person:

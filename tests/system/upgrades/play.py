@@ -9,18 +9,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.core.upgrade.stage import Stage as Reached
 from airflow_streaming.home.home import StreamHome, open_home
-from demo.events import COLUMNS, Shop, synthetic_files
+from airflow_streaming.model.records.upgrade_table import Stage as Reached
+from demo.events import COLUMNS, LATENESS, Shop, synthetic_files
 from demo.stage import REPOSITORY, Stage
-from demo.story import LATENESS
-from demo.waiting import Say, wait_for
+from demo.waiting import PATIENCE, Say, wait_for
 
 DAG: Final = "retail"
 UPGRADE: Final = f"{DAG}_upgrade"
 APPROVE: Final = "upgrade.approve"
 DAGS: Final = Path(__file__).parent / "dags"
-PATIENCE: Final = 300.0
 DAYS: Final = 5000
 """More files than ever arrive; the last one that did is the end of the input."""
 
@@ -50,6 +48,8 @@ class Play:
     :param folder: Emptied; everything lies here.
     :param runtimes: Spark runtimes by name: ``spark-3.5`` and ``spark-4.3``.
     :param environment: More settings for Airflow.
+    :param ahead: Files that may lie there unread; by default any number, so that an application that
+        is too slow falls behind.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Play:
         say: Say,
         *,
         environment: Mapping[str, str] | None = None,
+        ahead: int | None = None,
     ) -> None:
         self.say, self.folder = say, folder
         dags = folder / "dags"
@@ -74,6 +75,7 @@ class Play:
             say=say,
             files=synthetic_files(DAYS, self._shop),
             every=EVERY,
+            ahead=ahead,
             dags=dags,
             stream=DAG,
             environment=environment,
@@ -92,6 +94,7 @@ class Play:
             seconds=seconds,
             say=self.say,
             failing=self.stage.airflow.ended_component,
+            seen=self.stage.stream.table,
             every=0.3,
         )
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.cli.main import main
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.home.probe import ensure_exclusive
+from airflow_streaming.model.storage import LocalStore
+from airflow_streaming.storage.probe import ensure_exclusive
 from tests.unit.cli.host import FakeHost, Run
 from tests.unit.home.make import SCRIPT, make_deployment
 
@@ -41,7 +41,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Run:
     """Run the command on the test's home; return exit code, output and error output."""
-    monkeypatch.setattr("airflow_streaming.cli.commands.WATCH_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_streaming.cli.status.WATCH_SECONDS", 0.0)
     monkeypatch.setenv("LOGNAME", "ada")
 
     def run(*arguments: str) -> tuple[int, str, str]:

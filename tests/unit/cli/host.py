@@ -6,9 +6,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow_streaming.core.epoch import Epoch, Launch
-from airflow_streaming.core.observation import Process, ProcessState
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.port import Heartbeat
+from airflow_streaming.model.observation import Process, ProcessState
+from airflow_streaming.model.records.epoch import Epoch, Launch
 from tests.unit.home.make import make_epoch, make_exit, make_launch, make_status
 
 Run = Callable[..., tuple[int, str, str]]
@@ -25,7 +26,9 @@ class FakeHost:
         self.process = RUNNING
         self.asked: list[tuple[Epoch, Launch | None]] = []
 
-    def probe(self, epoch: Epoch, launch: Launch | None) -> Process:
+    def probe(
+        self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
+    ) -> Process:
         self.asked.append((epoch, launch))
         return self.process
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from airflow_streaming.cli.main import main
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import Home
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.storage import LocalStore
 from tests.golden import golden_checkpoint
 from tests.unit.home.make import NOON, SCRIPT, make_deployment
 

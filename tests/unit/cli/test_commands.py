@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from airflow_streaming.core.control import CircuitState, DesiredState, EventKind
-from airflow_streaming.core.epoch import Outcome
-from airflow_streaming.core.observation import Process, ProcessState
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.observation import Process, ProcessState
+from airflow_streaming.model.records.control import CircuitState, DesiredState, EventKind
+from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.model.records.policy import RestartPolicy
+from tests.patience import PATIENCE
 from tests.unit.cli.host import GONE, UNSEEN, FakeHost, Run, begin, end
 from tests.unit.home.make import (
     NOON,
@@ -28,7 +31,7 @@ class TestStart:
 
         wish = stream.desired()
         assert code == 0
-        assert "orders is now wanted running." in out
+        assert 'Desired state of orders is now "running".' in out
         assert wish is not None
         assert (wish.state, wish.by) == (DesiredState.RUNNING, "ada")
         assert wish.reason == "the disk is empty again"
@@ -39,15 +42,23 @@ class TestStart:
         code, out, _ = run("start", "orders", "--by", "bob")
 
         assert code == 0
-        assert "orders is wanted running already, by ada since 2" in out
+        assert 'Desired state of orders is "running" already, by ada since 2' in out
 
-    def test_an_open_circuit_is_pointed_out(self, run: Run, stream: StreamHome) -> None:
+    def test_it_closes_an_open_circuit(self, run: Run, stream: StreamHome) -> None:
+        begin(stream)
         stream.open_circuit(epoch=1, by="policy", reason="The budget is spent.", now=NOON)
 
-        _, out, _ = run("start", "orders")
+        code, out, _ = run("start", "orders", "--reason", "the disk is empty again")
 
-        assert "Its circuit is open and keeps it down: The budget is spent." in out
-        assert "airflow-streaming close-circuit orders" in out
+        circuit = stream.circuit()
+        assert code == 0
+        assert "Its circuit was open and is closed: The budget is spent." in out
+        assert circuit is not None
+        assert (circuit.state, circuit.epoch, circuit.by) == (CircuitState.CLOSED, 1, "ada")
+        assert [event.event for event in stream.events()] == [
+            EventKind.DESIRED,
+            EventKind.CIRCUIT_CLOSED,
+        ]
 
 
 class TestStop:
@@ -64,7 +75,11 @@ class TestStop:
         code, _, err = run("stop", "orders")
 
         wish = stream.desired()
-        assert (code, err) == (1, "airflow-streaming: The disk is gone.\n")
+        assert code == 1
+        assert err == (
+            "airflow-streaming: The disk is gone. The desired state of orders is recorded as "
+            '"stopped". Its driver was not asked to stop.\n'
+        )
         assert wish is not None
         assert wish.state is DesiredState.STOPPED
 
@@ -85,13 +100,28 @@ class TestStop:
             EventKind.STOP_REQUESTED,
         ]
 
+    def test_without_a_grace_the_dags_counts(self, run: Run, stream: StreamHome) -> None:
+        begin(stream)
+        stream.supervise(
+            *(HealthRules(), RestartPolicy()),
+            by="dag run",
+            now=NOON,
+            stop_grace=timedelta(minutes=7),
+        )
+
+        run("stop", "orders")
+
+        request = stream.stop_request(1)
+        assert request is not None
+        assert request.grace_seconds == 420.0
+
     def test_an_earlier_request_stands(self, run: Run, stream: StreamHome) -> None:
         begin(stream)
         stream.request_stop(make_stop(by="eve"))
 
         _, out, _ = run("stop", "orders")
 
-        assert "eve has asked the driver of epoch 1 to stop already." in out
+        assert "eve has already asked the driver of epoch 1 to stop." in out
         assert stream.stop_request(1) == make_stop(by="eve")
 
     def test_a_stream_that_has_never_run_needs_no_request(
@@ -128,7 +158,7 @@ class TestStop:
         monkeypatch.setattr(StreamHome, "request_stop", request_and_tell)
 
         def obey() -> None:
-            assert asked.wait(10)
+            assert asked.wait(PATIENCE)
             end(stream, outcome=Outcome.STOPPED, reason="ada asked for it.")
             host.process = GONE
 
@@ -146,10 +176,10 @@ class TestStop:
         begin(stream)
         end(stream, outcome=Outcome.STOPPED, reason="ada asked for it.")
 
-        code, out, _ = run("stop", "orders", "--wait", "0")
+        code, _, err = run("stop", "orders", "--wait", "0")
 
         assert code == 1
-        assert "is not proved down after 0 s (pid 4711 runs). The request stands" in out
+        assert "is not proved dead after 0 s (pid 4711 runs). The request stands" in err
 
     def test_from_another_host_the_last_word_is_the_proof(
         self, run: Run, stream: StreamHome, host: FakeHost
@@ -193,13 +223,31 @@ class TestCloseCircuit:
         assert out == "The circuit of orders is not open. Nothing was changed.\n"
         assert stream.circuit() is None
 
+    @pytest.mark.parametrize("command", ["close-circuit", "start"])
+    def test_one_that_is_opened_again_meanwhile_is_a_problem(
+        self, run: Run, stream: StreamHome, monkeypatch: pytest.MonkeyPatch, command: str
+    ) -> None:
+        begin(stream, 1)
+        stream.open_circuit(epoch=1, by="policy", reason="The budget is spent.", now=NOON)
+        close = StreamHome.close_circuit
+
+        def overtaken(home: StreamHome, **given: Any) -> object:
+            closed = close(home, **given)
+            home.open_circuit(epoch=2, by="policy", reason="It failed again.", now=NOON)
+            return closed
+
+        monkeypatch.setattr(StreamHome, "close_circuit", overtaken)
+
+        assert run(command, "orders")[0] == 1
+        assert EventKind.CIRCUIT_CLOSED not in [one.event for one in stream.events(9)]
+
     def test_a_wish_to_be_stopped_is_pointed_out(self, run: Run, stream: StreamHome) -> None:
         stream.open_circuit(epoch=1, by="policy", reason="The budget is spent.", now=NOON)
         run("stop", "orders")
 
         _, out, _ = run("close-circuit", "orders")
 
-        assert "still wanted stopped; to bring it up: airflow-streaming start orders" in out
+        assert "start it: airflow-streaming start orders" in out
 
 
 class TestDeclareDead:
@@ -215,7 +263,7 @@ class TestDeclareDead:
 
         death = stream.death(1)
         assert code == 0
-        assert "Epoch 1 of orders is taken for dead on the word of eve: rack 7 burnt" in out
+        assert 'Epoch 1 of "orders" marked dead by eve: rack 7 burnt' in out
         assert death is not None
         assert (death.by, death.evidence, death.override) == ("eve", "rack 7 burnt", True)
 
@@ -224,17 +272,17 @@ class TestDeclareDead:
         begin(stream, 2)
         host.process = UNSEEN
 
-        code, out, _ = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
+        code, out, err = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
 
-        assert code == 1
-        assert "Epoch 1 is not the newest of orders (that is epoch 2)" in out
+        assert (code, out) == (1, "")
+        assert "Epoch 1 is not the newest of orders (that is epoch 2)" in err
         assert stream.death(1) is None
 
     def test_a_stream_without_an_epoch_is_refused(self, run: Run, stream: StreamHome) -> None:
-        code, out, _ = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
+        code, out, err = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
 
-        assert code == 1
-        assert "(that is none)" in out
+        assert (code, out) == (1, "")
+        assert "(that is none)" in err
 
     @pytest.mark.parametrize("state", [ProcessState.RUNNING, ProcessState.SUSPENDED])
     def test_a_driver_that_can_be_seen_is_not_dead(
@@ -243,10 +291,10 @@ class TestDeclareDead:
         begin(stream)
         host.process = Process(state=state, detail="pid 4711 is there")
 
-        code, out, _ = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
+        code, out, err = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
 
-        assert code == 1
-        assert "is not dead: pid 4711 is there. Kill it first" in out
+        assert (code, out) == (1, "")
+        assert "is not dead: pid 4711 is there. Kill it first" in err
         assert stream.death(1) is None
 
     def test_a_driver_that_is_only_being_started_is_not_dead(
@@ -255,10 +303,10 @@ class TestDeclareDead:
         stream.create_epoch(make_epoch(created_at=datetime.now(UTC)))
         host.process = GONE
 
-        code, out, _ = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
+        code, out, err = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
 
-        assert code == 1
-        assert "it is only being started" in out
+        assert (code, out) == (1, "")
+        assert "it is only being started" in err
         assert stream.death(1) is None
 
     def test_the_first_word_counts(self, run: Run, stream: StreamHome, host: FakeHost) -> None:
@@ -268,4 +316,55 @@ class TestDeclareDead:
 
         _, out, _ = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
 
-        assert "on the word of bob: its power is cut" in out
+        assert "marked dead by bob: its power is cut" in out
+
+
+class TestHandOver:
+    def test_it_records_the_new_owner_and_tells_the_timeline(
+        self, run: Run, stream: StreamHome
+    ) -> None:
+        code, out, _ = run("hand-over", "orders", "--to", "orders2", "--reason", "It moved.")
+
+        owner = stream.owner()
+        assert code == 0
+        assert "now belongs to dag orders2" in out
+        assert owner is not None
+        assert (owner.dag_id, owner.by, owner.reason) == ("orders2", "ada", "It moved.")
+        assert [event.event for event in stream.events()] == [EventKind.OWNER]
+
+    def test_a_second_time_changes_nothing(self, run: Run, stream: StreamHome) -> None:
+        run("hand-over", "orders", "--to", "orders2", "--reason", "It moved.")
+
+        code, out, _ = run("hand-over", "orders", "--to", "orders2", "--reason", "Again.")
+
+        owner = stream.owner()
+        assert code == 0
+        assert "already" in out
+        assert owner is not None
+        assert owner.number == 1
+
+    def test_it_needs_a_reason(self, run: Run, stream: StreamHome) -> None:
+        with pytest.raises(SystemExit) as ended:
+            run("hand-over", "orders", "--to", "orders2")
+
+        assert ended.value.code == 2
+        assert stream.owner() is None
+
+
+@pytest.mark.parametrize("dag", ["", "../../x", "a b", "x" * 251, "a\n\x1b[31m"])
+def test_a_stream_is_handed_over_to_nothing_but_a_dag(
+    run: Run, stream: StreamHome, dag: str
+) -> None:
+    code, _, _ = run("hand-over", "orders", "--to", dag, "--reason", "renamed")
+
+    assert code == 2
+    assert stream.owner() is None
+
+
+def test_what_steers_a_terminal_is_not_printed(run: Run, stream: StreamHome) -> None:
+    stream.want(DesiredState.RUNNING, by="\u202e\x1b[31mX", reason="test", now=NOON)
+
+    _, printed, _ = run("start", "orders", "--reason", "again")
+
+    assert "\x1b" not in printed
+    assert "\u202e" not in printed

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.cli.main import main
-from airflow_streaming.core.cutover.table import CutoverState
-from airflow_streaming.core.cutover.terms import SwitchWay
-from tests.unit.cutover.cutting import Cutting
+from airflow_streaming.model.records.cutover import SwitchMethod
+from airflow_streaming.model.records.cutover_table import CutoverCommand, CutoverState
+from tests.unit.changes.cutover.cutting import Cutting
 
 S = CutoverState
 
@@ -32,7 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[S, Path]:
     world.begin(promotes_by_itself=False, deadlines={"ready": timedelta(days=9999)})
     for state in (S.PLANNED, S.READY, S.SOAKING, S.FINALISED):
         if state is S.SOAKING:
-            world.engine().promote("Now.", world.change)
+            world.engine().command(CutoverCommand.PROMOTE, "Now.", world.change)
         if state is not S.PLANNED:
             world.drive(state)
         shutil.copytree(folder / "home", found.setdefault(state, folder / state.value))
@@ -73,7 +73,7 @@ def test_who_acted_is_said_where_it_is_somebody_else(
     world = Cutting(tmp_path)
     world.begin()
     world.drive(S.CATCHING_UP)
-    world.engine(by="ada").abort("Not today.")
+    world.engine(by="ada").command(CutoverCommand.ABORT, "Not today.")
     world.drive()
 
     assert call(world.uri, "status", "orders") == 0
@@ -119,9 +119,17 @@ def test_a_person_gives_it_up_and_the_dag_goes_on(
     [
         (S.READY, "promote", "Green becomes live. The task"),
         (S.READY, "look-again", "Green is measured once more. The task"),
-        (S.READY, "abort", "It is given up before the switch: blue stays, or comes back."),
-        (S.READY, "roll-back", "It is given up before the switch: blue stays, or comes back."),
-        (S.SOAKING, "roll-back", "It is given up: consumers are led back to blue."),
+        (
+            S.READY,
+            "abort",
+            "The cutover is aborted before the switch: blue stays, or is started again.",
+        ),
+        (
+            S.READY,
+            "roll-back",
+            "The cutover is aborted before the switch: blue stays, or is started again.",
+        ),
+        (S.SOAKING, "roll-back", "The cutover is rolled back: consumers are pointed back to blue."),
         (S.SOAKING, "keep", "Green stays: this is the point of no return."),
     ],
 )
@@ -135,10 +143,22 @@ def test_what_is_said_of_a_word_is_what_has_come_of_it(
 @pytest.mark.parametrize(
     ("state", "verb", "told"),
     [
-        (S.PLANNED, "keep", "is planned: `keep` is for after the switch, until green stays. You "),
-        (S.SOAKING, "abort", "is soaking: `abort` is for before the switch. You can: roll-back, k"),
-        (S.FINALISED, "promote", "green that is ready or held. You can: retire."),
-        (S.READY, "retire", "is ready: `retire` is for when green stays."),
+        (
+            S.PLANNED,
+            "keep",
+            "is planned: `keep` is possible in live, soaking. Available: abort.",
+        ),
+        (
+            S.SOAKING,
+            "abort",
+            "switching. Available: roll-back, keep.",
+        ),
+        (
+            S.FINALISED,
+            "look-again",
+            "is finalised: `look-again` is possible in held, ready. Available: retire.",
+        ),
+        (S.READY, "retire", "is ready: `retire` is possible in finalised."),
     ],
 )
 def test_a_word_that_comes_at_the_wrong_time_is_answered_with_those_that_can_be_said(
@@ -178,7 +198,7 @@ def test_a_blue_is_let_go_with_a_final_backup_of_every_stream(
         taken.append((lane.name, store.uri))  # type: ignore[attr-defined]
         return f"backup-of-{lane.name}"  # type: ignore[attr-defined]
 
-    monkeypatch.setattr("airflow_streaming.checkpoint.ours.backup_before", take)
+    monkeypatch.setattr("airflow_streaming.checkpoints.backup.stream_backup.backup_before", take)
 
     assert call(home, "retire", "orders") == 0
 
@@ -210,7 +230,7 @@ def damage(home: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        ("orders/changes/000001/terms-*.json", "Stream 'orders' cannot go on without it: put back"),
+        ("orders/changes/000001/terms-*.json", "put back what was there"),
         ("shop.green/changes/000001.json", "changes/000001.json cannot be read"),
         ("orders/live/000001.json", "put back what was there"),
         ("orders/changes/000001/steps/000003.json", "put back what was there"),
@@ -246,7 +266,7 @@ def test_a_hole_in_the_steps_is_never_filled(at: At, capsys: pytest.CaptureFixtu
     for verb in ("status", "keep", "abort"):
         assert call(home, verb, "orders") == 1
         error = capsys.readouterr().err
-        assert "Step 5 of cutover 1 of 'orders' is missing though step 8 is there" in error
+        assert "Step 5 of change 1 of 'orders' is missing though step 8 is there" in error
     assert not gone.exists()
 
 
@@ -278,11 +298,11 @@ def test_the_help_explains_every_verb(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         main(["cutover", "--help"])
     told = " ".join(capsys.readouterr().out.split())
-    assert "roll-back give it up after the switch: consumers are led back to blue" in told
+    assert "roll-back undo the switch: consumers are pointed back to blue" in told
 
 
 def test_a_handover_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    world = Cutting(tmp_path, SwitchWay.HANDOVER)
+    world = Cutting(tmp_path, SwitchMethod.HANDOVER)
     world.begin()
 
     assert call(world.uri, "status", "orders") == 0

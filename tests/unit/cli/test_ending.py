@@ -70,8 +70,8 @@ def test_a_person_who_interrupts_reads_one_sentence(home: Home) -> None:
         "import os, signal, sys\n"
         # A shell lets what it runs in the background ignore Ctrl-C, the tests too.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from airflow_streaming.cli import commands, main\n"
-        "commands.list_streams = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
+        "from airflow_streaming.cli import main, streams\n"
+        "streams.list_streams = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
         "print('begun')\n"
         "sys.exit(main.main(sys.argv[1:]))\n"
     )
@@ -86,6 +86,6 @@ def test_a_person_who_interrupts_reads_one_sentence(home: Home) -> None:
     assert ended.returncode == -signal.SIGINT
     assert ended.stdout == "begun\n"
     assert ended.stderr == (
-        "airflow-streaming: Interrupted. What was recorded by now stands, and nothing half done "
-        "counts. Give the command again to go on.\n"
+        "airflow-streaming: Interrupted. Recorded steps stand, and nothing half done counts. Give the "
+        "command again to continue.\n"
     )

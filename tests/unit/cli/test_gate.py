@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.compatibility.finding import GateDecision
-from airflow_streaming.core.plan.plan import (
+from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.model.spark.plan import (
     Column,
+    OperatorKind,
     OperatorPlan,
-    OperatorSort,
     QueryPlan,
     ScriptPlan,
     SinkPlan,
@@ -28,7 +29,7 @@ COUNTS = QueryPlan(
     sources=(SourcePlan(source="rate", options={"rowspersecond": "5"}),),
     operators=(
         OperatorPlan(
-            sort=OperatorSort.AGGREGATE,
+            sort=OperatorKind.AGGREGATE,
             keys=(Column(name="k", type="bigint"),),
             key_expressions=("k",),
             values=("max(k)",),
@@ -74,18 +75,18 @@ def test_a_change_that_is_not_allowed_fails_the_pull_request(
     assert (code, told["decision"]) == (1, "not_allowed")
     assert set(told["findings"][0]) >= {"rule", "severity", "evidence", "remedy"}
     assert any(found["rule"].startswith("aggregation.") for found in told["findings"])
-    assert report.read_text().startswith("**Decision: not allowed**")
+    assert report.read_text().startswith("Decision: **not allowed**")
 
 
 def test_what_cannot_be_known_has_a_code_of_its_own(run: Run, checkpoint: Path, plan: Path) -> None:
     code, out, _ = run("gate", "change", "--checkpoint", str(checkpoint), "--plan", str(plan))
     assert code in (1, 3)
-    assert out.splitlines()[0] in ("NOT ALLOWED", "UNKNOWN: REHEARSE IT")
+    assert out.splitlines()[0] in ("Decision: NOT ALLOWED", "Decision: UNKNOWN: REHEARSE IT")
     code, out, _ = run(
         "gate", "version", "--checkpoint", str(checkpoint), "--from", "3.5", "--to", "9.9"
     )
     assert code == 3
-    assert out.startswith("UNKNOWN: REHEARSE IT")
+    assert out.startswith("Decision: UNKNOWN: REHEARSE IT")
 
 
 _NO_PLAN = "/no/such/file cannot be read: No such file or directory. Make a plan with `plan --json`"
@@ -146,14 +147,14 @@ def test_a_plan_that_a_script_came_to_no_end_of_says_nothing_of_its_deployment(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        pytest.param(["--to", "soon"], "'soon' is no version of Spark. Write it as", id="to"),
-        pytest.param(["--from", "3", "--to", "4.3"], "'3' is no version of Spark.", id="from"),
+        pytest.param(["--to", "soon"], "'soon' is not a version of Spark; write it as", id="to"),
+        pytest.param(["--from", "3", "--to", "4.3"], "'3' is not a version of Spark;", id="from"),
         pytest.param(
             ["--to", "4.3", "--conf", "nonsense"],
-            "'nonsense' has no value. Write nonsense=VALUE.",
+            "'nonsense' has no value; write nonsense=VALUE",
             id="no value",
         ),
-        pytest.param(["--to", "4.3", "--conf", "=x"], "'=x' has no key.", id="no key"),
+        pytest.param(["--to", "4.3", "--conf", "=x"], "'=x' has no key;", id="no key"),
     ],
 )
 def test_an_argument_that_cannot_be_is_told_as_a_sentence(
@@ -207,7 +208,7 @@ def test_a_script_is_looked_for_from_the_folder_one_is_in(
 
 
 def test_every_decision_has_an_exit_code() -> None:
-    from airflow_streaming.cli.gate.verbs import CODES
+    from airflow_streaming.cli.gate import CODES
 
     assert set(CODES) == set(GateDecision)
 
@@ -248,7 +249,7 @@ def test_a_page_that_cannot_be_written_costs_the_exit_code_and_not_the_verdict(
     ("arguments", "sentence"),
     [
         pytest.param(("--conf", "spark.foo=1"), "tells nothing of spark.foo", id="unknown key"),
-        pytest.param(("--runtime", "spark-4.3"), "nothing is done with --runtime", id="runtime"),
+        pytest.param(("--runtime", "spark-4.3"), "--runtime would have no effect", id="runtime"),
         pytest.param(("--", "--input", "x"), "arguments after --", id="arguments"),
     ],
 )
@@ -353,6 +354,30 @@ def test_a_plan_says_how_many_queries_the_script_starts(
     told: str,
 ) -> None:
     planned = ScriptPlan(application="/app/job.py", spark="4.3.0", queries=queries)
-    monkeypatch.setattr("airflow_streaming.cli.gate.planning.planned_script", lambda *_: planned)
+    monkeypatch.setattr("airflow_streaming.cli.gate.planned_script", lambda *_: planned)
     found, out, _ = run("plan", "job.py", "--runtime", "spark-4.3")
     assert (found, told in out) == (code, True)
+
+
+def test_a_state_file_that_spark_cannot_load_is_never_allowed(run: Run, checkpoint: Path) -> None:
+    newest = max(checkpoint.rglob("*.delta"), key=lambda file: int(file.stem))
+    newest.write_bytes(newest.read_bytes()[:10])
+
+    asked = ("--checkpoint", str(checkpoint), "--from", "4.3", "--to", "4.3", "--json")
+    code, out, _ = run("gate", "version", *asked)
+
+    assert code == 1
+    assert "version.damaged" in {found["rule"] for found in json.loads(out)["findings"]}
+
+
+def test_a_pipe_is_no_plan_and_is_not_waited_for(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    code, _, err = run(
+        "gate", "change", "--checkpoint", str(checkpoint), "--plan", str(tmp_path / "pipe")
+    )
+
+    assert code == 2
+    assert str(tmp_path / "pipe") in err

@@ -9,10 +9,10 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from airflow_streaming.checkpoint.store import open_backup_store
+from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.cli.main import main
 from airflow_streaming.home.home import Home, open_home
-from airflow_streaming.home.probe import RECORD, ensure_exclusive
+from airflow_streaming.storage.probe import RECORD, ensure_exclusive
 from benchmarks.checkpoint_tree import make_checkpoint
 from tests.unit.home.make import SCRIPT, make_deployment
 
@@ -49,8 +49,8 @@ PLACES = {
     nothing: "there is no such folder",
     a_file: "that is a file",
     an_empty_folder: "the folder is empty",
-    a_backup_store: "what is there is not of ours (store.json)",
-    a_checkpoint: "what is there is not of ours (commits, metadata, offsets, ...)",
+    a_backup_store: "what is there does not belong to a home (store.json)",
+    a_checkpoint: "what is there does not belong to a home (commits, metadata, offsets, ...)",
 }
 COMMANDS = {
     "list": ["list"],

@@ -6,14 +6,17 @@ import json
 
 import pytest
 
-from airflow_streaming.checkpoint.switch import abandon
-from airflow_streaming.core.change import Change, ChangeSort
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.cutover.live import LiveRecord
-from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState, after
-from airflow_streaming.core.cutover.transition import Transition
+from airflow_streaming.changes.restore.undo import abandon
 from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.records.control import Change, ChangeKind, DesiredState
+from airflow_streaming.model.records.cutover import LiveRecord
+from airflow_streaming.model.records.cutover_table import (
+    CUTOVER,
+    CutoverEvent,
+    CutoverState,
+    CutoverTransition,
+)
 from tests.unit.cli.host import GONE, FakeHost, Run, begin, end
 from tests.unit.home.make import NOON, SCRIPT, make_deployment
 
@@ -33,7 +36,7 @@ def green(home: Home, stream: StreamHome) -> StreamHome:
     change = Change(
         number=1,
         stream="orders",
-        what=ChangeSort.CUTOVER,
+        what=ChangeKind.CUTOVER,
         replaced=1,
         deployment=1,
         checkpoint="",
@@ -59,9 +62,9 @@ def green(home: Home, stream: StreamHome) -> StreamHome:
     )
     state = CutoverState.PLANNED
     for number, event in enumerate(UP_TO_LIVE, 1):
-        before, state = state, after(state, event)
+        before, state = state, CUTOVER.after(state, event)
         stream.take_step(
-            Transition(
+            CutoverTransition(
                 change=1,
                 number=number,
                 before=before,
@@ -141,7 +144,7 @@ def test_stopping_and_starting_mean_the_live_lane(
     assert (code, stream.desired()) == (0, None)
     assert desired is not None
     assert desired.state is DesiredState.STOPPED
-    assert "orders.green is now wanted stopped." in out
+    assert 'Desired state of orders.green is now "stopped".' in out
 
 
 def test_a_cutover_is_not_given_up_as_a_restore_is(green: StreamHome, stream: StreamHome) -> None:

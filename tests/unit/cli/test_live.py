@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
-from airflow_streaming.core.cutover.live import LiveRecord
-from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState
-from airflow_streaming.core.cutover.transition import Transition
-from airflow_streaming.core.names import Layout, numbered
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.names import Layout, numbered
+from airflow_streaming.model.records.cutover import LiveRecord
+from airflow_streaming.model.records.cutover_table import (
+    CutoverEvent,
+    CutoverState,
+    CutoverTransition,
+)
 from tests.unit.cli.host import Run
 from tests.unit.home.make import NOON, SCRIPT, make_deployment
 
@@ -31,7 +34,7 @@ def cut_over(home: Home) -> None:
             by="kim",
         )
     )
-    switched = Transition(
+    switched = CutoverTransition(
         change=1,
         number=2,
         before=CutoverState.SWITCHING,
@@ -54,11 +57,11 @@ def test_a_script_gets_the_output_and_no_more(run: Run, home: Home, stream: Stre
 def test_a_person_sees_the_colour_since_when_and_what_was_before(
     run: Run, home: Home, stream: StreamHome
 ) -> None:
-    assert run("live", "orders")[1].startswith("orders: BLUE is live, never cut over\n")
+    assert run("live", "orders")[1].startswith("orders: BLUE IS LIVE\n  It was never cut over.\n")
     cut_over(home)
     code, out, _ = run("live", "orders")
     assert code == 0
-    assert out.startswith("orders: GREEN is live, since 2026-03-01 12:00:00 UTC\n")
+    assert out.startswith("orders: GREEN IS LIVE\n  Since 2026-03-01 12:00:00 UTC.\n")
     assert "output       /lake/green\n" in out
     assert "2026-03-01 12:00:00 UTC  orders  1           /home/orders/output/000001" in out
 

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from airflow_streaming.cli import look
 from airflow_streaming.cli.main import main
-from airflow_streaming.core.observation import ProcessState
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.model.observation import ProcessState
 from tests.unit.cli.host import Run
 from tests.unit.home.make import (
     make_epoch,
@@ -151,10 +151,10 @@ def code_of(arguments: list[str]) -> int:
 def test_without_a_launcher_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "airflow_streaming.launch.local", None)
 
-    process = look.local_probe()(make_epoch(), make_launch())
+    process = open_launcher().probe(make_epoch(), make_launch())
 
     assert process.state is ProcessState.UNSEEN
-    assert "processes cannot be looked at from here" in process.detail
+    assert "cannot be loaded here" in process.detail
 
 
 def test_the_command_starts_without_airflow_spark_or_fsspec(home: Home) -> None:

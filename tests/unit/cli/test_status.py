@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.cli import look
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.epoch import Outcome
-from airflow_streaming.core.observation import Process, ProcessState
+from airflow_streaming.cli import status as look
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.observation import Process, ProcessState
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.epoch import Outcome
 from tests.unit.cli.host import GONE, RUNNING, UNSEEN, FakeHost, Run, begin, end
 from tests.unit.home.make import (
     NOON,
@@ -46,9 +46,9 @@ class TestStatus:
             "log            /var/log/streams/orders/000001.log",
             "restarts       0 since",
             "next attempt   -",
-            "query    active  batch  rows in/s  rows/s   duration  watermark                 state    backlog",
-            "revenue  yes     41     400.0      1,234.5  972 ms    2026-03-01T11:50:00.000Z  24 rows  -",
-            "refunds  no      -      -          -        -         -                         -        -",
+            "query    active  batch  rows in/s   rows/s  duration  watermark                   state  backlog",
+            "revenue  yes        41      400.0  1,234.5  972 ms    2026-03-01T11:50:00.000Z  24 rows        -",
+            "refunds  no          -          -        -  -         -                               -        -",
         ):
             assert text in out
         assert re.search(r"heartbeat      7, \d s ago by the clocks of driver and this host", out)
@@ -78,7 +78,7 @@ class TestStatus:
         assert code == 1
         assert "orders: FAILED" in out
         assert "Driver of epoch 1 ended: Query 'revenue' failed in batch 41." in out
-        assert "restarts       1 since the circuit was last closed by a person" in out
+        assert "restarts       1 since the circuit was last closed by a user" in out
         assert "next attempt   2026-03-01 12:00:30 UTC" in out
 
     def test_a_failed_query_is_shown_with_its_error(self, run: Run, stream: StreamHome) -> None:
@@ -139,7 +139,7 @@ class TestStatus:
 
         _, out, _ = run("status", "orders")
 
-        assert "UTC  Wanted stopped: the disk is full  (eve)" in out
+        assert "UTC  Wanted stopped: the disk is full  eve" in out
 
     def test_text_from_records_cannot_steer_the_terminal(
         self, run: Run, stream: StreamHome
@@ -161,7 +161,7 @@ class TestStatus:
         assert code == 0
         assert (told["stream"], told["verdict"], told["all_right"]) == ("orders", "healthy", True)
         assert told["deployment"]["number"] == told["epoch"]["number"] == 1
-        assert told["launch"]["pid"] == 4711
+        assert told["launch"]["handle"]["pid"] == "4711"
         assert told["desired"]["by"] == "bob"
         assert told["status"]["queries"][0]["progress"]["batch_id"] == make_progress().batch_id
         assert (told["restarts"], told["next_attempt_at"], told["process"]) == (0, None, "running")
@@ -206,7 +206,7 @@ class TestASecondLook:
             text = make_status(beat=8, at=datetime.now(UTC)).to_bytes()
             stream.store.replace("orders/epochs/000001/status.json", text)
 
-        monkeypatch.setattr("airflow_streaming.cli.look.time.sleep", beat)
+        monkeypatch.setattr("airflow_streaming.cli.status.time.sleep", beat)
 
         seen = look.observe(stream, host.probe, patience=60)
 
@@ -219,14 +219,14 @@ class TestASecondLook:
     ) -> None:
         self.silent(stream)
         clock = iter(range(0, 1000, 5))
-        monkeypatch.setattr("airflow_streaming.cli.look.time.monotonic", lambda: next(clock))
+        monkeypatch.setattr("airflow_streaming.cli.status.time.monotonic", lambda: next(clock))
 
         def work(_: float) -> None:
             host.process = Process(state=ProcessState.RUNNING, detail="busy", cpu_seconds=12.0)
 
-        monkeypatch.setattr("airflow_streaming.cli.look.time.sleep", work)
+        monkeypatch.setattr("airflow_streaming.cli.status.time.sleep", work)
 
-        seen = look.report(stream, host.probe, patience=10)
+        seen = look.view_stream(stream, host.probe, patience=10)
 
         assert seen.verdict is not None
         assert seen.verdict.state == "slow"
@@ -236,10 +236,10 @@ class TestASecondLook:
     ) -> None:
         self.silent(stream)
         monkeypatch.setattr(
-            "airflow_streaming.cli.look.time.sleep", lambda _: setattr(host, "process", GONE)
+            "airflow_streaming.cli.status.time.sleep", lambda _: setattr(host, "process", GONE)
         )
 
-        seen = look.report(stream, host.probe, patience=60)
+        seen = look.view_stream(stream, host.probe, patience=60)
 
         assert seen.verdict is not None
         assert seen.verdict.state == "dead"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.cli.main import main
-from airflow_streaming.core.upgrade.stage import Stage
-from tests.unit.upgrade.upgrading import Upgraded
+from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
+from tests.unit.changes.upgrade.upgrading import Upgraded
 
 
 @pytest.fixture
@@ -51,18 +51,18 @@ def test_the_task_follows_a_word(verb: str, until: Stage, end: Stage, stream: Up
     stream.drive(until)
     assert upgrade(stream, verb, "orders", "--reason", "I say so.", "--by", "kim") == 0
     progress = stream.drive()
-    assert (progress.stage, "I say so." in progress.reason) == (end, True)
+    assert (progress.state, "I say so." in progress.reason) == (end, True)
 
 
 def test_a_word_that_comes_too_early_or_too_late_is_refused(
     stream: Upgraded, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert upgrade(stream, "keep", "orders") == 1
-    assert "does not run yet" in capsys.readouterr().err
+    assert "`keep` is possible in launched, judged" in capsys.readouterr().err
     stream.drive(Stage.DEPLOYED)
     assert upgrade(stream, "abort", "orders") == 1
-    assert "Roll it back instead" in capsys.readouterr().err
-    stream.engine().roll_back("So it is.")
+    assert "Available: roll-back" in capsys.readouterr().err
+    stream.engine().command(UpgradeCommand.ROLL_BACK, "So it is.")
     stream.drive()
     assert upgrade(stream, "roll-back", "orders") == 1
     assert "no upgrade in progress" in capsys.readouterr().err
@@ -74,3 +74,41 @@ def test_abandoning_a_restore_leaves_an_upgrade_alone(
     assert main(["checkpoint", "abandon", "--home", stream.uri, "orders"]) == 1
     assert "is an upgrade in progress" in capsys.readouterr().err
     assert stream.home.open_upgrade() is not None
+
+
+def test_a_status_without_an_upgrade_says_so_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = Upgraded(tmp_path)
+    for more in ([], ["--json"]):
+        assert upgrade(stream, "status", "orders", *more) == 1
+        told = capsys.readouterr()
+        assert "'orders' was never upgraded in place" in told.err
+    assert "was never upgraded" in json.loads(told.out)["error"]
+
+
+@pytest.mark.parametrize("option", ["--by", "--reason"])
+@pytest.mark.parametrize("text", ["", "  "])
+def test_an_empty_name_or_reason_is_refused(
+    stream: Upgraded, option: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--home", stream.uri, "upgrade", "abort", "orders", option, text])
+    assert ended.value.code == 2
+    assert "is empty" in capsys.readouterr().err
+    assert stream.home.upgrade_steps(1) == []
+
+
+def test_a_damaged_record_of_the_store_is_named_and_hides_no_upgrade(
+    stream: Upgraded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = Path(stream.uri) / "_store/000001.json"
+    record.parent.mkdir(exist_ok=True)
+    record.write_text("{")
+
+    assert upgrade(stream, "status", "orders") == 1
+    told = capsys.readouterr()
+    assert str(record) in told.err
+    assert "Change 1 of orders" in told.out
+    assert upgrade(stream, "abort", "orders") == 1
+    assert stream.home.upgrade_steps(1) == [], "nothing is written beside a damaged record"

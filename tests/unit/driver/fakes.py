@@ -9,15 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.epoch import Epoch, Host, LaunchCause
-from airflow_streaming.core.names import Layout
-from airflow_streaming.core.status import CheckpointOrigin
-from airflow_streaming.driver.query import QueryError
-from airflow_streaming.driver.tracked import TrackedQuery
-from airflow_streaming.driver.work import TriggerRun
+from airflow_streaming.driver.monitoring.activity import TriggerRun
+from airflow_streaming.driver.monitoring.queries import QueryError, TrackedQuery
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Epoch, Host, LaunchCause
+from airflow_streaming.model.status import CheckpointOrigin
+from airflow_streaming.model.storage import LocalStore
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 LAYOUT = Layout("orders")

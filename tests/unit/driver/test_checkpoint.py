@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.epoch import QueryClaim
-from airflow_streaming.driver.checkpoint import Claims, batch_in_work, query_id_in
-from airflow_streaming.exceptions import DriverRefusal, HomeUnavailable
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.driver.checkpoint_claims import Claims, batch_in_work, query_id_in
+from airflow_streaming.exceptions import CheckpointMismatch, DriverRefusal, HomeUnavailable
+from airflow_streaming.model.records.epoch import QueryClaim
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.driver.fakes import LAYOUT, AbsentStore, CheckpointFolder
 
 
@@ -47,7 +47,7 @@ def test_the_query_id_is_read(tmp_path: Path, content: str | None, expected: str
 @pytest.mark.parametrize("content", ["{", "[]", "{}"])
 def test_metadata_that_is_not_sparks_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "metadata").write_text(content)
-    with pytest.raises(DriverRefusal, match="not what Spark writes there"):
+    with pytest.raises(CheckpointMismatch):
         query_id_in(LocalStore(str(tmp_path)))
 
 
@@ -103,7 +103,7 @@ def test_a_claimed_checkpoint_with_another_content_is_refused(
     first.keep("q", "id-1", checkpoint.location)
     first.write()
 
-    with pytest.raises(DriverRefusal, match=sentence) as refusal:
+    with pytest.raises(CheckpointMismatch, match=sentence) as refusal:
         make_claims(store, deployment=deployment, epoch=2).check(
             "q", checkpoint, checkpoint.location
         )

@@ -9,18 +9,22 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.cutover.comparing.report import (
+from airflow_streaming.driver.jobs.compare import (
+    PAUSE,
+    Comparison,
+    Unfit,
+    columns_that_differ,
+    was_replaced,
+)
+from airflow_streaming.model.jobs.comparison import (
     Asked,
     Bound,
     CompareReport,
     CompareResult,
     SideFound,
 )
-from airflow_streaming.core.cutover.terms import CompareTerms
-from airflow_streaming.driver.compare.columns import Unfit, columns_that_differ
-from airflow_streaming.driver.compare.reading import was_replaced
-from airflow_streaming.driver.compare.run import PAUSE, Comparison
-from tests.unit.core.builders import NOW
+from airflow_streaming.model.records.cutover import CompareTerms
+from tests.unit.supervision.builders import NOW
 
 TERMS = CompareTerms(stream="sales", time="at")
 ASKED = Asked(terms=TERMS, blue="/blue", green="/green")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from airflow_streaming.driver.cpu import CpuMeter
+from airflow_streaming.driver.jvm import CpuMeter
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.checkpoint.drill import DrilledQuery, DrillOrder, Told, read_events
-from airflow_streaming.driver.drill.absent import Absent
-from airflow_streaming.driver.drill.match import find_query, place_of
-from airflow_streaming.driver.drill.patch import (
+from airflow_streaming.driver.jobs.drill import Drill, looks_at
+from airflow_streaming.driver.jobs.scratch_patch import (
+    Absent,
     Asked,
     Patches,
+    SourceRules,
+    find_query,
     patch_builder,
     patch_manager,
+    place_of,
 )
-from airflow_streaming.driver.drill.reader import SourceRules
-from airflow_streaming.driver.drill.run import Drill
-from airflow_streaming.driver.drill.state import looks_at
 from airflow_streaming.exceptions import DriverRefusal
+from airflow_streaming.model.jobs.drill import DrilledQuery, DrillOrder, Told, read_events
 
 TWS = json.dumps(
     {

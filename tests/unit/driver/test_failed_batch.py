@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.failed_batch import offsets_of
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.driver.monitoring.queries import offsets_of
+from airflow_streaming.model.storage import LocalStore
 
 HEAD = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n'
 

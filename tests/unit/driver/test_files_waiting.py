@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.progress import SourceProgress
-from airflow_streaming.driver import files_waiting
-from airflow_streaming.driver.files_waiting import (
+from airflow_streaming.driver.monitoring import file_backlog as files_waiting
+from airflow_streaming.driver.monitoring.file_backlog import (
     EVERY,
     FilesWaiting,
     count_unread,
@@ -16,6 +15,8 @@ from airflow_streaming.driver.files_waiting import (
     name_in,
     with_files,
 )
+from airflow_streaming.model.progress import SourceProgress
+from tests.patience import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ class Counter:
 
     def count(self) -> Mapping[str, float]:
         self.calls += 1
-        assert self.may.wait(10)
+        assert self.may.wait(PATIENCE)
         self.now += self.takes
         if self.calls == 3:
             raise OSError("the folder is gone")
@@ -70,7 +71,7 @@ class Counter:
 
     def known(self) -> Mapping[str, float]:
         self.files.known()
-        self.files.wait(10)
+        self.files.wait(PATIENCE)
         return self.files.known()
 
 
@@ -102,7 +103,7 @@ def test_a_count_that_hangs_holds_nobody_up() -> None:
     counter.now += 10 * EVERY
     assert counter.files.known() == {}
     counter.may.set()
-    counter.files.wait(10)
+    counter.files.wait(PATIENCE)
     assert counter.calls == 1
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_streaming.driver.ending import Ending, Stop
-from airflow_streaming.driver.gate import Gate
-from airflow_streaming.driver.queries import Queries
+from airflow_streaming.driver.exit_status import ShutdownState, Stop
+from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.start_hook import Gate
 from airflow_streaming.exceptions import StopRequested
 from tests.unit.driver.fakes import BAD_ROW, FakeQuery, make_tracked
 
@@ -14,7 +14,7 @@ STOP = Stop(by="ann", reason="Enough.", grace=60)
 def test_batches_pass_until_the_end_has_begun_and_the_fence_is_asked_each_time() -> None:
     asked: list[None] = []
     seen: list[tuple[object, int]] = []
-    ending, queries = Ending(), Queries()
+    ending, queries = ShutdownState(), Queries()
     gate = Gate(lambda: asked.append(None), ending, queries)
 
     def write(batch: object, number: int) -> None:
@@ -34,7 +34,7 @@ def test_batches_pass_until_the_end_has_begun_and_the_fence_is_asked_each_time()
 
 def test_a_function_is_given_shifted_ids_and_messages_tell_both() -> None:
     seen: list[int] = []
-    ending, queries = Ending(), Queries()
+    ending, queries = ShutdownState(), Queries()
     queries.shift_batches("q", 40)
     gate = Gate(lambda: None, ending, queries)
     gated = gate.wrap(lambda _, number: seen.append(number), lambda: "q")
@@ -49,7 +49,7 @@ def test_a_function_is_given_shifted_ids_and_messages_tell_both() -> None:
 
 
 def test_the_error_by_which_a_refused_query_ends_is_not_its_own() -> None:
-    ending, queries, fake = Ending(), Queries(), FakeQuery()
+    ending, queries, fake = ShutdownState(), Queries(), FakeQuery()
     tracked = make_tracked(fake, gated=True)
     queries.add(tracked)
     gate = Gate(lambda: None, ending, queries)
@@ -73,4 +73,4 @@ def test_a_lost_fence_comes_before_everything() -> None:
         raise Fenced
 
     with pytest.raises(Fenced):
-        Gate(check, Ending(), Queries()).enter("q", 1)
+        Gate(check, ShutdownState(), Queries()).enter("q", 1)

@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.wire import decode, parse_json
-from airflow_streaming.driver import history
-from airflow_streaming.driver.history import CHUNK_ROWS, CHUNK_SECONDS, History, line_of
+from airflow_streaming.driver.monitoring import heartbeat as history
+from airflow_streaming.driver.monitoring.heartbeat import (
+    CHUNK_ROWS,
+    CHUNK_SECONDS,
+    History,
+    line_of,
+)
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.files.local import LocalStore
-from airflow_streaming.home.timeline import MAX_LINE_BYTES
+from airflow_streaming.home.control import MAX_LINE_BYTES
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.storage import LocalStore
+from airflow_streaming.model.wire import decode, parse_json
 from tests.unit.driver.fakes import AbsentStore, report
 
 FOLDER = "orders/epochs/000001/progress"

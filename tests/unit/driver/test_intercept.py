@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver import intercept
-from airflow_streaming.driver.admission import Admission
-from airflow_streaming.driver.checkpoint import Claims
-from airflow_streaming.driver.connect import is_connect
-from airflow_streaming.driver.ending import Ending, Stop
-from airflow_streaming.driver.gate import Gate
-from airflow_streaming.driver.intercept import Interception
-from airflow_streaming.driver.notes import location_in
-from airflow_streaming.driver.queries import Queries
+from airflow_streaming.driver import start_hook as intercept
+from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.exit_status import ShutdownState, Stop
+from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.plan.writer_settings import location_in
+from airflow_streaming.driver.script import is_connect
+from airflow_streaming.driver.start_guard import StartGuard
+from airflow_streaming.driver.start_hook import Gate, StartHook
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.driver.fakes import LAYOUT, CheckpointFolder, FakeQuery
 
 
@@ -178,10 +177,10 @@ class Script:
         barrier: Any = None,
         aside: Any = None,
     ) -> None:
-        self.ending, self.queries = Ending(), Queries()
+        self.ending, self.queries = ShutdownState(), Queries()
         claims = Claims(LocalStore(str(folder / "home")), LAYOUT, deployment=1, epoch=1)
-        interception = Interception(
-            admission=Admission(
+        interception = StartHook(
+            admission=StartGuard(
                 *("/c",),
                 queries=self.queries,
                 claims=claims,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.jobs import Job, Sight, Work, jobs_in, moved_in
+from airflow_streaming.driver.monitoring.activity import Job, Sight, Work, jobs_in, moved_in
 
 MINE = Job(id=4, group="run-1", active=2, done=(3, 0), stages=(8, 9))
 THEIRS = Job(id=5, group="run-2", active=1, done=(0, 0), stages=(10,))

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.epoch import Exit
-from airflow_streaming.driver import last_word
-from airflow_streaming.driver.last_word import LastWord
-from airflow_streaming.driver.outcome import fenced, refused
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.driver import exit_status as last_word
+from airflow_streaming.driver.exit_status import ExitRecordWriter, fenced, refused
+from airflow_streaming.exceptions import DriverRefusal
+from airflow_streaming.model.records.epoch import Exit
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.driver.fakes import NOON, AbsentStore
 
 
@@ -20,16 +20,16 @@ def read(store: LocalStore) -> Exit:
 
 def test_it_is_said_once(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
-    word = LastWord(store, "exit.json")
+    word = ExitRecordWriter(store, "exit.json")
     word.say(fenced(1, NOON))
-    word.say(refused(1, NOON, "Too late."))
+    word.say(refused(1, NOON, DriverRefusal("Too late.")))
     assert read(store) == word.said == fenced(1, NOON)
 
 
 def test_a_record_that_is_there_already_is_left_alone(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     store.create("exit.json", fenced(1, NOON).to_bytes())
-    LastWord(store, "exit.json").say(refused(1, NOON, "Second."))
+    ExitRecordWriter(store, "exit.json").say(refused(1, NOON, DriverRefusal("Second.")))
     assert read(store) == fenced(1, NOON)
 
 
@@ -38,7 +38,7 @@ def test_a_home_that_is_away_is_tried_again_and_then_given_up(
 ) -> None:
     monkeypatch.setattr(last_word, "_BETWEEN", 0.0)
     store = AbsentStore(str(tmp_path))
-    word = LastWord(store, "exit.json")
+    word = ExitRecordWriter(store, "exit.json")
     word.say(fenced(1, NOON))
     assert store.calls == 3
     assert word.said == fenced(1, NOON)

@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from airflow_streaming.driver.jvm import JvmProcess
-from airflow_streaming.driver.leaving import Leaving
+from airflow_streaming.driver.shutdown import HardExit
+from tests.patience import PATIENCE
 
 
 class Left(BaseException):
@@ -26,7 +27,7 @@ class World:
 
     def __init__(self, *, store_needs_jvm: bool) -> None:
         self.seen: list[str] = []
-        self.leaving = Leaving(Jvm(self.seen), store_needs_jvm=store_needs_jvm, leave=self._leave)
+        self.leaving = HardExit(Jvm(self.seen), store_needs_jvm=store_needs_jvm, leave=self._leave)
 
     def leave(self, word: str = "said") -> None:
         with pytest.raises(Left):
@@ -53,7 +54,7 @@ def test_the_jvm_is_killed_before_the_word_where_the_word_does_not_need_it(
 
 
 def test_a_word_that_cannot_be_said_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_streaming.driver.leaving._MARGIN", 0.01)
+    monkeypatch.setattr("airflow_streaming.driver.shutdown._MARGIN", 0.01)
     world, never = World(store_needs_jvm=False), threading.Event()
     with pytest.raises(Left):
         world.leaving.at_once(never.wait, lambda: 7)
@@ -66,7 +67,7 @@ def test_the_word_of_the_first_thread_counts() -> None:
 
     def say() -> None:
         saying.set()
-        go_on.wait(10)
+        go_on.wait(PATIENCE)
         world.seen.append("cut off")
 
     def first() -> None:
@@ -75,9 +76,9 @@ def test_the_word_of_the_first_thread_counts() -> None:
 
     threads = [threading.Thread(target=work) for work in (first, lambda: world.leave("gone"))]
     threads[0].start()
-    assert saying.wait(10)
+    assert saying.wait(PATIENCE)
     threads[1].start()
     go_on.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
     assert [word for word in world.seen if word != "killed"][:2] == ["cut off", "left with 0"]

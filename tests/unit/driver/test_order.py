@@ -1,22 +1,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote_plus
 
 import pytest
 
-from airflow_streaming.driver.order import (
-    Order,
+from airflow_streaming.driver.launch_context import (
+    DriverArgs,
     check_newest,
     forget_properties,
     read_assignment,
     read_epoch,
 )
 from airflow_streaming.exceptions import DriverRefusal, FencedError
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.launch.environment import properties_text
+from airflow_streaming.model.failures import presentable
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.driver.fakes import LAYOUT, make_deployment, make_epoch
 
 SOURCE = b"print('orders')\n"
-ORDER = Order(home="/home", stream="orders", epoch=1, token="token")
+ORDER = DriverArgs(home="/home", stream="orders", epoch=1, token="token")
 
 
 @pytest.fixture
@@ -31,12 +34,12 @@ def store(tmp_path: Path) -> LocalStore:
 
 def test_the_command_line_is_read() -> None:
     words = ["--home", "/home", "--stream", "orders", "--epoch", "1", "--token", "token"]
-    assert Order.parse(words) == ORDER
+    assert DriverArgs.parse(words) == ORDER
 
 
 def test_a_wrong_command_line_ends_with_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as leaving:
-        Order.parse(["--home", "/home"])
+        DriverArgs.parse(["--home", "/home"])
     assert leaving.value.code == 2
     assert "--stream" in capsys.readouterr().err
 
@@ -60,7 +63,7 @@ def test_a_driver_that_nobody_began_is_refused(
 ) -> None:
     asked = {"home": "/home", "stream": "orders", "epoch": 1, "token": "token", **order}
     with pytest.raises(DriverRefusal, match=sentence):
-        read_epoch(store, LAYOUT, Order(**asked))  # type: ignore[arg-type]
+        read_epoch(store, LAYOUT, DriverArgs(**asked))  # type: ignore[arg-type]
 
 
 def test_an_epoch_that_has_ended_starts_no_second_driver(store: LocalStore) -> None:
@@ -81,6 +84,30 @@ def test_only_the_newest_epoch_may_run(store: LocalStore) -> None:
     store.create(LAYOUT.record("epochs", 2), make_epoch(2).to_bytes())
     with pytest.raises(FencedError, match="Epoch 2 of stream 'orders' exists, so epoch 1 may not"):
         check_newest(store, LAYOUT, 1)
+
+
+def test_secrets_of_the_properties_file_are_hidden_in_texts_from_then_on(tmp_path: Path) -> None:
+    conf = {
+        "spark.es.net.http.auth.pass": "gree\u00dfe: = # ! canary-1",
+        "spark.driver.extraJavaOptions": "-Xmx1g -Dtrust.password=canary-2 -Da=b",
+        "spark.sink.url": "postgresql://me:canary-3@db/x",
+        "spark.kafka.sasl.jaas.config": 'Login required username="u" password="canary-4";',
+        "spark.my.key.pem": "-----BEGIN KEY-----\ncanary-5-canary-5\n",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    secret = tmp_path / "conf"
+    secret.write_text(properties_text(conf, defaults="# site\nspark.site.token  canary-6"))
+    secret.with_suffix(".java").write_text('"-Dtrust.password=canary-7"\n')
+
+    forget_properties(str(secret))
+
+    values = [f"canary-{n}" for n in (2, 3, 4, 6, 7)]
+    said = f"cannot log in as {conf['spark.es.net.http.auth.pass']} {values} canary-5-canary-5"
+    assert list(tmp_path.iterdir()) == []
+    assert "canary" not in presentable(said)
+    assert "canary" not in presentable(repr(said))
+    assert "canary" not in presentable(quote_plus(said))
+    assert presentable("2 partitions of u in x at db") == "2 partitions of u in x at db"
 
 
 def test_the_properties_file_is_deleted_but_nothing_else(tmp_path: Path) -> None:

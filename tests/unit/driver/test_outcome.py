@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.epoch import Outcome, QueryClaim
-from airflow_streaming.core.failures.diagnosis import FailureKind, diagnose, remedy_for
-from airflow_streaming.core.failures.text import MAX_TEXT
-from airflow_streaming.driver.checkpoint import judge_claim
-from airflow_streaming.driver.ending import Stop
-from airflow_streaming.driver.outcome import (
-    End,
+from airflow_streaming.driver.checkpoint_claims import judge_claim
+from airflow_streaming.driver.exit_status import (
+    RunEnd,
     ScriptEnd,
     ScriptState,
+    Stop,
     code_of,
     conclude,
     fenced,
     refused,
 )
-from airflow_streaming.driver.query import QueryError
+from airflow_streaming.driver.monitoring.queries import QueryError
 from airflow_streaming.exceptions import DriverRefusal
+from airflow_streaming.model.failure_signs import FailureKind
+from airflow_streaming.model.failures import MAX_TEXT, diagnose
+from airflow_streaming.model.records.epoch import Outcome, QueryClaim
 from tests.unit.driver.fakes import NOON
 
 RETURNED = ScriptEnd(state=ScriptState.RETURNED)
@@ -37,7 +37,7 @@ ERROR = QueryError(
     conditions=("STREAM_FAILED",),
     batch_id=7,
 )
-WELL = End(epoch=3, at=NOON, script=RETURNED, started=True)
+WELL = RunEnd(epoch=3, at=NOON, script=RETURNED, started=True)
 FAILED_QUERY = {"failed_query": "q", "query_error": ERROR}
 
 
@@ -67,11 +67,16 @@ FAILED_QUERY = {"failed_query": "q", "query_error": ERROR}
             Outcome.STOPPED,
             True,
             0,
-            "Cut off after 60 s without a batch boundary in 'q'",
+            "Cut off after 1 min without a batch boundary in 'q'",
             id="stopped too slowly",
         ),
         pytest.param(
-            {"refusal": "No.", "script": RAISED}, Outcome.FAILED, False, 2, "No.", id="refused"
+            {"refusal": DriverRefusal("No."), "script": RAISED},
+            Outcome.FAILED,
+            False,
+            2,
+            "No.",
+            id="refused",
         ),
         pytest.param(
             {"jvm_gone": True, "script": RAISED},
@@ -116,7 +121,7 @@ def test_an_end_without_a_batch_boundary_is_told_apart(
 ) -> None:
     assert conclude(replace(WELL, **facts, cut_off=cut_off)).cut_off is cut_off
     assert fenced(3, NOON).cut_off
-    assert not refused(3, NOON, "No.").cut_off
+    assert not refused(3, NOON, DriverRefusal("No.")).cut_off
 
 
 def test_a_failed_query_is_told_with_all_that_is_known() -> None:
@@ -127,7 +132,7 @@ def test_a_failed_query_is_told_with_all_that_is_known() -> None:
 
 def test_a_driver_that_did_not_begin_says_so() -> None:
     assert fenced(3, NOON).outcome is Outcome.FENCED
-    exit = refused(3, NOON, "The script is not the deployed one.")
+    exit = refused(3, NOON, DriverRefusal("The script is not the deployed one."))
     assert (exit.outcome, exit.retryable, code_of(exit)) == (Outcome.FAILED, False, 2)
 
 
@@ -149,7 +154,7 @@ def test_a_failed_query_is_told_with_its_kind_signature_and_offsets() -> None:
     assert exit.offsets == ('{"orders":{"0":12}}',)
     assert exit.signature == failed_with(again).signature
     assert exit.signature != failed_with(a_query_error("KeyError: 1")).signature
-    assert remedy_for(FailureKind.TRANSIENT) not in exit.reason
+    assert FailureKind.TRANSIENT.remedy not in exit.reason
 
 
 @pytest.mark.parametrize("length", [10, 10 * MAX_TEXT])
@@ -159,7 +164,7 @@ def test_the_remedy_is_said_where_no_restart_can_help(length: int) -> None:
     exit = failed_with(a_query_error(text))
 
     assert exit.failure_kind is FailureKind.SECOND_WRITER
-    assert exit.reason.endswith(remedy_for(FailureKind.SECOND_WRITER))
+    assert exit.reason.endswith(FailureKind.SECOND_WRITER.remedy)
     assert len(exit.reason) <= MAX_TEXT
 
 
@@ -172,7 +177,9 @@ def test_the_remedy_is_said_where_no_restart_can_help(length: int) -> None:
         pytest.param({"started": False}, FailureKind.USER_CODE, id="no query"),
         pytest.param({"script": RAISED}, FailureKind.USER_CODE, id="script raised"),
         pytest.param({"script": TYPO}, FailureKind.USER_CODE, id="no script"),
-        pytest.param({"refusal": "No name."}, FailureKind.CONFIGURATION, id="refused"),
+        pytest.param(
+            {"refusal": DriverRefusal("No name.")}, FailureKind.CONFIGURATION, id="refused"
+        ),
         pytest.param(FAILED_QUERY, FailureKind.UNKNOWN, id="a query whose error tells nothing"),
         pytest.param(
             {
@@ -206,4 +213,4 @@ def test_a_refused_checkpoint_is_called_damaged(found: str | None) -> None:
     with pytest.raises(DriverRefusal) as refusal:
         judge_claim(claim, found, "/home/claim.json")
 
-    assert refused(3, NOON, str(refusal.value)).failure_kind is FailureKind.CHECKPOINT_DAMAGED
+    assert refused(3, NOON, refusal.value).failure_kind is FailureKind.CHECKPOINT_DAMAGED

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.plan.plan import QueryPlan, StepPlan
-from airflow_streaming.driver.plan.keeping import PlanKeeper
-from airflow_streaming.driver.plan.reading import Taken
-from airflow_streaming.driver.plan.said import Said
+from airflow_streaming.driver.plan.reading import PlanKeeper, Taken
+from airflow_streaming.driver.plan.writer_settings import WriterSettings
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.files.local import LocalStore
-from tests.unit.core.examples import QUERY_PLAN
+from airflow_streaming.model.spark.plan import QueryPlan, StepPlan
+from airflow_streaming.model.storage import LocalStore
+from tests.patience import PATIENCE
 from tests.unit.driver.fakes import LAYOUT
+from tests.unit.model.examples import QUERY_PLAN
 
 Read = Callable[[Taken], QueryPlan]
 
 
 def taken(query: str) -> Taken:
-    return Taken(query, "", Said(), None, None, "4.3.0", {}, "parquet")
+    return Taken(query, "", WriterSettings(), None, None, "4.3.0", {}, "parquet")
 
 
 def read(one: Taken) -> QueryPlan:
@@ -81,7 +81,7 @@ def test_a_home_that_is_away_gets_the_plan_later(tmp_path: Path) -> None:
     keeper = PlanKeeper(store, LAYOUT, 1, read=read, retry=0.001)
     keeper.keep(taken("a"))
     while keeper._thread is not None:
-        keeper._thread.join(10)
+        keeper._thread.join(PATIENCE)
     assert kept(store, "a") is not None
 
 
@@ -91,7 +91,7 @@ def test_a_home_that_stays_away_does_not_keep_the_driver_from_ending(tmp_path: P
     keeper.keep(taken("a"))
     ending = threading.Thread(target=keeper.finish)
     ending.start()
-    ending.join(10)
+    ending.join(PATIENCE)
     assert not ending.is_alive()
 
 

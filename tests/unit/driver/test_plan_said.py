@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.plan.said import Said, listen, said_on
+from airflow_streaming.driver.plan.writer_settings import WriterSettings, listen, said_on
 
 
 def make_writer() -> Any:
@@ -48,7 +48,7 @@ def test_everything_that_is_said_on_a_writer_is_remembered() -> None:
     writer.trigger(processingTime="5 seconds")
     writer.option("Path", "/out").options(someFlag=True)
 
-    assert said_on(writer) == Said(
+    assert said_on(writer) == WriterSettings(
         format="parquet",
         output_mode="append",
         partitioned_by=("a", "b"),
@@ -72,7 +72,9 @@ def test_a_function_is_told_by_its_name() -> None:
 
 
 def test_start_says_the_rest_and_has_the_last_word() -> None:
-    said = Said(format="json", output_mode="append", partitioned_by=("a",), options={"path": "/a"})
+    said = WriterSettings(
+        format="json", output_mode="append", partitioned_by=("a",), options={"path": "/a"}
+    )
     given = {"path": "/b", "format": "orc", "partitionBy": "c", "options": {"Extra": 1}}
     begun = said.begun(given)
     assert (begun.path, begun.format, begun.partitioned_by) == ("/b", "orc", ("c",))

@@ -4,11 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.jobs import Sight
-from airflow_streaming.driver.queries import Queries
-from airflow_streaming.driver.query import QueryError
-from airflow_streaming.driver.tracked import has_run_a_batch
-from airflow_streaming.driver.work import TriggerRun
+from airflow_streaming.driver.monitoring.activity import Sight, TriggerRun
+from airflow_streaming.driver.monitoring.queries import Queries, QueryError, has_run_a_batch
 from tests.unit.driver.fakes import BAD_ROW, FakeQuery, make_tracked, report
 
 
@@ -242,3 +239,16 @@ def test_an_error_is_told_by_its_innermost_cause(
     error = QueryError.from_text(text, exception_class="SparkException", condition="STREAM_FAILED")
     assert (error.message, error.exception_class) == (message, exception_class)
     assert error.conditions == ("STREAM_FAILED",)
+
+
+def test_a_batch_that_is_reported_after_its_query_counts_as_stopped_is_seen() -> None:
+    fake = FakeQuery()
+    tracked = make_tracked(fake)
+    fake.commit(0)
+    fake.active = False
+    assert [batch.progress.batch_id for batch in tracked.poll()] == [0]
+
+    fake.commit(1)
+
+    assert [batch.progress.batch_id for batch in tracked.poll()] == [1]
+    assert tracked.poll() == []

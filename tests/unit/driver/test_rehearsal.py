@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.checkpoint.drill import DrilledQuery
-from airflow_streaming.core.rehearsal.order import (
+from airflow_streaming.driver.jobs.rehearsal import Rehearsal, Run, count_and_sample, is_held, shown
+from airflow_streaming.driver.jobs.scratch_patch import Asked, SourceRules
+from airflow_streaming.driver.monitoring.queries import QueryError, SparkQuery
+from airflow_streaming.model.jobs.drill import DrilledQuery
+from airflow_streaming.model.jobs.rehearsal import (
     Bounds,
     Ending,
     RehearsalEvent,
@@ -21,13 +24,6 @@ from airflow_streaming.core.rehearsal.order import (
     Seen,
     read_told,
 )
-from airflow_streaming.driver.drill.patch import Asked
-from airflow_streaming.driver.drill.reader import SourceRules
-from airflow_streaming.driver.query import QueryError, SparkQuery
-from airflow_streaming.driver.rehearsal.caller import is_held
-from airflow_streaming.driver.rehearsal.rows import count_and_sample, shown
-from airflow_streaming.driver.rehearsal.run import Rehearsal
-from airflow_streaming.driver.rehearsal.running import Run
 
 LIMITS = {"maxFilesPerTrigger": 100, "maxOffsetsPerTrigger": 1_000}
 

@@ -4,17 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.cutover.orders import OrderAct, StandbyOrder
-from airflow_streaming.core.status import DriverState, Status
-from airflow_streaming.driver.checkpoint import Claims
-from airflow_streaming.driver.ending import Ending, Stop
+from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.exit_status import ShutdownState, Stop
 from airflow_streaming.driver.jvm import JvmProcess, JvmView
-from airflow_streaming.driver.order import Assignment
-from airflow_streaming.driver.queries import Queries
-from airflow_streaming.driver.report import BEAT_SECONDS, Report, rest_after
-from airflow_streaming.driver.standby.barrier import StandbyBarrier
-from airflow_streaming.driver.standby.orders import OrderBook
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.driver.launch_context import LaunchContext
+from airflow_streaming.driver.monitoring.heartbeat import BEAT_SECONDS, Report, rest_after
+from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.standby.barrier import OrderBook, StandbyBarrier
+from airflow_streaming.model.records.epoch import OrderAct, StandbyOrder
+from airflow_streaming.model.status import DriverState, Status
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.driver.fakes import (
     LAYOUT,
     NOON,
@@ -41,9 +40,14 @@ class World:
     """A report on one fake query."""
 
     def __init__(self, store: LocalStore, *, barrier: StandbyBarrier | None = None) -> None:
-        self.store, self.jvm, self.ending, self.queries = store, FakeJvm(), Ending(), Queries()
+        self.store, self.jvm, self.ending, self.queries = (
+            store,
+            FakeJvm(),
+            ShutdownState(),
+            Queries(),
+        )
         self.report = Report(
-            Assignment(
+            LaunchContext(
                 home=store.uri, epoch=make_epoch(), deployment=make_deployment(), source=b""
             ),
             store,
@@ -147,7 +151,7 @@ def test_a_beat_takes_a_twentieth_of_the_time_at_most(worked: float, rest: float
 
 
 def test_a_driver_at_the_barrier_says_so_until_it_is_released(tmp_path: Path) -> None:
-    store, ending = LocalStore(str(tmp_path)), Ending()
+    store, ending = LocalStore(str(tmp_path)), ShutdownState()
     barrier = StandbyBarrier(OrderBook(store, LAYOUT, 1), ending=ending, check_fence=lambda: None)
     world = World(store, barrier=barrier)
     world.report.beat()

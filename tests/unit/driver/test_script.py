@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.order import Assignment
-from airflow_streaming.driver.outcome import ScriptEnd, ScriptState
+from airflow_streaming.driver.errors import log_to_stderr, logger
+from airflow_streaming.driver.exit_status import ScriptEnd, ScriptState
+from airflow_streaming.driver.launch_context import LaunchContext
 from airflow_streaming.driver.script import error_of, has_script_threads, run_script
+from airflow_streaming.model.failures import hide
 from tests.unit.driver.fakes import make_deployment, make_epoch
 
 
@@ -27,7 +29,9 @@ def process() -> Iterator[None]:
 def run(source: str, folder: Path | str = "/gone/jobs") -> ScriptEnd:
     deployment = make_deployment(source.encode(), application=f"{folder}/orders.py")
     return run_script(
-        Assignment(home="/home", epoch=make_epoch(), deployment=deployment, source=source.encode())
+        LaunchContext(
+            home="/home", epoch=make_epoch(), deployment=deployment, source=source.encode()
+        )
     )
 
 
@@ -122,3 +126,20 @@ def test_a_thread_of_the_script_counts_but_an_idle_pool_does_not() -> None:
         release.set()
         worker.join()
         daemon.join()
+
+
+def test_a_secret_that_an_exception_quotes_is_in_no_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hide(["canary-4711"])
+    log_to_stderr()
+    try:
+        end = run("def f(x): raise ValueError('no login for ' + x)\nf('canary-' + '4711')")
+    finally:
+        logger.handlers.clear()
+
+    assert end.error is not None
+    assert "canary-4711" not in f"{end}"
+    told = capsys.readouterr().err
+    assert "ValueError: no login for (redacted)" in told
+    assert "canary-4711" not in told

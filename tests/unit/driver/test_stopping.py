@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_streaming.driver.stopping import BOUNDARY_WAIT, may_stop, stop_queries
-from airflow_streaming.driver.tracked import TrackedQuery
+from airflow_streaming.driver.monitoring.queries import TrackedQuery
+from airflow_streaming.driver.shutdown import BOUNDARY_WAIT, may_stop, stop_queries
 from tests.unit.driver.fakes import FakeQuery, make_tracked
 
 

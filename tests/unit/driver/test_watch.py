@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.epoch import StopRequest
-from airflow_streaming.driver.ending import Ending
-from airflow_streaming.driver.fence import Fence
+from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.jvm import JvmProcess
-from airflow_streaming.driver.leaving import Leaving
-from airflow_streaming.driver.watch import GRACE_VARIABLE, Watch, read_stop, signal_grace
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.driver.shutdown import (
+    GRACE_VARIABLE,
+    Fence,
+    HardExit,
+    StopWatcher,
+    read_stop,
+    signal_grace,
+)
+from airflow_streaming.model.records.epoch import StopRequest
+from airflow_streaming.model.storage import LocalStore
+from tests.patience import PATIENCE
 from tests.unit.driver.fakes import LAYOUT, NOON, AbsentStore, make_epoch
 
 REQUEST = StopRequest(epoch=1, by="ann", reason="Enough.", grace_seconds=5, requested_at=NOON)
@@ -28,17 +34,17 @@ class World:
     """A watch whose process ends by an exception."""
 
     def __init__(self, store: LocalStore) -> None:
-        self.store, self.ending, self.jvm = store, Ending(), JvmProcess()
+        self.store, self.ending, self.jvm = store, ShutdownState(), JvmProcess()
         self.said: list[str] = []
         self.codes: list[int] = []
         self.fence = Fence(
             store,
             LAYOUT,
             1,
-            leaving=Leaving(self.jvm, store_needs_jvm=False, leave=self._leave),
+            leaving=HardExit(self.jvm, store_needs_jvm=False, leave=self._leave),
             last_word=lambda: self.said.append("fenced"),
         )
-        self.watch = Watch(
+        self.watch = StopWatcher(
             store,
             LAYOUT,
             1,
@@ -109,7 +115,7 @@ def test_sigterm_wakes_the_watch_and_begins_a_stop(
     world.watch.begin()
     assert any(thread.name == "airflow-streaming-watch" for thread in threading.enumerate())
     os.kill(os.getpid(), signal.SIGTERM)
-    assert world.ending.begun.wait(5)
+    assert world.ending.begun.wait(PATIENCE)
     assert world.ending.stop is not None
     assert (world.ending.stop.by, world.ending.stop.grace) == ("SIGTERM", 12)
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.work import (
+from airflow_streaming.driver.monitoring.activity import (
     BUSY_SHARE,
     LONGEST_STEP,
+    BatchActivity,
     Beat,
     TriggerRun,
-    WorkClock,
     signs_of_work,
 )
 
@@ -21,15 +21,15 @@ def beat(at: float, **changes: Any) -> Beat:
     return Beat(at=at, **{**given, **changes})
 
 
-def after(*beats: Beat) -> WorkClock:
-    clock = WorkClock()
+def after(*beats: Beat) -> BatchActivity:
+    clock = BatchActivity()
     for each in beats:
         clock.step(each)
     return clock
 
 
 def test_before_the_first_beat_nothing_is_known() -> None:
-    clock = WorkClock()
+    clock = BatchActivity()
     told = (clock.batch_for_s, clock.quiet_for_s, clock.committed_ago_s, clock.planned_batch)
     assert told == (None, None, None, None)
 

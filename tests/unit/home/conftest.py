@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.home.reigns import deploy
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.epoch import (
-    Death,
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import (
     Epoch,
     Exit,
     Host,
@@ -16,15 +17,11 @@ from airflow_streaming.core.epoch import (
     LaunchCause,
     Outcome,
     StopRequest,
+    TerminationProof,
 )
-from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.restart import RestartAction, RestartDecision
-from airflow_streaming.core.status import (
-    CheckpointOrigin,
-    DriverState,
-    QueryStatus,
-    Status,
-)
+from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeTransition
+from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SCRIPT = b"print('a stream')\n"
@@ -76,8 +73,8 @@ def make_launch(epoch: int = 1, **changes: Any) -> Launch:
         "epoch": epoch,
         "token": f"token-{epoch}",
         "host": HOST,
-        "pid": 4711,
-        "started": 1772366400.5,
+        "handle": {"pid": "4711", "started": "1772366400.5"},
+        "driver": "pid 4711",
         "log": f"/var/log/streams/orders/{epoch:06d}.log",
         "launched_at": NOON,
     }
@@ -158,7 +155,7 @@ def make_stop(epoch: int = 1, **changes: Any) -> StopRequest:
     return StopRequest(**values | changes)
 
 
-def make_death(epoch: int = 1, **changes: Any) -> Death:
+def make_death(epoch: int = 1, **changes: Any) -> TerminationProof:
     values: dict[str, Any] = {
         "epoch": epoch,
         "evidence": "no process has the token",
@@ -166,7 +163,7 @@ def make_death(epoch: int = 1, **changes: Any) -> Death:
         "override": False,
         "declared_at": NOON,
     }
-    return Death(**values | changes)
+    return TerminationProof(**values | changes)
 
 
 def make_decision(epoch: int = 1, **changes: Any) -> RestartDecision:
@@ -179,3 +176,23 @@ def make_decision(epoch: int = 1, **changes: Any) -> RestartDecision:
         "reason": "Query 'revenue' failed in batch 41.",
     }
     return RestartDecision(**values | changes)
+
+
+def an_upgrade_step(
+    history: Sequence[UpgradeTransition], stage: Stage, **changes: Any
+) -> UpgradeTransition:
+    """Return a step that leads an upgrade to a stage, by the first event that does."""
+    at = UPGRADE.state_of(history)
+    event = next(
+        on for (before, on), after in UPGRADE.rows.items() if (before, after) == (at, stage)
+    )
+    told = {"change": 1, "reason": "So it is.", "at": NOON, "by": "kim", **changes}
+    return UpgradeTransition.next_of(history, UPGRADE, event, **told)
+
+
+def upgrade_steps(*stages: Stage, **changes: Any) -> list[UpgradeTransition]:
+    """Return the history of an upgrade that has come from stage to stage."""
+    history: list[UpgradeTransition] = []
+    for stage in stages:
+        history.append(an_upgrade_step(history, stage, **changes))
+    return history

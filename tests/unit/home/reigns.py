@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from airflow_streaming.core.cutover.live import LiveRecord
-from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState, after
-from airflow_streaming.core.cutover.transition import Transition
-from airflow_streaming.core.lanes import base_of
-from airflow_streaming.core.names import Layout, numbered
 from airflow_streaming.home.home import Home
+from airflow_streaming.model.names import Layout, base_of, numbered
+from airflow_streaming.model.records.cutover import LiveRecord
+from airflow_streaming.model.records.cutover_table import (
+    CUTOVER,
+    CutoverEvent,
+    CutoverState,
+    CutoverTransition,
+)
 from tests.unit.home.make import NOON, SCRIPT, make_deployment
 
 SWITCHED, BACK = CutoverEvent.SWITCHED, CutoverEvent.SOAK_FAILED
@@ -47,12 +50,12 @@ def record(lane: str, step: int = 9, **changes: object) -> LiveRecord:
 
 def take(home: Home, step: int, event: CutoverEvent = SWITCHED, change: int = 1) -> None:
     before = _BEFORE.get(event, CutoverState.SOAKING)
-    taken = Transition(
+    taken = CutoverTransition(
         change=change,
         number=step,
         before=before,
         event=event,
-        after=after(before, event),
+        after=CUTOVER.after(before, event),
         reason="So it is.",
         at=NOON + timedelta(hours=change, minutes=step),
         by="kim",

@@ -9,13 +9,13 @@ from typing import Final
 
 import pytest
 
-from airflow_streaming.core.alerts.alert import Alert, AlertKind
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.files.local import LocalStore
-from airflow_streaming.home.alerts import MAX_TRIES
+from airflow_streaming.home.control import MAX_TRIES
 from airflow_streaming.home.home import StreamHome
-from tests.unit.core.builders import an_alert
+from airflow_streaming.model.records.alert import Alert, AlertKind
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.home.make import NOON
+from tests.unit.supervision.builders import an_alert
 
 FIRES: Final = an_alert(at=NOON)
 OVER: Final = replace(FIRES, alert=AlertKind.RECOVERED, reason="Fast again.")

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.names import Layout
-from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.cached import FORGET_AFTER, TRY_RARE_AFTER, CachedStream
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.observe.stream import Observer
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.model.storage import LocalStore
+from airflow_streaming.supervision.observer import Observer
 from tests.fakes import FakeLauncher
 from tests.unit.home.make import (
     NOON,

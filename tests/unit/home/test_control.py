@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.control import CircuitState, Desired, DesiredState
 from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.records.control import CircuitState, Desired, DesiredState
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.home.make import NOON
 
 RUNNING, STOPPED = DesiredState.RUNNING, DesiredState.STOPPED

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_streaming.core.epoch import QueryClaim
-from airflow_streaming.core.wire import MAX_RECORD_BYTES
 from airflow_streaming.exceptions import AlreadyExists, ApplicationNotFound, RecordError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.records.epoch import QueryClaim
+from airflow_streaming.model.wire import MAX_RECORD_BYTES
 from tests.unit.home.make import SCRIPT, make_deployment
 
 OTHER = b"print('another')\n"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.wire import Record
 from airflow_streaming.exceptions import AlreadyExists, RecordError
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.storage import LocalStore
+from airflow_streaming.model.wire import Record
 from tests.unit.home.make import (
     NOON,
     make_death,
@@ -100,7 +100,7 @@ Read = Callable[[StreamHome, int], Record | None]
             StreamHome.record_launch,
             StreamHome.launch,
             make_launch(),
-            make_launch(pid=1),
+            make_launch(handle={"pid": "1"}),
             id="launch",
         ),
         pytest.param(
@@ -210,6 +210,7 @@ class TestRecordsOfAnEpoch:
 
 def test_earlier_decisions_are_those_before_the_epoch(stream: StreamHome) -> None:
     for epoch in (1, 2, 3):
+        stream.create_epoch(make_epoch(epoch))
         stream.record_restart_decision(make_decision(epoch))
 
     assert [d.epoch for d in stream.earlier_decisions(3)] == [1, 2]
@@ -220,6 +221,7 @@ def test_earlier_decisions_are_those_before_the_epoch(stream: StreamHome) -> Non
 
 def test_closing_the_circuit_forgives_what_went_before(stream: StreamHome) -> None:
     for epoch in (1, 2, 3, 4):
+        stream.create_epoch(make_epoch(epoch))
         stream.record_restart_decision(make_decision(epoch))
     stream.open_circuit(epoch=2, by="policy", reason="budget spent", now=NOON)
     assert [d.epoch for d in stream.earlier_decisions(5)] == [1, 2, 3, 4]

@@ -10,9 +10,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable
-from airflow_streaming.files.store import Store
-from airflow_streaming.home.fsspec_store import CONFLICT_TRIES, FsspecStore
-from tests.unit.files.contract import ExclusiveContract, StoreContract
+from airflow_streaming.model.storage import Store
+from airflow_streaming.storage.fsspec_store import CONFLICT_TRIES, FsspecStore
+from tests.unit.model.store_contract import ExclusiveContract, StoreContract
 
 
 class PrivateMemory(MemoryFileSystem):
@@ -257,3 +257,22 @@ def test_importing_the_home_does_not_import_fsspec() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "False\n"
+
+
+class ForgetfulFileSystem(PrivateMemory):
+    """Does what it is asked, and the client that got no answer asks again."""
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
+        super().pipe_file(path, value, mode)
+        if mode == "create":
+            super().pipe_file(path, value, mode)
+
+
+def test_a_client_that_repeats_its_request_finds_its_own_file_and_has_created_it() -> None:
+    store = FsspecStore(ForgetfulFileSystem(), "/home", "memory://home")
+
+    store.create("a.json", b"mine")
+
+    with pytest.raises(AlreadyExists):
+        store.create("a.json", b"another")
+    assert store.read("a.json") == b"mine"

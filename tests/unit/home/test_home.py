@@ -6,11 +6,10 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
-from airflow_streaming.files.local import LocalStore
-from airflow_streaming.home.fsspec_store import FsspecStore
 from airflow_streaming.home.home import Home, open_home
-from airflow_streaming.home.opening import open_store
-from airflow_streaming.home.probe import RECORD
+from airflow_streaming.model.storage import LocalStore
+from airflow_streaming.storage.fsspec_store import FsspecStore, open_store
+from airflow_streaming.storage.probe import RECORD
 from tests.unit.home.make import SCRIPT, make_deployment
 
 

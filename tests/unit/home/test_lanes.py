@@ -7,15 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_streaming.core.cutover.table import CutoverEvent
-from airflow_streaming.core.lanes import Colour
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
-from airflow_streaming.files.local import LocalStore
-from airflow_streaming.home.consumers import Live, live
+from airflow_streaming.home.consumers import LiveOutput, live
 from airflow_streaming.home.home import Home
-from airflow_streaming.home.lanes import live_lane
+from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.live import live as public_live
 from airflow_streaming.live import live_together as public_live_together
+from airflow_streaming.model.names import Colour
+from airflow_streaming.model.records.cutover_table import CutoverEvent
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.home.make import NOON
 from tests.unit.home.reigns import BACK, cut_over, deploy, record, take
 
@@ -23,7 +23,7 @@ from tests.unit.home.reigns import BACK, cut_over, deploy, record, take
 def test_without_a_cutover_the_newest_deployment_of_the_stream_is_live(home: Home) -> None:
     deploy(home, "orders", 2)
     assert live_lane(home, "orders") == "orders"
-    assert live(home, "orders", history=True) == Live(
+    assert live(home, "orders", history=True) == LiveOutput(
         stream="orders", lane="orders", deployment=2, output="/lake/orders/2"
     )
 

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from airflow_streaming.core.cutover.live import LiveRecord
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.consumers import live, live_together
 from airflow_streaming.home.home import Home
+from airflow_streaming.model.records.cutover import LiveRecord
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.home.reigns import cut_over, deploy, output_of, record, take
 from tests.unit.racing import at_once, read_during
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_streaming.core.change import Change, ChangeEnd, ChangeOutcome, ChangeSort
-from airflow_streaming.core.cutover.table import CutoverEvent, CutoverState, after
-from airflow_streaming.core.cutover.transition import Transition
-from airflow_streaming.core.names import Layout, numbered
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.cached import FORGET_AFTER
 from airflow_streaming.home.consumers import live
-from airflow_streaming.home.following import LiveLane
 from airflow_streaming.home.home import Home
-from airflow_streaming.home.lanes import live_lane
+from airflow_streaming.home.live_lane import LiveLaneCache, live_lane
+from airflow_streaming.model.names import Layout, numbered
+from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind, ChangeOutcome
+from airflow_streaming.model.records.cutover_table import (
+    CUTOVER,
+    CutoverEvent,
+    CutoverState,
+    CutoverTransition,
+)
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.home.make import NOON
 from tests.unit.home.reigns import deploy, record
 
@@ -31,7 +34,7 @@ def lead(home: Home, *events: CutoverEvent, leader: str = "orders") -> None:
         change = Change(
             number=1,
             stream=name,
-            what=ChangeSort.CUTOVER,
+            what=ChangeKind.CUTOVER,
             reason="A new version.",
             leader=led_by,
             **told,  # type: ignore[arg-type]
@@ -39,12 +42,12 @@ def lead(home: Home, *events: CutoverEvent, leader: str = "orders") -> None:
         home.stream(name).begin_change(change)
     state = CutoverState.PLANNED
     for number, event in enumerate(events, 1):
-        step = Transition(
+        step = CutoverTransition(
             change=1,
             number=number,
             before=state,
             event=event,
-            after=(state := after(state, event)),
+            after=(state := CUTOVER.after(state, event)),
             reason="So it is.",
             at=NOON,
             by="kim",
@@ -61,7 +64,7 @@ def test_a_lost_pointer_is_not_taken_for_one_that_never_moved(home: Home, leader
         with pytest.raises(RecordError, match=rf"cutover 1 of '{leader}' has moved it \(switched"):
             ask(home, "orders")
     with pytest.raises(RecordError, match="Put back what was there"):
-        LiveLane(home.store, "orders")()
+        LiveLaneCache(home.store, "orders")()
 
 
 @pytest.mark.parametrize("leader", ["orders", "shop"])
@@ -77,7 +80,7 @@ def test_an_older_record_does_not_count_where_the_newest_is_lost(
     if is_over:
         told = {"outcome": ChangeOutcome.ROLLED_BACK, "by": "kim", "reason": "So it is."}
         folder.end_change(ChangeEnd(number=1, at=NOON, **told))  # type: ignore[arg-type]
-    following = LiveLane(home.store, "orders", clock=lambda: clock[0])
+    following = LiveLaneCache(home.store, "orders", clock=lambda: clock[0])
     assert (live_lane(home, "orders"), following()) == ("orders", "orders")
 
     home.store.delete(Layout("orders").record("live", newest.number))
@@ -113,7 +116,7 @@ def test_steps_without_gaps_are_all_that_is_taken_for_a_history(home: Home) -> N
     data = home.store.read(path)
     home.store.delete(path)
 
-    with pytest.raises(RecordError, match=r"Step 3 of cutover 1 of 'orders' is missing though"):
+    with pytest.raises(RecordError, match=r"Step 3 of change 1 of 'orders' is missing though"):
         folder.steps(1)
 
     assert data is not None

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.names import Layout
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
-from tests.unit.core.examples import QUERY_PLAN
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.home.make import SCRIPT, make_deployment, make_epoch
+from tests.unit.model.examples import QUERY_PLAN
 
 LAYOUT = Layout("orders")
 

@@ -10,9 +10,9 @@ from airflow_streaming.exceptions import (
     HomeUnavailable,
     RecordError,
 )
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import open_home
-from airflow_streaming.home.probe import CREATORS, RECORD, ROUNDS, StoreProbe, ensure_exclusive
+from airflow_streaming.model.storage import LocalStore
+from airflow_streaming.storage.probe import CREATORS, RECORD, ROUNDS, StoreProbe, ensure_exclusive
 
 
 class CountingStore(LocalStore):

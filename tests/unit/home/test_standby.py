@@ -2,11 +2,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_streaming.core.cutover.orders import Barrier, OrderAct, StandbyAnswer, StandbyOrder
-from airflow_streaming.core.epoch import QueryClaim
-from airflow_streaming.core.names import Layout
 from airflow_streaming.home.home import StreamHome
-from tests.unit.core.builders import NOW
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.epoch import (
+    Barrier,
+    OrderAct,
+    QueryClaim,
+    StandbyAnswer,
+    StandbyOrder,
+)
+from tests.unit.supervision.builders import NOW
 
 LAYOUT = Layout("orders")
 ORDER = StandbyOrder(epoch=4, number=1, act=OrderAct.ABSORB, at=NOW, by="kim", absorb={"q": 7})

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.control import Event, EventKind
-from airflow_streaming.core.progress import BatchProgress
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.control import Event, EventKind
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.home.make import NOON, make_progress
 
 

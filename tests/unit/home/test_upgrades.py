@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from airflow_streaming.core.change import Change, ChangeEnd, ChangeOutcome, ChangeSort
-from airflow_streaming.core.names import Layout
-from airflow_streaming.core.upgrade.stage import Stage, StageReached
-from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay, UpgradeTerms
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
-from tests.unit.home.make import NOON, make_deployment
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind, ChangeOutcome
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, UpgradeTerms
+from airflow_streaming.model.records.upgrade_table import Stage, UpgradeTransition
+from airflow_streaming.model.storage import LocalStore
+from tests.unit.home.make import NOON, an_upgrade_step, make_deployment
 
 
 @pytest.fixture
@@ -23,15 +23,11 @@ def home(tmp_path: Any) -> StreamHome:
     return StreamHome(LocalStore(str(tmp_path)), "orders")
 
 
-def reached(stage: Stage, by: str = "kim") -> StageReached:
-    return StageReached(change=1, stage=stage, at=NOON, by=by, reason="So it is.")
-
-
 def terms(**changes: Any) -> UpgradeTerms:
     told = {
         "change": 1,
         "proposed": make_deployment(2),
-        "rollback": RollbackPlan(way=RollbackWay.REWIND, reason="So it is."),
+        "rollback": RollbackPlan(way=RollbackMethod.REWIND, reason="So it is."),
     }
     return UpgradeTerms(**told | changes)
 
@@ -40,7 +36,7 @@ def begun(home: StreamHome, **changes: Any) -> Change:
     change = Change(
         number=1,
         stream="orders",
-        what=ChangeSort.UPGRADE,
+        what=ChangeKind.UPGRADE,
         replaced=1,
         deployment=2,
         checkpoint="/c",
@@ -54,44 +50,52 @@ def begun(home: StreamHome, **changes: Any) -> Change:
     return change
 
 
-def test_stages_are_found_again_whatever_else_lies_beside_them(home: StreamHome) -> None:
+WAY: Final = (Stage.BACKED_UP, Stage.STOPPED)
+
+
+def taken(home: StreamHome, *stages: Stage, by: str = "kim") -> list[UpgradeTransition]:
+    for stage in stages:
+        home.take_step(an_upgrade_step(home.upgrade_steps(1), stage, by=by))
+    return home.upgrade_steps(1)
+
+
+def test_steps_are_found_again_in_their_order(home: StreamHome) -> None:
     begun(home)
-    assert home.stages(1) == {}
-    for stage in (Stage.STOPPED, Stage.BACKED_UP):
-        home.reach(reached(stage))
-    assert set(home.stages(1)) == {Stage.BACKED_UP, Stage.STOPPED}
+    assert home.upgrade_steps(1) == []
+    assert [step.after for step in taken(home, *WAY)] == [*WAY]
+    assert set(home.stages(1)) == {*WAY}
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (Stage.APPLYING, Stage.ABORTED),
-        (Stage.ABORTED, Stage.APPLYING),
-        (Stage.KEPT, Stage.ROLLING_BACK),
-        (Stage.ROLLING_BACK, Stage.KEPT),
-        (Stage.STOPPED, Stage.STOPPED),
-    ],
+    ("first", "second"), [(Stage.APPLYING, Stage.ABORTED), (Stage.ABORTED, Stage.APPLYING)]
 )
 def test_the_first_of_two_that_exclude_each_other_counts(
     first: Stage, second: Stage, home: StreamHome
 ) -> None:
     begun(home)
-    assert home.reach(reached(first, by="kim")).by == "kim"
-    assert home.reach(reached(second, by="ada")) == reached(first, by="kim")
-    assert set(home.stages(1)) == {first}
+    history = taken(home, *WAY)
+    steps = [
+        an_upgrade_step(history, stage, by=by) for stage, by in ((first, "kim"), (second, "ada"))
+    ]
+    assert [home.take_step(step) for step in steps] == [steps[0], steps[0]]
+    assert home.upgrade_steps(1)[-1].after is first
 
 
-def test_every_stage_has_a_file_and_only_rivals_share_one() -> None:
-    files = [stage.file for stage in Stage]
-    assert sorted(files.count(file) for file in set(files)) == [1] * (len(Stage) - 4) + [2, 2]
-
-
-def test_a_stage_in_a_wrong_file_is_not_believed(home: StreamHome) -> None:
+def test_a_step_in_a_wrong_file_is_not_believed(home: StreamHome) -> None:
     begun(home)
-    path = Layout("orders").change_file(1, Stage.KEPT.file)
-    home.store.create(path, reached(Stage.STOPPED).to_bytes())
+    step = an_upgrade_step([], Stage.BACKED_UP)
+    home.store.create(Layout("orders").change_file(1, "steps/000002.json"), step.to_bytes())
+    home.take_step(step)
     with pytest.raises(RecordError, match="is not what its name says"):
-        home.stages(1)
+        home.upgrade_steps(1)
+
+
+def test_a_hole_in_the_steps_is_not_taken_for_their_end(home: StreamHome) -> None:
+    begun(home)
+    taken(home, *WAY)
+    home.store.delete(Layout("orders").change_file(1, "steps/000001.json"))
+    with pytest.raises(RecordError, match=r"Step 1 .* is missing"):
+        home.upgrade_steps(1)
 
 
 def test_terms_are_what_the_change_was_begun_with(home: StreamHome) -> None:
@@ -123,5 +127,5 @@ def test_an_upgrade_is_open_until_it_has_ended(home: StreamHome) -> None:
 
 
 def test_a_restore_is_no_upgrade(home: StreamHome) -> None:
-    begun(home, what=ChangeSort.RESTORE)
+    begun(home, what=ChangeKind.RESTORE)
     assert home.open_upgrade() is None

@@ -10,7 +10,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractFileSystem
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.hooks._access import access_options
+from airflow_streaming.hooks.home import access_options
 
 CHECKPOINT = "s3://bucket/checkpoints"
 

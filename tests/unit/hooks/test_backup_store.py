@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.exceptions import CheckpointError, SpecError
-from airflow_streaming.hooks._access import access
-from airflow_streaming.hooks.backup_store import BackupStoreHook
+from airflow_streaming.hooks.checkpoint import BackupStoreHook
+from airflow_streaming.hooks.home import access
 
 STORE = "s3://bucket/backups"
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.hooks.home import StreamHomeHook
 
 HOME = "s3://bucket/streams"
@@ -67,3 +71,70 @@ def test_who_writes_to_a_local_home_proves_its_store_first(tmp_path: Path) -> No
 
     assert not (tmp_path / "looked").exists()
     assert (tmp_path / "written" / "_store" / "000001.json").exists()
+
+
+def made_by_airflow(conn_id: str) -> StreamHomeHook:
+    """Make a hook as Airflow's connection form does: of the connection alone."""
+    return StreamHomeHook(**{StreamHomeHook.conn_name_attr: conn_id})
+
+
+def test_the_form_opens_the_home_that_the_connection_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = {"conn_type": "stream_home", "extra": {"home": str(tmp_path)}}
+    monkeypatch.setenv("AIRFLOW_CONN_HERE", json.dumps(stored))
+    (tmp_path / "orders" / "deployments").mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+
+    is_well, said = made_by_airflow("here").test_connection()
+
+    assert is_well
+    assert "1 streams" in said
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_form_says_when_the_connection_names_no_home() -> None:
+    is_well, said = made_by_airflow("one").test_connection()
+
+    assert not is_well
+    assert "'Home'" in said
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Return the address of a server that takes connections and never answers."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(16)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_a_look_at_a_store_that_does_not_answer_ends_soon(
+    silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_streaming.storage.fsspec_store.LOOK_SECONDS", 0.2)
+    extra = {"endpoint_url": silent, "region": "eu-1"}
+    stored = {"conn_type": "stream_home", "login": "k", "password": "s", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SILENT", json.dumps(stored))
+    home = StreamHomeHook(HOME, "silent", looks_only=True).get_conn()
+    begun = time.monotonic()
+
+    with pytest.raises(HomeUnavailable):
+        home.streams()
+
+    assert time.monotonic() - begun < 10
+
+
+def test_only_who_looks_gives_up_soon_and_what_the_operator_has_set_wins() -> None:
+    from airflow_streaming.storage.fsspec_store import LOOK_SECONDS, LOOK_TRIES, open_store
+
+    mine = {"config_kwargs": {"read_timeout": 7, "s3": {"addressing_style": "path"}}}
+    looking = open_store(HOME, mine, looks_only=True)._fs  # type: ignore[attr-defined]
+    writing = open_store(HOME, mine)._fs  # type: ignore[attr-defined]
+
+    assert looking.config_kwargs["connect_timeout"] == LOOK_SECONDS
+    assert looking.config_kwargs["read_timeout"] == 7
+    assert looking.config_kwargs["s3"] == {"addressing_style": "path"}
+    assert looking.retries == LOOK_TRIES
+    assert writing.config_kwargs == mine["config_kwargs"]
+    assert writing.retries > LOOK_TRIES

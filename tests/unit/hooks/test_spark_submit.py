@@ -196,9 +196,9 @@ def test_the_connection_is_asked_for_once(
         pytest.param(
             "yarn",
             {"deploy-mode": "cluster"},
-            "Spark connection 'my_spark' asks for deploy mode 'cluster'. Streams run in client "
-            "mode, the driver on the worker's host; cluster mode comes later. Set deploy-mode to "
-            "client.",
+            "Spark connection 'my_spark' asks for deploy mode 'cluster', and the launcher is 'local', "
+            "which runs the driver on the worker's host. Set deploy-mode to client, or leave the "
+            "stream's launcher out.",
             id="cluster_mode",
         ),
         pytest.param(
@@ -210,7 +210,9 @@ def test_the_connection_is_asked_for_once(
         ),
         pytest.param("local[2] --conf a=b", {}, "gives the master 'local[2] --conf", id="options"),
         pytest.param("", {}, "gives the master 'spark://'", id="empty_host"),
-        pytest.param("yarn", {"queue": 7}, "has an extra 'queue' that is no text.", id="number"),
+        pytest.param(
+            "yarn", {"queue": 7}, "has an extra 'queue' that is not a string.", id="number"
+        ),
         pytest.param("yarn", {"queue": "a\nb"}, "has an extra 'queue' that is no", id="two_lines"),
         pytest.param(
             "yarn",
@@ -269,7 +271,7 @@ def test_a_kubernetes_master_and_namespace_are_the_connections(
         pytest.param("", "Give every one as an item of its own", id="empty"),
         pytest.param("a\nb", "without commas or control characters", id="two_lines"),
         pytest.param(
-            f"https://me:{CANARY}@repo/x.jar", "carries a password, which everybody", id="password"
+            f"https://me:{CANARY}@repo/x.jar", "carries a password, which every user", id="password"
         ),
     ],
 )

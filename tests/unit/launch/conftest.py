@@ -6,15 +6,21 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_streaming.core.epoch import Epoch, Host, LaunchCause
-from airflow_streaming.files.host import this_host
+from airflow_streaming.model.host import this_host
+from airflow_streaming.model.records.epoch import Epoch, Host, LaunchCause
 
 MakeEpoch = Callable[..., Epoch]
 
 
 @pytest.fixture
 def make_epoch() -> MakeEpoch:
-    def make(*, token: str | None = None, number: int = 1, host: Host | None = None) -> Epoch:
+    def make(
+        *,
+        token: str | None = None,
+        number: int = 1,
+        host: Host | None = None,
+        owner: int | None = None,
+    ) -> Epoch:
         return Epoch(
             number=number,
             stream="orders",
@@ -26,6 +32,7 @@ def make_epoch() -> MakeEpoch:
             reason="The first launch.",
             by="test",
             created_at=datetime.now(UTC),
+            owner=owner,
         )
 
     return make

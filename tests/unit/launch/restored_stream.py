@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoint.switch import Switched, switch, undo, unfinished
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.deployment import ProposalAction, decide_proposal
-from airflow_streaming.core.epoch import QueryClaim
-from airflow_streaming.core.names import Layout
-from airflow_streaming.files.local import LocalStore
-from airflow_streaming.files.store import Store
+from airflow_streaming.changes.restore.stream_restore import Switched
+from airflow_streaming.changes.restore.undo import switch, undo, unfinished
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.launch.keeper import Keeper
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.deployment import ProposalAction, decide_proposal
+from airflow_streaming.model.records.epoch import QueryClaim
+from airflow_streaming.model.storage import LocalStore, Store
 from airflow_streaming.spec import StreamSpec
+from airflow_streaming.supervision.controller import StreamController
 from tests.fakes import FAKE_HOST, FakeLauncher
-from tests.unit.checkpoint.restoring import (
+from tests.unit.checkpoints.restoring import (
     Killed,
     Life,
     back_up,
@@ -112,7 +112,7 @@ class Stream:
             "application_args": ("--output", "{output}"),
             "conf": {"spark.sql.shuffle.partitions": "2"},
         }
-        keeper = Keeper(
+        keeper = StreamController(
             self.home, self.launcher, spec=StreamSpec(**asked | spec), submit=no_launch, by="dag"
         )
         runtime = Runtime(
@@ -138,10 +138,12 @@ def lives(act: Callable[[Stream, StreamHome], Any], stream: Stream, step: int) -
         # The home's own files are counted as steps by themselves.
         limit_local(patch, Life())
         patch.setattr(
-            "airflow_streaming.checkpoint.local_target._write_all",
+            "airflow_streaming.checkpoints.restore.local_target._write_all",
             life.around(lambda handle, data: os.write(handle, data)),
         )
-        patch.setattr("airflow_streaming.checkpoint.local_target._sync_folder", life.around(str))
+        patch.setattr(
+            "airflow_streaming.checkpoints.restore.local_target._sync_folder", life.around(str)
+        )
         patch.setattr(os, "sync", life.around(lambda: None))
         patch.setattr(Path, "rename", life.around(Path.rename))
         try:

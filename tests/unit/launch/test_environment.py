@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.launch.environment import driver_environment
+from airflow_streaming.launch.environment import driver_environment, listening
 from airflow_streaming.launch.runtime import Runtime
 
 RUNTIME = Runtime(
@@ -90,3 +90,26 @@ def test_a_stream_may_not_choose_another_spark_than_its_runtimes(name: str) -> N
 def test_a_name_that_cannot_be_a_variable_is_refused(name: str) -> None:
     with pytest.raises(SpecError, match="cannot be the name of an environment variable"):
         driver_environment({}, RUNTIME, {name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("master", "environment", "conf", "is_ours"),
+    [
+        pytest.param("local[2]", {}, {}, True, id="nothing_said"),
+        pytest.param("local", {}, {"spark.ui.port": "4050"}, True, id="a_port_is_no_address"),
+        pytest.param("local[2]", {"SPARK_LOCAL_IP": "10.0.0.7"}, {}, False, id="an_address"),
+        pytest.param("local[2]", {"SPARK_LOCAL_HOSTNAME": "node"}, {}, False, id="a_host_name"),
+        pytest.param("local[2]", {}, {"spark.driver.host": "node"}, False, id="the_drivers_host"),
+        pytest.param(
+            "local[2]", {}, {"spark.driver.bindAddress": "::"}, False, id="the_drivers_address"
+        ),
+        pytest.param("yarn", {}, {}, False, id="executors_elsewhere"),
+        pytest.param("spark://host:7077", {}, {}, False, id="a_cluster"),
+    ],
+)
+def test_spark_listens_on_loopback_where_the_user_did_not_say(
+    master: str, environment: dict[str, str], conf: dict[str, str], is_ours: bool
+) -> None:
+    found = listening(environment, master, conf)
+
+    assert found == {**environment, **({"SPARK_LOCAL_IP": "127.0.0.1"} if is_ours else {})}

@@ -11,13 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_streaming.core.epoch import Epoch, Launch
-from airflow_streaming.core.observation import Process, ProcessState
-from airflow_streaming.files.host import this_host
 from airflow_streaming.launch import processes
-from airflow_streaming.launch.evidence import describe
-from airflow_streaming.launch.glance import HAS_PROC, glance, read_life
-from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.launch.local import LocalLauncher, describe
+from airflow_streaming.launch.processes import HAS_PROC, glance, read_life
+from airflow_streaming.model.host import this_host
+from airflow_streaming.model.observation import Process, ProcessState
+from airflow_streaming.model.records.epoch import Epoch, Launch
 from tests.unit.launch.conftest import MakeEpoch
 from tests.unit.launch.test_launcher_contract import LocalWorld, wait_until
 
@@ -65,7 +64,7 @@ def test_a_glance_at_a_living_driver_tells_what_a_full_look_tells(
 
 def test_a_glance_sees_every_process_below_the_leader(world: LocalWorld, epoch: Epoch) -> None:
     launch = world.start(epoch)
-    (child,) = psutil.Process(launch.pid).children()
+    (child,) = psutil.Process(int(launch.handle["pid"])).children()
 
     child.suspend()
 

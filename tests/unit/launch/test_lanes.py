@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_streaming.core.epoch import LaunchCause
-from airflow_streaming.core.steering import Action, Step
-from airflow_streaming.spec import production
+from airflow_streaming.advice.profile import production
+from airflow_streaming.model.records.epoch import LaunchCause
+from airflow_streaming.supervision.decide import Action, Step
 from tests.unit.two_lanes import GREEN, TwoLanes, lane
 from tests.unit.world import World
 

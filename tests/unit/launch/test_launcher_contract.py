@@ -1,28 +1,33 @@
-"""What every launcher keeps, tried on the fake and on real processes of this host."""
+"""What every launcher keeps, tried on the fake, on processes of this host and behind a broker and on clusters."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 import psutil
 import pytest
 
-from airflow_streaming.core.epoch import Epoch, Host, Launch, LaunchCause
-from airflow_streaming.core.observation import ProcessState
+from airflow_streaming.exceptions import RecordError
 from airflow_streaming.launch.local import LocalLauncher
-from airflow_streaming.launch.port import Launcher, LaunchRequest
+from airflow_streaming.launch.port import ClusterApplication, Heartbeat, Launcher, LaunchRequest
+from airflow_streaming.launch.standalone import StandaloneLauncher
+from airflow_streaming.model.observation import ProcessState
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch, LaunchCause
 from tests.fakes import FAKE_HOST, FakeLauncher
+from tests.patience import until
+from tests.unit.launch.brokered import BrokeredLauncher
+from tests.unit.launch.recorded_master import RecordedMaster
 
 SUBMIT = """#!/bin/sh
+echo "A line of the driver."
 "$PYTHON" -S -E -c 'import time; time.sleep(600)' "$@" &
 wait
 """
@@ -35,10 +40,15 @@ class World(Protocol):
     launcher: Launcher
 
     def start(self, epoch: Epoch) -> Launch: ...
+    def lose_all(self, launch: Launch) -> None: ...
+
+
+class HostWorld(World, Protocol):
+    """A launcher whose drivers are processes of a host."""
+
     def suspend(self, launch: Launch) -> None: ...
     def lose_leader(self, launch: Launch) -> None: ...
-    def lose_all(self, launch: Launch) -> None: ...
-    def seen_from(self, host: Host) -> Launcher: ...
+    def seen_from(self, host: Host, booted: datetime | None = None) -> Launcher: ...
 
 
 @dataclass
@@ -58,8 +68,8 @@ class FakeWorld:
     def lose_all(self, launch: Launch) -> None:
         self.launcher.end(launch.token)
 
-    def seen_from(self, host: Host) -> Launcher:
-        return self.launcher.seen_from(host)
+    def seen_from(self, host: Host, booted: datetime | None = None) -> Launcher:
+        return self.launcher.seen_from(host, booted)
 
 
 @dataclass
@@ -77,63 +87,137 @@ class LocalWorld:
         return launch
 
     def suspend(self, launch: Launch) -> None:
-        os.kill(launch.pid, signal.SIGSTOP)
-        wait_until(lambda: psutil.Process(launch.pid).status() == psutil.STATUS_STOPPED)
+        leader = psutil.Process(self._leader(launch))
+        leader.suspend()
+        wait_until(lambda: leader.status() == psutil.STATUS_STOPPED)
 
     def lose_leader(self, launch: Launch) -> None:
-        os.kill(launch.pid, signal.SIGKILL)
-        wait_until(lambda: not psutil.pid_exists(launch.pid))
+        leader = psutil.Process(self._leader(launch))
+        leader.kill()
+        wait_until(lambda: _has_ended(leader))
 
     def lose_all(self, launch: Launch) -> None:
-        os.killpg(launch.pid, signal.SIGKILL)
-        wait_until(lambda: not psutil.pid_exists(launch.pid))
+        leader = psutil.Process(self._leader(launch))
+        os.killpg(leader.pid, signal.SIGKILL)
+        wait_until(lambda: _has_ended(leader))
 
-    def seen_from(self, host: Host) -> Launcher:
-        return LocalLauncher(host)
+    def seen_from(self, host: Host, booted: datetime | None = None) -> Launcher:
+        return type(self.launcher)(host, lambda: booted)
+
+    def _leader(self, launch: Launch) -> int:
+        return int(launch.handle["pid"])
 
     def _child_carries_token(self, launch: Launch) -> bool:
-        children = psutil.Process(launch.pid).children()
+        children = psutil.Process(self._leader(launch)).children()
         return any("time.sleep" in " ".join(child.cmdline()) for child in children)
+
+
+@dataclass
+class BrokeredWorld(LocalWorld):
+    """The same processes, started and seen by a launcher from outside the package."""
+
+    launcher: BrokeredLauncher = field(default_factory=lambda: BrokeredLauncher(FAKE_HOST))  # type: ignore[assignment]
+
+    def _leader(self, launch: Launch) -> int:
+        return int(launch.handle["session"])
+
+
+@dataclass
+class StandaloneWorld:
+    """A master that is played with recorded answers; its drivers are entries of it."""
+
+    folder: Path
+    master: RecordedMaster = field(default_factory=RecordedMaster)
+
+    def __post_init__(self) -> None:
+        self.launcher = StandaloneLauncher(self.master.url, pause=lambda _: None)
+
+    def start(self, epoch: Epoch) -> Launch:
+        return self.launcher.launch(cluster_request_for(epoch, self.folder))
+
+    def lose_all(self, launch: Launch) -> None:
+        self.master.end(launch.handle["submission"])
+
+    def close(self) -> None:
+        self.master.close()
+
+
+def cluster_request_for(epoch: Epoch, folder: Path, **changes: Any) -> LaunchRequest:
+    application = ClusterApplication(
+        master="spark://127.0.0.1:7077",
+        main=str(folder / "main.py"),
+        archive=str(folder / "airflow_streaming.zip"),
+        arguments=("--stream", "orders", "--token", epoch.mark),
+        spark_version="4.3.0",
+        **changes,
+    )
+    return LaunchRequest(
+        epoch=epoch, command=(), environment={}, log=folder / "logs", application=application
+    )
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def request_for(epoch: Epoch, folder: Path, submit: str) -> LaunchRequest:
     return LaunchRequest(
         epoch=epoch,
-        command=(submit, "--name", "orders", "main.py", "--token", epoch.token),
+        command=(submit, "--name", "orders", "main.py", "--token", epoch.mark),
         environment={"PATH": os.environ["PATH"], "PYTHON": sys.executable},
         log=folder / "logs" / f"{epoch.number}.log",
     )
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "The condition did not come true in time."
-        time.sleep(0.01)
+def wait_until(condition: Callable[[], bool]) -> None:
+    until(condition, "What the processes are to do", every=0.01)
 
 
-@pytest.fixture(params=[FakeWorld, LocalWorld], ids=["fake", "local"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    made: World = request.param(tmp_path)
-    return made
+WORLDS: Final[dict[str, Any]] = {
+    "fake": FakeWorld,
+    "local": LocalWorld,
+    "brokered": BrokeredWorld,
+    "standalone": StandaloneWorld,
+}
+OF_HOSTS: Final = ("fake", "local", "brokered")
+BY_TOKEN: Final = OF_HOSTS
+"""Launchers that find a driver whose launch was not recorded."""
+
+on_hosts = pytest.mark.parametrize("world", OF_HOSTS, indirect=True)
+by_token = pytest.mark.parametrize("world", BY_TOKEN, indirect=True)
+
+
+@pytest.fixture(params=list(WORLDS))
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    made: World = WORLDS[request.param](tmp_path)
+    yield made
+    if isinstance(made, StandaloneWorld):
+        made.close()
 
 
 @pytest.fixture
 def epoch(world: World) -> Iterator[Epoch]:
-    epoch = Epoch(
+    epoch = make_contract_epoch(world.launcher)
+    yield epoch
+    world.launcher.kill(epoch, None)
+
+
+def make_contract_epoch(launcher: Launcher) -> Epoch:
+    return Epoch(
         number=7,
         stream="orders",
         deployment=1,
         token=uuid.uuid4().hex,
-        host=world.launcher.host(),
-        launcher=world.launcher.kind,
+        host=launcher.host(),
+        launcher=launcher.kind,
         cause=LaunchCause.FIRST,
         reason="The first launch.",
         by="test",
         created_at=datetime.now(UTC),
     )
-    yield epoch
-    world.launcher.kill(epoch, None)
 
 
 def test_a_launched_driver_is_running_and_recorded(world: World, epoch: Epoch) -> None:
@@ -143,41 +227,60 @@ def test_a_launched_driver_is_running_and_recorded(world: World, epoch: Epoch) -
     assert world.launcher.probe(epoch, launch).state is ProcessState.RUNNING
 
 
+@by_token
 def test_a_driver_is_found_by_its_token(world: World, epoch: Epoch) -> None:
     launch = world.start(epoch)
 
     found = world.launcher.find(epoch)
 
     assert found is not None
-    assert (found.pid, found.epoch, found.log) == (launch.pid, 7, launch.log)
-    assert found.started == pytest.approx(launch.started, abs=2)
+    assert (found.epoch, found.token, found.host) == (7, epoch.token, launch.host)
+    assert found.driver == launch.driver
+    assert world.launcher.probe(epoch, found).state is ProcessState.RUNNING
     assert world.launcher.probe(epoch, None).state is ProcessState.RUNNING
 
 
-def test_launching_returns_at_once(world: World, epoch: Epoch, tmp_path: Path) -> None:
+@on_hosts
+def test_launching_does_not_wait_for_the_driver(
+    world: HostWorld, epoch: Epoch, tmp_path: Path
+) -> None:
     (tmp_path / "spark-submit").write_text(SUBMIT)
     (tmp_path / "spark-submit").chmod(0o700)
-    begun = time.monotonic()
 
-    world.launcher.launch(request_for(epoch, tmp_path, str(tmp_path / "spark-submit")))
+    launch = world.launcher.launch(request_for(epoch, tmp_path, str(tmp_path / "spark-submit")))
 
-    assert time.monotonic() - begun < 1
+    assert world.launcher.probe(epoch, launch).state is ProcessState.RUNNING
 
 
+@by_token
 def test_a_driver_that_was_never_started_is_gone(world: World, epoch: Epoch) -> None:
     assert world.launcher.find(epoch) is None
     assert world.launcher.probe(epoch, None).state is ProcessState.GONE
 
 
-@pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "not_recorded"])
-def test_a_killed_driver_is_proved_gone(world: World, epoch: Epoch, is_recorded: bool) -> None:
+def test_a_killed_driver_is_proved_gone(world: World, epoch: Epoch) -> None:
     launch = world.start(epoch)
 
-    process = world.launcher.kill(epoch, launch if is_recorded else None)
-
-    assert process.state is ProcessState.GONE
+    assert world.launcher.kill(epoch, launch).state is ProcessState.GONE
     assert world.launcher.probe(epoch, launch).state is ProcessState.GONE
     assert world.launcher.find(epoch) is None
+
+
+@by_token
+def test_a_driver_is_killed_by_its_token(world: World, epoch: Epoch) -> None:
+    launch = world.start(epoch)
+
+    assert world.launcher.kill(epoch, None).state is ProcessState.GONE
+    assert world.launcher.probe(epoch, launch).state is ProcessState.GONE
+
+
+@pytest.mark.parametrize("world", ["standalone"], indirect=True)
+def test_a_driver_that_cannot_be_asked_for_is_unseen(world: World, epoch: Epoch) -> None:
+    world.start(epoch)
+
+    assert world.launcher.find(epoch) is None
+    assert world.launcher.probe(epoch, None).state is ProcessState.UNSEEN
+    assert world.launcher.kill(epoch, None).state is ProcessState.UNSEEN
 
 
 def test_killing_twice_is_harmless(world: World, epoch: Epoch) -> None:
@@ -187,7 +290,8 @@ def test_killing_twice_is_harmless(world: World, epoch: Epoch) -> None:
     assert world.launcher.kill(epoch, launch).state is ProcessState.GONE
 
 
-def test_a_suspended_driver_is_suspended_and_can_be_killed(world: World, epoch: Epoch) -> None:
+@on_hosts
+def test_a_suspended_driver_is_suspended_and_can_be_killed(world: HostWorld, epoch: Epoch) -> None:
     launch = world.start(epoch)
     world.suspend(launch)
 
@@ -195,7 +299,8 @@ def test_a_suspended_driver_is_suspended_and_can_be_killed(world: World, epoch: 
     assert world.launcher.kill(epoch, launch).state is ProcessState.GONE
 
 
-def test_a_driver_that_lost_its_leader_is_not_gone_yet(world: World, epoch: Epoch) -> None:
+@on_hosts
+def test_a_driver_that_lost_its_leader_is_not_gone_yet(world: HostWorld, epoch: Epoch) -> None:
     launch = world.start(epoch)
     world.lose_leader(launch)
 
@@ -211,6 +316,7 @@ def test_a_driver_that_ended_is_gone(world: World, epoch: Epoch) -> None:
     wait_until(lambda: world.launcher.probe(epoch, launch).state is ProcessState.GONE)
 
 
+@on_hosts
 @pytest.mark.parametrize(
     "elsewhere",
     [
@@ -224,7 +330,7 @@ def test_a_driver_that_ended_is_gone(world: World, epoch: Epoch) -> None:
     ],
 )
 def test_from_another_host_a_driver_is_unseen_and_left_alone(
-    world: World, epoch: Epoch, elsewhere: Host
+    world: HostWorld, epoch: Epoch, elsewhere: Host
 ) -> None:
     launch = world.start(epoch)
     other = world.seen_from(elsewhere)
@@ -236,18 +342,117 @@ def test_from_another_host_a_driver_is_unseen_and_left_alone(
     assert world.launcher.probe(epoch, launch).state is ProcessState.RUNNING
 
 
+@on_hosts
 @pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "not_recorded"])
-def test_after_a_reboot_a_driver_is_gone(world: World, epoch: Epoch, is_recorded: bool) -> None:
+def test_after_a_reboot_a_driver_is_gone(world: HostWorld, epoch: Epoch, is_recorded: bool) -> None:
     launch = world.start(epoch)
-    rebooted = world.seen_from(replace(FAKE_HOST, boot="boot-2"))
+    rebooted = world.seen_from(replace(FAKE_HOST, boot="boot-2"), booted=later(hours=1))
 
-    process = rebooted.probe(epoch, launch if is_recorded else None)
+    process = rebooted.probe(epoch, launch if is_recorded else None, lambda: later(minutes=30))
 
     assert process.state is ProcessState.GONE
     assert "rebooted" in process.detail
 
 
-def test_cpu_time_of_a_driver_is_told(world: World, epoch: Epoch) -> None:
+def later(**time: float) -> datetime:
+    return datetime.now(UTC) + timedelta(**time)
+
+
+def unreadable() -> datetime | None:
+    raise RecordError("status.json is damaged.")
+
+
+@pytest.mark.parametrize(
+    ("booted", "heartbeat"),
+    [
+        pytest.param(later(hours=-1), lambda: None, id="launched_after_the_boot"),
+        pytest.param(later(hours=1), lambda: later(hours=2), id="beating_after_the_boot"),
+        pytest.param(later(hours=1), lambda: later(hours=1), id="beating_as_it_was_booted"),
+        pytest.param(later(hours=1), unreadable, id="heartbeat_unreadable"),
+        pytest.param(later(hours=1), None, id="heartbeat_not_asked"),
+        pytest.param(None, lambda: None, id="boot_unknown"),
+    ],
+)
+@on_hosts
+@pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "not_recorded"])
+def test_a_clone_of_the_machine_proves_no_death(
+    world: HostWorld,
+    epoch: Epoch,
+    booted: datetime | None,
+    heartbeat: Heartbeat | None,
+    is_recorded: bool,
+) -> None:
+    launch = world.start(epoch)
+    clone = world.seen_from(replace(FAKE_HOST, boot="boot-2"), booted)
+    known = launch if is_recorded else None
+
+    assert clone.probe(epoch, known, heartbeat).state is ProcessState.UNSEEN
+    assert clone.kill(epoch, known, heartbeat).state is ProcessState.UNSEEN
+    assert world.launcher.probe(epoch, launch).state is ProcessState.RUNNING
+
+
+@by_token
+@pytest.mark.parametrize(
+    "handle",
+    [
+        pytest.param({}, id="empty"),
+        pytest.param({"pid": "1", "started": "0", "session": "1", "key": "1"}, id="forged"),
+        pytest.param({"pid": "-1", "started": "nan", "session": "?"}, id="impossible"),
+        pytest.param({"pid": "9" * 40, "started": "x"}, id="no_number"),
+        pytest.param({"pid": "0", "started": "0", "session": "0"}, id="zero"),
+        pytest.param({"pid": str(2**31), "started": "1", "session": str(2**31)}, id="too_large"),
+    ],
+)
+def test_a_damaged_handle_changes_no_answer(
+    world: World, epoch: Epoch, handle: dict[str, str]
+) -> None:
+    damaged = replace(world.start(epoch), handle=handle)
+
+    assert world.launcher.probe(epoch, damaged).state is ProcessState.RUNNING
+    assert world.launcher.kill(epoch, damaged).state is ProcessState.GONE
+    assert world.launcher.probe(epoch, damaged).state is ProcessState.GONE
+
+
+def test_the_record_of_a_launch_survives_the_home(world: World, epoch: Epoch) -> None:
+    launch = world.start(epoch)
+
+    assert launch.driver
+    assert Launch.from_bytes(launch.to_bytes()) == launch
+
+
+@on_hosts
+def test_the_end_of_the_output_is_shown(world: HostWorld, epoch: Epoch, tmp_path: Path) -> None:
+    launch, file = world.start(epoch), tmp_path / "logs" / f"{epoch.number}.log"
+
+    wait_until(lambda: world.launcher.logs(epoch, launch, file, 8).tail == b"driver.\n")
+
+
+def test_a_forged_place_of_the_output_is_not_opened(
+    world: World, epoch: Epoch, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("of another user")
+    launch = replace(world.start(epoch), log=str(secret))
+
+    shown = world.launcher.logs(epoch, launch, tmp_path / "logs" / f"{epoch.number}.log", 1000)
+
+    assert b"another user" not in (shown.tail or b"")
+
+
+@on_hosts
+def test_output_that_is_not_there_is_an_answer(
+    world: HostWorld, epoch: Epoch, tmp_path: Path
+) -> None:
+    launch, absent = world.start(epoch), tmp_path / "absent.log"
+
+    shown = world.launcher.logs(epoch, replace(launch, log=str(absent)), absent, 1000)
+
+    assert isinstance(shown.place, str)
+    assert shown.tail is None or isinstance(world, FakeWorld)
+
+
+@on_hosts
+def test_cpu_time_of_a_driver_is_told(world: HostWorld, epoch: Epoch) -> None:
     launch = world.start(epoch)
 
     cpu_seconds = world.launcher.probe(epoch, launch).cpu_seconds

@@ -15,11 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_streaming.core.epoch import Epoch, Host, Launch
-from airflow_streaming.core.observation import ProcessState
 from airflow_streaming.exceptions import LaunchError
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.launch.processes import ProcessHandle
+from airflow_streaming.model.observation import ProcessState
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 from tests.unit.launch.conftest import MakeEpoch
 from tests.unit.launch.test_launcher_contract import wait_until
 
@@ -37,7 +38,7 @@ def epoch(make_epoch: MakeEpoch) -> Iterator[Epoch]:
 def python(epoch: Epoch, folder: Path, code: str) -> LaunchRequest:
     return LaunchRequest(
         epoch=epoch,
-        command=(sys.executable, "-S", "-E", "-c", code, "--token", epoch.token),
+        command=(sys.executable, "-S", "-E", "-c", code, "--token", epoch.mark),
         environment={"PATH": os.environ["PATH"]},
         log=folder / "logs" / "orders" / "driver.log",
     )
@@ -88,9 +89,10 @@ print(json.dumps([sid, sys.stdin.read(), sorted(os.environ), os.getcwd(), fds]))
 def test_a_driver_survives_the_death_of_whoever_launched_it(epoch: Epoch, tmp_path: Path) -> None:
     launch_it = f"""
 import os, pathlib, sys
-from airflow_streaming.core.epoch import Epoch
+from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.launch.processes import ProcessHandle
 epoch = Epoch.from_bytes(sys.stdin.buffer.read())
 launch = LocalLauncher().launch(LaunchRequest(
     epoch=epoch,
@@ -124,9 +126,7 @@ def test_a_pid_that_now_belongs_to_somebody_else_is_gone_and_not_killed(
     launch = start(epoch, tmp_path)
     LocalLauncher().kill(epoch, launch)
     with subprocess.Popen([sys.executable, "-c", SLEEP, epoch.token]) as innocent:
-        reused = replace(
-            launch, pid=innocent.pid, started=psutil.Process(innocent.pid).create_time()
-        )
+        reused = replace(launch, handle=ProcessHandle.of(psutil.Process(innocent.pid)).to_dict())
         try:
             assert LocalLauncher().probe(epoch, reused).state is ProcessState.GONE
             assert LocalLauncher().kill(epoch, reused).state is ProcessState.GONE
@@ -140,7 +140,9 @@ def test_a_driver_whose_clock_was_set_is_still_known_by_its_token(
 ) -> None:
     launch = start(epoch, tmp_path)
 
-    moved = replace(launch, started=launch.started - 3600)
+    handle = ProcessHandle.recorded(launch)
+    assert handle is not None
+    moved = replace(launch, handle=replace(handle, started=handle.started - 3600).to_dict())
 
     assert LocalLauncher().probe(epoch, moved).state is ProcessState.RUNNING
 
@@ -163,7 +165,7 @@ subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(600
 time.sleep(600)
 """
     launch = start(epoch, tmp_path, code)
-    leader = psutil.Process(launch.pid)
+    leader = psutil.Process(int(launch.handle["pid"]))
     wait_until(lambda: any("--token" in child.cmdline() for child in leader.children()))
     (child,) = leader.children()
 
@@ -213,8 +215,7 @@ def test_a_zombie_is_gone(epoch: Epoch, tmp_path: Path) -> None:
     wait_until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
     launch = replace(
         start(epoch, tmp_path, "pass"),
-        pid=child.pid,
-        started=psutil.Process(child.pid).create_time(),
+        handle=ProcessHandle.of(psutil.Process(child.pid)).to_dict(),
     )
 
     wait_until(lambda: LocalLauncher().probe(epoch, launch).state is ProcessState.GONE)
@@ -231,7 +232,7 @@ threading.Thread(target=time.sleep, args=(600,)).start()
 ctypes.CDLL(None).syscall({end_this_thread}, 0)
 """
     launch = start(epoch, tmp_path, code)
-    leader = psutil.Process(launch.pid)
+    leader = psutil.Process(int(launch.handle["pid"]))
     wait_until(lambda: leader.status() == psutil.STATUS_ZOMBIE)
 
     assert LocalLauncher().probe(epoch, launch).state is ProcessState.RUNNING
@@ -243,8 +244,9 @@ def test_an_ended_driver_leaves_no_zombie_in_a_long_lived_launcher(
 ) -> None:
     launch = start(epoch, tmp_path, "pass")
 
-    wait_until(lambda: not psutil.pid_exists(launch.pid))
-    wait_until(lambda: not any(t.name == f"reap-{launch.pid}" for t in threading.enumerate()))
+    wait_until(lambda: not psutil.pid_exists(int(launch.handle["pid"])))
+    name = f"reap-{launch.handle['pid']}"
+    wait_until(lambda: not any(thread.name == name for thread in threading.enumerate()))
 
 
 class _Hidden:
@@ -371,6 +373,25 @@ def test_a_driver_that_cannot_be_started_is_told(
     assert LocalLauncher().find(epoch) is None
 
 
+@pytest.mark.parametrize("sort", ["link", "pipe", "folder"])
+def test_only_a_plain_file_is_shown_as_the_log(epoch: Epoch, tmp_path: Path, sort: str) -> None:
+    launch = start(epoch, tmp_path, "pass")
+    log = Path(launch.log)
+    LocalLauncher().kill(epoch, launch)
+    log.rename(tmp_path / "secret")
+    (tmp_path / "secret").write_text("of another user")
+    if sort == "link":
+        log.symlink_to(tmp_path / "secret")
+    elif sort == "pipe":
+        os.mkfifo(log)
+    else:
+        log.mkdir()
+
+    shown = LocalLauncher().logs(epoch, launch, log, 1000)
+
+    assert (shown.tail, bool(shown.trouble)) == (None, True)
+
+
 def test_a_log_that_is_a_link_is_refused(epoch: Epoch, tmp_path: Path) -> None:
     request = python(epoch, tmp_path, SLEEP)
     request.log.parent.mkdir(parents=True)
@@ -380,3 +401,43 @@ def test_a_log_that_is_a_link_is_refused(epoch: Epoch, tmp_path: Path) -> None:
         LocalLauncher().launch(request)
 
     assert not (tmp_path / "victim").exists()
+
+
+@pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "not_recorded"])
+def test_a_process_of_another_user_with_the_token_is_no_driver(
+    make_epoch: MakeEpoch, tmp_path: Path, is_recorded: bool
+) -> None:
+    epoch = make_epoch(owner=os.geteuid())
+    launch = start(epoch, tmp_path)
+    try:
+        # For a driver of another user, ours is the one that only pretends.
+        theirs = replace(epoch, owner=os.geteuid() + 1)
+        known = launch if is_recorded else None
+
+        assert LocalLauncher().probe(epoch, known).state is ProcessState.RUNNING
+        assert LocalLauncher().probe(theirs, known).state is ProcessState.GONE
+        assert LocalLauncher().find(theirs) is None
+        assert LocalLauncher().kill(theirs, known).state is ProcessState.GONE
+        assert psutil.pid_exists(int(launch.handle["pid"]))
+    finally:
+        LocalLauncher().kill(epoch, launch)
+
+
+def test_a_driver_of_an_earlier_release_is_known_by_the_token_itself(
+    epoch: Epoch, tmp_path: Path
+) -> None:
+    earlier = replace(python(epoch, tmp_path, SLEEP))
+    command = tuple(epoch.token if word == epoch.mark else word for word in earlier.command)
+    launch = LocalLauncher().launch(replace(earlier, command=command))
+
+    assert LocalLauncher().probe(epoch, None).state is ProcessState.RUNNING
+    assert LocalLauncher().probe(epoch, launch).state is ProcessState.RUNNING
+
+
+def test_a_command_line_shows_none_of_the_token(epoch: Epoch, tmp_path: Path) -> None:
+    launch = start(epoch, tmp_path)
+
+    command = Path(f"/proc/{launch.handle['pid']}/cmdline").read_bytes()
+
+    assert epoch.mark.encode() in command
+    assert epoch.token.encode() not in command

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -20,10 +21,9 @@ def source(tmp_path: Path) -> Path:
     for name in (
         "__init__.py",
         "exceptions.py",
-        "core/__init__.py",
-        "core/names.py",
-        "core/__pycache__/names.pyc",
-        "files/__init__.py",
+        "model/__init__.py",
+        "model/names.py",
+        "model/__pycache__/names.pyc",
         "driver/__init__.py",
         "driver/main.py",
         "home/__init__.py",
@@ -44,13 +44,12 @@ def test_the_zip_holds_what_the_driver_needs_and_nothing_else(source: Path, tmp_
         assert archive.namelist() == [
             "airflow_streaming/__init__.py",
             "airflow_streaming/exceptions.py",
-            "airflow_streaming/core/__init__.py",
-            "airflow_streaming/core/names.py",
-            "airflow_streaming/files/__init__.py",
+            "airflow_streaming/model/__init__.py",
+            "airflow_streaming/model/names.py",
             "airflow_streaming/driver/__init__.py",
             "airflow_streaming/driver/main.py",
         ]
-        assert archive.read("airflow_streaming/core/names.py") == b"# core/names.py\n"
+        assert archive.read("airflow_streaming/model/names.py") == b"# model/names.py\n"
     assert package.main.read_text() == "# driver/main.py\n"
 
 
@@ -65,7 +64,7 @@ def test_the_package_is_private_and_alone_in_its_folder(source: Path, tmp_path: 
 
 def test_equal_sources_make_equal_bytes(source: Path, tmp_path: Path) -> None:
     first = build_driver_package(tmp_path / "a", source)
-    os.utime(source / "core" / "names.py", (0, 0))
+    os.utime(source / "model" / "names.py", (0, 0))
     second = build_driver_package(tmp_path / "b", source)
 
     assert first.archive.read_bytes() == second.archive.read_bytes()
@@ -80,7 +79,7 @@ def test_a_package_is_built_once(source: Path, tmp_path: Path) -> None:
     assert first.archive.stat().st_ino == inode
 
 
-@pytest.mark.parametrize("changed", ["core/names.py", "driver/main.py"])
+@pytest.mark.parametrize("changed", ["model/names.py", "driver/main.py"])
 def test_changed_sources_get_a_folder_of_their_own(
     source: Path, tmp_path: Path, changed: str
 ) -> None:
@@ -105,6 +104,19 @@ def test_a_damaged_package_is_built_again(source: Path, tmp_path: Path) -> None:
     ]
 
 
+def test_a_package_that_cannot_get_its_name_is_told_and_leaves_nothing(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(target))
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(LaunchError, match=r"airflow_streaming\.zip cannot be written: No space"):
+        build_driver_package(tmp_path / "cache", source)
+
+    assert [path for path in tmp_path.rglob("*") if ".zip." in path.name] == []
+
+
 def test_a_cache_of_another_user_is_refused(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +134,12 @@ def test_a_plain_python_can_import_the_records_from_the_zip(tmp_path: Path) -> N
     package = build_driver_package(tmp_path)
 
     answer = subprocess.run(
-        [sys.executable, "-S", "-c", "import airflow_streaming.core.status as found; print(found)"],
+        [
+            sys.executable,
+            "-S",
+            "-c",
+            "import airflow_streaming.model.status as found; print(found)",
+        ],
         env={"PYTHONPATH": str(package.archive)},
         capture_output=True,
         text=True,

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.exceptions import AlreadyExists, LaunchError
-from airflow_streaming.launch.private import open_private_log, private_folder, write_private
+from airflow_streaming.launch.environment import (
+    open_private_log,
+    private_folder,
+    secret_files,
+    sweep_secrets,
+    write_private,
+)
+from airflow_streaming.launch.local import LocalLauncher
+from tests.unit.launch.conftest import MakeEpoch
 
 
 @pytest.fixture(autouse=True)
@@ -73,3 +83,47 @@ def test_a_folder_that_cannot_be_created_is_told(tmp_path: Path) -> None:
         LaunchError, match=r"The folder .*/file/x cannot be created: .*\. Check that its parent"
     ):
         private_folder(tmp_path / "file" / "x")
+
+
+def test_half_a_secret_does_not_stay_when_the_disk_is_full(tmp_path: Path) -> None:
+    # Larger than any file may become in this process.
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(LaunchError, match="cannot be written"):
+            write_private(tmp_path / "a.conf", "s" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_launcher_cleans_up_where_the_log_lies_and_where_logs_lie(
+    tmp_path: Path, make_epoch: MakeEpoch
+) -> None:
+    epoch = make_epoch(number=7)
+    files = secret_files(tmp_path / "orders", epoch)
+    others = secret_files(tmp_path / "orders", make_epoch(number=7))
+    for file in (*files, *others):
+        write_private(file, "secret")
+
+    LocalLauncher(folder=tmp_path).clean_up(epoch)
+
+    assert not any(file.exists() for file in files)
+    assert all(file.exists() for file in others)
+
+
+def test_only_files_with_secrets_are_swept(tmp_path: Path) -> None:
+    gone = ["000001-0a1b2c3d.conf", "000002-0a1b2c3d.keytab"]
+    kept = ["000001.log", "000003-0a1b2c3d.conf", "000001-0a1b2c3d.conf.old", "1-0a1b2c3d.conf"]
+    for name in (*gone, *kept):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "000001-00000000.conf").symlink_to(tmp_path / "000001.log")
+    (tmp_path / "000001-11111111.conf").mkdir()
+
+    sweep_secrets(tmp_path, up_to=2)
+
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {*kept, "000001-00000000.conf", "000001-11111111.conf"}

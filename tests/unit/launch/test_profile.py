@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.deployment import Deployment
+from airflow_streaming.advice.profile import Profile, production
 from airflow_streaming.home.home import StreamHome, open_home
-from airflow_streaming.launch.keeper import Keeper
 from airflow_streaming.launch.runtime import Runtime
-from airflow_streaming.spec import Profile, StreamSpec, production
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.spec import StreamSpec
+from airflow_streaming.supervision.controller import StreamController
 from tests.fakes import FakeLauncher
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -50,11 +51,11 @@ class Proposer:
         assert newest is not None
         return newest
 
-    def _keeper(self, spec: StreamSpec) -> Keeper:
+    def _keeper(self, spec: StreamSpec) -> StreamController:
         def submit(_: Any) -> Any:
             raise AssertionError("A proposal launches nothing.")
 
-        return Keeper(self._home, FakeLauncher(), spec=spec, submit=submit, by="test")
+        return StreamController(self._home, FakeLauncher(), spec=spec, submit=submit, by="test")
 
 
 def _runtime(version: str) -> Runtime:
@@ -128,7 +129,7 @@ def test_a_new_checkpoint_gets_the_whole_profile(stream: Proposer, tmp_path: Pat
 def test_the_log_says_in_one_line_what_was_taken(
     stream: Proposer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "airflow_streaming.launch.keeper")
+    caplog.set_level(logging.INFO, "airflow_streaming.supervision.controller")
 
     stream.propose(EIGHT, conf={PARTITIONS: 24})
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from airflow_streaming.exceptions import RuntimeNotFound
-from airflow_streaming.launch.properties import properties_text, spark_defaults
+from airflow_streaming.launch.environment import guarded, properties_text, spark_defaults
 from airflow_streaming.launch.runtime import Runtime
 
 
@@ -42,6 +43,19 @@ def test_a_value_is_written_so_that_java_reads_it_back(value: object, written: s
 
 def test_a_key_is_written_so_that_java_reads_it_back() -> None:
     assert properties_text({"spark.a b:c=d": "x"}) == "spark.a\\ b\\:c\\=d=x\n"
+
+
+def test_spark_shows_none_of_what_we_know_to_be_secret_unless_the_user_says_otherwise() -> None:
+    key = "spark.redaction.regex"
+
+    assert guarded({"spark.a": "1"})["spark.a"] == "1"
+    pattern = re.compile(guarded({})[key])
+    assert pattern.search("spark.redis.auth")
+    assert pattern.search("SPARK.ES.NET.HTTP.AUTH.PASS")
+    assert not pattern.search("spark.sql.shuffle.partitions")
+    assert guarded({key: "mine"})[key] == "mine"
+    assert key not in guarded({}, defaults=f"# site\n{key}  theirs\n")
+    assert key in guarded({}, defaults=f"# {key} was theirs\n")
 
 
 def test_keys_are_sorted() -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.checkpoint.switch import plan_switch, switch
-from airflow_streaming.core.checkpoint.replay import RefusalCode
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.names import Layout
+from airflow_streaming.changes.restore.undo import plan_switch, switch
+from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.exceptions import CheckpointError, RestoreRefused
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.storage import LocalStore
 from tests.fakes import FAKE_HOST
-from tests.unit.checkpoint.restoring import back_up, codes
+from tests.unit.checkpoints.restoring import back_up, codes
 from tests.unit.home.make import make_death, make_exit
 from tests.unit.launch.restored_stream import Stream
 

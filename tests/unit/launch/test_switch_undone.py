@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.checkpoint.switch import unfinished
-from airflow_streaming.core.change import ChangeSort
-from airflow_streaming.core.deployment import ProposalAction
+from airflow_streaming.changes.restore.undo import unfinished
 from airflow_streaming.exceptions import RestoreRefused
+from airflow_streaming.model.records.control import ChangeKind
+from airflow_streaming.model.records.deployment import ProposalAction
 from tests.unit.home.make import SCRIPT
 from tests.unit.launch.restored_stream import Stream
 
@@ -30,9 +30,9 @@ def test_undoing_goes_back_and_undoing_that_goes_forward_again(stream: Stream) -
     assert stream.is_at(1)
     changes = stream.home.changes()
     assert [change.what for change in changes] == [
-        ChangeSort.RESTORE,
-        ChangeSort.UNDO,
-        ChangeSort.UNDO,
+        ChangeKind.RESTORE,
+        ChangeKind.UNDO,
+        ChangeKind.UNDO,
     ]
 
 
@@ -56,7 +56,7 @@ def test_a_damaged_checkpoint_is_not_gone_back_to(stream: Stream) -> None:
     stream.switch()
     (Path(stream.old) / "counts/offsets/3").write_text("")
 
-    with pytest.raises(RestoreRefused, match="is not sound"):
+    with pytest.raises(RestoreRefused, match="is damaged"):
         stream.undo()
     assert stream.is_at(1)
     assert unfinished(stream.home) is None

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoint.switch import abandon, plan_switch, undo, unfinished
-from airflow_streaming.core.change import ChangeOutcome
-from airflow_streaming.core.checkpoint.replay import RefusalCode
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.names import Layout
+from airflow_streaming.changes.restore.switch import Switching
+from airflow_streaming.changes.restore.undo import abandon, plan_switch, undo, unfinished
+from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.exceptions import HomeUnavailable, RestoreRefused
-from airflow_streaming.launch.switching import Switching
-from tests.unit.checkpoint.restoring import Killed, back_up, codes, run_batches
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.control import ChangeOutcome, DesiredState
+from tests.unit.checkpoints.restoring import Killed, back_up, codes, run_batches
 from tests.unit.launch.restored_stream import QUERIES, Stream, begun, lives
 
 
@@ -85,7 +84,7 @@ def test_a_change_that_was_overtaken_by_a_deployment_is_given_up(stream: Stream)
     begun(stream)
     stream.deploy(2, checkpoint=stream.old, application_args=("--new",))
 
-    with pytest.raises(RestoreRefused, match="overtaken by another deployment"):
+    with pytest.raises(RestoreRefused, match="another task created a deployment"):
         stream.switch()
     assert unfinished(stream.home) is None
     assert stream.switch().deployment.number == 3

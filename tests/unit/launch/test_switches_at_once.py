@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoint import stream_restore
-from airflow_streaming.checkpoint.switch import abandon, unfinished
-from airflow_streaming.core.change import ChangeOutcome
+from airflow_streaming.changes.restore import stream_restore
+from airflow_streaming.changes.restore.switch import Switching
+from airflow_streaming.changes.restore.undo import abandon, unfinished
 from airflow_streaming.exceptions import RestoreRefused, RestoreTaken
-from airflow_streaming.launch.switching import Switching
-from tests.unit.checkpoint.restoring import run_batches
+from airflow_streaming.model.records.control import ChangeOutcome
+from tests.unit.checkpoints.restoring import run_batches
 from tests.unit.launch.restored_stream import Stream, begun
 
 
@@ -109,7 +109,7 @@ def test_a_change_that_was_made_while_it_was_looked_at_is_taken_as_made(
     def overtaken(switching: Switching, *args: Any, **asked: Any) -> Any:
         monkeypatch.setattr(Switching, "make", make)
         make(switching, *args, **asked)
-        raise RestoreRefused("Change 1 of stream 'orders' was given up.")
+        raise RestoreRefused("Change 1 of stream 'orders' was aborted.")
 
     monkeypatch.setattr(Switching, "make", overtaken)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoint.restore import Place, restore
-from airflow_streaming.checkpoint.switch import unfinished
-from airflow_streaming.core.change import ChangeOutcome, ChangeSort
-from airflow_streaming.core.deployment import ProposalAction
-from airflow_streaming.core.names import Layout
+from airflow_streaming.changes.restore.undo import unfinished
+from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.exceptions import CheckpointRefused, RestoreRefused
-from tests.unit.checkpoint.restoring import back_up, is_sound_at
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.control import ChangeKind, ChangeOutcome
+from airflow_streaming.model.records.deployment import ProposalAction
+from tests.unit.checkpoints.restoring import back_up, is_sound_at
 from tests.unit.home.make import SCRIPT
 from tests.unit.launch.restored_stream import QUERIES, Stream
 
@@ -48,7 +48,7 @@ def test_the_change_is_on_record_from_its_begin_to_its_end(stream: Stream) -> No
     change = stream.home.newest_change()
     assert change is not None
     assert (change.what, change.backup, change.by) == (
-        ChangeSort.RESTORE,
+        ChangeKind.RESTORE,
         stream.backup.id,
         "kim",
     )

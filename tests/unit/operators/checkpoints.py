@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from airflow_streaming.checkpoint.store import BackupStore, open_backup_store
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.epoch import Outcome
-from airflow_streaming.operators.checkpoint import CheckpointBackupOperator
-from airflow_streaming.spec import Blackout
+from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.model.records.policy import Blackout
+from airflow_streaming.operators.backup import CheckpointBackupOperator
 from tests.unit.world import World
 
 ALWAYS = Blackout(start="00:00", end="00:00")

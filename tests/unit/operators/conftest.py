@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checkpoint.restoring import run_batches
+from tests.unit.checkpoints.restoring import run_batches
 from tests.unit.operators.checkpoints import checkpoint_of
 from tests.unit.world import World
 

@@ -11,22 +11,21 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
-from airflow_streaming.core.codec import encode
-from airflow_streaming.core.compatibility.finding import GateReport
-from airflow_streaming.core.cutover.planning.course import Course
-from airflow_streaming.core.cutover.planning.preflight import CutoverPreflight, PairPreflight
-from airflow_streaming.core.cutover.ways.judge import WaysReport
-from airflow_streaming.core.lanes import other_lane
-from airflow_streaming.cutover.cutting_over import Cutover
-from airflow_streaming.cutover.memory import LANES
-from airflow_streaming.cutover.pairs import Candidate
+from airflow_streaming.changes.cutover.engine import Cutover
+from airflow_streaming.changes.cutover.lanes import LANES, Candidate
+from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight, PairPreflight
+from airflow_streaming.changes.judging.methods import WaysReport
+from airflow_streaming.gates.findings import GateReport
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.operators._cutover.checking import names_of
-from airflow_streaming.operators._cutover.question import CutoverQuestionOperator
-from airflow_streaming.operators._cutover.task import CutoverTask
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.names import other_lane
+from airflow_streaming.model.records.cutover_table import CutoverCommand
+from airflow_streaming.operators.common.cutover import CutoverTask
+from airflow_streaming.operators.common.cutover_checks import names_of
+from airflow_streaming.options import CutoverOptions
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.spec import StreamSpec
-from tests.unit.cutover.cutting import READY, SOAK, Cutting
+from tests.unit.changes.cutover.cutting import READY, SOAK, Cutting
 from tests.unit.operators.upgrades import TaskInstance
 
 REPORT: Final = "blue_green.preflight"
@@ -66,9 +65,6 @@ class Lanes:
             runtime=runtime,
         )
 
-    def say(self, word: str, reason: str, change: int) -> None:
-        getattr(self._stream.engine(), word)(reason, change)
-
 
 class Run:
     """
@@ -88,14 +84,15 @@ class Run:
             for name in stream.streams
         ]
         with DAG("orders_blue_green", schedule=None) as dag:
-            blue_green(specs, **group)
+            blue_green(specs, CutoverOptions(**group))
         self.dag = dag
         patch.setattr(CutoverTask, "lanes", lambda *_: Lanes(stream))
         patch.setattr(CutoverTask, "engine", self._engine)
-        patch.setattr(CutoverQuestionOperator, "_lanes", lambda *_: Lanes(stream))
+        # The same command, on the clock and the drivers of the test.
+        patch.setattr("airflow_streaming.operators.cutover.command_cutover", self._command)
         # Time passes only when a task waits deferred.
         patch.setattr(CutoverTask, "more_patience", lambda *_: timedelta(0))
-        patch.setattr("airflow_streaming.operators._change.POLL_SECONDS", 0.0)
+        patch.setattr("airflow_streaming.operators.common.change.POLL_SECONDS", 0.0)
 
     @property
     def key(self) -> str:
@@ -129,7 +126,7 @@ class Run:
         )
         self.xcoms[REPORT, "report"] = {
             **CutoverPreflight(way=self.stream.way, pairs=pairs).to_dict(),
-            "course": encode(Course(checks=names_of(self.checks), **told)),
+            "course": encode(CutoverPlan(checks=names_of(self.checks), **told)),
             "key": self.key,
         }
 
@@ -187,6 +184,12 @@ class Run:
         except (AirflowFailException, AirflowSkipException) as err:
             return str(err)
         return "done"
+
+    def _command(
+        self, home: StreamHome, change: int, command: CutoverCommand, *, by: str, reason: str
+    ) -> None:
+        assert home.name == self.stream.streams[0]
+        self.stream.engine().command(command, reason, change)
 
     def _engine(self, _: Any, __: Any, memory: dict[str, Any] | None = None) -> Cutover:
         for lane, learnt in (memory or {}).get(LANES, {}).items():

@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.change import Change, ChangeEnd, ChangeOutcome, ChangeSort
-from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding, report_of
-from airflow_streaming.core.control import EventKind
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.upgrade.terms import RollbackPlan, RollbackWay, UpgradeTerms
 from airflow_streaming.exceptions import LaunchError
+from airflow_streaming.gates.findings import GateDecision, GateFinding, report_of
+from airflow_streaming.model.records.control import (
+    Change,
+    ChangeEnd,
+    ChangeKind,
+    ChangeOutcome,
+    EventKind,
+)
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, UpgradeTerms
 from tests.unit.world import World
 
 EDIT = {"conf": {"spark.executor.memory": "2g"}}
@@ -41,7 +46,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, what: GateDecision | Exception) -> N
             raise what
         return report_of([GateFinding(rule="sink.path", severity=what, message="It moves.")])
 
-    monkeypatch.setattr("airflow_streaming.upgrade.preflight.ask_gates", gates)
+    monkeypatch.setattr("airflow_streaming.changes.upgrade.preflight.ask_gates", gates)
 
 
 def test_what_the_gates_allow_is_applied(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,13 +102,13 @@ def begin_upgrade(world: World, proposed: Deployment, *, replaced: int = 1) -> N
     terms = UpgradeTerms(
         change=1,
         proposed=replace(proposed, number=replaced + 1),
-        rollback=RollbackPlan(way=RollbackWay.RESUME, reason="It keeps nothing."),
+        rollback=RollbackPlan(way=RollbackMethod.RESUME, reason="It keeps nothing."),
     )
     world.home.begin_change(
         Change(
             number=1,
             stream="orders",
-            what=ChangeSort.UPGRADE,
+            what=ChangeKind.UPGRADE,
             replaced=replaced,
             deployment=replaced + 1,
             checkpoint=proposed.checkpoint,
@@ -185,4 +190,4 @@ def test_nothing_is_applied_while_an_upgrade_is_open(
     world.run(edited(world), restart=restart)
 
     assert deployed(world) == 1
-    assert "has to wait for the end of change 1" in said(world)
+    assert "Change 1 must finish first." in said(world)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_streaming.core.alerts.alert import AlertKind
+from airflow_streaming.model.records.alert import AlertKind
 from tests.unit.operators.checkpoints import ALWAYS, back_up, stop
 from tests.unit.world import World
 

@@ -8,12 +8,8 @@ from datetime import timedelta
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.operators.checkpoint import (
-    CheckpointBackupOperator,
-    CheckpointRestoreOperator,
-    CheckpointRetentionOperator,
-    CheckpointVerifyOperator,
-)
+from airflow_streaming.operators.backup import CheckpointBackupOperator, CheckpointRetentionOperator
+from airflow_streaming.operators.restore import CheckpointRestoreOperator, CheckpointVerifyOperator
 
 
 @pytest.mark.parametrize(
@@ -51,12 +47,12 @@ from airflow_streaming.operators.checkpoint import (
             lambda: CheckpointBackupOperator(
                 task_id="t", home="/h", stream="s", max_age=timedelta()
             ),
-            "max_age has to be longer",
+            "max_age must be greater",
             id="no age",
         ),
         pytest.param(
             lambda: CheckpointRestoreOperator(task_id="t", store="/s"),
-            "give home, whose stream goes on",
+            "give home to restore its stream",
             id="nowhere to restore to",
         ),
         pytest.param(

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_streaming.checkpoint import backup as backup_module
-from airflow_streaming.checkpoint.store import open_backup_store
-from airflow_streaming.core.checkpoint.backup import Level, Origin
-from airflow_streaming.core.status import CheckpointOrigin
+from airflow_streaming.checkpoints.backup import backup as backup_module
+from airflow_streaming.checkpoints.backup.records import Level, Origin
+from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import CheckpointBusy
-from airflow_streaming.operators._checkpoint.common import Terminated
-from airflow_streaming.operators.checkpoint import CheckpointBackupOperator
-from tests.unit.checkpoint.restoring import run_batches
+from airflow_streaming.model.status import CheckpointOrigin
+from airflow_streaming.operators.backup import CheckpointBackupOperator
+from airflow_streaming.operators.common.checkpoint import Terminated
+from tests.unit.checkpoints.restoring import run_batches
 from tests.unit.operators.checkpoints import ALWAYS, back_up, checkpoint_of, ours, store_of
 from tests.unit.world import World
 
@@ -94,7 +94,9 @@ def test_a_checkpoint_that_was_busy_is_tried_again(
 
 
 def test_in_a_blackout_none_is_taken(stream: World) -> None:
-    with pytest.raises(AirflowSkipException, match="No backup of stream 'orders' is taken in"):
+    with pytest.raises(
+        AirflowSkipException, match="Stream 'orders' is not backed up during a blackout"
+    ):
         back_up(stream, blackouts=[ALWAYS])
 
     assert store_of(stream).backups() == []

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.checkpoint.backup import Origin
-from airflow_streaming.operators.checkpoint import CheckpointRestoreOperator
-from tests.unit.checkpoint.restoring import is_sound_at, run_batches
+from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.operators.restore import CheckpointRestoreOperator
+from tests.unit.checkpoints.restoring import is_sound_at, run_batches
 from tests.unit.operators.checkpoints import back_up, checkpoint_of, ours, stop, store_of
 from tests.unit.world import World
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoint.ours import Asked, back_up_stream
-from airflow_streaming.core.change import ChangeEnd, ChangeOutcome
-from airflow_streaming.core.checkpoint.backup import Origin
-from airflow_streaming.core.checkpoint.for_change import facts_for
-from airflow_streaming.operators.checkpoint import CheckpointRetentionOperator
-from airflow_streaming.spec import RetentionPolicy
+from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.checkpoints.backup.stream_backup import Asked, back_up_stream
+from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy, facts_for
+from airflow_streaming.model.records.control import ChangeEnd, ChangeOutcome
+from airflow_streaming.operators.backup import CheckpointRetentionOperator
 from tests.unit.operators.checkpoints import back_up, ours, store_of
 from tests.unit.world import World
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.checkpoint.store import BackupStore, open_backup_store
-from airflow_streaming.core.checkpoint.backup import Backup, Verification
-from airflow_streaming.operators.checkpoint import CheckpointVerifyOperator
-from tests.unit.checkpoint.restoring import run_batches
+from airflow_streaming.checkpoints.backup.records import Backup, Verification
+from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
+from airflow_streaming.operators.restore import CheckpointVerifyOperator
+from tests.unit.checkpoints.restoring import run_batches
 from tests.unit.operators.checkpoints import back_up, checkpoint_of, ours, store_of
 from tests.unit.world import World
 
@@ -67,8 +67,8 @@ def test_without_a_backup_it_says_where_it_looked(stream: World) -> None:
 def test_a_drill_runs_the_script_of_the_backups_own_deployment(
     stream: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow_streaming.checkpoint import drill as drill_module
-    from airflow_streaming.core.checkpoint.drill import Drilled
+    from airflow_streaming.model.jobs.drill import Drilled
+    from airflow_streaming.spark_jobs import drill as drill_module
 
     asked: list[dict[str, Any]] = []
 

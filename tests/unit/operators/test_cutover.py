@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
-from airflow_streaming.core.cutover.terms import SwitchWay
-from airflow_streaming.operators._cutover.checking import CheckFailed
-from airflow_streaming.operators.cutover import SideBySide
-from tests.unit.cutover.cutting import Cutting
+from airflow_streaming.model.records.cutover import SwitchMethod
+from airflow_streaming.model.records.cutover_table import CutoverCommand
+from airflow_streaming.operators.common.cutover_checks import CheckFailed, SideBySide
+from tests.unit.changes.cutover.cutting import Cutting
 from tests.unit.operators.cutovers import ALL, BEFORE, REPORT, SETTLE, Run, another_script
 
-WAYS = pytest.mark.parametrize("way", list(SwitchWay), ids=str)
+WAYS = pytest.mark.parametrize("way", list(SwitchMethod), ids=str)
 
 
 @WAYS
 def test_a_good_green_is_live_in_the_end_and_nothing_is_lost_or_doubled(
-    way: SwitchWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: SwitchMethod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = Cutting(tmp_path, way)
     run = Run(stream, monkeypatch)
@@ -37,7 +37,7 @@ def test_a_good_green_is_live_in_the_end_and_nothing_is_lost_or_doubled(
 
 @WAYS
 def test_killed_workers_cost_nothing_but_time(
-    way: SwitchWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: SwitchMethod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = Cutting(tmp_path, way)
     run = Run(stream, monkeypatch)
@@ -71,7 +71,7 @@ def test_a_green_that_does_not_work_leaves_blue_as_it_was(
 
     became = run.go_all()
 
-    assert "was given up before the switch, and blue is as it was" in became[SETTLE]
+    assert "was aborted before the switch, and blue is unchanged" in became[SETTLE]
     assert "switch" not in became
     assert (stream.live_lane(), stream.history()[-1]) == ("orders", "aborted")
     assert stream.running("orders") == 1
@@ -80,7 +80,7 @@ def test_a_green_that_does_not_work_leaves_blue_as_it_was(
 
 @WAYS
 def test_a_green_that_fails_once_it_is_live_is_rolled_back(
-    way: SwitchWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: SwitchMethod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = Cutting(tmp_path, way, green="fails later")
     run = Run(stream, monkeypatch)
@@ -177,7 +177,10 @@ def test_a_check_that_comes_to_no_end_is_tried_again_and_then_proves_nothing(
     run.go("checks", try_number=4, max_tries=3)
     run.go("compare")
     assert stream.history()[-1] == "held"
-    assert "Nothing is proved" in run.xcoms["blue_green.compare", "markdown"]
+    assert (
+        "Green: **comparison inconclusive, approval needed**"
+        in run.xcoms["blue_green.compare", "markdown"]
+    )
 
 
 # People.
@@ -205,12 +208,12 @@ def test_green_waits_for_the_word_and_is_tended_meanwhile(
 
     assert set(became.values()) == {"done"}
     steps = stream.home("orders").steps(1)
-    assert "ann said yes." in [step.reason for step in steps]
+    assert "Approved by ann." in [step.reason for step in steps]
 
 
 @pytest.mark.parametrize(
     ("who", "reason"),
-    [("ann", "ann said no."), (None, "Nobody approved it in time.")],
+    [("ann", "ann rejected it."), (None, "The approval timed out.")],
     ids=["a no", "silence"],
 )
 def test_a_no_leaves_blue_as_it_was(
@@ -232,11 +235,11 @@ def test_an_answer_that_comes_too_late_says_so(
 ) -> None:
     stream = Cutting(tmp_path)
     run = ready(stream, monkeypatch)
-    stream.engine().abort("Wrong totals.")
+    stream.engine().command(CutoverCommand.ABORT, "Wrong totals.")
 
-    with pytest.raises(AirflowFailException, match="too late: the cutover stands at aborting"):
+    with pytest.raises(AirflowFailException, match="too late: the cutover is in state aborting"):
         run.answer("approve_switch", "Approve")
-    with pytest.raises(AirflowSkipException, match="it stands at aborting"):
+    with pytest.raises(AirflowSkipException, match="in state aborting"):
         run.task("approve_switch").execute(run.context("approve_switch"))
 
 
@@ -248,7 +251,7 @@ def test_nobody_is_asked_about_a_green_that_goes_on_by_itself(
     run.report()
     run.go_all(*BEFORE)
 
-    with pytest.raises(AirflowSkipException, match=r"goes on by itself|it stands at"):
+    with pytest.raises(AirflowSkipException, match="No approval is needed"):
         run.task("approve_switch").execute(run.context("approve_switch"))
 
 
@@ -259,10 +262,10 @@ def test_whoever_is_asked_reads_what_was_judged_and_what_a_yes_brings(
 
     page = run.xcoms["blue_green.compare", "markdown"]
 
-    assert "Green is **ready**" in page
-    assert "**Yes**: consumers are led to green's output." in page
+    assert "Green: **ready**" in page
+    assert "**Approve**: consumers are pointed to green's output." in page
     assert "| `is_fine` | passed |" in page
-    assert "### How it came here" in page
+    assert "### Steps so far" in page
     steps = run.xcoms["blue_green.compare", "steps"]
     assert steps[0].startswith("Step 1: planned → starting")
 
@@ -278,7 +281,7 @@ def test_a_person_keeps_or_takes_back_what_soaks(
     run.answer("approve_end", "Reject")
     became = run.go_all("soak", "settle")
 
-    assert "ann said no." in became["soak"]
+    assert "ann rejected it." in became["soak"]
     assert "was rolled back" in became[SETTLE]
     assert stream.live_lane() == "orders"
 
@@ -293,7 +296,7 @@ def test_a_run_that_only_looks_begins_nothing(
     stream = Cutting(tmp_path)
     run = Run(stream, monkeypatch)
     run.report()
-    run.xcoms[f"blue_green.{ended_by}", "ended"] = "This was a dry run: nothing was begun."
+    run.xcoms[f"blue_green.{ended_by}", "ended"] = "This was a dry run: nothing was changed."
 
     with pytest.raises(AirflowSkipException, match="dry run"):
         run.go(SETTLE)
@@ -312,7 +315,7 @@ def test_what_was_not_approved_is_not_started(
     became = run.go_all("start_green", "settle")
 
     assert "has changed since the report was made" in became["start_green"]
-    assert "ended before anything was begun" in became[SETTLE]
+    assert "ended before it changed anything" in became[SETTLE]
     assert stream.home("orders").changes() == []
 
 
@@ -345,7 +348,7 @@ def test_blue_is_kept_for_as_long_as_it_was_asked_for_and_then_retired(
 ) -> None:
     stream = Cutting(tmp_path)
     run = finished(stream, monkeypatch)
-    clock = "airflow_streaming.operators._cutover.retire.datetime"
+    clock = "airflow_streaming.operators.cutover.datetime"
 
     class Clock(datetime):
         @classmethod

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.cutover.table import CutoverState
 from airflow_streaming.exceptions import CutoverRefused
+from airflow_streaming.home.home import open_home
 from airflow_streaming.hooks.stream import SparkStreamHook
-from airflow_streaming.operators._cutover.engine import open_engine
-from airflow_streaming.operators._cutover.lanes import DagLanes, HomeLanes
+from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverCommand, CutoverState
+from airflow_streaming.operators.common.cutover import DagLanes, open_engine
 from airflow_streaming.operators.cutover import CutoverStepOperator
+from airflow_streaming.services.changes import command_cutover
 from airflow_streaming.spec import StreamSpec
-from tests.unit.cutover.cutting import Cutting
+from tests.unit.changes.cutover.cutting import Cutting
 
 
 @pytest.fixture
@@ -27,14 +28,41 @@ def stream(tmp_path: Path) -> Cutting:
 
 
 def test_a_word_needs_nothing_but_the_home(stream: Cutting) -> None:
-    lanes = HomeLanes(stream.uri, "orders", None, by="ann")
+    home = open_home(stream.uri).stream("orders")
 
-    lanes.say("abort", "Wrong totals.", 1)
+    command_cutover(home, 1, CutoverCommand.ABORT, by="ann", reason="Wrong totals.")
 
-    newest = lanes.home.steps(1)[-1]
+    newest = home.steps(1)[-1]
     assert (newest.after, newest.by) == (CutoverState.ABORTING, "ann")
     with pytest.raises(CutoverRefused):
-        lanes.say("promote", "All the same.", 1)
+        command_cutover(home, 1, CutoverCommand.PROMOTE, by="ann", reason="All the same.")
+    assert home.steps(1)[-1] == newest
+
+
+def test_a_refused_command_names_those_that_can_be_given(stream: Cutting) -> None:
+    home = open_home(stream.uri).stream("orders")
+    can = CUTOVER.commands_in(CutoverState.CATCHING_UP)
+
+    with pytest.raises(CutoverRefused) as refused:
+        command_cutover(home, 1, CutoverCommand.KEEP, by="ann", reason="All the same.")
+
+    assert can == ("abort",)
+    told = CUTOVER.refusal(1, "orders", CutoverState.CATCHING_UP, "keep")
+    assert str(refused.value) == str(told)
+
+
+def test_every_command_is_one_of_the_command_line_and_of_the_table() -> None:
+    assert {command.value for command in CutoverCommand} == set(CUTOVER.commands)
+
+
+def test_a_word_said_again_changes_nothing_whatever_reason_it_gives(stream: Cutting) -> None:
+    home = open_home(stream.uri).stream("orders")
+    command_cutover(home, 1, CutoverCommand.ABORT, by="ann", reason="Wrong totals.")
+    said = home.steps(1)
+
+    command_cutover(home, 1, CutoverCommand.ABORT, by="bob", reason="They are wrong.")
+
+    assert home.steps(1) == said
 
 
 def dag_lanes(stream: Cutting) -> tuple[StreamSpec, DagLanes]:
@@ -64,5 +92,5 @@ def test_a_stream_of_another_dag_is_refused(stream: Cutting) -> None:
 
     assert lanes.home.name == lanes.leader == "orders"
     assert lanes.open("orders", "orders.green").home.name == "orders.green"
-    with pytest.raises(CutoverRefused, match="Go on with the dag that began it"):
+    with pytest.raises(CutoverRefused, match="Continue it with the DAG that started it"):
         lanes.open("returns", "returns")

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_streaming.core.cutover.table import CutoverState
-from airflow_streaming.cutover.progress import Progress
+from airflow_streaming.changes.engine import Progress
 from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.operators.cutover import CutoverStepOperator
 from airflow_streaming.spec import StreamSpec
 
@@ -29,7 +29,7 @@ def looks(*states: CutoverState) -> Iterator[Progress]:
 
 @pytest.fixture
 def task(monkeypatch: pytest.MonkeyPatch) -> CutoverStepOperator:
-    monkeypatch.setattr("airflow_streaming.operators._change.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_streaming.operators.common.change.POLL_SECONDS", 0.0)
     spec = StreamSpec(name="orders", application="orders.py", home="/h", runtime="spark-4.3")
     return CutoverStepOperator(
         task_id="soak", stream=spec, until="finalising", patience=timedelta(0)

@@ -11,23 +11,24 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_streaming.core.compatibility.finding import (
+from airflow_streaming.changes.judging.methods import ReplayStart, WaysReport
+from airflow_streaming.exceptions import SpecError, StreamingError
+from airflow_streaming.gates.findings import (
     GateDecision,
     GateFinding,
     GateReport,
     Pattern,
     report_of,
 )
-from airflow_streaming.core.cutover.ways.judge import WaysReport
-from airflow_streaming.core.cutover.ways.replay import ReplayStart
-from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan, SinkPlan
-from airflow_streaming.exceptions import SpecError, StreamingError
-from airflow_streaming.operators.cutover import CutoverPlanOperator
-from airflow_streaming.spec import CompareTerms, StreamSpec
-from tests.unit.cutover.cutting import Cutting
+from airflow_streaming.model.records.cutover import CompareTerms
+from airflow_streaming.model.records.cutover_table import CutoverCommand
+from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
+from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator
+from airflow_streaming.spec import StreamSpec
+from tests.unit.changes.cutover.cutting import Cutting
 from tests.unit.operators.cutovers import REPORT, Run, another_script
 
-PLANNING = "airflow_streaming.cutover.planning"
+PLANNING = "airflow_streaming.changes.cutover.begin"
 PLAN = QueryPlan(query="counts", spark="4.3.0", output_mode="append", sink=SinkPlan(sink="noop"))
 FORM = {
     "way": "parallel",
@@ -115,7 +116,7 @@ def test_what_the_gates_refuse_counts_where_green_begins_with_blues_state(
     gates.change = REFUSED
 
     report, page = look(run, start="fresh")
-    assert "does not count against it" in page
+    assert "do not count against it" in page
     assert report["gates"]["findings"] == []
     with pytest.raises(AirflowFailException, match="The cutover of 'orders' is not allowed"):
         look(run, start="cloned")
@@ -138,8 +139,8 @@ def test_both_ways_stand_there_and_only_the_one_asked_for_decides(
     )
 
     report, page = look(run)
-    assert "| parallel outputs | allowed | **asked for** |" in page
-    assert "| handover on one sink | not allowed |  |" in page
+    assert "| parallel outputs | allowed | **yes** |" in page
+    assert "| handover on one sink | not allowed | — |" in page
     assert report["pairs"][0]["sound"] == ["parallel"]
     with pytest.raises(AirflowFailException, match=r"handover\.file_sink"):
         look(run, way="handover")
@@ -153,15 +154,17 @@ def test_from_when_a_fresh_green_reads_is_computed_or_asked_for_and_shown(
     assert report["pairs"][0]["replay_from"] == "2026-03-01T00:00:00+00:00"
     assert "`2026-03-01T00:00:00+00:00`" in page
     assert "There is no watermark." in page
-    assert "computed was the beginning" in page
+    assert "the computed one was the beginning" in page
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(("--since", "{replay_from}"), "It reads from `2026-03-01T", id="told"),
-        pytest.param(("--ms", "{replay_from_ms}"), "It reads from `2026-03-01T", id="told in ms"),
-        pytest.param((), "It reads from wherever the script itself begins", id="not told"),
+        pytest.param(("--since", "{replay_from}"), "**It reads from** `2026-03-01T", id="told"),
+        pytest.param(
+            ("--ms", "{replay_from_ms}"), "**It reads from** `2026-03-01T", id="told in ms"
+        ),
+        pytest.param((), "It reads from wherever the script itself starts", id="not told"),
     ],
 )
 def test_a_script_that_is_not_told_where_to_begin_is_not_said_to_begin_there(
@@ -206,7 +209,7 @@ def test_the_page_says_what_can_be_undone_and_until_when(run: Run) -> None:
 def test_the_page_is_in_the_log_where_nobody_is_asked(
     run: Run, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CutoverPlanOperator, "log", logging.getLogger("task"))
+    monkeypatch.setattr(CutoverPreflightOperator, "log", logging.getLogger("task"))
 
     with caplog.at_level("INFO", "task"):
         _, page = look(run, is_dry_run="True")
@@ -239,7 +242,7 @@ def test_a_later_run_goes_on_with_the_same_and_with_nothing_else(
 
     report, page = look(later)
     assert report == {"resumes": 1}
-    assert "This run goes on with it." in page
+    assert "This run continues it." in page
     with pytest.raises(AirflowSkipException, match="this was a dry run and left it alone"):
         look(later, is_dry_run="True")
     another_script(run.stream)
@@ -250,7 +253,7 @@ def test_a_later_run_goes_on_with_the_same_and_with_nothing_else(
 def test_a_run_that_is_cleared_after_its_end_says_so(run: Run) -> None:
     look(run, promote="auto")
     run.go("start_green")
-    run.stream.engine().abort("Enough.")
+    run.stream.engine().command(CutoverCommand.ABORT, "Enough.")
     run.stream.drive()
 
     with pytest.raises(AirflowFailException, match="has cut stream 'orders' over already"):
@@ -262,11 +265,11 @@ def test_what_was_decided_and_left_is_carried_out_first(
 ) -> None:
     look(run)
     run.go("start_green")
-    run.stream.engine().abort("Enough.")
+    run.stream.engine().command(CutoverCommand.ABORT, "Enough.")
     later = Run(run.stream, monkeypatch, run_id="run-2")
     run.stream.tick()
 
-    with pytest.raises(StreamingError, match=r"has to come to its end first\. Waiting for"):
+    with pytest.raises(StreamingError, match=r"must finish first\. Waiting for"):
         look(later)
     run.stream.tick()
     report, _ = look(later)
@@ -281,12 +284,12 @@ def test_streams_that_cannot_switch_together_are_refused_when_the_dag_is_parsed(
     told: dict[str, Any] = {"task_id": "preflight", "stream": one}
 
     with pytest.raises(SpecError, match="one home"):
-        CutoverPlanOperator(task_id="preflight", stream=[one, other])
+        CutoverPreflightOperator(task_id="preflight", stream=[one, other])
     with pytest.raises(SpecError, match="different names"):
-        CutoverPlanOperator(task_id="preflight", stream=[one, one])
+        CutoverPreflightOperator(task_id="preflight", stream=[one, one])
     with pytest.raises(SpecError, match="'napping' has no deadline"):
-        CutoverPlanOperator(**told, deadlines={"napping": None})  # type: ignore[dict-item]
+        CutoverPreflightOperator(**told, deadlines={"napping": None})  # type: ignore[dict-item]
     with pytest.raises(SpecError, match="not among those that switch"):
-        CutoverPlanOperator(**told, compare=[CompareTerms(stream="returns")])
+        CutoverPreflightOperator(**told, compare=[CompareTerms(stream="returns")])
     with pytest.raises(SpecError, match="name of its own"):
-        CutoverPlanOperator(**told, checks=[lambda _: None])
+        CutoverPreflightOperator(**told, checks=[lambda _: None])

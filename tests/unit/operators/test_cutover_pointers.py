@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.cutover.pointers.file import PointerFile
-from airflow_streaming.operators._cutover.laying import lay
-from tests.unit.cutover.cutting import Cutting
+from airflow_streaming.changes.pointers.file import PointerFile
+from airflow_streaming.operators.common.cutover_checks import lay
+from tests.unit.changes.cutover.cutting import Cutting
 from tests.unit.operators.cutovers import Run
 
 

@@ -11,21 +11,17 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding, report_of
-from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan, SinkPlan
-from airflow_streaming.core.rehearsal.rehearsed import Rehearsed
+from airflow_streaming.checkpoints.copies import OfCheckpoints
 from airflow_streaming.exceptions import CheckpointRefused, SpecError
-from airflow_streaming.operators._gate.change import by_query
-from airflow_streaming.operators.gate import (
-    ChangeGateOperator,
-    RehearsalOperator,
-    SparkVersionGateOperator,
-)
-from airflow_streaming.upgrade.rehearsal import OfCheckpoints
-from tests.unit.checkpoint.restoring import run_batches
+from airflow_streaming.gates.findings import GateDecision, GateFinding, report_of
+from airflow_streaming.gates.rehearsal import Rehearsed
+from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
+from airflow_streaming.operators.common.gate import fail_if_refused
+from airflow_streaming.operators.gate import ChangeGateOperator, SparkVersionGateOperator, by_query
+from airflow_streaming.operators.rehearsal import RehearsalOperator
+from tests.unit.checkpoints.restoring import run_batches
 from tests.unit.world import World
 
-UPGRADE = "airflow_streaming.upgrade"
 PLAN = QueryPlan(query="revenue", spark="4.3.0", output_mode="append", sink=SinkPlan(sink="noop"))
 NEW = ScriptPlan(application="orders.py", spark="4.3.0", queries=(PLAN,))
 
@@ -57,11 +53,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
         return gate
 
-    monkeypatch.setattr(f"{UPGRADE}.plan_mode.plan_script", lambda *_, **__: NEW)
-    monkeypatch.setattr(f"{UPGRADE}.change_gate.gate_stream_change", answer("change"))
-    monkeypatch.setattr(f"{UPGRADE}.change_gate.gate_change", answer("change"))
-    monkeypatch.setattr(f"{UPGRADE}.version_gate.gate_stream_version", answer("version"))
-    monkeypatch.setattr(f"{UPGRADE}.version_gate.gate_version", answer("version"))
+    monkeypatch.setattr("airflow_streaming.spark_jobs.plan_mode.plan_script", lambda *_, **__: NEW)
+    monkeypatch.setattr("airflow_streaming.gates.change_gate.gate_stream_change", answer("change"))
+    monkeypatch.setattr("airflow_streaming.gates.change_gate.gate_change", answer("change"))
+    monkeypatch.setattr(
+        "airflow_streaming.gates.version_gate.gate_stream_version", answer("version")
+    )
+    monkeypatch.setattr("airflow_streaming.gates.version_gate.gate_version", answer("version"))
     return told
 
 
@@ -112,7 +110,7 @@ def test_the_task_fails_from_the_decision_that_is_named(
     if not fails:
         assert gate.execute(world.context()) == decision
         return
-    with pytest.raises(AirflowFailException, match=r"The key is another one\..*new checkpoint"):
+    with pytest.raises(AirflowFailException, match=r"(?s)The key is another one\..*new checkpoint"):
         gate.execute(world.context())
     assert world.ti.xcoms["report"]["decision"] == decision, "what was found is there all the same"
 
@@ -222,9 +220,9 @@ def test_a_rehearsal_runs_what_is_asked_for_on_a_copy_and_knows_no_real_output(
             findings=(finding(GateDecision.NOT_ALLOWED),),
         )
 
-    monkeypatch.setattr(f"{UPGRADE}.rehearsal.rehearse", rehearse)
+    monkeypatch.setattr("airflow_streaming.spark_jobs.rehearsal.rehearse", rehearse)
     monkeypatch.setattr(
-        f"{UPGRADE}.rehearsal.checkpoints_of",
+        "airflow_streaming.checkpoints.copies.checkpoints_of",
         lambda *_: OfCheckpoints(checkpoints={"revenue": "/c"}),
     )
     task = RehearsalOperator(
@@ -245,3 +243,18 @@ def test_a_rehearsal_runs_what_is_asked_for_on_a_copy_and_knows_no_real_output(
     assert program.conf["spark.sql.shuffle.partitions"] == "4"
     assert seen["compare_with"].name == "orders"
     assert "canary" not in json.dumps(world.ti.xcoms)
+
+
+def test_a_refusal_is_a_list_that_says_each_thing_once() -> None:
+    worst = finding(GateDecision.NOT_ALLOWED)
+    others = [replace(worst, query="other"), replace(worst, rule="sources.gone", message="Gone.")]
+
+    with pytest.raises(AirflowFailException) as refusal:
+        fail_if_refused(report_of([worst, *others]), "not_allowed", what="The upgrade of 'orders'")
+
+    first, *items = str(refusal.value).split("\n- ")
+    assert first == "The upgrade of 'orders' is not allowed:"
+    assert [item.partition(":")[0] for item in items] == [
+        "aggregation.keys of queries 'other', 'revenue'",
+        "sources.gone of query 'revenue' (id → name)",
+    ]

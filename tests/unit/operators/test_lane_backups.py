@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_streaming.core.checkpoint.retention import RetentionPolicy
-from airflow_streaming.operators.checkpoint import (
-    CheckpointRestoreOperator,
-    CheckpointRetentionOperator,
-)
-from tests.unit.checkpoint.restoring import run_batches
+from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
+from airflow_streaming.operators.backup import CheckpointRetentionOperator
+from airflow_streaming.operators.restore import CheckpointRestoreOperator
+from tests.unit.checkpoints.restoring import run_batches
 from tests.unit.operators.checkpoints import back_up, checkpoint_of, ours, stop, store_of
 from tests.unit.two_lanes import BLUE, GREEN, TwoLanes
 from tests.unit.world import World

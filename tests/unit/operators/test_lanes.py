@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.change import ChangeOutcome
-from airflow_streaming.core.cutover.table import CutoverEvent
-from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.model.records.control import ChangeOutcome
+from airflow_streaming.model.records.cutover_table import CutoverEvent
+from airflow_streaming.model.records.epoch import Outcome
 from tests.unit.two_lanes import (
     BLUE,
     GREEN,

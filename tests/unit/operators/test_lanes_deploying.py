@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.compatibility.finding import GateDecision, GateFinding, report_of
-from airflow_streaming.core.control import EventKind
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.gates.findings import GateDecision, GateFinding, report_of
+from airflow_streaming.model.records.control import EventKind
 from tests.unit.two_lanes import GREEN, TO_READY, TwoLanes, lane
 from tests.unit.world import World
 
@@ -42,7 +42,8 @@ def test_not_even_when_the_gates_would_allow_the_old_code(
     world, _ = kept
     finding = GateFinding(rule="conf", severity=GateDecision.ALLOWED, message="It is fine.")
     monkeypatch.setattr(
-        "airflow_streaming.upgrade.preflight.ask_gates", lambda *_, **__: report_of([finding])
+        "airflow_streaming.changes.upgrade.preflight.ask_gates",
+        lambda *_, **__: report_of([finding]),
     )
     cutover = TwoLanes(world)
     cutover.start_green(conf={"spark.executor.memory": "2g"})
@@ -72,7 +73,7 @@ def test_nothing_is_deployed_while_a_cutover_is_open_whoever_asks(
     assert newest is not None
     assert newest.number == 1
     said = [e for e in world.home.events() if e.event is EventKind.PROPOSED][-1].message
-    assert "It has to wait for the end of change 1." in said
+    assert "Change 1 must finish first." in said
 
 
 def test_a_deployment_that_was_proposed_before_the_cutover_began_is_not_made(
@@ -137,5 +138,5 @@ def test_a_stream_cannot_have_the_name_of_a_lane(world: World) -> None:
 def test_a_hook_is_given_a_lane_of_its_own_stream_only(kept: tuple[World, Any]) -> None:
     hook = kept[0].operator().open_hook(kept[0].context())
 
-    with pytest.raises(SpecError, match="no lane of stream 'orders'"):
+    with pytest.raises(SpecError, match="not a lane of stream 'orders'"):
         hook.lane("payments.green")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.cutover.table import CutoverEvent
-from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.cutover_table import CutoverEvent
+from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.operators.switch import StartStreamOperator, StopStreamOperator
 from tests.unit.two_lanes import (
     BLUE,

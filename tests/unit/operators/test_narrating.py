@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_streaming.checkpoint.progress import Phase, ProgressNow
-from airflow_streaming.operators._narrating import Narrator
+from airflow_streaming.checkpoints.progress import Phase, ProgressNow
+from airflow_streaming.operators.common.base import ProgressLogger
 
 
 class Told:
@@ -21,7 +21,7 @@ class Told:
 
 def test_it_says_something_every_ten_seconds_and_nothing_in_between() -> None:
     told = Told()
-    narrator = Narrator(told, lambda: told.seconds)
+    narrator = ProgressLogger(told, lambda: told.seconds)
     for number in range(1, 26):
         told.seconds += 1
         narrator(ProgressNow(phase=Phase.COPY, subject="revenue", files=number, of=25, size=10**6))
@@ -34,7 +34,7 @@ def test_it_says_something_every_ten_seconds_and_nothing_in_between() -> None:
 
 def test_it_says_how_much_was_read() -> None:
     told = Told()
-    narrator = Narrator(told, lambda: told.seconds)
+    narrator = ProgressLogger(told, lambda: told.seconds)
     told.seconds += 11
 
     narrator.read(5 * 10**6, 10**7)
@@ -45,7 +45,7 @@ def test_it_says_how_much_was_read() -> None:
 
 def test_what_is_not_counted_in_files_has_no_size() -> None:
     told = Told()
-    narrator = Narrator(told, lambda: told.seconds)
+    narrator = ProgressLogger(told, lambda: told.seconds)
     told.seconds += 11
 
     narrator(ProgressNow(phase=Phase.COMPARE, files=0, of=2, unit="streams"))

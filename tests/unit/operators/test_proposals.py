@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.control import EventKind
-from airflow_streaming.core.epoch import Outcome
+from airflow_streaming.model.records.control import EventKind
+from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.operators.stream import SparkStreamOperator
-from airflow_streaming.spec import Budget, RestartPolicy
 from tests.unit.world import World
 
 NO_BUDGET = RestartPolicy(budgets=(Budget(restarts=0, window=timedelta(hours=1)),))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from airflow_streaming.core.control import EventKind
-from airflow_streaming.core.epoch import Death, Host
+from airflow_streaming.model.records.control import EventKind
+from airflow_streaming.model.records.epoch import Host, TerminationProof
 from tests.unit.world import World
 
 ANOTHER_HOST = Host(name="worker-2", machine="machine-2", boot="boot-9", pid_space="pid:[1]")
@@ -65,7 +65,7 @@ def test_a_silent_driver_on_another_host_is_left_alone_until_a_person_vouches(
     assert "declare-dead orders" in told[0].message
 
     world.home.declare_dead(
-        Death(
+        TerminationProof(
             epoch=1,
             evidence="I pulled the plug.",
             by="ann",

@@ -15,12 +15,13 @@ from airflow.providers.common.sql.hooks.sql import DbApiHook
 from airflow.sdk import BaseHook, Connection
 
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, SpecError
-from airflow_streaming.home.consumers import Live
-from airflow_streaming.operators._cutover.sql import TABLE, SqlPointer
+from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.hooks.sql_pointer import TABLE, SqlPointer
+from tests.patience import PATIENCE
 from tests.unit.racing import at_once, read_during
 
-BLUE = Live(stream="orders", lane="orders", deployment=2, output="blue")
-GREEN = Live(stream="orders", lane="orders.green", deployment=1, output="green", number=1)
+BLUE = LiveOutput(stream="orders", lane="orders", deployment=2, output="blue")
+GREEN = LiveOutput(stream="orders", lane="orders.green", deployment=1, output="green", number=1)
 VIEW = ("DROP VIEW IF EXISTS orders", "CREATE VIEW orders AS SELECT * FROM {output}")
 ROWS = 50
 
@@ -40,7 +41,7 @@ class SqliteHook(DbApiHook):
         return Connection(conn_id="lake", conn_type="sqlite")
 
     def get_conn(self) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=30)
+        return sqlite3.connect(self._path, timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def rows(database: Path, query: str = "SELECT lane, count(*) FROM orders GROUP BY lane") -> Any:
-    with closing(sqlite3.connect(database, timeout=30)) as connection:
+    with closing(sqlite3.connect(database, timeout=PATIENCE)) as connection:
         return connection.execute(query).fetchall()
 
 
@@ -111,7 +112,7 @@ def test_a_late_word_and_another_streams_word_are_refused(database: Path) -> Non
     pointer.undo(GREEN, BLUE)
     with pytest.raises(PointerRefused, match="the undoing of word 1 stands"):
         pointer.move(GREEN, BLUE)
-    other = Live(stream="payments", lane="payments", deployment=1, output="green", number=9)
+    other = LiveOutput(stream="payments", lane="payments", deployment=1, output="green", number=9)
     with pytest.raises(PointerRefused, match="leads to stream 'orders'"):
         pointer.move(other, other)
     assert rows(database) == [("blue", ROWS)]
@@ -119,7 +120,7 @@ def test_a_late_word_and_another_streams_word_are_refused(database: Path) -> Non
 
 @pytest.mark.parametrize("output", ["x'; DROP TABLE blue; --", "a`b", 'a"b', "a\nb", "a\\b"])
 def test_an_output_that_could_end_its_quotes_is_refused(database: Path, output: str) -> None:
-    green = Live(stream="orders", lane="orders.green", deployment=1, output=output, number=1)
+    green = LiveOutput(stream="orders", lane="orders.green", deployment=1, output=output, number=1)
     with pytest.raises(PointerRefused, match="cannot be part of a statement"):
         SqlPointer(conn_id="lake", sql="SELECT '{output}'").move(green, BLUE)
 
@@ -162,7 +163,7 @@ def test_of_one_who_moves_and_one_who_undoes_at_once_the_undoing_stands(database
         assert rows(database) == [("blue", ROWS)]
 
 
-def _until_heard(word: Callable[[Live, Live], None]) -> None:
+def _until_heard(word: Callable[[LiveOutput, LiveOutput], None]) -> None:
     for _ in range(20):
         try:
             word(GREEN, BLUE)

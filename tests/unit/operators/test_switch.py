@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from airflow_streaming.core.control import CircuitState, DesiredState
-from airflow_streaming.core.epoch import Host, Outcome
 from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.model.records.control import CircuitState, DesiredState, EventKind
+from airflow_streaming.model.records.epoch import Host, Outcome
 from airflow_streaming.operators.switch import StartStreamOperator, StopStreamOperator
 from tests.unit.world import World
 
@@ -41,6 +41,57 @@ def test_the_wish_is_recorded_before_the_driver_is_asked(world: World) -> None:
     assert stop.reason == "release"
     assert stop.requested_at >= desired.at
     assert deferred.value.trigger.until_parked
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({}, 420.0, id="of_the_dag"),
+        pytest.param({"grace": timedelta(seconds=5)}, 5.0, id="given"),
+    ],
+)
+def test_a_stop_grants_the_grace_of_the_stream_unless_another_is_given(
+    world: World, given: dict[str, Any], expected: float
+) -> None:
+    world.run(world.operator(stop_grace=timedelta(minutes=7)))
+
+    with pytest.raises(TaskDeferred):
+        make_stop(world, **given).execute(world.context())
+
+    request = world.home.stop_request(1)
+    assert request is not None
+    assert request.grace_seconds == expected
+
+
+def test_a_stop_and_a_start_are_on_the_timeline_once(world: World) -> None:
+    world.run()
+    for _ in range(2):
+        with pytest.raises(TaskDeferred):
+            make_stop(world).execute(world.context())
+    world.last_words(Outcome.STOPPED)
+    world.home.open_circuit(epoch=1, by="task", reason="budget", now=datetime.now(UTC))
+    for _ in range(2):
+        make_start(world).execute(world.context())
+
+    told = [event.event for event in world.home.events()]
+    assert told[-4:] == [
+        EventKind.DESIRED,
+        EventKind.STOP_REQUESTED,
+        EventKind.DESIRED,
+        EventKind.CIRCUIT_CLOSED,
+    ]
+
+
+def test_a_driver_that_outlives_its_last_word_is_asked_to_stop_too(world: World) -> None:
+    world.run()
+    world.last_words(Outcome.COMPLETED)
+    driver = world.launcher.drivers[world.epoch().token]
+    driver.has_leader = driver.has_child = True
+
+    with pytest.raises(TaskDeferred):
+        make_stop(world).execute(world.context())
+
+    assert world.home.stop_request(1) is not None
 
 
 def test_it_succeeds_when_no_process_of_the_driver_is_left(world: World) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.codec import encode
-from airflow_streaming.core.names import Layout
-from airflow_streaming.core.progress import BatchProgress
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.operators.upgrade import UpgradeStepOperator
-from tests.unit.checkpoint.restoring import run_batches
+from tests.unit.checkpoints.restoring import run_batches
 from tests.unit.operators.checkpoints import checkpoint_of
 from tests.unit.operators.test_upgrade_preflight import context, gates, look
 from tests.unit.world import World

@@ -12,7 +12,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_streaming.operators.upgrade import UpgradeApprovalOperator
-from airflow_streaming.triggers.answer import AnswerTrigger
+from airflow_streaming.triggers.change import AnswerTrigger
 from tests.unit.operators.upgrades import TaskInstance
 
 REPORT = {("preflight", "report"): {"key": "k", "replaced": 1}}
@@ -34,7 +34,7 @@ def execute(
 @pytest.mark.parametrize(
     ("approvers", "allowed", "expected"),
     [
-        pytest.param("", (), [], id="everybody who may edit the dag"),
+        pytest.param("", (), [], id="every user who may edit the DAG"),
         pytest.param("", ("ann", "bob"), ["ann", "bob"], id="all whom the author named"),
         pytest.param("bob", ("ann", "bob"), ["bob"], id="fewer"),
         pytest.param(" ann , bob,", (), ["ann", "bob"], id="whom the form names"),
@@ -118,7 +118,7 @@ def test_a_no_that_was_given_to_an_earlier_try_is_a_no(monkeypatch: pytest.Monke
 
     task.on_answer(context, {**ANSWER, "chosen_options": ["Reject"]})
 
-    assert xcoms["approve", "ended"] == "ann said no."
+    assert xcoms["approve", "ended"] == "ann rejected it."
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_the_trigger_tells_the_answer_that_airflow_has_kept(
 
     monkeypatch.setattr("airflow.sdk.execution_time.hitl.get_hitl_detail_content_detail", kept)
     path, kwargs = AnswerTrigger(ti_id=TaskInstance.id).serialize()
-    assert path == "airflow_streaming.triggers.answer.AnswerTrigger"
+    assert path == "airflow_streaming.triggers.change.AnswerTrigger"
 
     async def first() -> Any:
         return await anext(AnswerTrigger(**kwargs).run())

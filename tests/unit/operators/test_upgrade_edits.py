@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.operators._upgrade.edits import edited, positive_minutes
+from airflow_streaming.operators.common.form_edits import edited, positive_minutes
 from airflow_streaming.spec import StreamSpec
 
 SPEC = StreamSpec(

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_streaming.changes.upgrade.commands import UpgradeCommands
+from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
 from airflow_streaming.exceptions import UpgradeRefused
-from airflow_streaming.upgrade.in_place import UpgradeInPlace
-from airflow_streaming.upgrade.words import Words
+from airflow_streaming.model.records.upgrade_table import UpgradeCommand
+from tests.unit.changes.upgrade.upgrading import Upgraded, end_of
 from tests.unit.operators.upgrades import SETTLE, Run
-from tests.unit.upgrade.upgrading import Upgraded, end_of
 
 
 @pytest.fixture
@@ -30,7 +31,9 @@ def test_a_person_on_call_who_rolls_it_back_is_followed(
     run = Run(stream, monkeypatch)
     run.report()
     run.go_all("back_up", "switch")
-    Words(stream.home, by="ann").roll_back(stream.home.changes()[0], "It looks odd.")
+    UpgradeCommands(stream.home, by="ann").give(
+        stream.home.changes()[0], UpgradeCommand.ROLL_BACK, "It looks odd."
+    )
 
     became = run.go_all("soak", "settle")
 
@@ -103,13 +106,14 @@ def test_a_word_that_comes_in_the_last_moment_is_followed(
     run = Run(stream, monkeypatch)
     run.report()
     run.go_all("back_up", "switch", "soak")
-    keep = Words.keep
+    give = UpgradeCommands.give
 
-    def late(words: Words, change: Any, reason: str) -> None:
-        Words(stream.home, by="ann").roll_back(change, "Wrong totals.")
-        keep(words, change, reason)
+    def late(words: UpgradeCommands, change: Any, command: UpgradeCommand, reason: str) -> None:
+        other = UpgradeCommands(stream.home, by="ann")
+        give(other, change, UpgradeCommand.ROLL_BACK, "Wrong totals.")
+        give(words, change, command, reason)
 
-    monkeypatch.setattr(Words, "keep", late)
+    monkeypatch.setattr(UpgradeCommands, "give", late)
 
     became = run.go_all("settle")
 

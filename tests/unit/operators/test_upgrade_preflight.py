@@ -11,28 +11,23 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
-from airflow_streaming.core.change import ChangeEnd, ChangeOutcome
-from airflow_streaming.core.compatibility.finding import (
-    GateDecision,
-    GateFinding,
-    GateReport,
-    report_of,
-)
-from airflow_streaming.core.names import Layout
-from airflow_streaming.core.plan.plan import QueryPlan, ScriptPlan, SinkPlan
-from airflow_streaming.core.upgrade.stage import Stage, StageReached
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.operators.upgrade import (
-    UpgradePreflightOperator,
-    UpgradeRehearsalOperator,
-    UpgradeStepOperator,
-)
+from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.control import ChangeEnd, ChangeOutcome
+from airflow_streaming.model.records.upgrade_table import UpgradeCommand
+from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
+from airflow_streaming.operators.rehearsal import UpgradeRehearsalOperator
+from airflow_streaming.operators.upgrade import UpgradeStepOperator
+from airflow_streaming.operators.upgrade_preflight import UpgradePreflightOperator
+from airflow_streaming.options import UpgradeOptions
 from airflow_streaming.orchestration.upgrade import upgrade_in_place
+from airflow_streaming.services.changes import command_upgrade
 from tests.unit.operators.upgrades import TaskInstance
 from tests.unit.world import World
 
-PREFLIGHT = "airflow_streaming.upgrade.preflight"
-WAY_BACK = "airflow_streaming.upgrade.way_back"
+PREFLIGHT = "airflow_streaming.changes.upgrade.preflight"
+WAY_BACK = "airflow_streaming.changes.upgrade.rollback"
 PLAN = QueryPlan(query="revenue", spark="4.3.0", output_mode="append", sink=SinkPlan(sink="noop"))
 EDIT = {"conf": '{"spark.executor.memory": "2g"}'}
 
@@ -183,7 +178,7 @@ def test_a_stream_that_never_ran_cannot_be_upgraded(world: World, gates: SimpleN
 
 
 def test_a_habit_that_no_sink_has_is_refused_when_the_dag_is_parsed(world: World) -> None:
-    with pytest.raises(SpecError, match="'forgets' is no habit of a sink"):
+    with pytest.raises(SpecError, match="'forgets' is not a known sink behavior"):
         preflight(world, sink_habits={"revenue": "forgets"})
 
 
@@ -212,7 +207,7 @@ def test_it_is_rehearsed_when_it_has_to_be_or_is_wanted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "airflow_streaming.operators.gate.RehearsalOperator.execute", lambda *_: "x"
+        "airflow_streaming.operators.rehearsal.RehearsalOperator.execute", lambda *_: "x"
     )
     xcoms: dict[tuple[str, str], Any] = {
         ("preflight", "report"): {"has_to_be_rehearsed": is_needed}
@@ -276,10 +271,9 @@ def test_an_end_that_was_decided_and_whose_run_is_gone_is_carried_out_first(
 ) -> None:
     stream.say()
     begin(stream).execute(context(look(stream), "back_up"))
-    word = StageReached(
-        change=1, stage=Stage.ABORTED, at=datetime.now(UTC), by="ann", reason="Not today."
+    command_upgrade(
+        *(stream.home, stream.home.change(1), UpgradeCommand.ABORT), by="ann", reason="Not today."
     )
-    stream.home.reach(word)
 
     with pytest.raises(AirflowFailException, match=r"Not today. Start a new run"):
         look(stream)
@@ -335,7 +329,7 @@ def test_a_wait_leaves_the_worker(stream: World, gates: SimpleNamespace) -> None
     stream.say()
     xcoms = look(stream)
     with DAG("orders_upgrade", schedule=None) as dag:
-        upgrade_in_place(stream.spec(), edits=EDIT)
+        upgrade_in_place(stream.spec(), UpgradeOptions(edits=EDIT))
     step = dag.get_task("upgrade.switch")
     step.preflight_task_id, step.patience, step.soak_minutes = "preflight", timedelta(0), ""
 
@@ -344,3 +338,16 @@ def test_a_wait_leaves_the_worker(stream: World, gates: SimpleNamespace) -> None
 
     assert deferred.value.trigger.stream == "orders"
     assert stream.home.stop_request(1) is not None
+
+
+def test_an_upgrade_of_another_dags_stream_is_not_begun(
+    stream: World, gates: SimpleNamespace
+) -> None:
+    stream.say()
+    xcoms = look(stream)
+    stream.home.hand_over("another", by="ann", reason="It moved.", now=datetime.now(UTC))
+
+    with pytest.raises(AirflowFailException, match="belongs to dag 'another'"):
+        begin(stream).execute(context(xcoms, "back_up"))
+
+    assert stream.home.changes() == []

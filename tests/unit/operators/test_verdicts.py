@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.core.alerts.alert import AlertKind
-from airflow_streaming.core.control import CircuitState, DesiredState
-from airflow_streaming.core.epoch import LaunchCause, Outcome
-from airflow_streaming.core.failures.kind import FailureKind
-from airflow_streaming.core.rules.rule import Severity
-from airflow_streaming.launch.acts import StreamActs
-from airflow_streaming.observe.stream import Observer
-from airflow_streaming.spec import Budget, HealthRules, RestartPolicy
+from airflow_streaming.model.failure_signs import FailureKind
+from airflow_streaming.model.health_rules import HealthRules, Severity
+from airflow_streaming.model.records.alert import AlertKind
+from airflow_streaming.model.records.control import CircuitState, DesiredState
+from airflow_streaming.model.records.epoch import LaunchCause, Outcome
+from airflow_streaming.model.records.policy import Budget, RestartPolicy
+from airflow_streaming.supervision.actions import StreamActions
+from airflow_streaming.supervision.observer import Observer
 from tests.unit.world import World
 
 RESTARTING = HealthRules(stalled=Severity.RESTART)
@@ -195,7 +195,7 @@ def test_a_restart_that_a_dead_task_decided_is_told_by_the_next(world: World, to
     operator.on_gave_up = told
     world.run(operator)
     world.crash()
-    acts = StreamActs(world.home, world.launcher, by="a task that dies")
+    acts = StreamActions(world.home, world.launcher, by="a task that dies")
     acts.settle(
         Observer(
             world.home, world.launcher, policy=RestartPolicy(budgets=(NO_RESTARTS,))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.operators._waiting import Waiting
-from tests.unit.core.builders import a_restart, a_situation, seconds
+from airflow_streaming.operators.common.stream import TriggerFactory
+from tests.unit.supervision.builders import a_restart, a_situation, seconds
 from tests.unit.world import World
 
 
@@ -24,7 +24,7 @@ from tests.unit.world import World
 def test_the_trigger_knows_how_long_a_restart_waits_by_the_clock_of_the_task(
     world: World, situation: dict[str, Any], due_in: float | None
 ) -> None:
-    waiting = Waiting(
+    waiting = TriggerFactory(
         spec=world.spec(),
         home_conn_id=None,
         poll_interval=timedelta(seconds=5),

@@ -12,12 +12,14 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
-from airflow_streaming.core.codec import encode
-from airflow_streaming.operators._upgrade.task import UpgradeTask
+from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.operators.common.upgrade import UpgradeTask
+from airflow_streaming.options import UpgradeOptions
 from airflow_streaming.orchestration.upgrade import upgrade_in_place
-from airflow_streaming.spec import SoakTerms, StreamSpec
-from airflow_streaming.upgrade.in_place import UpgradeInPlace
-from tests.unit.upgrade.upgrading import REWIND, SINKS, Upgraded
+from airflow_streaming.spec import StreamSpec
+from tests.unit.changes.upgrade.upgrading import REWIND, SINKS, Upgraded
 
 SHORT: Final = SoakTerms(batches=3, at_least=timedelta(seconds=20), at_most=timedelta(seconds=100))
 REPORT: Final = "upgrade.preflight"
@@ -70,11 +72,11 @@ class Run:
             name="orders", application="orders.py", home=stream.uri, runtime="spark-4.3"
         )
         with DAG("orders_upgrade", schedule=None) as dag:
-            upgrade_in_place(spec, **{"soak": SHORT, **group})
+            upgrade_in_place(spec, UpgradeOptions(**{"soak": SHORT, **group}))
         self.dag = dag
         patch.setattr(UpgradeTask, "hook", lambda *_: hook_of(stream))
         patch.setattr(UpgradeTask, "engine", self._engine)
-        patch.setattr("airflow_streaming.operators._change.POLL_SECONDS", 0.0)
+        patch.setattr("airflow_streaming.operators.common.change.POLL_SECONDS", 0.0)
 
     @property
     def key(self) -> str:

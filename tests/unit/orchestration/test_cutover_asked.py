@@ -11,11 +11,21 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
+from airflow_streaming.changes.pointers.file import PointerFile
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
+from airflow_streaming.operators.common.cutover import STARTS, WHO
+from airflow_streaming.options import (
+    Approval,
+    CutoverOptions,
+    GreenStart,
+    RehearsalOptions,
+    SwitchMethod,
+    UpgradeOptions,
+)
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.orchestration.stream_dags import stream_dags
-from airflow_streaming.pointers import PointerFile
-from airflow_streaming.spec import CompareTerms, ReadyTerms, StreamSpec
+from airflow_streaming.spec import StreamSpec
 
 SPEC = StreamSpec(name="orders", application="orders.py", home="/home", runtime="spark-4.3")
 GREEN = replace(SPEC, name="orders.green")
@@ -23,7 +33,7 @@ GREEN = replace(SPEC, name="orders.green")
 
 def group(*args: Any, **asked: Any) -> DAG:
     with DAG("cutover") as dag:
-        blue_green(*(args or (SPEC,)), **asked)
+        blue_green(*(args or (SPEC,)), CutoverOptions(**asked))
     return dag
 
 
@@ -58,10 +68,19 @@ def is_right(_: object) -> None:
         pytest.param(lambda: CompareTerms(stream="o", keys="k"), r"give \('k',\)", id="keys"),  # type: ignore[arg-type]
         pytest.param(lambda: ReadyTerms(well_for=5), "well_for is 5; give a timed", id="well_for"),  # type: ignore[arg-type]
         pytest.param(
-            lambda: stream_dags(SPEC, cutover={"comprae": []}), "no argument 'comprae'", id="key"
+            lambda: stream_dags(SPEC, cutover={"way": "x"}),  # type: ignore[arg-type]
+            r"give CutoverOptions\(\.\.\.\)",
+            id="no options",
         ),
-        pytest.param(lambda: stream_dags(SPEC, cutover=True), "give a dict", id="no dict"),  # type: ignore[arg-type]
-        pytest.param(lambda: stream_dags(SPEC, cutover={"way": "x"}), "way is 'x'", id="in form"),
+        pytest.param(lambda: CutoverOptions(way="x"), "way is 'x'", id="in form"),
+        pytest.param(lambda: group(finalise="x"), "finalise is 'x'; give ask, auto", id="finalise"),
+        pytest.param(
+            lambda: UpgradeOptions(sink_habits={"q": "forgets"}), "'forgets'; give", id="habit"
+        ),
+        pytest.param(lambda: UpgradeOptions(approvers="ann"), "give a list of ids", id="one name"),
+        pytest.param(
+            lambda: RehearsalOptions(when="often"), "'often'; give when_unknown", id="rehearse"
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_before_any_run(ask: Callable[[], object], told: str) -> None:
@@ -83,3 +102,17 @@ def test_templates_are_left_to_the_run() -> None:
     asked = dict.fromkeys(("way", "start", "promote", "replay_from"), "{{ params.x }}")
     preflight: Any = group(**asked).get_task("blue_green.preflight")
     assert preflight.way == "{{ params.x }}"
+
+
+@pytest.mark.parametrize("way", ["handover", SwitchMethod.HANDOVER])
+@pytest.mark.parametrize("start", ["fresh", GreenStart.FRESH])
+def test_a_choice_is_an_enum_or_its_string_and_is_stored_as_a_string(way: str, start: str) -> None:
+    preflight: Any = group(way=way, start=start).get_task("blue_green.preflight")
+
+    assert (type(preflight.way), preflight.way) == (str, "handover")
+    assert (type(preflight.start), preflight.start) == (str, "fresh")
+
+
+def test_every_start_of_green_can_be_asked_for() -> None:
+    assert {choice.value for choice in GreenStart} == set(STARTS)
+    assert {choice.value for choice in Approval} == set(WHO)

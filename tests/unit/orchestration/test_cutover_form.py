@@ -13,10 +13,12 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.options import CutoverOptions
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.orchestration.cutover_form import cutover_params
 from airflow_streaming.orchestration.stream_dags import stream_dags
-from airflow_streaming.spec import SoakTerms, StreamSpec
+from airflow_streaming.spec import StreamSpec
 
 SPEC = StreamSpec(
     name="orders",
@@ -94,7 +96,7 @@ def test_streams_that_switch_together_are_not_given_one_script() -> None:
 
 def group(streams: Any = SPEC, **more: Any) -> DAG:
     with DAG("d", schedule=None) as dag:
-        blue_green(streams, **more)
+        blue_green(streams, CutoverOptions(**more))
     return dag
 
 
@@ -173,7 +175,7 @@ def test_what_cannot_be_is_said_when_the_dag_is_parsed(given: dict[str, Any], sa
 
 
 def test_the_dag_of_a_stream_shows_what_its_author_wants() -> None:
-    dag = stream_dags(SPEC, cutover={"way": "handover", "retain_blue": timedelta(hours=6)})[
+    dag = stream_dags(SPEC, cutover=CutoverOptions(way="handover", retain_blue=timedelta(hours=6)))[
         "orders_blue_green"
     ]
 

@@ -11,9 +11,10 @@ import pytest
 from airflow.sdk import DAG, Param
 from airflow.sdk.exceptions import ParamValidationError
 
+from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.orchestration.form import rescale_params, upgrade_params
 from airflow_streaming.orchestration.upgrade import rescale, rolling_restart, upgrade_in_place
-from airflow_streaming.spec import SoakTerms, StreamSpec
+from airflow_streaming.spec import StreamSpec
 
 SPEC = StreamSpec(name="orders", application="orders.py", home="/home", runtime="spark-3.5")
 

@@ -15,8 +15,15 @@ from airflow.serialization.serialized_objects import DagSerialization
 from jinja2 import Template
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.operators.cutover import SideBySide
+from airflow_streaming.operators.common.cutover_checks import SideBySide
 from airflow_streaming.operators.upgrade import Soaked
+from airflow_streaming.options import (
+    CutoverOptions,
+    RehearsalOptions,
+    RehearseWhen,
+    SwitchMethod,
+    UpgradeOptions,
+)
 from airflow_streaming.orchestration.stream_dags import CUTOVER_RUNS, stream_dags
 from airflow_streaming.spec import StreamSpec
 from tests.conftest import REPOSITORY
@@ -45,8 +52,10 @@ def dags() -> dict[str, DAG]:
         SPEC,
         approvers=["ann"],
         tags=["shop"],
-        upgrade={"checks": [checks_out], "rehearse": "never"},
-        cutover={"checks": [is_beside], "way": "handover"},
+        upgrade=UpgradeOptions(
+            checks=[checks_out], rehearsal=RehearsalOptions(when=RehearseWhen.NEVER)
+        ),
+        cutover=CutoverOptions(checks=[is_beside], way=SwitchMethod.HANDOVER),
     )
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow_streaming.core.progress import BatchProgress, SourceProgress
+from airflow_streaming.model.progress import BatchProgress, SourceProgress
 from tests.unit.world import World
 
 BEGUN = datetime(2026, 11, 21, 12, tzinfo=UTC)

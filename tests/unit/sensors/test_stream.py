@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.epoch import Host
-from airflow_streaming.core.gating import Condition
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.sensors import gate
-from airflow_streaming.sensors.gate import StreamGateSensor
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.epoch import Host
+from airflow_streaming.sensors import stream as sensors
 from airflow_streaming.sensors.stream import (
     StreamBacklogSensor,
     StreamCaughtUpSensor,
+    StreamGateSensor,
     StreamHealthSensor,
     StreamProgressSensor,
     StreamWatermarkSensor,
 )
+from airflow_streaming.supervision.conditions import Condition
 from airflow_streaming.triggers.gate import GateTrigger
-from tests.unit.observe.checkpoints import Checkpoint
 from tests.unit.sensors.gates import BEGUN, a_batch, commit
+from tests.unit.supervision.checkpoints import Checkpoint
 from tests.unit.world import World
 
 SENSORS: dict[type[StreamGateSensor], dict[str, Any]] = {
@@ -61,7 +61,7 @@ class PlayedTime:
 @pytest.fixture(autouse=True)
 def played(monkeypatch: pytest.MonkeyPatch) -> PlayedTime:
     time = PlayedTime()
-    monkeypatch.setattr(gate, "time", time)
+    monkeypatch.setattr(sensors, "time", time)
     return time
 
 
@@ -115,7 +115,9 @@ def test_a_stopped_stream_fails_the_gate_at_once(
 ) -> None:
     world.home.want(DesiredState.STOPPED, by="ann", reason="x", now=datetime.now(UTC))
 
-    with pytest.raises(AirflowFailException, match=r"stream 'orders' is no use.*wanted stopped"):
+    with pytest.raises(
+        AirflowFailException, match=r"stream 'orders' cannot meet the condition.*stopped"
+    ):
         make(sensor, world, **asked).poke({})
 
 
@@ -279,7 +281,7 @@ def test_what_the_trigger_saw_is_returned() -> None:
     ids=["nothing", "no home", "no stream"],
 )
 def test_a_stream_that_is_not_named_breaks_the_dag(named: dict[str, Any]) -> None:
-    with pytest.raises(SpecError, match=r"not said which stream.*Give stream= and home="):
+    with pytest.raises(SpecError, match=r"Give stream= and home="):
         StreamProgressSensor(task_id="gate", batch=1, **named)
 
 
@@ -298,7 +300,7 @@ def test_a_stream_that_is_named_twice_breaks_the_dag() -> None:
             "go with checkpoint=",
         ),
         (StreamCaughtUpSensor, {"stream": "s", "home": "/h"}, r"The stream to catch up with"),
-        (StreamBacklogSensor, {"checkpoint": "/c", "below": 1}, "does not tell how much is left"),
+        (StreamBacklogSensor, {"checkpoint": "/c", "below": 1}, "does not record how much is left"),
         (
             StreamBacklogSensor,
             {"stream": "s", "home": "/h", "below": 1, "unit": "miles"},
@@ -307,7 +309,7 @@ def test_a_stream_that_is_named_twice_breaks_the_dag() -> None:
         (
             StreamHealthSensor,
             {"checkpoint": "/c", "healthy_for": timedelta(minutes=1), "mode": "reschedule"},
-            "every poke begins anew",
+            "every poke starts from zero",
         ),
     ],
 )
@@ -324,7 +326,7 @@ def test_a_question_without_an_answer_breaks_the_dag(
     [
         (StreamWatermarkSensor, {"past": "None"}, "not an ISO 8601 time.*data_interval_end"),
         (StreamWatermarkSensor, {"past": "2026-11-21T12:00:00"}, "does not say its time zone"),
-        (StreamWatermarkSensor, {"past": datetime(2026, 11, 21)}, "does not say its time zone"),  # noqa: DTZ001 - is refused
+        (StreamWatermarkSensor, {"past": datetime(2026, 11, 21)}, "has no time zone"),  # noqa: DTZ001 - is refused
         (
             StreamProgressSensor,
             {"committed_since": "yesterday"},

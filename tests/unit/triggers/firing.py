@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_streaming.triggers.stream import StreamTrigger
+from tests.patience import PATIENCE
 from tests.unit.world import World
 
 LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
@@ -19,8 +20,8 @@ def make_trigger(world: World, **kwargs: Any) -> StreamTrigger:
     return StreamTrigger(**{**asked, "watched": 1, **kwargs})
 
 
-async def first_event(trigger: Any, within: float = 10.0) -> dict[str, Any]:
-    async with asyncio.timeout(within):
+async def first_event(trigger: Any) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE):
         events = [event async for event in trigger.run()]
     assert len(events) == 1
     payload: dict[str, Any] = events[0].payload
@@ -39,7 +40,7 @@ async def stays_silent(trigger: Any, looks: int = 5) -> bool:
 
     trigger.look = counted
     task = asyncio.create_task(anext(trigger.run()))
-    looked = asyncio.create_task(asyncio.to_thread(enough.wait, 10.0))
+    looked = asyncio.create_task(asyncio.to_thread(enough.wait, PATIENCE))
     await asyncio.wait([looked, task], return_when=asyncio.FIRST_COMPLETED)
     is_silent = enough.is_set() and not task.done()
     enough.set()

@@ -19,8 +19,9 @@ from airflow_streaming.assets import stream_asset
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.triggers import asset as asset_trigger
 from airflow_streaming.triggers.asset import StreamEventTrigger
-from tests.unit.observe.checkpoints import Checkpoint
+from tests.patience import PATIENCE
 from tests.unit.sensors.gates import BEGUN, a_batch, beating, commit
+from tests.unit.supervision.checkpoints import Checkpoint
 from tests.unit.two_lanes import TwoLanes
 from tests.unit.world import World
 
@@ -74,7 +75,7 @@ async def running(trigger: Any) -> AsyncIterator[Any]:
     events = trigger.run()
 
     async def next_event() -> dict[str, Any]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             payload: dict[str, Any] = (await anext(events)).payload
             return payload
 
@@ -94,7 +95,7 @@ async def is_silent(trigger: Any, looks: int = 4) -> bool:
 
     trigger.look_once = counted
     telling = asyncio.create_task(anext(trigger.run()))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while len(seen) < looks and not telling.done():  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
     silent = not telling.done()
@@ -131,7 +132,7 @@ async def test_a_triggerer_that_takes_over_tells_nothing_again(world: World) -> 
     async with running(first) as next_event:
         assert (await next_event())["sequence"] == 1
         telling = asyncio.create_task(next_event())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while store.kept["streaming.watermark"]["pending"]:  # noqa: ASYNC110 - no event to wait for
                 await asyncio.sleep(0.01)
         telling.cancel()
@@ -173,7 +174,7 @@ async def test_nothing_is_told_while_it_is_not_known_what_was_told(world: World)
     trigger = trigger_of(of_world(world), store)
     async with running(trigger) as next_event:
         telling = asyncio.create_task(next_event())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while trigger._trouble is None:  # noqa: ASYNC110 - no event to wait for
                 await asyncio.sleep(0.01)
         assert "the API server is away" in trigger._trouble
@@ -194,7 +195,7 @@ async def test_nothing_is_told_that_could_not_be_kept(world: World) -> None:
         store.trouble = RuntimeError("the API server is away")
         commit(world, a_batch(8, watermark=BEGUN + timedelta(hours=1)), beat=2)
         telling = asyncio.create_task(next_event())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while trigger._trouble is None:  # noqa: ASYNC110 - no event to wait for
                 await asyncio.sleep(0.01)
         assert not telling.done()
@@ -237,7 +238,7 @@ async def test_a_watcher_that_cannot_look_complains_and_goes_on(world: World) ->
 
     async with running(trigger) as next_event:
         telling = asyncio.create_task(next_event())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while trigger._trouble is None:  # noqa: ASYNC110 - no event to wait for
                 await asyncio.sleep(0.01)
         assert "metrics_endpoints" in trigger._trouble
@@ -295,12 +296,12 @@ def test_a_bare_asset_has_no_watcher() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({}, "not said which stream"),
+        ({}, "No stream was given"),
         ({"stream": "orders", "home": "/h", "checkpoint": "/c"}, "named in two ways"),
         ({"stream": "../orders", "home": "/h"}, "orders"),
         ({"stream": "orders", "home": "{{ var.value.home }}"}, "is relative"),
         ({"stream": "orders", "home": "/h", "on": "tuesdays"}, "no events on 'tuesdays'"),
-        ({"stream": "orders", "home": "/h", "every": timedelta(0)}, "a second at the least"),
+        ({"stream": "orders", "home": "/h", "every": timedelta(0)}, "at least one second"),
     ],
 )
 def test_what_cannot_be_breaks_the_dag(asked: dict[str, Any], words: str) -> None:

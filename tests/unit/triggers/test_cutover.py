@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.cutover.table import CutoverState
-from airflow_streaming.core.epoch import Outcome
-from airflow_streaming.triggers.cutover import CutoverTrigger
-from tests.unit.cutover.cutting import Cutting
+from airflow_streaming.model.records.cutover_table import CutoverCommand, CutoverState
+from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.triggers.change import CutoverTrigger
+from tests.unit.changes.cutover.cutting import Cutting
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_persons_word_wakes_the_task(stream: Cutting) -> None:
     watching = trigger(stream)
     look(watching)
 
-    stream.engine().abort("Wrong totals.")
+    stream.engine().command(CutoverCommand.ABORT, "Wrong totals.")
 
     assert look(watching)["has_changed"]
 
@@ -96,5 +96,5 @@ def test_it_travels_and_a_row_of_a_newer_release_still_loads(stream: Cutting) ->
 
     again = CutoverTrigger(**kwargs, invented_later=True)
 
-    assert path == "airflow_streaming.triggers.cutover.CutoverTrigger"
+    assert path == "airflow_streaming.triggers.change.CutoverTrigger"
     assert again.serialize() == (path, kwargs)

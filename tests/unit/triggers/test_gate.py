@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 from airflow.sdk.module_loading import import_string
 
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.gating import Condition
-from airflow_streaming.core.sight import QuerySight, Sight
-from airflow_streaming.core.subject import Subject
-from airflow_streaming.core.verdict import Verdict, VerdictState
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
+from airflow_streaming.model.observation import Verdict, VerdictState
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.supervision.conditions import Condition
+from airflow_streaming.supervision.snapshot import QuerySnapshot, StreamSnapshot, Subject
 from airflow_streaming.triggers import gate as gate_trigger
-from airflow_streaming.triggers.gate import GateTrigger
-from airflow_streaming.triggers.health import StreamHealthTrigger
-from tests.unit.observe.checkpoints import Checkpoint
+from airflow_streaming.triggers.gate import GateTrigger, StreamHealthTrigger
+from tests.patience import PATIENCE
 from tests.unit.sensors.gates import a_batch, beating, commit
+from tests.unit.supervision.checkpoints import Checkpoint
 from tests.unit.world import World
 
 LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
@@ -37,7 +36,7 @@ def of_world(world: World, condition: Condition, **more: Any) -> GateTrigger:
 
 
 async def fire(trigger: Any) -> dict[str, Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         (event,) = [event.payload async for event in trigger.run()]
     payload: dict[str, Any] = event
     return payload
@@ -46,10 +45,10 @@ async def fire(trigger: Any) -> dict[str, Any]:
 class Script:
     """A looker whose sights are the test's; the last one stays."""
 
-    def __init__(self, *sights: Sight | Exception) -> None:
+    def __init__(self, *sights: StreamSnapshot | Exception) -> None:
         self.sights, self.lost_sight, self.looks = list(sights), 0, 0
 
-    def sight(self) -> Sight:
+    def sight(self) -> StreamSnapshot:
         self.looks += 1
         found = self.sights.pop(0) if len(self.sights) > 1 else self.sights[0]
         if isinstance(found, Exception):
@@ -60,15 +59,15 @@ class Script:
         self.lost_sight += 1
 
 
-def at_batch(number: int | None) -> Sight:
-    return Sight(
+def at_batch(number: int | None) -> StreamSnapshot:
+    return StreamSnapshot(
         who="s3://lake/checkpoint",
         verdict=Verdict(state=VerdictState.HEALTHY, reason="Commits."),
-        queries=(QuerySight(name="checkpoint", batch_id=number),),
+        queries=(QuerySnapshot(name="checkpoint", batch_id=number),),
     )
 
 
-def scripted(monkeypatch: pytest.MonkeyPatch, *sights: Sight | Exception) -> Script:
+def scripted(monkeypatch: pytest.MonkeyPatch, *sights: StreamSnapshot | Exception) -> Script:
     script = Script(*sights)
     monkeypatch.setattr(gate_trigger, "open_looker", lambda subject, rules: script)
     return script
@@ -134,7 +133,7 @@ async def test_it_fires_when_the_stream_is_stopped_before_it_is_there(world: Wor
     lost = await fire(of_world(world, Condition(batch=8)))
 
     assert lost["state"] == "lost"
-    assert lost["reason"].endswith("its newest is 7. The stream is wanted stopped.")
+    assert lost["reason"].endswith('its newest is 7. Desired state is "stopped".')
 
 
 async def test_it_looks_at_a_checkpoint_and_leaves_no_trace(world: World) -> None:
@@ -159,7 +158,7 @@ async def test_it_looks_at_both_streams_when_one_catches_up_with_the_other(world
         other=Subject(checkpoint=str(other.folder)).to_dict(),
     )
     firing = asyncio.create_task(fire(trigger))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not trigger._missing:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
     assert not firing.done()

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from airflow.sdk.module_loading import import_string
 
-from airflow_streaming.core.epoch import Outcome
-from airflow_streaming.core.gating import Condition
-from airflow_streaming.core.subject import Subject
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.hooks.sight import open_looker
+from airflow_streaming.hooks.snapshot import open_looker
+from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.supervision.conditions import Condition
+from airflow_streaming.supervision.snapshot import Subject
+from airflow_streaming.triggers.change import UpgradeTrigger
 from airflow_streaming.triggers.gate import GateTrigger
 from airflow_streaming.triggers.stream import StreamTrigger
-from airflow_streaming.triggers.upgrade import UpgradeTrigger
 from tests.unit.sensors.gates import a_batch, commit
 from tests.unit.two_lanes import BLUE, GREEN, TO_DRAINING, TwoLanes, lane
 from tests.unit.world import World

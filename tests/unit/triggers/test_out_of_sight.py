@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.triggers import _polling
+from airflow_streaming.triggers import polling as _polling
+from tests.patience import PATIENCE
 from tests.unit.triggers.firing import LONG_AGO, POLL, first_event, make_trigger, stays_silent
 from tests.unit.world import World
 
@@ -32,7 +33,7 @@ async def test_a_home_that_cannot_be_read_is_no_verdict(world: World) -> None:
 
     trigger = make_trigger(world)
     waiting = asyncio.create_task(first_event(trigger))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while trigger._trouble is None:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(POLL)
     assert not waiting.done()
@@ -74,7 +75,7 @@ async def test_records_that_are_unreadable_for_a_while_wake_nobody(world: World)
     looks: list[bool] = []
     trigger.lose_sight = lambda: looks.append(True)
     task = asyncio.create_task(anext(trigger.run()))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while len(looks) < 3:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
 

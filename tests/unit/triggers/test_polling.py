@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.policy import RestartPolicy
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.observe.stream import Observer
-from airflow_streaming.triggers import _polling, lanes
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.supervision.observer import Observer
+from airflow_streaming.triggers import polling as _polling
+from airflow_streaming.triggers import polling as lanes
 from airflow_streaming.triggers.home import HomeTrigger
-from airflow_streaming.triggers.lanes import lane_of
+from airflow_streaming.triggers.polling import lane_of
+from tests.patience import PATIENCE
 from tests.unit.world import World
 
 MANY_HOMES = [f"s3://bucket/{number}" for number in range(100)]
@@ -48,12 +50,12 @@ def hang() -> Iterator[threading.Event]:
 
 
 async def fire(trigger: HomeTrigger) -> Any:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         return [event.payload async for event in trigger.run()]
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.01)
 
@@ -66,7 +68,7 @@ async def test_a_look_that_hangs_is_told_and_not_made_twice(
 
     def look() -> dict[str, Any]:
         begun.append(time.monotonic())
-        hang.wait(10)
+        hang.wait(PATIENCE)
         return {"looks": len(begun)}
 
     failed: list[str] = []
@@ -87,7 +89,9 @@ async def test_a_home_that_hangs_holds_up_no_other_home_and_no_thread_of_airflow
     world: World, hang: threading.Event
 ) -> None:
     stuck = [
-        asyncio.create_task(fire(LookingTrigger(f"{world.uri}-dead", lambda: {"x": hang.wait(10)})))
+        asyncio.create_task(
+            fire(LookingTrigger(f"{world.uri}-dead", lambda: {"x": hang.wait(PATIENCE)}))
+        )
         for _ in range(3 * lanes.LOCAL_THREADS)
     ]
     await asyncio.sleep(0)
@@ -106,7 +110,7 @@ async def test_a_trigger_that_is_cancelled_takes_back_a_look_not_yet_begun(
 
     def block() -> dict[str, Any]:
         blocked.release()
-        return {"x": hang.wait(10)}
+        return {"x": hang.wait(PATIENCE)}
 
     busy = [
         asyncio.create_task(fire(LookingTrigger(world.uri, block)))
@@ -186,7 +190,7 @@ def test_homes_beyond_the_most_lanes_share_one() -> None:
 
 
 def test_the_lane_of_a_home_is_given_back_with_its_last_trigger() -> None:
-    homes: dict[str, lanes.Lane] = {}
+    homes: dict[str, lanes.HomeThreads] = {}
     for home in MANY_HOMES:
         with lane_of(home) as lane, lane_of(home) as same:
             assert same is lane
@@ -200,7 +204,7 @@ async def test_a_lane_in_which_a_look_hangs_is_kept_for_the_next_trigger_of_its_
     hang: threading.Event,
 ) -> None:
     with lane_of("s3://dead") as lane:
-        lane.submit(lambda: hang.wait(10))
+        lane.submit(lambda: hang.wait(PATIENCE))
 
     with lane_of("s3://dead") as again:
         assert again is lane

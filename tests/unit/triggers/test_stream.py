@@ -14,14 +14,15 @@ import pytest
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.sdk.module_loading import import_string
 
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.epoch import Outcome
-from airflow_streaming.observe.stream import Observer
-from airflow_streaming.triggers import _polling
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.triggers import home as home_trigger
-from airflow_streaming.triggers._polling import HOLD
-from airflow_streaming.triggers.health import StreamHealthTrigger
+from airflow_streaming.triggers import polling as _polling
+from airflow_streaming.triggers.gate import StreamHealthTrigger
+from airflow_streaming.triggers.polling import HOLD
 from airflow_streaming.triggers.stream import StreamTrigger
+from tests.patience import PATIENCE
 from tests.unit.triggers.firing import LONG_AGO, POLL, first_event, make_trigger, stays_silent
 from tests.unit.world import World
 
@@ -55,6 +56,20 @@ async def test_it_stays_silent_while_the_driver_runs(world: World) -> None:
     world.say(progressed_for=timedelta(minutes=1))
 
     assert await stays_silent(make_trigger(world))
+
+
+async def test_it_leaves_it_to_the_task_it_wakes_to_log_why(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+    world.crash()
+    trigger, said = make_trigger(world), []
+    monkeypatch.setattr(trigger.log, "info", lambda text, *args: said.append(text % args))
+
+    event = await first_event(trigger)
+
+    assert event["action"] == "settle"
+    assert said == []
 
 
 async def test_it_wakes_the_task_when_the_driver_is_gone(world: World) -> None:
@@ -224,19 +239,32 @@ async def test_only_a_mark_made_by_hand_stops_the_stream(
     assert (world.home.stop_request(1) is not None) is stops
 
 
+async def test_a_stop_by_hand_grants_the_grace_of_the_dag(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run(world.operator(stop_grace=timedelta(minutes=7)))
+
+    await watching(world, monkeypatch, "failed").on_kill()
+
+    request = world.home.stop_request(1)
+    assert request is not None
+    assert request.grace_seconds == 420.0
+
+
 async def test_a_stop_by_hand_survives_that_airflow_cuts_it_off(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.run()
-    begun = threading.Event()
-    trigger = watching(world, monkeypatch, "failed", delay=0.2, begun=begun)
+    begun, answered = threading.Event(), threading.Event()
+    trigger = watching(world, monkeypatch, "failed", begun=begun, answered=answered)
 
     kill = asyncio.create_task(trigger.on_kill())
-    assert await asyncio.to_thread(begun.wait, 10)
+    assert await asyncio.to_thread(begun.wait, PATIENCE)
     kill.cancel()
     await asyncio.wait([kill])
     assert world.home.stop_request(1) is None
-    async with asyncio.timeout(10):
+    answered.set()
+    async with asyncio.timeout(PATIENCE):
         while world.home.stop_request(1) is None:  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(POLL)
 
@@ -245,13 +273,14 @@ def watching(
     world: World,
     monkeypatch: pytest.MonkeyPatch,
     state: str | None,
-    delay: float = 0.0,
     begun: threading.Event | None = None,
+    answered: threading.Event | None = None,
 ) -> StreamTrigger:
     def get_task_states(**asked: Any) -> dict[str, Any]:
         if begun is not None:
             begun.set()
-        time.sleep(delay)
+        if answered is not None:
+            assert answered.wait(PATIENCE)
         return {asked["run_ids"][0]: {asked["task_ids"][0]: state}}
 
     monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", staticmethod(get_task_states))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.triggers import _polling
-from airflow_streaming.triggers.upgrade import UpgradeTrigger
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.triggers import polling as _polling
+from airflow_streaming.triggers.change import UpgradeTrigger
 from tests.unit.triggers.firing import LONG_AGO, POLL, first_event
 from tests.unit.world import World
 
@@ -74,5 +74,5 @@ def test_it_travels_and_a_row_of_a_newer_release_still_loads(world: World) -> No
 
     again = UpgradeTrigger(**kwargs, invented_later=True)
 
-    assert path == "airflow_streaming.triggers.upgrade.UpgradeTrigger"
+    assert path == "airflow_streaming.triggers.change.UpgradeTrigger"
     assert again.serialize() == (path, kwargs)

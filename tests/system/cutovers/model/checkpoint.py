@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.unit.checkpoint.restoring import PLAN
+from tests.unit.checkpoints.restoring import PLAN
 
 COMPACT_EVERY: Final = 10
 SEA: Final = "file:///sea"

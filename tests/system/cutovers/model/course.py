@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from airflow_streaming.core.cutover.terms import StartWay, SwitchWay
+from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from tests.system.cutovers.model.world import Shape
 
 WORD_STATES: Final = (
@@ -46,7 +46,7 @@ class Course:
 
     seed: int
     shape: Shape
-    way: SwitchWay
+    way: SwitchMethod
     start: StartWay
     legs: tuple[Leg, ...] = field(default_factory=tuple)
 
@@ -54,10 +54,10 @@ class Course:
 def drawn(seed: int) -> Course:
     """Return the course of a seed."""
     chance = Random(f"course {seed}")
-    way = chance.choice([*SwitchWay])
+    way = chance.choice([*SwitchMethod])
     is_stateful = chance.random() < 0.7
-    has_log = chance.random() < 0.5 and (way is SwitchWay.PARALLEL or not is_stateful)
-    is_carried = way is SwitchWay.HANDOVER and not is_stateful
+    has_log = chance.random() < 0.5 and (way is SwitchMethod.PARALLEL or not is_stateful)
+    is_carried = way is SwitchMethod.HANDOVER and not is_stateful
     return Course(
         seed=seed,
         shape=Shape(

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow_streaming.core.cutover.orders import OrderAct
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.epoch import Epoch, Outcome
-from airflow_streaming.core.names import Layout
-from airflow_streaming.driver.checkpoint import Claims
-from airflow_streaming.driver.standby.orders import OrderBook
-from airflow_streaming.files.local import LocalStore
-from airflow_streaming.launch.switching import location
+from airflow_streaming.changes.restore.switch import location
+from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.standby.barrier import OrderBook
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Epoch, OrderAct, Outcome
+from airflow_streaming.model.storage import LocalStore
 from tests.system.cutovers.model.checkpoint import ModelCheckpoint, Planned
 from tests.system.cutovers.model.sea import DELAY_MS, window_of
 from tests.system.cutovers.model.telling import Telling

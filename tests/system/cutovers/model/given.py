@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from airflow_streaming.core.cutover.terms import CutoverTerms, ReadyTerms
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.lanes import other_lane
-from airflow_streaming.core.upgrade.rollback_sinks import SinkFacts, SinkHabit
-from airflow_streaming.core.upgrade.terms import SoakTerms
-from airflow_streaming.cutover.pairs import Candidate, Facts, pair_of
-from airflow_streaming.cutover.ports import LaneHands
-from airflow_streaming.files.store import Store
+from airflow_streaming.changes.cutover.lanes import Candidate, Facts, LaneContext, pair_of
 from airflow_streaming.home.home import Home
-from airflow_streaming.home.lanes import live_lane
+from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.model.names import other_lane
+from airflow_streaming.model.records.cutover import CutoverTerms, ReadyTerms
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics, SoakTerms
+from airflow_streaming.model.storage import Store
 from tests.system.cutovers.model.course import Course
 from tests.system.cutovers.model.driver import QUERY
 from tests.system.cutovers.model.world import RUNTIME, STREAM, World
@@ -28,10 +26,10 @@ class Lanes:
     def __init__(self, world: World, store: Store, launcher: Any, by: str) -> None:
         self._world, self._store, self._launcher, self._by = world, store, launcher, by
 
-    def open(self, stream: str, lane: str) -> LaneHands:
+    def open(self, stream: str, lane: str) -> LaneContext:
         del stream
         keeper = self._world.keeper(lane, self._by, self._store, self._launcher)
-        return LaneHands(
+        return LaneContext(
             home=self._world.home(lane, self._store),
             keeper=keeper,
             acts=keeper,
@@ -106,7 +104,7 @@ class Terms:
         facts = SinkFacts(
             query=QUERY,
             sink="file" if shape.has_log else "foreachbatch",
-            habit=SinkHabit.FILE_LOG if shape.has_log else SinkHabit.REMEMBERS,
+            habit=SinkReplaySemantics.FILE_LOG if shape.has_log else SinkReplaySemantics.REMEMBERS,
             is_stateful=shape.is_stateful,
         )
         return Facts(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from airflow_streaming.core.wire import Record
 from airflow_streaming.exceptions import AlreadyExists
-from airflow_streaming.files.store import check_relative
+from airflow_streaming.model.storage import check_relative
+from airflow_streaming.model.wire import Record
 
 
 class MemoryStore:

@@ -9,19 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.cutover.table import CutoverState
-from airflow_streaming.cutover.cutting_over import Cutover, Progress
+from airflow_streaming.changes.cutover.engine import Cutover
+from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
 from airflow_streaming.exceptions import CutoverRefused
 from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home
-from airflow_streaming.home.lanes import live_lane
+from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.cutover_table import CutoverCommand, CutoverState
+from tests.patience import PATIENCE
 from tests.system.cutovers.model.course import NEVER, Course, Leg
 from tests.system.cutovers.model.given import Lanes, Terms
 from tests.system.cutovers.model.world import RUNTIME, STREAM, World
-from tests.unit.checkpoint.restoring import Killed, Life
+from tests.unit.changes.upgrade.killing import DyingLauncher, Pause
+from tests.unit.checkpoints.restoring import Killed, Life
 from tests.unit.launch.restored_stream import DyingStore
-from tests.unit.upgrade.killing import DyingLauncher, Pause
 
 LOOK_S: Final = 1.5
 LONGEST_S: Final = 1500.0
@@ -60,7 +62,9 @@ class Worker:
             progress = self._engine.advance(S.FINALISED)
             if progress.is_there:
                 if progress.state is S.FINALISED:
-                    progress = self._engine.retire("It is not wanted any longer.")
+                    progress = self._engine.command(
+                        CutoverCommand.RETIRE, "It is not wanted any longer."
+                    )
                 return progress
             if self._world.t - began > LONGEST_S:
                 raise AssertionError(f"Stuck in {progress.state}: {progress.waiting}")
@@ -70,13 +74,14 @@ class Worker:
     def _say(self, progress: Progress) -> None:
         if progress.needs_person:
             with contextlib.suppress(CutoverRefused):
-                self._engine.abort("Nobody knows what to do.")
+                self._engine.command(CutoverCommand.ABORT, "Nobody knows what to do.")
         elif self._leg.word and progress.state.value == self._leg.word_at:
             self._word()
 
     def _word(self) -> None:
         with contextlib.suppress(CutoverRefused):
-            getattr(self._engine, self._leg.word)("A person says so.")
+            command = CutoverCommand(self._leg.word.replace("_", "-"))
+            self._engine.command(command, "A person says so.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +164,7 @@ class Play:
 
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
-        assert pause.arrived.wait(120), "The suspended worker came to nothing."
+        assert pause.arrived.wait(PATIENCE), "The suspended worker came to nothing."
         if thread.is_alive():
             self.world.told.append(f"{self.world.t:.1f} a worker is suspended at step {step}")
             life = Life(self.world.random.randrange(1, 80))
@@ -168,7 +173,7 @@ class Play:
             except Killed:
                 self.world.told.append(f"{self.world.t:.1f} the overtaker is killed")
         pause.go.set()
-        thread.join(120)
+        thread.join(PATIENCE)
         if failed and isinstance(failed[0], AssertionError):
             raise failed[0]
 

@@ -6,11 +6,11 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_streaming.core.codec import encode
-from airflow_streaming.core.epoch import Exit, Outcome
-from airflow_streaming.core.names import Layout
-from airflow_streaming.core.progress import BatchProgress, SourceProgress
-from airflow_streaming.core.status import QueryStatus
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.progress import BatchProgress, SourceProgress
+from airflow_streaming.model.records.epoch import Exit, Outcome
+from airflow_streaming.model.status import QueryStatus
 from tests.unit.home.make import make_query, make_status
 
 if TYPE_CHECKING:

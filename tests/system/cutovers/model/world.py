@@ -16,22 +16,22 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from airflow_streaming.core.epoch import Epoch, Launch
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.observation import Process
-from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.spec import StreamSpec
-from airflow_streaming.core.steering import Action, decide
-from airflow_streaming.cutover.checkpoints import StoredCheckpoints
+from airflow_streaming.changes.handover.green_start import StoredCheckpoints
 from airflow_streaming.exceptions import StreamingError
-from airflow_streaming.files.store import Store
 from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.home.lanes import live_lane
-from airflow_streaming.launch.keeper import Keeper, Submission
-from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.launch.port import Heartbeat, LaunchRequest
 from airflow_streaming.launch.runtime import Runtime
-from airflow_streaming.observe.stream import Observer
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.observation import Process
+from airflow_streaming.model.records.epoch import Epoch, Launch
+from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.model.storage import Store
+from airflow_streaming.spec import StreamSpec
+from airflow_streaming.supervision.controller import StreamController, Submission
+from airflow_streaming.supervision.decide import Action, decide
+from airflow_streaming.supervision.observer import Observer
 from tests.fakes import FakeLauncher
 from tests.system.cutovers.model.driver import ModelDriver
 from tests.system.cutovers.model.memory import MemoryStore
@@ -163,8 +163,8 @@ class World:
 
     def keeper(
         self, lane: str, by: str, store: Store | None = None, launcher: Any = None
-    ) -> Keeper:
-        return Keeper(
+    ) -> StreamController:
+        return StreamController(
             self.home(lane, store),
             launcher or self.launcher,
             spec=self.spec(lane),
@@ -240,8 +240,10 @@ class ModelLauncher(FakeLauncher):
         self._world.begin(model)
         return launch
 
-    def kill(self, epoch: Epoch, launch: Launch | None) -> Process:
-        seen = super().kill(epoch, launch)
+    def kill(
+        self, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None = None
+    ) -> Process:
+        seen = super().kill(epoch, launch, heartbeat)
         if epoch.token in self._models:
             self._models[epoch.token].gone = True
         return seen

@@ -36,7 +36,7 @@ EDITS: Final = (
         CLICKS,
         "function_body",
         "function",
-        YES,
+        YES_BUT,
         "same signature; what it computes is the author's",
         ('shop.upper() if shop else "NONE"', 'shop.lower() if shop else "none"'),
     ),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_streaming.core.compatibility.finding import GateDecision
+from airflow_streaming.gates.findings import GateDecision
 from tests.system.edits.edit import Base, Edit
 
 YES: Final = GateDecision.ALLOWED
 YES_BUT: Final = GateDecision.ALLOWED_WITH_CONSEQUENCE
 NO: Final = GateDecision.NOT_ALLOWED
+UNKNOWN: Final = GateDecision.UNKNOWN
 
 
 def edit(

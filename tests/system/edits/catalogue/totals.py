@@ -155,7 +155,7 @@ EDITS: Final = (
         TOTALS,
         "foreach_batch_body",
         "sink",
-        YES,
+        YES_BUT,
         "what it means is the author's",
         ("json.dumps(rows, default=str)", "json.dumps(rows, default=str, indent=1)"),
     ),

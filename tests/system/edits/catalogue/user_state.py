@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.system.edits.bases import PROFILES, PROFILES_AVRO, PURSES
-from tests.system.edits.catalogue.said import NO, YES, YES_BUT, edit
+from tests.system.edits.catalogue.said import NO, UNKNOWN, edit
 
 _SPENT: Final = 'self._spent = handle.getValueState("spent", "amount long")'
 _COUNT: Final = """\
@@ -32,7 +32,7 @@ EDITS: Final = (
         PURSES,
         "function_body",
         "function",
-        YES,
+        UNKNOWN,
         "what it makes of its state is its own",
         (
             'yield pd.DataFrame({"user": [key[0]], "spent": [spent]})',
@@ -79,7 +79,7 @@ EDITS: Final = (
         PURSES,
         "output_column_added",
         "projection",
-        YES_BUT,
+        UNKNOWN,
         "the state is what it was",
         ('"user string, spent long"', '"user string, spent long, twice long"'),
         ('"spent": [spent]})', '"spent": [spent], "twice": [2 * spent]})'),
@@ -123,7 +123,7 @@ EDITS: Final = (
         PROFILES,
         "function_body",
         "function",
-        YES,
+        UNKNOWN,
         "what it makes of its state is its own",
         ('"spent": [spent],', '"spent": [-spent],'),
     ),
@@ -131,7 +131,7 @@ EDITS: Final = (
         PROFILES,
         "variable_added",
         "user_state",
-        YES_BUT,
+        UNKNOWN,
         "it is empty for keys that were seen before",
         _COUNTED,
         ("        yield pd.DataFrame(", _COUNT),
@@ -140,7 +140,7 @@ EDITS: Final = (
         PROFILES,
         "variable_removed",
         "user_state",
-        YES_BUT,
+        UNKNOWN,
         "what it held stays behind, unread",
         ('\n        self._kinds = handle.getMapState("kinds", "kind string", "number long")', ""),
         (_NO_KINDS, ""),
@@ -206,7 +206,7 @@ EDITS: Final = (
         PROFILES,
         "output_column_added",
         "projection",
-        YES_BUT,
+        UNKNOWN,
         "the state is what it was",
         (
             '"user string, spent long, bought long"',
@@ -229,7 +229,7 @@ EDITS: Final = (
         PROFILES_AVRO,
         "value_column_added",
         "user_state",
-        YES_BUT,
+        UNKNOWN,
         "Avro state may gain a column",
         *_WIDER,
     ),
@@ -237,7 +237,7 @@ EDITS: Final = (
         PROFILES_AVRO,
         "variable_added",
         "user_state",
-        YES_BUT,
+        UNKNOWN,
         "it is empty for keys that were seen before",
         _COUNTED,
         ("        yield pd.DataFrame(", _COUNT),

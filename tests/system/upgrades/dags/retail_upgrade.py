@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.operators.upgrade import Soaked
+from airflow_streaming.options import BackupOptions, UpgradeOptions
 from airflow_streaming.orchestration.stream_dags import stream_dags
-from airflow_streaming.spec import Budget, RestartPolicy, SoakTerms, StreamSpec
+from airflow_streaming.spec import SoakTerms, StreamSpec
 
 COUNTRIES = ("Freedonia", "Grand Fenwick", "Ruritania", "San Serriffe")
 SOAK_AT_LEAST_S = 10
@@ -47,7 +49,7 @@ globals().update(
                 budgets=(Budget(restarts=1000, window=timedelta(hours=1)),),
             ),
         ),
-        backup_schedule=None,
+        backup=BackupOptions(schedule=None),
         soak=SoakTerms(
             batches=3,
             at_least=timedelta(seconds=SOAK_AT_LEAST_S),
@@ -55,9 +57,8 @@ globals().update(
             # The stop itself piles files up; a good application only takes from them.
             backlog_growth=1.1,
         ),
-        upgrade={
-            "checks": [countries_are_known],
-            "approval_timeout": timedelta(seconds=APPROVAL_S),
-        },
+        upgrade=UpgradeOptions(
+            checks=[countries_are_known], approval_timeout=timedelta(seconds=APPROVAL_S)
+        ),
     )
 )

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_streaming.core.progress import BatchProgress, SourceProgress
 from airflow_streaming.driver.sinks.port import Origin, ProgressEvent
+from airflow_streaming.model.progress import BatchProgress, SourceProgress
 
 ORIGIN = Origin(stream="orders", epoch=7, deployment=3)
 
@@ -46,6 +46,9 @@ FULL = {
     "state_commit_ms": 40.0,
     "cache_miss_share": 0.25,
     "observed": {"quality.bad": 2.0},
+    "phases_ms": {"addBatch": 80.0},
+    "state_metrics": {"rocksdbGetCount": 25.0},
+    "executors": 2,
     "sources": (
         SourceProgress(source="KafkaV2[Subscribe[a]]", input_rows=4, backlog_records=70.0),
         SourceProgress(

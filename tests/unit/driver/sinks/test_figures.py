@@ -5,10 +5,15 @@ from dataclasses import fields
 
 import pytest
 
-from airflow_streaming.core.progress import BatchProgress, SourceProgress
-from airflow_streaming.core.status import SinkStatus
-from airflow_streaming.driver.sinks.figures import BATCH_FIGURES, SINK_FIGURES, Figure
-from airflow_streaming.driver.sinks.ledger import Ledger, Sample
+from airflow_streaming.driver.sinks.figures import (
+    BATCH_FIGURES,
+    SINK_FIGURES,
+    Figure,
+    Ledger,
+    Sample,
+)
+from airflow_streaming.model.progress import BatchProgress, SourceProgress
+from airflow_streaming.model.status import SinkStatus
 from tests.unit.driver.sinks.events import FULL, an_event
 
 BY_NAME = {figure.full_name: figure for figure in (*BATCH_FIGURES, *SINK_FIGURES)}
@@ -43,6 +48,9 @@ def a_ledger(*statuses: SinkStatus) -> Ledger:
         ("source_backlog_records", [(KAFKA, 70.0)]),
         ("source_backlog_bytes", [(FILES, 9.0)]),
         ("source_backlog_files", [(FILES, 2.0)]),
+        ("batch_phase_duration_seconds", [({**QUERY, "phase": "addBatch"}, 0.08)]),
+        ("state_store_metric", [({**QUERY, "metric": "rocksdbGetCount"}, 25)]),
+        ("executors", [(QUERY, 2)]),
         ("observed", [({**QUERY, "metric": "quality.bad"}, 2.0)]),
         ("sink_sent_reports", [({"stream": "orders", "sink": "kafka"}, 8)]),
         ("sink_dropped_reports", [({"stream": "orders", "sink": "kafka"}, 2)]),
@@ -65,6 +73,7 @@ def test_the_table_above_names_every_figure() -> None:
 
 def test_every_number_of_a_progress_has_a_figure() -> None:
     told = {"query", "at", "watermark", "sources", "source", "end_offset"}  # not numbers
+    told |= {"figures"}  # of metrics; tests/unit/model/test_metrics.py adds one
     numbers = {f.name for cls in (BatchProgress, SourceProgress) for f in fields(cls)} - told
     bare = an_event(4).progress
     full = an_event(4, **FULL).progress

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -8,17 +7,16 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.core.status import SinkStatus
 from airflow_streaming.driver.sinks.outlet import CAPACITY, Outlet
 from airflow_streaming.driver.sinks.port import ProgressEvent, ProgressSink, SinkFault
+from airflow_streaming.model.status import SinkStatus
+from tests import patience
+from tests.patience import PATIENCE
 from tests.unit.driver.sinks.events import RecordingSink, an_event
 
 
-def until(condition: Callable[[], Any], *, seconds: float = 5.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.002)
+def until(condition: Callable[[], Any]) -> None:
+    patience.until(condition, "What the outlet is to do", every=0.002)
 
 
 class Hanging(RecordingSink):
@@ -58,7 +56,7 @@ def an_outlet(connect: Callable[[], ProgressSink], **options: Any) -> Outlet:
     return outlet
 
 
-def ended(outlet: Outlet, within: float = 5.0) -> SinkStatus:
+def ended(outlet: Outlet, within: float = PATIENCE) -> SinkStatus:
     outlet.end(until=time.monotonic() + within)
     return outlet.status()
 
@@ -81,15 +79,12 @@ def test_every_event_arrives_once_and_in_order() -> None:
 def test_a_hanging_sink_costs_the_oldest_events_and_no_time(hanging: Hanging) -> None:
     outlet = an_outlet(lambda: hanging, capacity=10)
     outlet.offer([an_event(0)])
-    assert hanging.called.wait(5)
+    assert hanging.called.wait(PATIENCE)
 
-    seconds = []
     for batch in range(1, 1_001):
-        begun = time.perf_counter()
         outlet.offer([an_event(batch)])
-        seconds.append(time.perf_counter() - begun)
+    # It still hangs, so not one of the offers has waited for it.
     assert outlet.status() == SinkStatus(sink="recording", dropped=990)
-    assert statistics.median(seconds) < 0.001
 
     hanging.let_go.set()
     until(lambda: outlet.status().sent == 11)
@@ -101,7 +96,7 @@ def test_a_sink_that_hangs_for_long_is_told_of(hanging: Hanging) -> None:
     now = [100.0]
     outlet = an_outlet(lambda: hanging, clock=lambda: now[0])
     outlet.offer([an_event(0)])
-    assert hanging.called.wait(5)
+    assert hanging.called.wait(PATIENCE)
     assert outlet.status().trouble is None
     outlet.offer([an_event(1), an_event(2)])
     now[0] += 30
@@ -115,15 +110,14 @@ def test_a_hanging_sink_is_given_up_at_the_end_and_its_events_count_as_dropped(
 ) -> None:
     outlet = an_outlet(lambda: hanging)
     outlet.offer([an_event(0)])
-    assert hanging.called.wait(5)
+    assert hanging.called.wait(PATIENCE)
     outlet.offer([an_event(1), an_event(2)])
-    begun = time.monotonic()
     status = ended(outlet, within=0.05)
-    assert time.monotonic() - begun < 2
+    assert not hanging.let_go.is_set()
     assert (status.sent, status.dropped) == (0, 3)
 
     hanging.let_go.set()
-    assert hanging.closed.wait(5)
+    assert hanging.closed.wait(PATIENCE)
     assert (outlet.status().sent, outlet.status().dropped) == (0, 3)
 
 
@@ -206,7 +200,7 @@ def test_a_sink_that_never_connects_ends_at_once_and_says_why() -> None:
     assert ended(outlet) == SinkStatus(
         sink="recording", dropped=1, trouble="The library is missing."
     )
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < PATIENCE, "it was not waited for"
 
 
 def test_a_sink_that_serves_its_figures_says_where() -> None:

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.status import SinkStatus, Status
-from airflow_streaming.driver.checkpoint import Claims
-from airflow_streaming.driver.ending import Ending
-from airflow_streaming.driver.order import Assignment
-from airflow_streaming.driver.queries import Queries
-from airflow_streaming.driver.report import Report
-from airflow_streaming.driver.sinks.sinks import Sinks
-from airflow_streaming.driver.sinks.wanted import CONF_PREFIX
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.exit_status import ShutdownState
+from airflow_streaming.driver.launch_context import LaunchContext
+from airflow_streaming.driver.monitoring.heartbeat import Report
+from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.sinks.config import CONF_PREFIX
+from airflow_streaming.driver.sinks.outlet import Sinks
+from airflow_streaming.model.status import SinkStatus, Status
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.driver.fakes import LAYOUT, FakeQuery, make_deployment, make_epoch, make_tracked
 from tests.unit.driver.sinks.events import ORIGIN
 from tests.unit.driver.test_report import FakeJvm
@@ -26,9 +26,9 @@ class World:
         self.store, self.queries, self.fake = LocalStore(str(folder)), Queries(), FakeQuery()
         self.folder = folder / "sink"
         conf = {f"{CONF_PREFIX}s": "jsonlines", f"{CONF_PREFIX}.jsonlines.folder": str(self.folder)}
-        ending = Ending()
+        ending = ShutdownState()
         self.report = Report(
-            Assignment(
+            LaunchContext(
                 home=self.store.uri, epoch=make_epoch(), deployment=make_deployment(), source=b""
             ),
             self.store,

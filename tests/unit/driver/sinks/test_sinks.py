@@ -1,24 +1,16 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from airflow_streaming.driver.sinks import port
-from airflow_streaming.driver.sinks.sinks import Sinks
-from airflow_streaming.driver.sinks.wanted import CONF_PREFIX
+from airflow_streaming.driver.sinks.config import CONF_PREFIX
+from airflow_streaming.driver.sinks.outlet import Sinks
+from tests.patience import until
 from tests.unit.driver.sinks.events import ORIGIN, a_batch
-
-
-def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.002)
 
 
 def to_files(folder: Path, sinks: str = "jsonlines") -> Mapping[str, str]:
@@ -112,7 +104,7 @@ def test_a_missing_library_is_told_with_what_to_install(
     conf = {f"{CONF_PREFIX}{key}": value for key, value in keys.items()}
     sinks = Sinks(ORIGIN, read_conf=lambda: conf)
     sinks.offer([])
-    until(lambda: sinks.statuses()[0].trouble)
+    until(lambda: sinks.statuses()[0].trouble, "Trouble", every=0.002)
     sinks.close()
     [status] = sinks.statuses()
     assert status.trouble is not None

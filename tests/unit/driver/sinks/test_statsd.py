@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_streaming.core.status import SinkStatus
 from airflow_streaming.driver.sinks.config import StatsdConfig
 from airflow_streaming.driver.sinks.port import SinkFault
 from airflow_streaming.driver.sinks.statsd import StatsdSink
+from airflow_streaming.model.status import SinkStatus
 from tests.unit.driver.sinks.events import FULL, ORIGIN, an_event
 
 pytest.importorskip("statsd", reason="The library statsd is missing: pip install -e '.[dev]'.")
@@ -64,6 +64,9 @@ def test_every_figure_of_a_batch_is_sent_under_a_name_of_its_own(server: socket.
         f"{of_query}.1.source_backlog_files": "2.0|g",
         f"{of_query}.quality_bad.observed": "2.0|g",
         f"{of_stream}.statsd.sink_sent_reports": "1|g",
+        f"{of_query}.addBatch.batch_phase_duration_seconds": "0.08|g",
+        f"{of_query}.rocksdbGetCount.state_store_metric": "25.0|g",
+        f"{of_query}.executors": "2|g",
         f"{of_stream}.statsd.sink_dropped_reports": "4|g",
     }
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_streaming.driver.sinks.config import (
+    CONF_PREFIX,
     JsonLinesConfig,
     KafkaConfig,
     OtelConfig,
@@ -10,8 +11,9 @@ from airflow_streaming.driver.sinks.config import (
     PushgatewayConfig,
     SinkConfig,
     StatsdConfig,
+    Wanted,
+    wanted_sinks,
 )
-from airflow_streaming.driver.sinks.wanted import CONF_PREFIX, Wanted, wanted_sinks
 
 
 def conf(sinks: str | None = None, /, **keys: str) -> dict[str, str]:

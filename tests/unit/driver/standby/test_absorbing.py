@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.ending import Ending
-from airflow_streaming.driver.standby.absorbing import PlannedBatch, absorb
+from airflow_streaming.driver.exit_status import ShutdownState
+from airflow_streaming.driver.standby.starts import PlannedBatch, absorb
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.model.storage import LocalStore
 
 
 class Checkpoint:
@@ -130,7 +130,10 @@ class Writer:
 def test_the_batch_runs_on_a_writer_of_its_own_which_writes_nothing() -> None:
     query, writer = Query(False, True), Writer()
     planned = PlannedBatch(
-        writer, {"outputMode": "update", "path": "/out"}, start=lambda _: query, ending=Ending()
+        writer,
+        {"outputMode": "update", "path": "/out"},
+        start=lambda _: query,
+        ending=ShutdownState(),
     )
     planned.run("q", "file:///c/q")
     assert writer.made.said == [
@@ -146,7 +149,7 @@ def test_the_batch_runs_on_a_writer_of_its_own_which_writes_nothing() -> None:
 
 
 def test_a_stop_cuts_the_batch_off() -> None:
-    query, writer, ending = Query(False), Writer(), Ending()
+    query, writer, ending = Query(False), Writer(), ShutdownState()
     ending.fail()
     with pytest.raises(StopRequested, match="is not absorbed"):
         PlannedBatch(writer, {}, start=lambda _: query, ending=ending).run("q", "/c")
@@ -157,4 +160,4 @@ def test_a_stop_cuts_the_batch_off() -> None:
 def test_what_spark_says_of_a_failed_batch_comes_through() -> None:
     query, writer = Query(ValueError("a bad row")), Writer()
     with pytest.raises(ValueError, match="a bad row"):
-        PlannedBatch(writer, {}, start=lambda _: query, ending=Ending()).run("q", "/c")
+        PlannedBatch(writer, {}, start=lambda _: query, ending=ShutdownState()).run("q", "/c")

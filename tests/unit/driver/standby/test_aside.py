@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.notes import notes_of
-from airflow_streaming.driver.standby.aside import Aside, apart
-
-SOON = 10.0
+from airflow_streaming.driver.plan.writer_settings import notes_of
+from airflow_streaming.driver.standby.starts import DeferredStart, apart
+from tests.patience import PATIENCE
 
 
 class Query:
@@ -32,17 +31,17 @@ def test_the_script_goes_on_and_its_questions_wait_for_the_real_query() -> None:
     goes, asked = threading.Event(), list[Any]()
 
     def begin() -> Query:
-        assert goes.wait(SOON)
+        assert goes.wait(PATIENCE)
         return Query("the real one")
 
-    stands_for = Aside(threading.Thread, Query).start(begin)
+    stands_for = DeferredStart(threading.Thread, Query).start(begin)
     asking = threading.Thread(target=lambda: asked.append(stands_for.id))
     asking.start()
     assert isinstance(stands_for, Query)
     assert not asked
 
     goes.set()
-    asking.join(SOON)
+    asking.join(PATIENCE)
     assert asked == ["id of the real one"]
 
 
@@ -50,7 +49,7 @@ def test_why_it_was_not_started_is_told_to_whoever_asks() -> None:
     def begin() -> Query:
         raise ValueError("There is no such table.")
 
-    stands_for = Aside(threading.Thread, Query).start(begin)
+    stands_for = DeferredStart(threading.Thread, Query).start(begin)
 
     for _ in range(2):
         with pytest.raises(ValueError, match="no such table"):
@@ -65,13 +64,13 @@ def test_a_script_that_has_nothing_more_to_do_has_not_ended_meanwhile() -> None:
         return threads[-1]
 
     def begin() -> Query:
-        assert goes.wait(SOON)
+        assert goes.wait(PATIENCE)
         return Query("the real one")
 
-    Aside(thread, Query).start(begin)
+    DeferredStart(thread, Query).start(begin)
     assert [one.daemon for one in threads] == [False]
     goes.set()
-    threads[0].join(SOON)
+    threads[0].join(PATIENCE)
 
 
 def test_a_writer_that_is_used_again_leaves_the_query_that_waits_its_name() -> None:

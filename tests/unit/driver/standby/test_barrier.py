@@ -6,19 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.core.cutover.orders import OrderAct, StandbyAnswer, StandbyOrder
-from airflow_streaming.driver.ending import Ending, Stop
-from airflow_streaming.driver.fence import Fence
+from airflow_streaming.driver.exit_status import ShutdownState, Stop
 from airflow_streaming.driver.jvm import JvmProcess
-from airflow_streaming.driver.leaving import Leaving
-from airflow_streaming.driver.standby.barrier import Absorb, StandbyBarrier, barrier_of
-from airflow_streaming.driver.standby.orders import OrderBook
-from airflow_streaming.driver.standby.patience import make_patient
+from airflow_streaming.driver.shutdown import Fence, HardExit
+from airflow_streaming.driver.standby.barrier import (
+    Absorb,
+    OrderBook,
+    StandbyBarrier,
+    barrier_of,
+    make_patient,
+)
 from airflow_streaming.exceptions import HomeUnavailable, StopRequested
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.records.epoch import OrderAct, StandbyAnswer, StandbyOrder
+from tests.patience import PATIENCE, until
 from tests.unit.driver.fakes import LAYOUT, NOON, AbsentStore, make_epoch
-
-SOON = 10.0
 
 
 class Starting(threading.Thread):
@@ -36,7 +38,7 @@ class Starting(threading.Thread):
             self.error = err
 
     def started(self) -> Starting:
-        self.join(SOON)
+        self.join(PATIENCE)
         assert not self.is_alive(), "the query should have started"
         return self
 
@@ -48,7 +50,7 @@ class World:
         self.store = AbsentStore(str(folder))
         self.store.present = True
         self.home = StreamHome(self.store, "orders")
-        self.ending = Ending()
+        self.ending = ShutdownState()
         self.checked: list[str] = []
         self.absorbed: list[tuple[str, int]] = []
         self.barrier = StandbyBarrier(
@@ -86,12 +88,7 @@ class World:
         return answer
 
     def until(self, condition: Callable[[], bool]) -> None:
-        waiting = threading.Event()
-        for _ in range(int(SOON / 0.01)):
-            if condition():
-                return
-            waiting.wait(0.01)
-        raise AssertionError("It did not happen.")
+        until(condition, "What the barrier is to do", every=0.01)
 
 
 @pytest.fixture
@@ -244,15 +241,15 @@ def test_who_waits_for_any_query_to_end_waits_for_the_release_first(world: World
     waiting = threading.Thread(target=lambda: found.append(Manager().awaitAnyTermination(3)))
     waiting.start()
     world.order(1, OrderAct.RELEASE)
-    waiting.join(SOON)
+    waiting.join(PATIENCE)
     assert found == [3]
 
 
 @pytest.mark.parametrize("standby", [True, False])
 def test_only_the_driver_of_a_standby_epoch_has_a_barrier(tmp_path: Path, standby: bool) -> None:
     store = AbsentStore(str(tmp_path))
-    leaving = Leaving(JvmProcess(), store_needs_jvm=False)
+    leaving = HardExit(JvmProcess(), store_needs_jvm=False)
     fence = Fence(store, LAYOUT, 1, leaving=leaving, last_word=lambda: None)
     epoch = make_epoch(standby=standby)
-    made = barrier_of(epoch, store, LAYOUT, ending=Ending(), fence=fence)
+    made = barrier_of(epoch, store, LAYOUT, ending=ShutdownState(), fence=fence)
     assert (made is not None) is standby

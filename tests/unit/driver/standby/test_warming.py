@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.standby.warming import WarmUp
+from airflow_streaming.driver.standby.starts import WarmUp
 
 
 class Session:

@@ -1,0 +1,146 @@
+"""The examples of one query: words, trends, triggers, and orders whose shape changes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_streaming.testing import StreamTester, compare_rows
+from demo.feeds.feed import parsed
+from demo.feeds.shapes import FEEDS
+from tests.integration.pipelines.conftest import Feeding
+
+FILES = 4
+
+
+def lines(feed: str, files: int = FILES) -> list[str]:
+    return [line for n in range(files) for line in FEEDS[feed].lines(n)]
+
+
+def unique(feed: str, files: int = FILES) -> list[dict[str, Any]]:
+    return [*{row["id"]: row for row in parsed(lines(feed, files))}.values()]
+
+
+def time_of(row: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(row["ts"].rstrip("Z"))
+
+
+def test_words_are_counted_in_a_memory_sink(
+    stream_tester: StreamTester, feed: Feeding, dags: Path, tmp_path: Path
+) -> None:
+    feed("mentions", tmp_path / "in", range(2))
+    run = stream_tester.run(
+        dags / "first_stream" / "jobs" / "word_count.py",
+        *("--input", tmp_path / "in", "--sink", "memory"),
+        checkpoint=tmp_path / "checkpoint",
+    )
+
+    text = "\n".join(lines("mentions", 2)).lower()
+    words = Counter(word for word in re.split("[^a-z#]+", text) if word)
+    expected = [{"word": word, "count": count} for word, count in words.items()]
+    assert not compare_rows(run["words"].rows or [], expected)
+
+
+def test_trends_are_those_of_a_batch_after_a_restart(
+    stream_tester: StreamTester, feed: Feeding, dags: Path, tmp_path: Path
+) -> None:
+    script, checkpoint = dags / "social" / "jobs" / "social_trends.py", tmp_path / "checkpoint"
+    places = ("--input", tmp_path / "in", "--output", tmp_path / "out")
+    files = 14
+    feed("mentions", tmp_path / "in", range(files // 2))
+    stream_tester.run(script, *places, checkpoint=checkpoint)
+    feed("mentions", tmp_path / "in", range(files // 2, files))
+    stream_tester.run(script, *places, checkpoint=checkpoint)
+
+    closed = max(map(time_of, unique("mentions", files))) - timedelta(hours=1)
+    windows: dict[str, list[tuple[int, str, int]]] = {}
+    for row in stream_tester.run_batch(script, *places)["trends"]:
+        if datetime.fromisoformat(row["start"]) + timedelta(minutes=30) <= closed:
+            one = (-row["mentions"], row["topic"], row["mood"])
+            windows.setdefault(row["start"], []).append(one)
+    expected = [
+        {"start": start, "topic": topic, "mentions": -count, "mood": mood, "place": place}
+        for start, found in windows.items()
+        for place, (count, topic, mood) in enumerate(sorted(found)[:3], 1)
+    ]
+    assert len(expected) > 10
+    columns = ("start", "topic", "mentions", "mood", "place")
+    assert not compare_rows(stream_tester.rows(tmp_path / "out"), expected, columns)
+
+
+@pytest.mark.parametrize("trigger", ["available_now", "once"])
+def test_a_stream_that_ends_has_read_everything(
+    trigger: str, stream_tester: StreamTester, feed: Feeding, dags: Path, tmp_path: Path
+) -> None:
+    script = dags / "triggers" / "jobs" / "clicks_per_hour.py"
+    places = ("--input", tmp_path / "in", "--output", tmp_path / "out", "--trigger", trigger)
+    feed("clicks", tmp_path / "in", range(8))
+    stream_tester.run(script, *places, checkpoint=tmp_path / "checkpoint", own_trigger=True)
+    if trigger == "once":
+        # It closes a window only in a later batch, and a batch only comes with data.
+        assert stream_tester.rows(tmp_path / "out") == []
+        feed("clicks", tmp_path / "in", [8])
+        stream_tester.run(script, *places, checkpoint=tmp_path / "checkpoint", own_trigger=True)
+
+    rows = parsed(lines("clicks", 8))
+    closed = max(map(time_of, rows)) - timedelta(hours=1)
+    hours = Counter(time_of(row).replace(minute=0, second=0) for row in rows)
+    expected = [
+        {"hour": hour, "events": count}
+        for hour, count in hours.items()
+        if hour + timedelta(hours=1) <= closed
+    ]
+    assert expected
+    assert not compare_rows(stream_tester.rows(tmp_path / "out"), expected)
+
+
+@pytest.mark.parametrize("trigger", ["continuous", "real_time"])
+def test_spark_refuses_a_window_under_a_trigger_without_batches(
+    trigger: str, stream_tester: StreamTester, feed: Feeding, dags: Path, tmp_path: Path
+) -> None:
+    feed("clicks", tmp_path / "in", range(1))
+    run = stream_tester.run(
+        dags / "triggers" / "jobs" / "clicks_per_hour.py",
+        *("--input", tmp_path / "in", "--output", tmp_path / "out", "--trigger", trigger),
+        checkpoint=tmp_path / "checkpoint",
+        own_trigger=True,
+        check=False,
+    )
+
+    assert run.error is not None
+    assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+def test_bad_records_are_kept_apart_and_state_decides_which_version_goes_on(
+    stream_tester: StreamTester, feed: Feeding, dags: Path, tmp_path: Path
+) -> None:
+    script, checkpoint = dags / "schema_evolution" / "jobs" / "orders.py", tmp_path / "checkpoint"
+    places = ("--input", tmp_path / "in", "--output", tmp_path / "out")
+
+    def run(version: str) -> Any:
+        given = (*places, "--version", version)
+        return stream_tester.run(script, *given, checkpoint=checkpoint, check=False)
+
+    feed("orders", tmp_path / "in", range(2))
+    assert run("1").check()
+    feed("orders", tmp_path / "in", [2])
+    for version in ("3", "4"):
+        failed = run(version)["totals"].error
+        assert failed is not None
+        assert failed.condition is not None
+        assert failed.condition.startswith("STATE_STORE_")
+    feed("orders", tmp_path / "in", [3])
+    assert run("2").check()
+
+    sent = lines("orders")
+    rows = [row for row in parsed(sent) if isinstance(row["quantity"], int)]
+    found = stream_tester.rows(tmp_path / "out" / "orders", options={"mergeSchema": "true"})
+    assert not compare_rows(found, [{"id": row["id"]} for row in rows], ("id",))
+    bad = stream_tester.rows(tmp_path / "out" / "bad_records")
+    assert len(bad) == len(sent) - len(rows) > 2
+    assert {row["coupon"] for row in found} >= {"SPRING", "FRIEND", None}

@@ -1,0 +1,146 @@
+"""
+Runs what the containers of Spark's pods run, as local processes.
+
+As Spark's own ``entrypoint.sh`` does: ``spark-submit`` in client mode for a driver, the executor's
+main class for an executor. The pod's volumes are folders, and paths of the image that lead there
+are replaced. Names of services inside the cluster are in a hosts file for the JVM.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.integration.servers.kubernetes import NAMESPACE, ApiServer, NotReady
+
+
+class SparkContainers:
+    """
+    :param spark_home: The Spark that stands in for the image.
+    :param folder: Where the pods' volumes and logs go.
+    """
+
+    def __init__(self, server: ApiServer, spark_home: Path, python: Path, folder: Path) -> None:
+        self._admin, self._home, self._python = server.namespace(), spark_home, python
+        self.folder = folder
+
+    def __call__(self, pod: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        root = self.folder / pod["metadata"]["name"]
+        container = pod["spec"]["containers"][0]
+        places = self._mount(pod, container, root)
+        environment = self._environment(pod, container, root, places)
+        arguments = [_placed(argument, places) for argument in container["args"]]
+        command = (
+            self._driver(arguments) if arguments[0] == "driver" else self._executor(environment)
+        )
+        with (root / "log").open("ab") as log:
+            return subprocess.Popen(
+                command,
+                env=environment,
+                cwd=root,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _driver(self, arguments: list[str]) -> list[str]:
+        submit = str(self._home / "bin" / "spark-submit")
+        address = ("--conf", "spark.driver.bindAddress=127.0.0.1", "--deploy-mode", "client")
+        return [submit, *address, *arguments[1:]]
+
+    def _executor(self, environment: Mapping[str, str]) -> list[str]:
+        options = [v for k, v in sorted(environment.items()) if k.startswith("SPARK_JAVA_OPT_")]
+        memory = environment["SPARK_EXECUTOR_MEMORY"]
+        told = {
+            "--driver-url": "SPARK_DRIVER_URL",
+            "--executor-id": "SPARK_EXECUTOR_ID",
+            "--cores": "SPARK_EXECUTOR_CORES",
+            "--app-id": "SPARK_APPLICATION_ID",
+            "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
+            "--podName": "SPARK_EXECUTOR_POD_NAME",
+        }
+        values = [part for option, name in told.items() for part in (option, environment[name])]
+        main = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+        heap = (f"-Xms{memory}", f"-Xmx{memory}", "-cp", str(self._home / "jars" / "*"))
+        return ["java", *options, *heap, main, *values, "--hostname", "127.0.0.1"]
+
+    def _mount(
+        self, pod: Mapping[str, Any], container: Mapping[str, Any], root: Path
+    ) -> dict[str, str]:
+        """Lay out the config maps and secrets of a pod; return where each mount point is."""
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        contents = {volume["name"]: self._files(volume) for volume in pod["spec"]["volumes"]}
+        root.mkdir(parents=True)
+        places, files = {}, {}
+        for volume, held in contents.items():
+            place = root / volume
+            place.mkdir()
+            if volume in mounts:
+                places[mounts[volume]] = str(place)
+            for name, data in held.items():
+                files[place / name] = data
+        for path, data in files.items():
+            content = data
+            if path.suffix == ".properties":
+                content = _placed(data.decode(), places).encode()
+            path.write_bytes(content)
+        return places
+
+    def _files(self, volume: Mapping[str, Any]) -> dict[str, bytes]:
+        if "configMap" in volume:
+            answer = self._admin.ask("GET", f"configmaps/{volume['configMap']['name']}")
+            if not answer.is_success:
+                raise NotReady
+            return {name: text.encode() for name, text in answer.body.get("data", {}).items()}
+        if "secret" in volume:
+            return self._secret(volume["secret"]["secretName"])
+        return {}
+
+    def _secret(self, name: str) -> dict[str, bytes]:
+        found = self._admin.ask("GET", f"secrets/{name}").body
+        return {key: base64.b64decode(value) for key, value in found.get("data", {}).items()}
+
+    def _environment(
+        self,
+        pod: Mapping[str, Any],
+        container: Mapping[str, Any],
+        root: Path,
+        places: Mapping[str, str],
+    ) -> dict[str, str]:
+        name = pod["metadata"]["name"]
+        fields = {"status.podIP": "127.0.0.1", "metadata.name": name}
+        found = {}
+        for variable in container.get("env", []):
+            source = variable.get("valueFrom", {})
+            if "fieldRef" in source:
+                value = fields[source["fieldRef"]["fieldPath"]]
+            elif "secretKeyRef" in source:
+                reference = source["secretKeyRef"]
+                value = self._secret(reference["name"])[reference["key"]].decode()
+            else:
+                value = variable.get("value", "")
+            found[variable["name"]] = _placed(value, places)
+        hosts = root / "hosts"
+        services = self._admin.ask("GET", "services").body["items"]
+        names = [service["metadata"]["name"] for service in services]
+        known = [f"127.0.0.1 {one} {one}.{NAMESPACE}.svc" for one in names]
+        own = f"127.0.0.1 {socket.gethostname()}"
+        hosts.write_text("\n".join(["127.0.0.1 localhost", own, *known, ""]))
+        return {
+            "PATH": os.environ["PATH"],
+            "SPARK_HOME": str(self._home),
+            "PYSPARK_PYTHON": str(self._python),
+            "JAVA_TOOL_OPTIONS": f"-Djdk.net.hosts.file={hosts} -XX:TieredStopAtLevel=1",
+            **found,
+        }
+
+
+def _placed(text: str, places: Mapping[str, str]) -> str:
+    for inside, outside in places.items():
+        text = text.replace(inside, outside)
+    return text

@@ -1,0 +1,145 @@
+"""A stream on Kubernetes: a real API server, real Spark, and a kubelet that the test plays."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_streaming.launch.kubernetes import pod_name
+from airflow_streaming.launch.kubernetes_api import Namespace
+from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.launch.rest import Unreachable
+from airflow_streaming.launch.runtime import find_pyspark
+from airflow_streaming.model.observation import ProcessState
+from tests.integration.servers.kubernetes import ApiServer, Kubelet, api_server
+from tests.integration.servers.spark_pods import SparkContainers
+from tests.integration.servers.standalone import processes_with
+from tests.integration.stream.conftest import RealStream, first_event
+from tests.patience import tail, until
+
+KILLS = 10
+CANARY = "planted-canary-9d2f"
+
+
+class PodStream(RealStream):
+    """A stream whose drivers and executors are pods."""
+
+    server: ApiServer
+    kubelet: Kubelet
+    token: Path
+    pods: Path
+
+    def spec(self, **changes: Any) -> Any:
+        conf = {
+            "spark.driver.memory": "512m",
+            "spark.executor.memory": "512m",
+            "spark.executor.instances": 1,
+            "spark.ui.enabled": False,
+            "spark.sql.shuffle.partitions": 1,
+            "spark.kubernetes.executor.useDriverPodIP": "true",
+            # In a cluster all of this is the pod's service account.
+            "spark.kubernetes.driver.master": self.server.front,
+            "spark.kubernetes.authenticate.driver.mounted.oauthTokenFile": str(self.token),
+            "spark.hadoop.my.password": CANARY,
+        }
+        return super().spec(**{"conf": conf, "env": {"MY_API": CANARY}, **changes})
+
+    def until(self, condition: Any, what: str) -> None:
+        def logs() -> str:
+            return "\n".join(f"{log}:\n{tail(log)}" for log in sorted(self.folder.rglob("*log")))
+
+        until(condition, what, seen=logs)
+
+    def is_gone(self, epoch: int) -> bool:
+        seen = open_launcher().probe(self.home.epoch(epoch), self.home.launch(epoch))
+        return seen.state is ProcessState.GONE
+
+    def admin(self) -> Namespace:
+        return self.server.namespace()
+
+    def end(self) -> None:
+        pass
+
+
+@pytest.fixture
+def stream(tmp_path: Path, spark_4_3: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PodStream]:
+    monkeypatch.setenv("AIRFLOW__STREAMING__DRIVER_FOLDER", str(tmp_path / "drivers"))
+    monkeypatch.setattr("airflow_streaming.triggers.polling.HOLD", timedelta(0))
+    spark_home = find_pyspark(spark_4_3)
+    assert spark_home is not None
+    runtimes = {"spark-4.3": {"path": str(spark_4_3), "image": "spark:4.3.0"}}
+    monkeypatch.setenv("AIRFLOW__STREAMING__RUNTIMES", json.dumps(runtimes))
+    with api_server(tmp_path) as server:
+        extra = {"deploy-mode": "cluster", "namespace": "streams"}
+        connection = {"conn_type": "spark", "host": f"k8s://{server.front}", "extra": extra}
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+        config = tmp_path / "kubeconfig"
+        config.write_text(server.credentials("airflow", by_front=True).kubeconfig())
+        monkeypatch.setenv("KUBECONFIG", str(config))
+        made = PodStream(tmp_path)
+        made.server, made.token, made.pods = server, tmp_path / "token", tmp_path / "pods"
+        made.token.write_text(server.tokens["admin"])
+        python = spark_4_3 / "bin" / "python"
+        made.kubelet = Kubelet(server, SparkContainers(server, spark_home, python, made.pods))
+        yield made
+        made.kubelet.close()
+
+
+@pytest.mark.skipif(
+    "AIRFLOW_STREAMING_TEST_MORE" not in os.environ,
+    reason="Its played kubelet is in work; set AIRFLOW_STREAMING_TEST_MORE to run it.",
+)
+async def test_kills_and_deletions_of_pods_lose_and_double_nothing(stream: PodStream) -> None:
+    operator = stream.operator()
+    begun = time.monotonic()
+    trigger = stream.run(operator)
+    print(f"A submission took {time.monotonic() - begun:.1f} s.")  # noqa: T201
+    for epoch in range(1, KILLS + 1):
+        stream.until(lambda epoch=epoch: stream.batches(epoch) >= 3, f"batches of epoch {epoch}")
+        assert stream.epochs() == epoch
+        drivers = stream.admin().pods("spark-role=driver")
+        alive = [pod for pod in drivers if pod["status"]["phase"] == "Running"]
+        assert len(alive) == 1, "never two drivers"
+        name = pod_name(stream.home.epoch(epoch))
+        if epoch == 1:
+            assert _shows(stream) == []
+            before = stream.batches(epoch)
+            for pod in stream.admin().pods("spark-role=executor"):
+                stream.kubelet.kill(pod["metadata"]["name"])
+            stream.until(
+                lambda before=before: stream.batches(1) > before + 2, "batches after the loss"
+            )
+        if epoch % 2:
+            stream.kubelet.kill(name)
+        else:
+            stream.admin().ask("DELETE", f"pods/{name}")
+        while stream.epochs() == epoch:
+            trigger = stream.wake(trigger, operator, **(await first_event(trigger)))
+    newest = stream.epochs()
+    stream.until(lambda: stream.batches(newest) >= 3, f"batches of epoch {newest}")
+    stream.admin().ask("DELETE", f"pods/{pod_name(stream.home.epoch(newest))}")
+    stream.until(lambda: stream.is_gone(newest), "the end of the last pod")
+    numbers = stream.numbers()
+    assert numbers == list(range(len(numbers))), "no row lost or doubled"
+
+
+def _shows(stream: PodStream) -> list[str]:
+    """Return where a planted secret can be read that is no Secret."""
+    found = [" ".join(process.cmdline()) for process in processes_with(CANARY)]
+    for kind in ("pods", "configmaps", "services", "events"):
+        with contextlib.suppress(Unreachable):
+            if CANARY in json.dumps(dict(stream.admin().ask("GET", kind).body)):
+                found.append(kind)
+    ours = [path for path in stream.folder.rglob("*") if path.is_file()]
+    outside = [path for path in ours if not path.is_relative_to(stream.folder / "kubernetes")]
+    # The pods' own volumes are the containers' file systems.
+    readable = [path for path in outside if not path.is_relative_to(stream.pods)]
+    return found + [str(path) for path in readable if CANARY.encode() in path.read_bytes()]

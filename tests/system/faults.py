@@ -1,0 +1,72 @@
+"""
+Fails every durable write of every act with every fault, and counts what does not hold.
+
+    python -m tests.system.faults [ACT ...] [--every N]
+
+Acts are those of ``tests.unit.faults.acts``. With ``--every N`` each N-th change is tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.unit.faults.acts import ACTS
+from tests.unit.faults.disk import Fault
+from tests.unit.faults.striking import judge, strike
+
+
+def main(words: list[str] | None = None) -> int:
+    """Try the acts that were named, or all; return 1 when anything does not hold."""
+    parser = argparse.ArgumentParser(prog="tests.system.faults", description=__doc__)
+    parser.add_argument("acts", nargs="*", choices=[[], *ACTS], help="acts to try")
+    parser.add_argument("--every", type=int, default=1, help="try each so-many-th change")
+    asked = parser.parse_args(words)
+    logging.disable(logging.CRITICAL)
+    wrong = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        patch.setattr("os.sync", lambda: None)
+        for name in asked.acts or ACTS:
+            wrong += _try(name, asked.every)
+    return 1 if wrong else 0
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _try(name: str, every: int) -> int:
+    begun, found = time.monotonic(), Counter[str]()
+    base = Path(tempfile.mkdtemp(prefix="faults-"))
+    try:
+        sound = strike(name, base / "none")
+        tried = 0
+        for at in range(1, sound.changes + 1, every):
+            for fault in Fault:
+                folder = base / f"{at}-{fault.name}"
+                _, problems = judge(name, folder, at, fault, sound.outcome)
+                shutil.rmtree(folder)
+                found.update(f"{at} {fault}: {problem}" for problem in problems)
+                tried += 1
+    finally:
+        shutil.rmtree(base)
+    seconds = time.monotonic() - begun
+    say(f"{name}: {sound.changes} changes, {tried} faults, {len(found)} wrong, {seconds:.0f} s")
+    for problem in found:
+        say(f"  {problem}")
+    return len(found) + len(sound.problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

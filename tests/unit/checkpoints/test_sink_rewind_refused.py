@@ -1,0 +1,170 @@
+"""Outputs that are not put back, and sinks that only their author can put back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.checkpoints.restore.sink_rewind import Rewinding, SinkRewind
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.exceptions import CheckpointRefused
+from airflow_streaming.model.records.upgrade import SinkReplaySemantics
+from tests.unit.checkpoints.filesink import NOON_MS, FileSink
+from tests.unit.checkpoints.restoring import Life
+from tests.unit.checkpoints.rewinding import CHANGE, World, dying, make_world, write_new
+from tests.unit.checkpoints.running import run
+
+
+@pytest.fixture
+def world(tmp_path: Path, store: BackupStore) -> World:
+    return make_world(tmp_path, store)
+
+
+def edited(sink: FileSink) -> None:
+    (sink.log / "4").write_text("v1")
+
+
+def begun_anew(sink: FileSink) -> None:
+    shutil.rmtree(sink.root)
+    other = FileSink(sink.root, interval=4)
+    for batch in range(10):
+        other.write(batch, by="another")
+    other.expire(7)
+
+
+def gone(sink: FileSink) -> None:
+    shutil.rmtree(sink.log)
+
+
+def torn(sink: FileSink) -> None:
+    (sink.log / "9").write_text("v1\n{")
+
+
+def of_elsewhere(sink: FileSink) -> None:
+    entry = json.loads((sink.log / "9").read_text().splitlines()[1])
+    entry["path"] = "file:///somewhere/else/part-0"
+    (sink.log / "9").write_text(f"v1\n{json.dumps(entry)}")
+
+
+def climbing(sink: FileSink) -> None:
+    entry = json.loads((sink.log / "9").read_text().splitlines()[1])
+    entry["path"] = f"file://{sink.root.parent}/out%20put/../checkpoint/metadata"
+    (sink.log / "9").write_text(f"v1\n{json.dumps(entry)}")
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (edited, "differs from the one in the backup"),
+        (begun_anew, "knows no file that the backup knows"),
+        (gone, "ends at batch -1, and in the backup it ends at 4"),
+        (torn, "cannot be read"),
+        (of_elsewhere, "is not in that folder"),
+        (climbing, "is not in that folder"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_a_log_that_is_not_the_one_backed_up_is_refused_untouched(
+    world: World, harm: Callable[[FileSink], None], said: str
+) -> None:
+    write_new(world.sink, 9)
+    harm(world.sink)
+    before = world.sink.tree()
+    with pytest.raises(CheckpointRefused, match=said):
+        world.rewind()
+    assert world.sink.tree() == before
+
+
+def test_an_output_that_somebody_else_appends_to_is_refused(world: World) -> None:
+    write_new(world.sink, 9)
+    with pytest.raises(CheckpointRefused, match="somebody else writes to this output"):
+        world.rewind(newest={"counts": 8})
+    assert world.sink.read() != world.before
+
+
+def test_whoever_appends_while_it_is_put_back_is_told_of(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_new(world.sink, 6)
+    steps: list[int] = []
+
+    def append() -> None:
+        steps.append(1)
+        if len(steps) == 3:
+            world.sink.write(7, by="stranger")
+
+    dying(monkeypatch, Life(), append)
+    with pytest.raises(CheckpointRefused, match="written to while it was put back"):
+        world.rewind()
+    with pytest.raises(CheckpointRefused, match="somebody else writes"):
+        world.rewind()
+
+
+def test_a_backup_without_the_sinks_log_is_refused(world: World) -> None:
+    other = FileSink(world.sink.root.with_name("other"))
+    with pytest.raises(CheckpointRefused, match="has not the sink's log of query 'counts'"):
+        world.rewind(sinks=[world.facts(target=str(other.root))])
+
+
+@pytest.mark.parametrize(
+    ("written", "is_refused"),
+    [(timedelta(minutes=1), False), (-timedelta(hours=14), False), (-timedelta(days=2), True)],
+    ids=["written since", "by a clock that is behind", "older files"],
+)
+def test_a_query_that_had_committed_nothing_goes_back_to_nothing(
+    world: World, tmp_path: Path, written: timedelta, is_refused: bool
+) -> None:
+    sink = FileSink(tmp_path / "late")
+    at = (world.backup.begun_at + written).timestamp() * 1000
+    for batch in range(3):
+        sink.write(batch, by="new", at=int(at))
+    facts = world.facts(query="late", target=str(sink.root))
+    if not is_refused:
+        (done,) = world.rewind(sinks=[facts], newest={})
+        assert (done.batch, done.batches, sink.read()) == (-1, (0, 1, 2), [])
+        return
+    with pytest.raises(CheckpointRefused, match="has files from before backup"):
+        world.rewind(sinks=[facts], newest={})
+
+
+def test_other_sinks_are_put_back_by_their_authors_function(world: World) -> None:
+    asked: list[Rewinding] = []
+    sinks = [
+        world.facts(sink="foreachbatch", habit=SinkReplaySemantics.REMEMBERS, target=""),
+        world.facts(query="topic", sink="kafka", habit=SinkReplaySemantics.APPENDS, target="out"),
+        world.facts(query="shown", sink="console", habit=SinkReplaySemantics.NOTHING, target=""),
+    ]
+    done = world.rewind(SinkRewind(asked.append), sinks=sinks, newest={"counts": 7})
+    assert asked == [
+        Rewinding(
+            stream="orders",
+            query="counts",
+            change=CHANGE,
+            batch=4,
+            newest=7,
+            sink="foreachbatch",
+            target="",
+        )
+    ]
+    assert [(plan.query, plan.batches) for plan in done] == [("counts", (5, 6, 7))]
+
+
+def test_a_function_that_fails_is_told_with_what_to_do(world: World) -> None:
+    def failing(asked: Rewinding) -> None:
+        raise KeyError(asked.query)
+
+    facts = world.facts(sink="foreachbatch", habit=SinkReplaySemantics.REMEMBERS, target="")
+    with pytest.raises(CheckpointRefused, match=r"takes batches after 4 .* failed: 'counts'"):
+        world.rewind(SinkRewind(failing), sinks=[facts])
+
+
+def test_the_checkpoint_of_the_boundary_may_have_gone_on(world: World, tmp_path: Path) -> None:
+    run(tmp_path / "checkpoint", 5)
+    write_new(world.sink, 5, at=NOON_MS + 1)
+    world.rewind(newest={"counts": 5})
+    assert world.sink.read() == world.before

@@ -1,0 +1,101 @@
+"""The fleet and one stream's figures in a terminal, and the timeline with filters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.cli.main import main
+from airflow_streaming.cli.top import BARS, number, sparkline
+from tests.page.homes import write_home
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("top") / "home"
+    write_home(folder, {"orders": "healthy", "clicks": "gave_up", "idle": "off"}, hours=1, batch=60)
+    return str(folder)
+
+
+def run(home: str, *arguments: str) -> int:
+    return main(["--home", home, *arguments])
+
+
+def test_the_fleet_shows_what_is_not_well_first(
+    home: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(home, "top", "--once") == 0
+    lines = capsys.readouterr().out.splitlines()
+    names = [
+        line.split()[0]
+        for line in lines
+        if line.split() and line.split()[0] in ("orders", "clicks", "idle")
+    ]
+    assert sorted(names) == ["clicks", "idle", "orders"]
+    assert names.index("clicks") < names.index("idle")
+
+
+def test_one_stream_shows_its_figures_as_sparklines(
+    home: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(home, "top", "orders", "--once") == 0
+    out = capsys.readouterr().out
+    assert "input rows/s" in out
+    assert set(out) & set(BARS)
+
+
+@pytest.mark.parametrize(
+    ("values", "bars"),
+    [([0, 0], "▁▁"), ([0, 7], "▁█"), ([5, 5], "██"), ([-1, 0, 1], "▁▅█"), ([1], "█")],
+)
+def test_a_sparkline_begins_at_zero(values: list[float], bars: str) -> None:
+    assert sparkline(values) == bars
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (950, "950"), (1234, "1.23k"), (5.6e6, "5.6M")]
+)
+def test_a_number_is_short(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("filters", "kinds"),
+    [
+        (["--kind", "circuit_opened"], {"circuit_opened"}),
+        (["--contains", "broker"], {"restart_decided"}),
+        (["--by", "ann", "--kind", "deployed"], {"deployed"}),
+        (["--since", "0.0001"], set()),
+    ],
+)
+def test_events_are_filtered(
+    home: str, capsys: pytest.CaptureFixture[str], filters: list[str], kinds: set[str]
+) -> None:
+    assert run(home, "events", "clicks", "--json", *filters) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {event["event"] for event in told["events"]} == kinds
+
+
+def test_events_are_lines_for_people(home: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(home, "events", "clicks", "--last", "2") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_a_home_without_streams_is_an_empty_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_home(tmp_path / "home", {"orders": "off"}, hours=0.1, batch=60)
+    assert run(str(tmp_path / "home"), "top", "--once") == 0
+
+
+@pytest.mark.parametrize("option", ["--hours", "--every"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e999"])
+def test_a_range_that_is_no_number_is_wrong_use(home: str, option: str, value: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(home, "top", "--once", f"{option}={value}")
+
+    assert ended.value.code == 2

@@ -1,0 +1,98 @@
+"""
+The gate and the truth: edits that were tried on a real Spark, predicted from what was recorded.
+
+``tests/system/edits`` tried them: the old code's checkpoint went on with the new code, beside the
+new code run from the first batch on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.gates.findings import GateDecision
+from tests.system.edits.catalogue import EDITS
+from tests.system.edits.edit import Truth
+from tests.system.edits.predicted import FINE, Prediction, predictions, unpacked
+from tests.system.edits.recorded import Truths
+
+SPARK = "4.3.0"
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("edits")
+    unpacked(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def launched_by_us(checkpoints: Path) -> list[Prediction]:
+    return list(predictions(checkpoints, SPARK, knows_past=True))
+
+
+@pytest.fixture(scope="module")
+def never_launched(checkpoints: Path) -> list[Prediction]:
+    return list(predictions(checkpoints, SPARK, knows_past=False))
+
+
+@pytest.fixture(scope="module")
+def tried() -> dict[str, Truth]:
+    truths = Truths.of(SPARK)
+    return {edit.name: truths[edit.name].truth for edit in EDITS if edit.name in truths}
+
+
+def test_the_edits_that_were_tried_show_both_sides(tried: dict[str, Truth]) -> None:
+    sides = Counter(truth in FINE for truth in tried.values())
+
+    assert sides[True] >= 30
+    assert sides[False] >= 30
+
+
+def test_an_unchanged_script_gave_the_same_rows(tried: dict[str, Truth]) -> None:
+    unchanged = {edit.name for edit in EDITS if edit.theme == "nothing"} & tried.keys()
+
+    assert {tried[name] for name in unchanged} == {Truth.SAME}
+
+
+def test_every_edit_has_a_plan(launched_by_us: list[Prediction]) -> None:
+    assert {one.edit.name for one in launched_by_us} == {edit.name for edit in EDITS}
+
+
+def test_nothing_that_spark_gets_wrong_is_let_through(launched_by_us: list[Prediction]) -> None:
+    assert shown(one for one in launched_by_us if one.is_too_lenient) == []
+
+
+def test_nothing_that_spark_gets_wrong_is_let_through_without_the_old_plans(
+    never_launched: list[Prediction],
+) -> None:
+    assert shown(one for one in never_launched if one.is_too_lenient) == []
+
+
+def test_the_gate_says_what_a_careful_colleague_would_say(
+    launched_by_us: list[Prediction],
+) -> None:
+    other = (one for one in launched_by_us if one.report.decision is not one.edit.says)
+
+    assert shown(other) == []
+
+
+def test_what_is_not_simply_allowed_has_a_finding_with_a_rule_and_its_evidence(
+    launched_by_us: list[Prediction],
+) -> None:
+    silent = (
+        one
+        for one in launched_by_us
+        if one.report.decision is not GateDecision.ALLOWED
+        and not all(f.rule and f.message and f.evidence for f in one.report.findings)
+    )
+
+    assert shown(silent) == []
+
+
+def shown(predicted: Iterator[Prediction]) -> list[str]:
+    """Return predictions as sentences, so that a failure can be read."""
+    return [one.shown for one in predicted]

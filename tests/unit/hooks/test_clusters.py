@@ -1,0 +1,143 @@
+"""A Spark connection's master and deploy mode choose the launcher; secrets go one way only."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import Connection
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.hooks.clusters import Target, credentials_in, target_of
+from airflow_streaming.model.spark.conf import PRIVATE_CONF
+from tests.unit.launch.recorded_master import RecordedMaster
+from tests.unit.world import World
+
+CLUSTER = {"deploy-mode": "cluster"}
+
+
+def connection(host: str, port: int | None = None, **extra: Any) -> Connection:
+    return Connection(conn_id="c", conn_type="spark", host=host, port=port, extra=json.dumps(extra))
+
+
+@pytest.mark.parametrize(
+    ("asked", "made", "launcher", "cluster"),
+    [
+        ("", None, "local", ""),
+        ("", connection("local[2]"), "local", ""),
+        ("", connection("spark://m1", 7077), "local", ""),
+        ("", connection("k8s://https://api:6443"), "local", ""),
+        ("", connection("yarn", **{"deploy-mode": "client"}), "local", ""),
+        ("", connection("spark://m1", 7077, **CLUSTER), "standalone", "spark://m1:6066"),
+        (
+            "",
+            connection("spark://m1:7077,m2", 7077, **CLUSTER, **{"rest-port": 16066}),
+            "standalone",
+            "spark://m1:16066,m2:16066",
+        ),
+        ("standalone", connection("spark://m1:7077"), "standalone", "spark://m1:6066"),
+        (
+            "",
+            connection("k8s://https://api", 6443, **CLUSTER, namespace="streams"),
+            "kubernetes",
+            "k8s://https://api:6443/streams",
+        ),
+        (
+            "",
+            connection("k8s://api:6443", **CLUSTER, **{"kubernetes-conn-id": "prod"}),
+            "kubernetes",
+            "k8s://https://api:6443/default?connection=prod",
+        ),
+        ("local", connection("spark://m1:7077", **CLUSTER), "local", ""),
+        ("theirs", connection("spark://m1:7077", **CLUSTER), "theirs", ""),
+    ],
+)
+def test_master_and_deploy_mode_choose_the_launcher(
+    asked: str, made: Connection | None, launcher: str, cluster: str
+) -> None:
+    target = target_of("c", made, asked)
+
+    assert (target.launcher, target.cluster) == (launcher, cluster)
+
+
+@pytest.mark.parametrize(
+    ("asked", "made"),
+    [
+        ("", connection("yarn", **CLUSTER)),
+        ("", connection("local[2]", **CLUSTER)),
+        ("standalone", connection("k8s://https://api:6443")),
+        ("kubernetes", connection("spark://m1:7077")),
+        ("kubernetes", None),
+        ("", connection("spark://m1", 7077, **CLUSTER, **{"rest-port": "x"})),
+        ("", connection("k8s://https://api", 6443, **CLUSTER, namespace="Not A Namespace")),
+        ("", connection("k8s://https://user:pw@api:6443", **CLUSTER)),
+    ],
+)
+def test_what_cannot_be_run_is_refused(asked: str, made: Connection | None) -> None:
+    with pytest.raises(SpecError):
+        target_of("c", made, asked)
+
+
+def test_credentials_are_taken_from_the_kubernetes_client(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.crt"
+    authority.write_text("PEM")
+    renewed = []
+    configuration = SimpleNamespace(
+        host="https://api:6443/",
+        api_key={"authorization": "Bearer t-1"},
+        ssl_ca_cert=str(authority),
+        cert_file=None,
+        key_file=None,
+        verify_ssl=True,
+        refresh_api_key_hook=renewed.append,
+    )
+
+    found = credentials_in(configuration)
+
+    assert (found.server, found.token, found.authority) == ("https://api:6443", "t-1", "PEM")
+    assert renewed == [configuration]
+    assert "t-1" not in repr(found)
+
+
+def test_a_stream_is_submitted_to_a_cluster_and_its_secrets_go_one_way(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master = RecordedMaster()
+    host, _, port = master.address.partition(":")
+    extra = {**CLUSTER, "rest-port": int(port)}
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_SPARK_DEFAULT",
+        json.dumps({"conn_type": "spark", "host": f"spark://{host}", "port": 7077, "extra": extra}),
+    )
+    conf = {"spark.hadoop.fs.s3a.secret.key": "planted-1", "spark.executor.memory": "1g"}
+
+    world.run(world.operator(conf=conf, env={"API": "planted-2"}))
+    master.close()
+
+    epoch, launch = world.epoch(), world.home.launch(1)
+    assert launch is not None
+    assert (epoch.launcher, epoch.host.name) == ("standalone", f"spark://{master.address}")
+    assert launch.handle["submission"] in master.drivers
+    (body,) = master.submitted
+    environment = body.pop("environmentVariables")
+    assert json.loads(environment[PRIVATE_CONF])["spark.hadoop.fs.s3a.secret.key"] == "planted-1"
+    assert environment["API"] == "planted-2"
+    assert body["sparkProperties"]["spark.executor.memory"] == "1g"
+    assert "planted" not in json.dumps(body)
+    written = [path for path in world.folder.rglob("*") if path.is_file()]
+    assert [path for path in written if b"planted" in path.read_bytes()] == []
+    options = body["appArgs"]
+    assert options[options.index("--master") + 1] == f"spark://{host}:7077"
+    main = next(argument for argument in options if argument.endswith("main.py"))
+    assert Path(main.removeprefix("file://")).is_file(), (
+        "the cluster's hosts fetch it from the home"
+    )
+    assert stat.S_ISREG(Path(main.removeprefix("file://")).stat().st_mode)
+
+
+def test_a_target_of_this_host_has_no_cluster() -> None:
+    assert not Target(launcher="local").cluster

@@ -1,0 +1,277 @@
+"""What a pod proves, and what is submitted to Kubernetes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.launch.kubernetes import (
+    KubernetesLauncher,
+    judge_pod,
+    label_value,
+    labels_of,
+    pod_name,
+    secret_of,
+    submit_command,
+    submit_conf,
+)
+from airflow_streaming.launch.kubernetes_api import (
+    Credentials,
+    Namespace,
+    Place,
+    log_in,
+    read_kubeconfig,
+)
+from airflow_streaming.launch.package import build_driver_package
+from airflow_streaming.launch.port import ClusterApplication
+from airflow_streaming.launch.rest import Unreachable
+from airflow_streaming.model.observation import ProcessState
+from airflow_streaming.model.records.epoch import Epoch
+from tests.unit.launch.recorded_master import JsonServer
+from tests.unit.launch.test_launcher_contract import cluster_request_for, make_contract_epoch
+
+RUNNING, GONE, UNSEEN = ProcessState.RUNNING, ProcessState.GONE, ProcessState.UNSEEN
+PLACE = "k8s://https://api:6443/streams"
+NO_TOKEN = Credentials(server="https://api:6443").kubeconfig()
+ENDED = [{"state": {"terminated": {"exitCode": 137}}}]
+AT_WORK = [{"state": {"running": {"startedAt": "2026-01-05T12:00:00Z"}}}]
+
+
+def pod(phase: str | None, containers: Any = (), **status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "orders-e7", "uid": "u-1"},
+        "status": {"phase": phase, "containerStatuses": list(containers), **status},
+    }
+
+
+@pytest.mark.parametrize(
+    ("seen", "state"),
+    [
+        (None, GONE),
+        (pod("Pending"), RUNNING),
+        (pod("Running", AT_WORK), RUNNING),
+        ({**pod("Running", AT_WORK), "metadata": {"deletionTimestamp": "now"}}, RUNNING),
+        (pod("Succeeded", ENDED), GONE),
+        (pod("Failed", ENDED), GONE),
+        (pod("Failed", [], reason="Evicted"), GONE),
+        # Written by the control plane for the pods of a node that it has given up.
+        (pod("Failed", AT_WORK, reason="DeletionByPodGC"), UNSEEN),
+        (pod("Succeeded", AT_WORK), UNSEEN),
+        (pod("Unknown", AT_WORK), UNSEEN),
+        (pod("Running", AT_WORK, reason="NodeLost"), UNSEEN),
+        # Nothing that an API server sends.
+        (pod(None), UNSEEN),
+        (pod("failed", ENDED), UNSEEN),
+        ({}, UNSEEN),
+        ({"status": ["Failed"]}, UNSEEN),
+        ({"status": {"phase": "Failed", "containerStatuses": "x"}}, GONE),
+    ],
+)
+def test_what_a_pod_proves(seen: dict[str, Any] | None, state: ProcessState) -> None:
+    assert judge_pod(seen).state is state
+
+
+def test_why_a_pod_waits_is_told_in_the_clusters_own_words() -> None:
+    words = "0/3 nodes are available: 3 Insufficient memory."
+    waiting = pod("Pending", conditions=[{"reason": "Unschedulable", "message": words}])
+    pulling = pod("Pending", [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}])
+
+    assert words in judge_pod(waiting).detail
+    assert "ImagePullBackOff" in judge_pod(pulling).detail
+
+
+@pytest.fixture
+def epoch() -> Epoch:
+    return make_contract_epoch(KubernetesLauncher(PLACE))
+
+
+def test_names_tell_epochs_apart_and_are_names_of_pods(epoch: Epoch) -> None:
+    streams = ["orders", "Orders", "or.ders", "a" * 100, "Ünïcode", "9", "x--y"]
+    epochs = [
+        replace(epoch, stream=stream, number=number, token=f"{index:08x}{number:024}")
+        for index, stream in enumerate(streams)
+        for number in (1, 17, 999_999_999)
+    ]
+
+    names = [pod_name(one) for one in epochs]
+
+    assert len(set(names)) == len(names)
+    assert all(len(name) <= 57 and name == name.lower() for name in names), "volumes add 7 letters"
+    assert pod_name(replace(epoch, number=17)).startswith("orders-e17-")
+
+
+def test_labels_are_different_for_different_texts() -> None:
+    values = [label_value(text) for text in ("orders", "a" * 100, "a" * 99, "x.", "ü")]
+
+    assert len(set(values)) == len(values)
+    assert all(len(value) <= 63 for value in values)
+
+
+def application(epoch: Epoch, folder: Path, **changes: Any) -> ClusterApplication:
+    package = build_driver_package(folder / "package")
+    request = cluster_request_for(epoch, folder, **changes)
+    assert request.application is not None
+    return replace(
+        request.application, main=str(package.main), archive=str(package.archive), image="spark:4.3"
+    )
+
+
+def test_secrets_are_in_the_secret_only(epoch: Epoch, tmp_path: Path) -> None:
+    made = application(
+        epoch,
+        tmp_path,
+        conf={
+            "spark.executor.memory": "1g",
+            "spark.kubernetes.submission.waitAppCompletion": "true",
+        },
+        secret_conf={"spark.hadoop.fs.s3a.secret.key": "planted-1"},
+        environment={"API": "planted-2"},
+    )
+
+    conf = submit_conf(epoch, made, Place.parse(PLACE))
+    command = submit_command("spark-submit", epoch, made, tmp_path / "x.properties")
+    secret = secret_of(epoch, made)
+
+    assert "planted" not in json.dumps(conf) + " ".join(command)
+    data = {key: base64.b64decode(value) for key, value in secret["data"].items()}
+    assert json.loads(data["conf.json"]) == {"spark.hadoop.fs.s3a.secret.key": "planted-1"}
+    assert data["env.API"] == b"planted-2"
+    assert conf["spark.kubernetes.driver.secretKeyRef.API"] == f"{pod_name(epoch)}:env.API"
+    assert conf["spark.kubernetes.submission.waitAppCompletion"] == "false"
+    assert conf["spark.kubernetes.container.image"] == "spark:4.3"
+    assert conf["spark.executor.memory"] == "1g"
+    labels = {f"spark.kubernetes.driver.label.{key}": v for key, v in labels_of(epoch).items()}
+    assert labels.items() <= conf.items()
+
+
+def test_a_secret_that_kubernetes_would_refuse_is_refused_first(
+    epoch: Epoch, tmp_path: Path
+) -> None:
+    with pytest.raises(SpecError):
+        secret_of(epoch, application(epoch, tmp_path, environment={"BIG": "x" * 2**20}))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "k8s://", "k8s://https://api", "k8s://ftp://api/x", "k8s://https://u:p@api/x"]
+)
+def test_what_is_no_place_is_refused(text: str) -> None:
+    with pytest.raises(SpecError):
+        Place.parse(text)
+
+
+@pytest.mark.parametrize("text", [PLACE, f"{PLACE}?connection=prod"])
+def test_a_place_survives_the_record(text: str) -> None:
+    assert str(Place.parse(text)) == text
+
+
+def test_a_token_is_not_sent_to_a_server_that_a_record_names(tmp_path: Path, epoch: Epoch) -> None:
+    asked: list[str] = []
+
+    def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        asked.append(path)
+        return 200, {"items": []}
+
+    forged = JsonServer(answer)
+    config = tmp_path / "config"
+    config.write_text(Credentials(server="https://api:6443", token="planted").kubeconfig())
+    place = Place(server=f"http://{forged.address}", namespace="streams")
+    namespace = Namespace(place, lambda place: log_in(place, {"KUBECONFIG": str(config)}))
+
+    with pytest.raises(Unreachable):
+        namespace.pods("")
+    forged.close()
+
+    assert asked == []
+
+
+def test_a_kubeconfig_is_read_as_it_is_written(tmp_path: Path) -> None:
+    written = Credentials(server="https://api:6443", token="t", authority="PEM", is_verified=False)
+    (tmp_path / "config").write_text(written.kubeconfig())
+
+    assert read_kubeconfig(tmp_path / "config") == written
+    assert "PEM" not in repr(written)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "users: 1", "current-context: x\ncontexts: []", NO_TOKEN]
+)
+def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config").write_text(text)
+
+    with pytest.raises(SpecError):
+        read_kubeconfig(tmp_path / "config")
+
+
+def test_a_long_list_is_read_to_its_end(epoch: Epoch) -> None:
+    pages = [
+        {"items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "next"}},
+        {"items": [{"metadata": {"name": "b"}}], "metadata": {}},
+    ]
+    server = JsonServer(lambda method, path, body: (200, pages["continue=next" in path]))
+    url = f"http://{server.address}"
+    namespace = Namespace(Place(server=url, namespace="streams"), lambda _: Credentials(server=url))
+
+    found = namespace.pods("")
+    server.close()
+
+    assert [one["metadata"]["name"] for one in found] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(403, {"items": []}), (200, {}), (200, {"items": "x"}), (200, b"<html>")]
+)
+def test_an_answer_that_is_no_list_proves_nothing(epoch: Epoch, status: int, body: Any) -> None:
+    server = JsonServer(lambda *_: (status, body))
+    url = f"http://{server.address}"
+    launcher = KubernetesLauncher(f"k8s://{url}/streams", login=lambda _: Credentials(server=url))
+    asked = replace(epoch, host=launcher.host())
+
+    assert launcher.probe(asked, None).state is UNSEEN
+    assert launcher.kill(asked, None).state is UNSEEN
+    server.close()
+
+
+def test_a_submission_whose_pod_cannot_be_looked_for_is_no_failed_launch(
+    epoch: Epoch, tmp_path: Path
+) -> None:
+    def answer(method: str, path: str, body: Any) -> tuple[int, Any]:
+        return (201, {}) if method == "POST" else (503, {})
+
+    server = JsonServer(answer)
+    url = f"http://{server.address}"
+    launcher = KubernetesLauncher(
+        f"k8s://{url}/streams", login=lambda _: Credentials(server=url), run=lambda *_: 0
+    )
+    asked = replace(epoch, host=launcher.host())
+    request = cluster_request_for(asked, tmp_path)
+    request = replace(request, command=("spark-submit",), application=application(asked, tmp_path))
+
+    launch = launcher.launch(request)
+
+    assert launch.handle == {"pod": pod_name(asked)}
+    assert launcher.probe(asked, launch).state is UNSEEN
+    server.close()
+
+
+def test_the_end_of_a_pods_log_is_shown(epoch: Epoch, tmp_path: Path) -> None:
+    server = JsonServer(lambda *_: (200, b"first line\nlast line\n"))
+    url = f"http://{server.address}"
+    launcher = KubernetesLauncher(f"k8s://{url}/streams", login=lambda _: Credentials(server=url))
+    asked = replace(epoch, host=launcher.host())
+
+    shown = launcher.logs(asked, make_launch(asked), tmp_path / "log", 10)
+    server.close()
+
+    assert shown.tail == b"last line\n"
+
+
+def make_launch(epoch: Epoch) -> Any:
+    from airflow_streaming.model.records.epoch import Launch
+
+    return Launch(epoch=7, token=epoch.token, host=epoch.host, launched_at=epoch.created_at)

@@ -1,0 +1,359 @@
+"""What a dag asks for is checked, its secrets stay in, and a change of it is seen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.records.deployment import Deployment, decide_proposal
+from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, conf_text, redact
+from airflow_streaming.spec import StreamSpec
+from tests.unit.supervision.builders import NOW, a_deployment, a_spec
+
+CANARY = "hunter2-canary"
+
+SECRET_KEYS = [
+    "spark.hadoop.fs.s3a.secret.key",
+    "spark.hadoop.fs.s3a.access.key",
+    "spark.hadoop.fs.s3a.session.token",
+    "spark.hadoop.fs.s3a.encryption.key",
+    "spark.hadoop.fs.azure.account.key.box.dfs.core.windows.net",
+    "spark.hadoop.fs.azure.sas.container.box.blob.core.windows.net",
+    "spark.hadoop.fs.azure.account.oauth2.client.secret",
+    "spark.hadoop.google.cloud.auth.service.account.private.key",
+    "spark.ssl.keyPassword",
+    "spark.ssl.trustStorePASSWORD",
+    "spark.my.passwd",
+    "spark.my.passphrase",
+    "spark.my.api_key",
+    "spark.my.apiKey",
+    "spark.my.credentials",
+    "spark.kafka.sasl.jaas.config",
+    "spark.airflowStreaming.sink.kafka.sasl.password",
+    "spark.airflowStreaming.sink.kafka.ssl.key.pem",
+    "spark.airflowStreaming.sink.otel.headers",
+    "spark.authenticate.secret",
+    "spark.es.net.http.auth.pass",
+    "spark.redis.auth",
+    "spark.my.DB_PASS",
+    "spark.my.pass",
+    "spark.my.passcode",
+    "spark.my.db_pwd",
+    "spark.my.dbPwd",
+    "spark.my.webhook",
+    "spark.my.web_hook.url",
+]
+PLAIN_KEYS = [
+    "spark.master",
+    "spark.sql.shuffle.partitions",
+    "spark.sql.session.timeZone",
+    "spark.authenticate",
+    "spark.es.net.http.auth.user",
+    "spark.my.passes",
+    "spark.my.bypass.cache",
+    "spark.sql.compass",
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"name": ""}, "Stream '' has no name. Give it as a text."),
+        ({"name": None}, "Stream None has no name. Give it as a text."),
+        ({"name": "or/ders"}, "Stream name 'or/ders' cannot be used as a folder name. Use 1 to"),
+        ({"application": "  "}, "Stream 'orders' has no application. Give it as a text."),
+        ({"application": Path("jobs/orders.py")}, "Stream 'orders' has no application. Give it as"),
+        ({"runtime": ""}, "Stream 'orders' has no runtime. Give it as a text."),
+        ({"home": ""}, "Stream 'orders' has no home. Give it as a text."),
+        ({"home": "streams"}, "The home 'streams' is relative."),
+        ({"output": "s3://bucket/../x"}, "The output 's3://bucket/../x' has '..' in it."),
+        ({"checkpoint": "checkpoints"}, "The checkpoint 'checkpoints' is relative."),
+        ({"application_args": "--fast"}, "application_args of stream 'orders' must be a list of"),
+        ({"application_args": [5]}, "application_args of stream 'orders' must be a list of texts."),
+        ({"application_args": ["a\0"]}, "application_args of stream 'orders' has a NUL character"),
+        ({"py_files": "lib.py"}, "py_files of stream 'orders' must be a list of texts."),
+        ({"jars": [Path("a.jar")]}, "jars of stream 'orders' must be a list of texts."),
+        ({"packages": "a:b:1"}, "packages of stream 'orders' must be a list of texts."),
+        ({"files": "x"}, "files of stream 'orders' must be a list of texts."),
+        ({"conf": {"master": "local"}}, "'master' is not a Spark configuration key; it must begin"),
+        ({"conf": {"spark.a b": "1"}}, "'spark.a b' is not a Spark configuration key"),
+        ({"conf": {"spark.a\nb": "1"}}, "'spark.a\\nb' is not a Spark configuration key"),
+        ({"conf": {"spark.app.name": "x"}}, "'spark.app.name' is set by the provider. Remove it"),
+        ({"conf": {"spark.submit.deployMode": "x"}}, "'spark.submit.deployMode' is set by the"),
+        ({"conf": {"spark.a": None}}, "'spark.a' in conf of stream 'orders' must be a text,"),
+        ({"conf": {"spark.a": ["1"]}}, "'spark.a' in conf of stream 'orders' must be a text,"),
+        ({"conf": {"spark.a": "\0"}}, "'spark.a' in conf of stream 'orders' must be a text,"),
+        ({"env": {"A=B": "x"}}, "'A=B' in env of stream 'orders' is not a valid variable name."),
+        ({"env": {"": "x"}}, "'' in env of stream 'orders' is not a valid variable name."),
+        ({"env": {"A": 1}}, "'A' in env of stream 'orders' must be a text without NUL."),
+        ({"env": {"A": "x\0"}}, "'A' in env of stream 'orders' must be a text without NUL."),
+        ({"stop_grace": timedelta(seconds=-1)}, "stop_grace of stream 'orders' must be between 0"),
+        ({"stop_grace": timedelta(days=2)}, "stop_grace of stream 'orders' must be between 0 s"),
+    ],
+)
+def test_a_spec_that_cannot_run_is_refused_with_a_sentence(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(SpecError) as refusal:
+        a_spec(**changes).check()
+
+    assert str(refusal.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"application_args": ["--sql", '{"a": {output}}'], "py_files": ["a.zip"]},
+        {"conf": {"spark.a": 1, "spark.b-c_D.e": True, "spark.f": 0.5, "spark.g": ""}},
+        {"env": {"_A1": "", "TZ": "UTC"}},
+        {"output": "s3://bucket/out", "checkpoint": "s3a://bucket/check"},
+        {"output": "", "checkpoint": None},
+        {"stop_grace": timedelta(0)},
+    ],
+    ids=str,
+)
+def test_a_spec_that_can_run_passes(changes: dict[str, Any]) -> None:
+    a_spec(**changes).check()
+
+
+@pytest.mark.parametrize("field", ["conf", "env"])
+def test_a_refusal_never_repeats_a_value_of_conf_or_env(field: str) -> None:
+    keys = {"conf": "spark.hadoop.fs.s3a.secret.key", "env": "AWS_SECRET_ACCESS_KEY"}
+    for value in (f"{CANARY}\0", [CANARY]):
+        with pytest.raises(SpecError) as refusal:
+            a_spec(**{field: {keys[field]: value}}).check()
+        assert CANARY not in str(refusal.value)
+
+
+@pytest.mark.parametrize("key", SECRET_KEYS)
+def test_the_value_of_a_secret_key_is_never_shown(key: str) -> None:
+    spec = a_spec(conf={key: CANARY, "spark.master": "local[2]"})
+
+    for shown in (repr(spec), str(spec), json.dumps(spec.serialize()), f"{spec}"):
+        assert CANARY not in shown
+        assert key in shown
+        assert "local[2]" in shown
+    assert redact(spec.conf)[key] == REDACTED
+
+
+@pytest.mark.parametrize("key", PLAIN_KEYS)
+def test_the_value_of_a_plain_key_is_shown(key: str) -> None:
+    assert redact({key: "plain"}) == {key: "plain"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"-Djavax.net.ssl.trustStorePassword={CANARY}",
+        f"jdbc:postgresql://host/db?user=a&password={CANARY}",
+        f"https://user:{CANARY}@host/path",
+        f"https://:{CANARY}@host",
+        f"https://box.blob.core.windows.net/a.jar?sv=2024&sig={CANARY}",
+        f"https://bucket.s3.amazonaws.com/a.jar?X-Amz-Signature={CANARY}",
+        f"-----BEGIN PRIVATE KEY-----\\n{CANARY}",
+        f"Authorization=Basic {CANARY}",
+        f"jdbc:sqlserver://host;user=a;pwd={CANARY}",
+        f"-Dproxy.pass={CANARY}",
+        f"jdbc:db2://host/db:user=a;passcode={CANARY};",
+        f"redis://host:6379?auth={CANARY}",
+        f"https://hooks.slack.com/services/T0/B0/{CANARY}",
+        f"https://discord.com/api/webhooks/1/{CANARY}",
+        f"https://acme.webhook.office.com/webhookb2/{CANARY}",
+    ],
+)
+def test_a_value_that_looks_secret_is_not_shown_under_any_key(value: str) -> None:
+    shown = redact({"spark.driver.extraJavaOptions": value})
+
+    assert shown == {"spark.driver.extraJavaOptions": REDACTED}
+
+
+def test_no_value_of_the_environment_is_ever_shown() -> None:
+    spec = a_spec(env={"HARMLESS": CANARY, "TZ": CANARY})
+
+    assert CANARY not in repr(spec)
+    assert spec.serialize()["env"] == {"HARMLESS": REDACTED, "TZ": REDACTED}
+
+
+@pytest.mark.parametrize("field", ["home", "output", "checkpoint", "application"])
+def test_a_password_in_a_uri_is_not_shown_before_it_is_refused(field: str) -> None:
+    spec = a_spec(**{field: f"s3://key:{CANARY}/x@bucket/streams"})
+
+    assert CANARY not in repr(spec)
+    assert spec.serialize()[field] == f"s3://key:{REDACTED}@bucket/streams"
+
+
+def test_a_password_in_a_uri_inside_a_list_is_not_shown() -> None:
+    spec = a_spec(jars=(f"https://user:{CANARY}@host/a.jar",), application_args=["plain"])
+
+    assert spec.serialize()["jars"] == [f"https://user:{REDACTED}@host/a.jar"]
+    assert spec.serialize()["application_args"] == ["plain"]
+
+
+@settings(max_examples=50, deadline=None, database=None)
+@given(
+    conf=st.dictionaries(st.sampled_from(SECRET_KEYS), st.just(CANARY), max_size=4),
+    env=st.dictionaries(st.sampled_from(["A", "B"]), st.just(CANARY)),
+)
+def test_no_mix_of_secrets_gets_out(conf: dict[str, str], env: dict[str, str]) -> None:
+    assert CANARY not in repr(a_spec(conf=conf, env=env))
+
+
+def test_the_serialized_spec_has_every_templated_field_and_is_json() -> None:
+    shown = a_spec(jars=("a.jar",), conf={"spark.a": True}).serialize()
+
+    assert set(shown) == set(StreamSpec.template_fields)
+    assert json.loads(json.dumps(shown)) == shown
+    assert shown["conf"] == {"spark.a": "true"}
+
+
+def test_a_spec_can_be_shown_whatever_stands_in_it() -> None:
+    # At dag parse a field may hold the output of another task, or a mistake.
+    assert "PosixPath" not in repr(a_spec(application_args=[Path("x")]))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(True, "true"), (False, "false"), (4, "4"), (0.5, "0.5"), ("True", "True")]
+)
+def test_conf_values_are_written_as_spark_reads_them(value: object, text: str) -> None:
+    assert conf_text(value) == text
+
+
+def test_a_good_conf_key_is_returned() -> None:
+    assert check_conf_key("spark.sql.shuffle.partitions") == "spark.sql.shuffle.partitions"
+
+
+@pytest.mark.parametrize(
+    ("argument", "filled"),
+    [
+        ("{stream}", "orders"),
+        ("{output}/x", "/data/streams/orders/output/000003/x"),
+        ("--c={checkpoint}", "--c=/data/streams/orders/checkpoints/000003"),
+        ("{home}", "/data/streams"),
+        ("v{deployment}", "v3"),
+        ("{stream}-{deployment}{deployment}", "orders-33"),
+        ('{"stream": {"a": [1]}}', '{"stream": {"a": [1]}}'),
+        ('{"to": "{output}"}', '{"to": "/data/streams/orders/output/000003"}'),
+        ("{unknown} {} {{stream}} {stream", "{unknown} {} {orders} {stream"),
+        ("%s \\1 $HOME", "%s \\1 $HOME"),
+    ],
+)
+def test_placeholders_are_filled_and_other_braces_left_alone(argument: str, filled: str) -> None:
+    deployment = a_deployment(application_args=(argument,))
+
+    assert deployment.arguments("/data/streams") == [filled]
+
+
+def test_what_a_placeholder_brings_in_is_not_filled_again() -> None:
+    deployment = a_deployment(application_args=("{output}",), output="/data/{stream}")
+
+    assert deployment.arguments("/data") == ["/data/{stream}"]
+
+
+@pytest.mark.parametrize(
+    ("replay_from", "filled"),
+    [
+        pytest.param("", ["", "0"], id="the beginning"),
+        pytest.param(
+            "2026-01-05T12:00:00.250+00:00",
+            ["2026-01-05T12:00:00.250+00:00", "1767614400250"],
+            id="a time",
+        ),
+    ],
+)
+def test_a_script_is_told_from_when_to_read(replay_from: str, filled: list[str]) -> None:
+    arguments = ("{replay_from}", "{replay_from_ms}")
+    deployment = a_deployment(application_args=arguments, replay_from=replay_from)
+    assert deployment.arguments("/data") == filled
+
+
+MEANINGFUL: dict[str, Any] = {
+    "stream": "orders-2",
+    "application": "/elsewhere/orders.py",
+    "application_sha256": "cd" * 32,
+    "application_args": ("--other",),
+    "conf": {"spark.master": "local[4]"},
+    "env": ("TZ", "LANG"),
+    "py_files": (),
+    "jars": ("/jars/b.jar",),
+    "packages": (),
+    "files": (),
+    "runtime": "spark-3.5",
+    "spark_version": "3.5.9",
+    "fair_pools": True,
+    # A proposal carries on the current ones unless the dag names others.
+    "checkpoint": "/data/streams/orders/checkpoints/000004",
+    "output": "/data/streams/orders/output/000004",
+}
+INCIDENTAL: dict[str, Any] = {
+    "number": 4,
+    "created_at": NOW,
+    "created_by": "kim",
+    # Where it stands and how it began, not what it does.
+    "colour": "green",
+    "replay_from": "2026-11-01T00:00:00+00:00",
+}
+
+
+def test_every_field_of_a_deployment_is_either_meaningful_or_incidental() -> None:
+    assert set(MEANINGFUL) | set(INCIDENTAL) == {f.name for f in fields(Deployment)}
+
+
+@pytest.mark.parametrize(("field", "value"), MEANINGFUL.items(), ids=MEANINGFUL.keys())
+def test_a_change_that_spark_would_notice_changes_the_fingerprint(field: str, value: Any) -> None:
+    running, proposed = a_deployment(), replace(a_deployment(), **{field: value})
+
+    assert proposed.fingerprint != running.fingerprint
+    assert proposed.differences(running) == running.differences(proposed) == [field]
+
+
+@pytest.mark.parametrize(("field", "value"), INCIDENTAL.items(), ids=INCIDENTAL.keys())
+def test_a_change_that_only_a_new_number_brings_changes_nothing(field: str, value: Any) -> None:
+    running, proposed = a_deployment(), replace(a_deployment(), **{field: value})
+
+    assert proposed.fingerprint == running.fingerprint
+    assert proposed.differences(running) == []
+
+
+def test_the_fingerprint_survives_the_record_and_the_order_of_the_conf() -> None:
+    conf = {"spark.a": "1", "spark.b": "2"}
+    written = a_deployment(conf=conf)
+    turned = a_deployment(conf=dict(reversed(conf.items())))
+
+    assert Deployment.from_bytes(written.to_bytes()).fingerprint == written.fingerprint
+    assert turned.fingerprint == written.fingerprint
+
+
+def test_all_differences_are_named() -> None:
+    assert a_deployment(jars=(), runtime="spark-4.1", number=9).differences(a_deployment()) == [
+        "jars",
+        "runtime",
+    ]
+
+
+RUNNING: Deployment = a_deployment()
+EDITED: Deployment = replace(RUNNING, number=4, application_args=("--other",))
+
+
+@pytest.mark.parametrize(
+    ("current", "proposed", "restart_asked", "action"),
+    [
+        pytest.param(None, RUNNING, False, "apply", id="the first is applied"),
+        pytest.param(RUNNING, replace(RUNNING, number=4), False, "keep", id="the same stays"),
+        pytest.param(RUNNING, replace(RUNNING, number=4), True, "keep", id="even when asked"),
+        pytest.param(RUNNING, EDITED, False, "tell", id="an edit is told"),
+        pytest.param(RUNNING, EDITED, True, "apply", id="and applied when a person asks"),
+    ],
+)
+def test_only_a_persons_word_replaces_what_runs(
+    current: Deployment | None, proposed: Deployment, restart_asked: bool, action: str
+) -> None:
+    assert decide_proposal(current, proposed, restart_asked=restart_asked) == action

@@ -1,0 +1,332 @@
+"""Every route of the page asks for a right; lists are filtered; nothing but a POST changes anything."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.model.history import ended_at
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.owner import Actor
+
+with warnings.catch_warnings():
+    # Starlette would rather have a successor of httpx that Airflow does not bring.
+    warnings.simplefilter("ignore")
+    from fastapi.testclient import TestClient
+
+    from airflow_streaming.plugins.pages import POLICY, all_files
+    from tests.page.server import page_app
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+STREAM = "/api/streams/orders_eu/orders_eu"
+ACT = {"X-Streaming-Act": "1"}
+
+
+@pytest.fixture
+def home(demo_home: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(demo_home, tmp_path / "home"))
+
+
+@pytest.fixture
+def app(home: Path, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
+    return page_app(home, monkeypatch.setattr)
+
+
+@pytest.fixture
+def client(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app) as client:
+        yield client
+
+
+def as_user(name: str, **more: str) -> dict[str, str]:
+    return {"user": name, **more}
+
+
+def api_routes(app: FastAPI) -> list[APIRoute]:
+    found: list[APIRoute] = []
+
+    def walk(routes: Any) -> None:
+        for route in routes:
+            if isinstance(route, APIRoute):
+                found.append(route)
+            elif hasattr(route, "routes"):
+                walk(route.routes)
+            else:
+                raise AssertionError(f"{route} is no route that this test understands")
+
+    walk(app.routes)
+    return found
+
+
+PLACES = {
+    "dag_id": "orders_eu",
+    "stream": "orders_eu",
+    "act": "start",
+    "run_id": "r",
+    "task_id": "gate",
+    "map_index": "-1",
+    "name": "app.js",
+}
+
+
+def path_of(route: APIRoute) -> str:
+    path = route.path.replace(":path", "")
+    for name, value in PLACES.items():
+        path = path.replace("{" + name + "}", value)
+    assert "{" not in path, path
+    return path
+
+
+def test_there_are_all_routes(app: FastAPI) -> None:
+    assert len(api_routes(app)) >= 15
+
+
+def test_no_route_answers_somebody_who_is_not_signed_in(app: FastAPI, client: TestClient) -> None:
+    for route in api_routes(app):
+        for method in route.methods:
+            reply = client.request(
+                method, path_of(route), headers=as_user("nobody", **ACT), json={"reason": "x"}
+            )
+            assert reply.status_code == 401, (method, route.path, reply.text)
+
+
+def test_a_viewer_of_another_dag_gets_nothing_of_this_one(app: FastAPI, client: TestClient) -> None:
+    for route in api_routes(app):
+        for method in route.methods:
+            reply = client.request(
+                method,
+                path_of(route),
+                headers=as_user("stranger", **ACT),
+                json={"reason": "x"},
+                follow_redirects=False,
+            )
+            if "{dag_id}" in route.path:
+                assert reply.status_code == 403, (method, route.path, reply.text)
+            else:
+                assert b"orders_eu" not in reply.content, route.path
+
+
+def test_a_viewer_sees_and_may_not_act(client: TestClient) -> None:
+    rows = client.get("/api/fleet", headers=as_user("viewer")).json()["streams"]
+    assert {row["stream"] for row in rows} == {"orders_eu", "clicks_eu", "fraud_eu"}
+    told = client.get(STREAM, headers=as_user("viewer")).json()
+    assert (told["can_edit"], told["acts"]) == (False, [])
+    reply = client.post(
+        f"{STREAM}/acts/stop", headers=as_user("viewer", **ACT), json={"reason": "x"}
+    )
+    assert reply.status_code == 403
+
+
+def test_no_get_changes_a_file(app: FastAPI, client: TestClient, home: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in home.rglob("*")}
+    for route in api_routes(app):
+        if "GET" in route.methods and not route.path.startswith("/tasks/"):
+            reply = client.get(path_of(route), follow_redirects=False)
+            assert reply.status_code < 400, (route.path, reply.text)
+    assert {path: path.stat().st_mtime_ns for path in home.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {**ACT, "Origin": "https://evil.example"},
+        {**ACT, "Origin": "null"},
+        {**ACT, "Sec-Fetch-Site": "cross-site"},
+        {**ACT, "Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_a_request_that_another_site_can_make_does_nothing(
+    client: TestClient, home: Path, headers: dict[str, str]
+) -> None:
+    reply = client.post(
+        f"{STREAM}/acts/stop",
+        headers=as_user("editor", **headers),
+        json={"reason": "x", "confirm": "orders_eu"},
+    )
+    assert reply.status_code == 403
+    assert stream(home).desired() is None
+
+
+def stream(home: Path, name: str = "orders_eu") -> StreamHome:
+    return open_home(str(home), probe=False).stream(name)
+
+
+def test_an_editor_stops_and_starts_a_stream_in_his_own_name(
+    client: TestClient, home: Path
+) -> None:
+    told = {"reason": "maintenance", "confirm": "orders_eu"}
+    headers = as_user("editor", **ACT)
+    assert client.post(f"{STREAM}/acts/stop", headers=headers, json=told).status_code == 200
+    wish, request = stream(home).desired(), stream(home).stop_request(2)
+    assert wish is not None
+    assert (wish.state, wish.by, wish.reason) == (DesiredState.STOPPED, "editor", "maintenance")
+    assert request is not None
+    assert request.by == "editor"
+    acts = {one["act"] for one in client.get(STREAM).json()["acts"]}
+    assert "start" in acts
+    assert "stop" not in acts
+    assert client.post(f"{STREAM}/acts/start", headers=headers, json=told).status_code == 200
+    wish = stream(home).desired()
+    assert wish is not None
+    assert wish.state is DesiredState.RUNNING
+
+
+def test_the_circuit_is_closed_from_the_page(client: TestClient, home: Path) -> None:
+    reply = client.post(
+        "/api/streams/clicks_eu/clicks_eu/acts/close-circuit",
+        headers=as_user("editor", **ACT),
+        json={"reason": "broker is back"},
+    )
+    assert reply.status_code == 200, reply.text
+    circuit = stream(home, "clicks_eu").circuit()
+    assert circuit is not None
+    assert (circuit.state.value, circuit.by) == ("closed", "editor")
+
+
+def test_a_cutover_is_given_up_from_the_page(client: TestClient, home: Path) -> None:
+    path = "/api/streams/fraud_eu/fraud_eu"
+    acts = {one["act"]: one for one in client.get(path).json()["acts"]}
+    assert acts["cutover.abort"]["danger"]
+    reply = client.post(
+        f"{path}/acts/cutover.abort",
+        headers=as_user("editor", **ACT),
+        json={
+            "reason": "looks good",
+            "confirm": "fraud_eu",
+            "number": acts["cutover.abort"]["change"],
+        },
+    )
+    assert reply.status_code == 200, reply.text
+    newest = stream(home, "fraud_eu").steps(1)[-1]
+    assert (newest.event.value, newest.by) == ("abort", "editor")
+
+
+@pytest.mark.parametrize(
+    ("act", "body"),
+    [
+        ("stop", {"reason": "x"}),
+        ("stop", {"reason": "x", "confirm": "clicks_eu"}),
+        ("declare-dead", {"reason": "x", "confirm": "orders_eu"}),
+        ("declare-dead", {"reason": "x", "confirm": "orders_eu", "number": 1}),
+        ("upgrade.keep", {"reason": "x", "confirm": "orders_eu", "number": 1}),
+        ("cutover.promote", {"reason": "x", "confirm": "orders_eu"}),
+        ("format-disk", {"reason": "x", "confirm": "orders_eu"}),
+    ],
+)
+def test_what_is_not_confirmed_or_not_there_is_refused_and_nothing_is_written(
+    client: TestClient, home: Path, act: str, body: dict[str, Any]
+) -> None:
+    before = sorted(home.rglob("*"))
+    reply = client.post(f"{STREAM}/acts/{act}", headers=as_user("editor", **ACT), json=body)
+    assert reply.status_code == 409, reply.text
+    assert sorted(home.rglob("*")) == before
+
+
+def test_an_act_without_a_reason_is_refused(client: TestClient) -> None:
+    reply = client.post(
+        f"{STREAM}/acts/start", headers=as_user("editor", **ACT), json={"reason": ""}
+    )
+    assert reply.status_code == 422
+
+
+@pytest.mark.parametrize("name", sorted(all_files()))
+def test_a_file_has_the_policy_and_its_type(client: TestClient, name: str) -> None:
+    reply = client.get(f"/app/{name}")
+    assert reply.status_code == 200
+    assert reply.headers["Content-Security-Policy"] == POLICY
+    assert reply.headers["X-Content-Type-Options"] == "nosniff"
+    again = client.get(f"/app/{name}", headers={"If-None-Match": reply.headers["ETag"]})
+    assert again.status_code == 304
+
+
+@pytest.mark.parametrize(
+    "name", ["../routes.py", "%2e%2e/routes.py", "vendor", "x.js", "/etc/passwd"]
+)
+def test_no_other_file_is_served(client: TestClient, name: str) -> None:
+    assert client.get(f"/app/{name}").status_code == 404
+
+
+def test_nothing_inline_is_in_the_page() -> None:
+    html = all_files()["index.html"].data.decode()
+    assert "<script>" not in html
+    assert "style=" not in html
+    assert " on" not in html.replace(" only", "")
+
+
+def test_a_list_that_has_no_news_is_not_sent_again(client: TestClient) -> None:
+    client.get("/api/fleet")
+    first = client.get("/api/fleet")
+    again = client.get("/api/fleet", headers={"If-None-Match": first.headers["ETag"]})
+    assert again.status_code in (200, 304)
+    changes = client.get(f"{STREAM}/changes")
+    tag = {"If-None-Match": changes.headers["ETag"]}
+    assert client.get(f"{STREAM}/changes", headers=tag).status_code == 304
+
+
+@pytest.mark.parametrize("seconds", [900, 3600, 7200])
+def test_a_series_has_the_extremes_that_the_home_holds(
+    client: TestClient, home: Path, seconds: int
+) -> None:
+    told = client.get(f"{STREAM}/series?seconds={seconds}&part=all").json()
+    [series] = told["series"]
+    rows = [
+        row
+        for number in (1, 2)
+        for row in stream(home).read_progress(number, limit=100_000)
+        if told["begin"] <= _ended(row) <= told["end"]
+    ]
+    figure = series["figures"]["duration_ms"]
+    assert max(figure.get("max", figure["last"])) == pytest.approx(
+        max(r.duration_ms for r in rows), rel=0.001
+    )
+    assert series["at"] == sorted(series["at"])
+    assert len(series["at"]) <= 240
+
+
+def _ended(row: Any) -> float:
+    return ended_at(row) or 0.0
+
+
+@pytest.mark.parametrize("query", ["seconds=1", "seconds=x", "end=nan", "lane=../x", "part=none"])
+def test_a_question_that_makes_no_sense_is_refused(client: TestClient, query: str) -> None:
+    assert client.get(f"{STREAM}/series?{query}").status_code in (404, 422)
+
+
+def test_a_lane_of_another_stream_is_not_shown(client: TestClient) -> None:
+    reply = client.get("/api/streams/fraud_eu/fraud_eu/series?lane=orders_eu")
+    assert reply.status_code == 404
+    green = client.get("/api/streams/fraud_eu/fraud_eu/series?lane=fraud_eu.green")
+    assert green.status_code == 200
+
+
+def test_a_stream_that_does_not_belong_to_the_dag_is_not_shown(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = page_app(
+        home, monkeypatch.setattr, dag=Actor(dag_id="other", bundle="b", file="f.py", team="")
+    )
+    with TestClient(app) as client:
+        reply = client.get("/api/streams/other/orders_eu")
+        rows = client.get("/api/fleet").json()["streams"]
+    assert reply.status_code == 403
+    assert {row["state"] for row in rows} <= {"unreadable", "loading"}
+
+
+def test_a_home_that_is_away_leaves_the_page_with_what_is_known(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = page_app(home, monkeypatch.setattr)
+    with TestClient(app) as client:
+        shutil.move(home, f"{home}.away")
+        reply = client.get("/api/fleet")
+    assert reply.status_code == 200
+    assert {row["level"] for row in reply.json()["streams"]} <= {"bad", "busy"}

@@ -1,0 +1,81 @@
+"""What the browser gets is what the sources give, and its pure parts count right."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+STATIC = ROOT / "airflow_streaming/plugins/static"
+MODULES = sorted(STATIC.glob("*.js"))
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed; modules are not run.")
+
+
+@needs_node
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
+def test_a_module_can_be_parsed(module: Path) -> None:
+    subprocess.run(
+        ["node", "--check", "--input-type=module"], input=module.read_bytes(), check=True
+    )
+
+
+@needs_node
+def test_the_libraries_are_those_of_their_packages(tmp_path: Path) -> None:
+    if "AIRFLOW_STREAMING_TEST_MORE" not in os.environ:
+        pytest.skip("AIRFLOW_STREAMING_TEST_MORE is not set; npm packages are not fetched.")
+    subprocess.run([str(ROOT / "scripts/page.sh"), "--check", str(tmp_path)], check=True)
+    fetched = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    shipped = {path.name: path.read_bytes() for path in (STATIC / "vendor").iterdir()}
+    assert {**shipped, **fetched} == shipped
+
+
+@pytest.mark.parametrize("name", ["uPlot.esm.js", "uPlot.css"])
+def test_every_library_has_its_source_and_licence_named(name: str) -> None:
+    told = (STATIC / "vendor/SOURCES.txt").read_text()
+    assert name in told
+    assert "MIT" in (STATIC / "vendor/uPlot.LICENSE.txt").read_text()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
+def test_no_module_makes_html_of_text(module: Path) -> None:
+    text = module.read_text()
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+        assert word not in text
+
+
+CASES = [
+    ("count", [0], "0"),
+    ("count", [1234], "1.23 k"),
+    ("count", [999999999], "1 G"),
+    ("count", [None], "\u2013"),
+    ("bytes", [1536], "1.5 KiB"),
+    ("seconds", [0.25], "250 ms"),
+    ("seconds", [200], "3 min 20 s"),
+    ("seconds", [10560], "2 h 56 min"),
+    ("seconds", [-3], "-3 s"),
+    ("share", [0.456], "45.6 %"),
+    ("ago", ["2026-01-01T00:00:00Z", 1767225660000], "1 min ago"),
+    ("ago", ["2036-01-01T00:00:00Z", 1767225660000], "in 3652 d"),
+    ("ago", ["soon", 0], "\u2013"),
+    ("words", ["gave_up"], "gave up"),
+]
+
+
+@needs_node
+def test_figures_are_read_as_people_read_them() -> None:
+    calls = json.dumps([[name, arguments] for name, arguments, _ in CASES])
+    program = f"""
+      import * as format from {json.dumps((STATIC / "format.js").as_uri())};
+      const told = {calls}.map(([name, parts]) => format[name](...parts));
+      console.log(JSON.stringify(told));
+    """
+    found = subprocess.run(
+        ["node", "--input-type=module"], input=program.encode(), check=True, capture_output=True
+    )
+    assert json.loads(found.stdout) == [text for _, _, text in CASES]

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import json
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from airflow_streaming.model.failures import (
+    MAX_TEXT,
+    conditions_in,
+    core_of,
+    first_line,
+    hide,
+    mask_secrets,
+    presentable,
+    python_error_in,
+    speech_of,
+)
+from airflow_streaming.model.spark.conf import secret_values
+
+FOREACH_BATCH = """\
+[STREAM_FAILED] Query [id = 4bf1, runId = 8e3f] terminated with exception: \
+[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function in foreach \
+batch sink. Reason: An exception was raised by the Python Proxy. Return Message: \
+Traceback (most recent call last):
+  File "utils.py", line 166, in call
+    raise e
+  File "orders.py", line 8, in write
+    rows[0]
+    ~~~~^^^
+pyspark.errors.exceptions.captured.SparkRuntimeException: \
+[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred. SQLSTATE: P0001
+ SQLSTATE: 39000 SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: q [id = 4bf1, runId = 8e3f]
+"""
+
+
+def test_the_innermost_condition_comes_last() -> None:
+    assert conditions_in(FOREACH_BATCH) == (
+        "STREAM_FAILED",
+        "FOREACH_BATCH_USER_FUNCTION_ERROR",
+        "CANNOT_LOAD_STATE_STORE.UNCATEGORIZED",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("[id = 1, runId = 2] [INFO] [42K09] [lower_case]", id="other brackets"),
+    ],
+)
+def test_brackets_that_are_no_conditions_are_left_alone(text: str) -> None:
+    assert conditions_in(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            FOREACH_BATCH,
+            (
+                "SparkRuntimeException",
+                "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred. SQLSTATE: P0001",
+            ),
+            id="inside Spark's message",
+        ),
+        pytest.param(
+            "Traceback (most recent call last):\n  File\nKeyError: 'a'\n\nDuring handling:\n"
+            "Traceback (most recent call last):\n  File\nValueError: b\n",
+            ("ValueError", "b"),
+            id="the last of a chain",
+        ),
+        pytest.param(
+            "Traceback (most recent call last):\n  File\nKeyboardInterrupt\n",
+            ("KeyboardInterrupt", ""),
+            id="without a message",
+        ),
+        pytest.param("java.lang.NullPointerException", None, id="no traceback"),
+        pytest.param("Traceback (most recent call last):\n  File", None, id="cut short"),
+        pytest.param("Traceback (most recent call last):\n???", None, id="garbled"),
+    ],
+)
+def test_the_python_error_is_found(text: str, expected: tuple[str, str] | None) -> None:
+    assert python_error_in(text) == expected
+
+
+def test_the_first_line_is_said_without_sparks_wrapper() -> None:
+    text = "[STREAM_FAILED] Query [id = 1] terminated with exception: \n\n  Job aborted.\nat X"
+    assert first_line(text) == "Job aborted."
+    assert first_line("  ") == ""
+
+
+def test_frames_quoted_source_and_plans_are_not_what_an_error_says() -> None:
+    text = "ValueError: a\n\tat b.C.d(C:1)\n    raise e\n\nCaused by: c\n" + (
+        "=== Streaming Query ===\nIdentifier: q\nLogical Plan:\n+- Filter d\n\nCaused by: e\n"
+    )
+    assert speech_of(text) == "ValueError: a\nCaused by: c\nCaused by: e"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("\n[X_Y] a\n\tat b", "[X_Y] a", id="one message"),
+        pytest.param("a\nCaused by: b\n\tat x\nCaused by: c\n\tat y", "c", id="Java causes"),
+        pytest.param(
+            FOREACH_BATCH,
+            "SparkRuntimeException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred. "
+            "SQLSTATE: P0001",
+            id="a Python error inside",
+        ),
+        pytest.param(
+            "Traceback (most recent call last):\n  File\npy4j.protocol.Py4JJavaError: o1.save.\n"
+            ": java.lang.A: b\n\tat x\nCaused by: java.lang.C: d",
+            "java.lang.C: d",
+            id="a Java error inside the Python one",
+        ),
+        pytest.param(
+            "Caused by: a.PythonException: Traceback (most recent call last):\n  File\nKeyError: 1",
+            "KeyError: 1",
+            id="a Python error inside the Java one",
+        ),
+        pytest.param("", "", id="nothing"),
+    ],
+)
+def test_the_core_of_an_error_is_its_innermost_cause(text: str, expected: str) -> None:
+    assert core_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("password=abc rest", "password=(redacted) rest", id="equals"),
+        pytest.param('{"fs.s3a.secret.key": "x"}', '{"fs.s3a.secret.key": (redacted)}', id="json"),
+        pytest.param("password = 'a b' c", "password = (redacted) c", id="a blank in quotes"),
+        pytest.param("Authorization: Bearer abc x", "Authorization: (redacted) x", id="a header"),
+        pytest.param("jdbc://me:p@w@db/x", "jdbc://me:(redacted)@db/x", id="an @ in a password"),
+        pytest.param("ACCESS-KEY : AKIA", "ACCESS-KEY : (redacted)", id="upper case, spaces"),
+        pytest.param("apiToken:abc", "apiToken:(redacted)", id="inside a word"),
+        pytest.param("jdbc://me:pw@db/x", "jdbc://me:(redacted)@db/x", id="user info of a URL"),
+        pytest.param("no tokens here", "no tokens here", id="a word alone"),
+    ],
+)
+def test_what_follows_a_secret_looking_name_is_masked(text: str, expected: str) -> None:
+    assert mask_secrets(text) == expected
+
+
+def test_a_text_is_cut_and_masked_before_it_is_kept() -> None:
+    kept = presentable("token=canary " + "x" * 10 * MAX_TEXT)
+    assert len(kept) == MAX_TEXT
+    assert kept.startswith("token=(redacted) x")
+    assert kept.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("conf", "hidden"),
+    [
+        pytest.param({"spark.redis.auth": "canary"}, {"canary"}, id="of_a_secret_key"),
+        pytest.param({"DB_PASS": " a\nlonger one\n"}, {"longer one"}, id="every_line"),
+        pytest.param({"x": "-Da.pass=canary -Db=c"}, {"canary"}, id="an_option"),
+        pytest.param({"x": "jdbc:a://h;user=u;pwd=canary;b=c"}, {"canary"}, id="a_jdbc_url"),
+        pytest.param({"x": "s3://me:canary@host/x"}, {"canary"}, id="user_info"),
+        pytest.param({"PWD": "/home/canary", "OLDPWD": "/canary"}, set(), id="working_folder"),
+        pytest.param({"x.password.file": "/canary"}, set(), id="a_place"),
+        pytest.param({"x.token.ttl": "864000", "x.secret.on": "false"}, set(), id="words"),
+        pytest.param(
+            {"a.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"},
+            set(),
+            id="a_class",
+        ),
+        pytest.param({"HARMLESS": "canary"}, set(), id="harmless"),
+    ],
+)
+def test_what_is_hidden_of_a_configuration(conf: dict[str, str], hidden: set[str]) -> None:
+    assert {value for value in secret_values(conf) if "\n" not in value} == hidden
+
+
+def test_every_variable_that_the_stream_gave_is_hidden() -> None:
+    assert secret_values({"HARMLESS": "canary", "TZ": "UTC"}, all_of=("HARMLESS", "TZ")) == {
+        "canary"
+    }
+
+
+def test_a_known_secret_is_masked_however_it_is_quoted_and_wherever_a_text_is_cut() -> None:
+    secret = 'a"b\\c d/é'
+    hide([secret, "canary"])
+
+    for quoted in (secret, json.dumps(secret), repr(secret), quote_plus(secret), quote(secret)):
+        assert presentable(f"not {quoted}.").replace('"', "").replace("'", "") == (
+            "not (redacted)."
+        )
+    assert "cana" not in presentable("x" * 3_997 + "canary")
+    assert "cana" not in presentable("password=" + "x" * 3_900 + " canary" * 1000)

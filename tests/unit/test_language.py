@@ -1,0 +1,113 @@
+"""
+Pages, docstrings and comments name their subjects: the operator, the task, the driver.
+
+Pages that are printed from code are left out; their sentences are the code's.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+GENERATED: Final = frozenset({"docs/gate-rules.md"})
+WORN: Final = re.compile(
+    r"\b(whoever|somebody|nobody|a\s+person|goes\s+on|mend(s|ed|ing)?|without\s+a\s+word)\b",
+    re.IGNORECASE,
+)
+ALSO_WORN: Final = re.compile(
+    r"\b((has|have|had)\s+to|by\s+itself|go(ing)?\s+on|went\s+on|anybody|for\s+want\s+of)\b",
+    re.IGNORECASE,
+)
+"""Refused in modules beside the others: *must*, *automatically*, *continue* and *without* say it."""
+FINISHED: Final = (
+    *("airflow_streaming/driver/*.py", "airflow_streaming/driver/jobs", "airflow_streaming/home"),
+    *("airflow_streaming/driver/sinks", "airflow_streaming/driver/standby"),
+    *("airflow_streaming/checkpoints/read", "airflow_streaming/checkpoints/state"),
+    *("airflow_streaming/checkpoints/integrity", "airflow_streaming/model"),
+    *("airflow_streaming/hooks", "airflow_streaming/notifications", "airflow_streaming/sensors"),
+    *("airflow_streaming/orchestration", "airflow_streaming/storage"),
+    *("airflow_streaming/supervision", "airflow_streaming/triggers", "demo", "dags", "benchmarks"),
+)
+"""Rooms whose docstrings, comments and strings are finished: these words do not come back."""
+CODE: Final = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+
+
+def pages() -> list[str]:
+    root = (path.name for path in REPOSITORY.glob("*.md"))
+    docs = (path.relative_to(REPOSITORY).as_posix() for path in REPOSITORY.glob("docs/**/*.md"))
+    return sorted({*root, *docs} - GENERATED)
+
+
+def worn_words(text: str, words: re.Pattern[str] = WORN) -> list[str]:
+    prose = CODE.sub(" ", text)
+    return [" ".join(found.group().lower().split()) for found in words.finditer(prose)]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_a_page_has_no_worn_words(page: str) -> None:
+    assert worn_words((REPOSITORY / page).read_text()) == []
+
+
+def test_every_form_of_a_worn_word_is_found() -> None:
+    text = "Whoever mends it\ngoes\non without a word. Nobody: `somebody` is code; recommended."
+
+    assert worn_words(text) == ["whoever", "mends", "goes on", "without a word", "nobody"]
+
+
+def texts(source: str) -> Iterator[str]:
+    """Yield the comments, docstrings and sentences of a module."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    yield from (token.string for token in tokens if token.type == tokenize.COMMENT)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def modules(rooms: tuple[str, ...]) -> list[str]:
+    found: set[Path] = set()
+    for room in rooms:
+        assert list(REPOSITORY.glob(room)), f"There is no {room}."
+        found |= set(REPOSITORY.glob(room if room.endswith(".py") else f"{room}/**/*.py"))
+    return sorted(path.relative_to(REPOSITORY).as_posix() for path in found)
+
+
+@pytest.mark.parametrize("module", modules(FINISHED))
+def test_a_module_has_no_worn_words(module: str) -> None:
+    source = (REPOSITORY / module).read_text()
+
+    found = [
+        word for text in texts(source) for word in (*worn_words(text), *worn_words(text, ALSO_WORN))
+    ]
+    assert found == []
+
+
+def test_the_texts_of_a_module_are_its_comments_docstrings_and_sentences() -> None:
+    source = '"""Whoever"""\n# nobody\nnobody = f"somebody {nobody}"\n'
+
+    assert [word for text in texts(source) for word in worn_words(text)] == [
+        "nobody",
+        "whoever",
+        "somebody",
+    ]
+
+
+def test_the_pages_are_read() -> None:
+    assert {"README.md", "CHANGELOG.md", "docs/glossary.md", "docs/adr/0007-on-kill.md"} <= {
+        *pages()
+    }
+
+
+@pytest.mark.parametrize("page", pages())
+def test_a_link_to_a_page_leads_somewhere(page: str) -> None:
+    path = REPOSITORY / page
+    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", CODE.sub(" ", path.read_text()))
+
+    assert [link for link in links if not (path.parent / link).exists()] == []
