@@ -13,7 +13,8 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
-from airflow_streaming.operators.cutover import SideBySide
+from airflow_streaming.operators.common.cutover_checks import SideBySide
+from airflow_streaming.options import CutoverOptions, GreenStart, SwitchMethod
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.orchestration.cutover_form import cutover_params
 from airflow_streaming.orchestration.stream_dags import stream_dags
@@ -52,25 +53,23 @@ globals().update(
         shop("example_shop"),
         soak=SoakTerms(batches=3, at_least=timedelta(minutes=2), at_most=timedelta(minutes=15)),
         approvers=[],
-        cutover={
-            "way": "parallel",
-            "start": "by_gate",
-            "ready": ReadyTerms(well_for=timedelta(minutes=5), batches=5, backlog_factor=1.5),
-            "compare": [
-                CompareTerms(
-                    stream="example_shop",
-                    format="parquet",
-                    time="day",
-                    bucket=timedelta(days=1),
-                    keys=("country",),
-                    sums=("revenue", "order_lines"),
-                    tolerance=1e-9,
-                )
-            ],
-            "checks": [keeps_its_place],
-            "deadlines": {"catching_up": timedelta(hours=3), "ready": timedelta(hours=12)},
-            "retain_blue": timedelta(hours=48),
-        },
+        cutover=CutoverOptions(
+            way=SwitchMethod.PARALLEL,
+            start=GreenStart.BY_GATE,
+            ready=ReadyTerms(well_for=timedelta(minutes=5), batches=5, backlog_factor=1.5),
+            compare=CompareTerms(
+                stream="example_shop",
+                format="parquet",
+                time="day",
+                bucket=timedelta(days=1),
+                keys=("country",),
+                sums=("revenue", "order_lines"),
+                tolerance=1e-9,
+            ),
+            checks=[keeps_its_place],
+            deadlines={"catching_up": timedelta(hours=3), "ready": timedelta(hours=12)},
+            retain_blue=timedelta(hours=48),
+        ),
     )
 )
 # [END howto_blue_green]

@@ -11,12 +11,8 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
-from airflow_streaming.operators.checkpoint import (
-    CheckpointBackupOperator,
-    CheckpointRestoreOperator,
-    CheckpointRetentionOperator,
-    CheckpointVerifyOperator,
-)
+from airflow_streaming.operators.backup import CheckpointBackupOperator, CheckpointRetentionOperator
+from airflow_streaming.operators.restore import CheckpointRestoreOperator, CheckpointVerifyOperator
 from airflow_streaming.spec import Origin, RetentionPolicy
 
 HOME = "{{ var.value.get('streams_home', '/opt/airflow/streams') }}"
@@ -38,7 +34,7 @@ with DAG(
         home=HOME,
         stream=STREAM,
         verify="full",
-        # Told once when three backups in a row were missed, and once when there is one again.
+        # One alert when three backups in a row were missed, and one when there is one again.
         max_age=timedelta(hours=3),
     )
     retention = CheckpointRetentionOperator(

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow_streaming.operators.upgrade import Soaked
+from airflow_streaming.options import RehearsalOptions, RehearseWhen, UpgradeOptions
 from airflow_streaming.orchestration.stream_dags import stream_dags
 from airflow_streaming.spec import HealthRules, SoakTerms, StreamSpec
 
@@ -43,7 +44,9 @@ globals().update(
         soak=SoakTerms(batches=3, at_least=timedelta(minutes=2), at_most=timedelta(minutes=15)),
         # Ids of Airflow's users; without any, everybody who may edit the dag may approve.
         approvers=[],
-        upgrade={"checks": [has_written], "rehearse": "when_unknown"},
+        upgrade=UpgradeOptions(
+            checks=[has_written], rehearsal=RehearsalOptions(when=RehearseWhen.WHEN_UNKNOWN)
+        ),
     )
 )
 # [END howto_stream_dags]

@@ -1,7 +1,7 @@
 """
 A shop's revenue, kept up to date by a stream that is always on.
 
-The task launches the driver, defers, and comes back only when something has to be done. The dag
+The task launches the driver, defers, and resumes only when there is something to do. The dag
 follows itself: when a run ends, the next one begins and adopts the driver that runs.
 """
 

@@ -2,7 +2,7 @@
 Stop or start a stream by hand, from Airflow's page.
 
 Stopping is remembered in the stream's home: the keep-alive dag stays parked, through its own next
-runs and through restarts of Airflow, until somebody starts the stream again.
+runs and through restarts of Airflow, until a user starts the stream again.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import io
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -31,6 +31,9 @@ COLUMNS: Final = (
     "CustomerID",
     "Country",
 )
+LATENESS: Final = timedelta(days=1)
+"""What the application allows; the watermark trails the newest event by it."""
+
 FIRST_DAY: Final = datetime(2026, 1, 5, tzinfo=UTC)
 COUNTRIES: Final = {"Freedonia": 8, "Grand Fenwick": 3, "Ruritania": 2, "San Serriffe": 1}
 ARTICLES: Final = (
@@ -111,22 +114,39 @@ def drop(folder: Path, name: str, content: str) -> None:
     time.sleep(0.01)
 
 
+LOOK_AGAIN: Final = 0.3
+"""Seconds until it is asked again whether another file may come."""
+
+
 class Arrivals(threading.Thread):
     """
     Drops files into a folder, one at a time, until all are there or it is stopped.
 
     :param files: Names and contents, in the order of their arrival.
     :param every: Seconds between two arrivals.
+    :param may_drop: Tells whether another file may come after so many; on a slow machine their
+        reader may be behind.
     """
 
-    def __init__(self, folder: Path, files: Iterable[tuple[str, str]], *, every: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        files: Iterable[tuple[str, str]],
+        *,
+        every: float,
+        may_drop: Callable[[int], bool] = lambda dropped: True,
+    ) -> None:
         super().__init__(name="arrivals", daemon=True)
         self._folder, self._files, self._every = folder, files, every
+        self._may_drop = may_drop
         self._stopping = threading.Event()
         self.dropped = 0
 
     def run(self) -> None:
         for name, content in self._files:
+            while not self._may_drop(self.dropped):
+                if self._stopping.wait(LOOK_AGAIN):
+                    return
             drop(self._folder, name, content)
             self.dropped += 1
             if self._stopping.wait(self._every):

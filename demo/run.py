@@ -1,8 +1,10 @@
 """
 ``make demo``: a stream in a real Airflow on this machine, until Ctrl-C.
 
+``make demo PIPELINE=fraud`` runs one of the examples instead of the main job.
+
 The events are synthetic. Everything lies in one folder and listens on 127.0.0.1 only; nothing is
-left running, whether the demo ends by itself, by Ctrl-C or by SIGTERM.
+left running, whether the demo ends normally, by Ctrl-C or by SIGTERM.
 """
 
 from __future__ import annotations
@@ -16,34 +18,44 @@ from types import FrameType
 from typing import Final
 
 from demo.events import Shop, synthetic_files
-from demo.stage import REPOSITORY, Stage
+from demo.pipelines import PIPELINES, listing, variables
+from demo.stage import REPOSITORY, Stage, end_leftovers
 from demo.story import launch, show, tell_story
 from demo.waiting import Progress, Say
 
 REFRESH_SECONDS: Final = 10.0
 DAYS: Final = 3650
+_NOTHING: Final = "nothing is left running"
 
 
 def main() -> int:
     """Run the demo; return the exit code."""
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
     parser.add_argument("--once", action="store_true", help="tell the whole story, then end")
+    parser.add_argument(
+        "--pipeline", choices=sorted(PIPELINES), help="an example instead of the main job"
+    )
     parser.add_argument("--folder", type=Path, default=REPOSITORY / ".demo")
     parser.add_argument(
         "--runtime", type=Path, default=REPOSITORY / ".runtimes" / "spark-4.3", help="Spark's home"
     )
     arguments = parser.parse_args()
+    if arguments.once and arguments.pipeline:
+        parser.error("--once tells the story of the main job; leave out --pipeline.")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
     say = Progress()
     try:
         if arguments.once:
             return _once(arguments.folder, arguments.runtime, say)
-        _until_interrupted(arguments.folder, arguments.runtime, say)
+        stage, dag = _stage(arguments.folder, arguments.runtime, arguments.pipeline, say)
+        _until_interrupted(stage, dag, say)
     except KeyboardInterrupt:
-        say("The demo was interrupted; nothing is left running.")
+        left = end_leftovers(arguments.folder.resolve(), say)
+        say(f"The demo was interrupted; {f'{left} cannot be killed' if left else _NOTHING}.")
         return 130
     except RuntimeError as err:
+        end_leftovers(arguments.folder.resolve(), say)
         say(f"The demo failed: {err}")
         return 1
     return 0
@@ -66,22 +78,44 @@ def _once(folder: Path, runtime: Path, say: Say) -> int:
     return 1 if broken else 0
 
 
-def _until_interrupted(folder: Path, runtime: Path, say: Say) -> None:
-    stage = Stage(folder, runtime=runtime, files=synthetic_files(DAYS, Shop()), say=say)
+def _stage(folder: Path, runtime: Path, pipeline: str | None, say: Say) -> tuple[Stage, str]:
+    """Return the stage of an example or of the main job, and the dag that is turned on."""
+    if pipeline is None:
+        print(listing(), flush=True)
+        main_job = Stage(folder, runtime=runtime, files=synthetic_files(DAYS, Shop()), say=say)
+        return main_job, main_job.stream.name
+    example = PIPELINES[pipeline]
+    stage = Stage(
+        folder,
+        runtime=runtime,
+        files=example.files(),
+        every=example.every,
+        lands_in=f"input/{example.folder}",
+        stream=example.name,
+        environment=variables(folder.resolve(), runtime),
+        say=say,
+    )
+    say(f"Preparing {example.name}")
+    example.prepare(stage)
+    return stage, example.name
+
+
+def _until_interrupted(stage: Stage, dag: str, say: Say) -> None:
     with stage:
-        launch(stage, say)
+        launch(stage, say, dag)
         while True:
             _show(stage)
             time.sleep(REFRESH_SECONDS)
 
 
 def _show(stage: Stage) -> None:
-    driver = stage.stream.launch
-    print(f"\nAirflow    {stage.airflow.url}   (no password; Ctrl-C ends everything)")
+    leader = stage.stream.leader
+    print(f"\nStreams    {stage.airflow.url}/plugin/streams")
+    print(f"Airflow    {stage.airflow.url}   (no password; Ctrl-C ends everything)")
     print(stage.stream.table())
     print(f"files      {stage.arrivals.dropped} arrived")
-    if driver is not None:
-        print(f"Kill the driver and watch it come back:  kill -9 {driver.pid}", flush=True)
+    if leader is not None:
+        print(f"Kill the driver and watch it come back:  kill -9 {leader}", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from typing import Any, Final, Self
 
 import psutil
 
+from airflow_streaming.home.home import open_home
 from demo.airflow import Airflow
 from demo.drivers import DriverCount
 from demo.events import Arrivals
@@ -22,6 +24,9 @@ from demo.waiting import Say
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 APPLICATION: Final = REPOSITORY / "dags" / "jobs" / "retail_revenue.py"
+LEAVE_SECONDS: Final = 10.0
+"""Time of a killed process to be gone."""
+
 MARK: Final = "STREAM_DEMO_FOLDER"
 """Environment variable that every process of a demo inherits, the drivers included."""
 
@@ -30,12 +35,14 @@ class Stage:
     """
     Airflow with the repository's dags, one stream, and a folder into which files arrive.
 
-    On leaving, the stream is stopped, then Airflow, and nothing is left running.
+    On leaving, every stream of its home is stopped, then Airflow, and nothing is left running.
 
     :param folder: Everything lies here; emptied at the start.
     :param runtime: The Spark runtime ``spark-4.3``: a virtual environment with pyspark.
     :param files: Names and contents of the files that arrive once ``arrivals`` is started.
     :param every: Seconds between two arrivals.
+    :param ahead: Files that may lie there beyond those the stream has read; by default any number.
+    :param lands_in: Folder in which they arrive, below ``folder``.
     :param dags: Folder of the dag files.
     :param stream: The stream's name.
     :param environment: More settings for Airflow.
@@ -50,6 +57,8 @@ class Stage:
         say: Say,
         files: Iterable[tuple[str, str]] = (),
         every: float = 3.0,
+        ahead: int | None = None,
+        lands_in: str = "orders",
         dags: Path = REPOSITORY / "dags",
         stream: str = "retail_revenue",
         environment: Mapping[str, str] | None = None,
@@ -59,13 +68,18 @@ class Stage:
         self._runtimes = {**(runtimes or {}), "spark-4.3": self.runtime}
         if not (self.runtime / "bin" / "python").exists():
             raise RuntimeError(f"There is no Spark runtime in {runtime}. Run 'make setup' first.")
-        self._say = say
+        self._say, self.dags = say, dags
         clear(self.folder, say)
-        self.orders, self.home = self.folder / "orders", self.folder / "streams"
+        self.orders, self.home = self.folder / lands_in, self.folder / "streams"
         for made in (self.orders, self.home):
             made.mkdir(parents=True)
         self.stream = Stream(self.home, stream)
-        self.arrivals = Arrivals(self.orders, files, every=every)
+        self.arrivals = Arrivals(
+            self.orders,
+            files,
+            every=every,
+            may_drop=lambda dropped: ahead is None or dropped < self.stream.days_read() + ahead,
+        )
         self.drivers = DriverCount(self.home)
         self.airflow = Airflow(
             self.folder / "airflow",
@@ -78,6 +92,8 @@ class Stage:
             MARK: str(self.folder),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             "AIRFLOW_VAR_STREAMS_HOME": str(self.home),
+            # A variable gives the home, so the API server opens it only if it is listed.
+            "AIRFLOW__STREAMING__HOMES": str(self.home),
             "AIRFLOW_VAR_RETAIL_INPUT": str(self.orders),
             "AIRFLOW__STREAMING__RUNTIMES": json.dumps(
                 {name: str(path.absolute()) for name, path in self._runtimes.items()}
@@ -106,12 +122,21 @@ class Stage:
         """Stop everything; safe to call twice."""
         if self.arrivals.is_alive():
             self.arrivals.stop()
-        self._say("Stopping the stream")
-        self.stream.stop(self._say)
+        streams = self._streams()
+        self._say(f"Stopping {', '.join(stream.name for stream in streams)}")
+        for stream in streams:
+            stream.ask_to_stop()
+        for stream in streams:
+            stream.await_stop(self._say)
         self._say("Stopping Airflow")
         self.airflow.stop()
         if self.drivers.is_alive():
             self.drivers.stop()
+
+    def _streams(self) -> list[Stream]:
+        """Return every stream of the home: the dags of others may have been turned on."""
+        others = [name for name in open_home(str(self.home)).streams() if name != self.stream.name]
+        return [self.stream, *(Stream(self.home, name) for name in others)]
 
     def leftovers(self) -> list[psutil.Process]:
         """Return the processes of this stage that are alive, other than the one that asks."""
@@ -121,7 +146,7 @@ class Stage:
         """
         Compare the stream's output with a batch run over the files that arrived.
 
-        :raises RuntimeError: the batch run failed; with the end of what it said.
+        :raises RuntimeError: the batch run failed; with the end of its output.
         """
         program = [self.runtime / "bin" / "python", REPOSITORY / "demo" / "compare.py"]
         options = ["--application", str(APPLICATION), "--input", str(self.orders)]
@@ -140,6 +165,17 @@ class Stage:
 def leftovers(folder: Path) -> list[psutil.Process]:
     """Return the living processes of a stage in that folder, other than the one that asks."""
     return [p for p in processes_with(MARK, str(folder)) if p.pid != os.getpid()]
+
+
+def end_leftovers(folder: Path, say: Say) -> str:
+    """Kill what is left of a stage, as a driver launched while it ended; return what stays."""
+    left = leftovers(folder)
+    for process in left:
+        say(f"Killing process {process.pid}, which the demo left behind")
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(left, timeout=LEAVE_SECONDS)
+    return ", ".join(f"process {process.pid}" for process in leftovers(folder))
 
 
 def clear(folder: Path, say: Say) -> None:

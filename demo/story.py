@@ -1,25 +1,20 @@
-"""The whole story without a person: launch, kill, return, and not a row lost or doubled."""
+"""The whole story unattended: launch, kill, return, and not a row lost or doubled."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from demo.events import COLUMNS, Shop, synthetic_files
+from demo.events import COLUMNS, LATENESS, Shop, synthetic_files
 from demo.stage import Stage
 from demo.waiting import Say, wait_for
 
 DAYS: Final = 16
 BATCHES_BEFORE_THE_KILL: Final = 3
-START_SECONDS: Final = 240.0
-"""Time for the scheduler to run the task, and for Spark to start and commit a batch."""
-
-LATENESS: Final = timedelta(days=1)
-"""What the application allows; the watermark trails the newest event by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +30,7 @@ def tell_story(folder: Path, runtime: Path, say: Say) -> list[Check]:
     """
     Run the story once and return what was checked.
 
-    :raises RuntimeError: the story could not go on; nothing is left running.
+    :raises RuntimeError: the story could not continue; nothing is left running.
     """
     shop = Shop()
     stage = Stage(folder, runtime=runtime, files=synthetic_files(DAYS, shop), say=say)
@@ -53,22 +48,27 @@ def tell_story(folder: Path, runtime: Path, say: Say) -> list[Check]:
     ]
 
 
-def launch(stage: Stage, say: Say) -> float:
+def launch(stage: Stage, say: Say, dag: str = "retail_revenue") -> float:
     """
     Let the files arrive and the stream begin; return the seconds until its first batch.
 
+    :param dag: The dag that launches it.
     :raises RuntimeError: it did not come to that; says why.
     """
     stage.arrivals.start()
-    say(f"Synthetic order lines arrive in {stage.orders}")
+    say(f"Synthetic events arrive in {stage.orders}")
     wait_for(
-        lambda: stage.airflow.has_dag("retail_revenue"),
+        lambda: stage.airflow.has_dag(dag),
         what="the dag processor to read the dags",
-        seconds=START_SECONDS,
         say=say,
+        failing=stage.airflow.ended_component,
     )
-    stage.airflow.unpause("retail_revenue")
-    return _wait(stage, say, stage.stream.is_well, "the stream to be launched and commit a batch")
+    stage.airflow.unpause(dag)
+
+    def works() -> bool:
+        return stage.stream.is_well() or stage.stream.has_completed()
+
+    return _wait(stage, say, works, "the stream to be launched and commit a batch")
 
 
 def _kill_and_return(stage: Stage, say: Say) -> Check:
@@ -91,7 +91,7 @@ def _kill_and_return(stage: Stage, say: Say) -> Check:
 
     _wait(stage, say, has_returned, "the stream to come back and commit a batch")
     took, epoch = time.monotonic() - moment, stream.epoch
-    cause = epoch.cause.value if epoch else "nobody"
+    cause = epoch.cause.value if epoch else "no driver"
     return Check(
         what="back after SIGKILL",
         seen=f"epoch {killed.number} to {epoch.number if epoch else '?'} ({cause}), "
@@ -160,7 +160,7 @@ def _wait(stage: Stage, say: Say, condition: Callable[[], bool], what: str) -> f
     def failing() -> str | None:
         return stage.airflow.ended_component() or stage.stream.failure()
 
-    return wait_for(condition, what=what, seconds=START_SECONDS, say=say, failing=failing)
+    return wait_for(condition, what=what, say=say, failing=failing, seen=stage.stream.table)
 
 
 def show(checks: list[Check]) -> str:

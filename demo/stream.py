@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.core.control import DesiredState
-from airflow_streaming.core.epoch import Epoch, Launch, StopRequest
-from airflow_streaming.core.health import HealthRules, judge
-from airflow_streaming.core.observation import ProcessState
-from airflow_streaming.core.policy import RestartPolicy
-from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.status import Status
-from airflow_streaming.core.verdict import Verdict
 from airflow_streaming.home.home import open_home
-from airflow_streaming.launch.local import LocalLauncher
-from airflow_streaming.observe.stream import Observer
+from airflow_streaming.launch.processes import ProcessHandle
+from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.observation import ProcessState, Verdict, VerdictState
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.epoch import Epoch, Launch
+from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.model.status import Status
+from airflow_streaming.services.streams import stop
+from airflow_streaming.supervision.health import judge
+from airflow_streaming.supervision.observer import Observer
+from demo.events import FIRST_DAY, LATENESS
 from demo.waiting import Say, wait_for
 
 STOP_SECONDS: Final = 30.0
@@ -37,7 +39,7 @@ class Stream:
     def __init__(self, home: Path, name: str) -> None:
         self.name = name
         self._home = open_home(str(home)).stream(name)
-        self._launcher = LocalLauncher()
+        self._launcher = open_launcher()
         self._observer = Observer(
             self._home, self._launcher, rules=HealthRules(), policy=RestartPolicy()
         )
@@ -49,9 +51,15 @@ class Stream:
 
     @property
     def launch(self) -> Launch | None:
-        """The newest epoch's driver process; its pid is the JVM's."""
+        """The launch of the newest epoch's driver."""
         epoch = self.epoch
         return self._home.launch(epoch.number) if epoch else None
+
+    @property
+    def leader(self) -> int | None:
+        """The process id of the newest epoch's driver: its JVM."""
+        handle = ProcessHandle.recorded(self.launch)
+        return handle.pid if handle else None
 
     @property
     def status(self) -> Status | None:
@@ -84,12 +92,25 @@ class Stream:
         verdict, status = self.verdict(), self.status
         return bool(verdict and verdict.is_well and status and status.batches > 0)
 
+    def has_completed(self) -> bool:
+        """Tell whether the driver has read all of its input and ended."""
+        verdict = self.verdict()
+        return verdict is not None and verdict.state is VerdictState.COMPLETED
+
     def has_passed(self, watermark: datetime) -> bool:
         """Tell whether a batch with that watermark, or a later one, is committed."""
         progress = self.progress
         if progress is None or progress.watermark is None:
             return False
         return datetime.fromisoformat(progress.watermark) >= watermark
+
+    def days_read(self) -> int:
+        """Return the files of which a committed batch's watermark tells that they were read."""
+        progress = self.progress
+        if progress is None or progress.watermark is None:
+            return 0
+        newest = datetime.fromisoformat(progress.watermark) + LATENESS
+        return max(0, (newest - FIRST_DAY).days + 1)
 
     def is_gone(self) -> bool:
         """Tell whether the newest epoch's driver is proved gone, or none was ever begun."""
@@ -99,7 +120,7 @@ class Stream:
         return self._launcher.probe(epoch, self.launch).state is ProcessState.GONE
 
     def failure(self) -> str | None:
-        """Say why the stream will not come back by itself, or ``None``."""
+        """Return why the stream will not come back without a user, or ``None``."""
         circuit = self._home.circuit()
         if circuit is None or circuit.state == "closed":
             return None
@@ -107,34 +128,33 @@ class Stream:
 
     def kill_driver(self) -> int:
         """Send SIGKILL to the driver's JVM, as the kernel does when memory runs out."""
-        launch = self.launch
-        if launch is None:
+        leader = self.leader
+        if leader is None:
             raise RuntimeError(f"Stream {self.name} has no driver to kill.")
-        os.kill(launch.pid, signal.SIGKILL)
-        return launch.pid
+        os.kill(leader, signal.SIGKILL)
+        return leader
 
     def stop(self, say: Say) -> None:
         """Stop the driver at a batch boundary, or kill it; returns when it is proved gone."""
-        by, now = "demo", datetime.now(UTC)
-        self._home.want(DesiredState.STOPPED, by=by, reason="The demo ends.", now=now)
+        self.ask_to_stop()
+        self.await_stop(say)
+
+    def ask_to_stop(self) -> None:
+        """Record that the stream is to stop, and ask its driver to."""
+        grace = timedelta(seconds=STOP_SECONDS)
+        stop(self._home, by="demo", reason="The demo ends.", grace=grace)
+
+    def await_stop(self, say: Say) -> None:
+        """Wait until the driver has stopped, or kill it; returns when it is proved gone."""
         epoch = self.epoch
         if epoch is None or self.is_gone():
             return
-        self._home.request_stop(
-            StopRequest(
-                epoch=epoch.number,
-                by=by,
-                reason="The demo ends.",
-                grace_seconds=STOP_SECONDS,
-                requested_at=now,
-            )
-        )
         with contextlib.suppress(RuntimeError):
             wait_for(self.is_gone, what="the driver to stop", seconds=STOP_SECONDS, say=say)
         self._launcher.kill(epoch, self.launch)
 
     def table(self) -> str:
-        """Return a short table of the stream for a person."""
+        """Return a short table of the stream."""
         epoch, launch, verdict = self.epoch, self.launch, self.verdict()
         if epoch is None or verdict is None:
             return f"stream     {self.name}: not launched yet"
@@ -142,7 +162,7 @@ class Stream:
             "stream": self.name,
             "verdict": f"{verdict.state} - {verdict.reason}",
             "epoch": f"{epoch.number} ({epoch.cause}), {self._restarts(epoch)} restarts",
-            "driver": f"pid {launch.pid}, log {launch.log}" if launch else "being started",
+            "driver": f"{launch.driver}, log {launch.log}" if launch else "being started",
             **_batch_rows(self.progress),
         }
         return "\n".join(f"{name:<11}{value}" for name, value in rows.items())

@@ -9,12 +9,16 @@ from typing import Final
 Say = Callable[[str], None]
 """Prints one line of progress."""
 
+PATIENCE: Final = 600.0
+"""Seconds to wait for Airflow, Spark or another server before it counts as broken. On two cores with
+five times as many busy processes, a Spark driver needed three minutes to its first batch."""
+
 TELL_EVERY: Final = 15.0
-"""Seconds between two lines while a wait goes on."""
+"""Seconds between two lines during a wait."""
 
 
 class Progress:
-    """Prints lines with the seconds since the start, so that a person sees that work goes on."""
+    """Prints lines with the seconds since the start, so that a reader sees progress."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
@@ -27,9 +31,10 @@ def wait_for(
     condition: Callable[[], bool],
     *,
     what: str,
-    seconds: float,
     say: Say,
+    seconds: float = PATIENCE,
     failing: Callable[[], str | None] = lambda: None,
+    seen: Callable[[], str] = lambda: "",
     every: float = 0.5,
 ) -> float:
     """
@@ -37,6 +42,7 @@ def wait_for(
 
     :param what: What is waited for, for the lines and the error.
     :param failing: Says why waiting has become useless, or ``None``.
+    :param seen: Tells what there is instead, for the error.
     :raises RuntimeError: it became useless, or took too long.
     """
     start = time.monotonic()
@@ -47,7 +53,7 @@ def wait_for(
             raise RuntimeError(reason)
         now = time.monotonic()
         if now - start > seconds:
-            raise RuntimeError(f"Waited {seconds:.0f} s in vain for {what}.")
+            raise RuntimeError(f"Waited {seconds:.0f} s in vain for {what}. {seen()}".strip())
         if now - told >= TELL_EVERY:
             told = now
             say(f"... still waiting for {what}")

@@ -1,0 +1,45 @@
+"""A shop's clicks: sessions, and which view led to which click."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import DAG
+
+from airflow_streaming.operators.stream import SparkStreamOperator
+from airflow_streaming.spec import HealthRules, StreamSpec
+
+HOME = "{{ var.value.get('streams_home', '/opt/airflow/streams') }}"
+INPUT = "{{ var.value.get('streams_input', '/opt/airflow/input') }}"
+
+with DAG(
+    "clickstream",
+    schedule="@continuous",
+    # Without a start date Airflow gives the second run the logical date of the first, and skips it.
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    max_active_runs=1,
+    max_consecutive_failed_dag_runs=3,
+    catchup=False,
+    tags=["streaming", "example"],
+    doc_md=__doc__,
+):
+    SparkStreamOperator(
+        task_id="clicks",
+        stream=StreamSpec(
+            name="clickstream",
+            application="jobs/clickstream.py",
+            application_args=[
+                "--input",
+                f"{INPUT}/clicks",
+                "--products",
+                f"{INPUT}/products",
+                "--output",
+                "{output}",
+            ],
+            home=HOME,
+            runtime="spark-4.3",
+            conf={"spark.sql.shuffle.partitions": 2},
+            health=HealthRules.recommended(backlog_files=50, state_rows_limit=1_000_000),
+        ),
+        conn_id="spark_default",
+    )

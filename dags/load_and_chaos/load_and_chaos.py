@@ -1,0 +1,205 @@
+"""
+Ten times the load, and drivers killed at random: what breaks first, and what is lost.
+
+``load_10x`` copies files that arrived into a stream's input, at a multiple of the busiest minute seen,
+and reports what the stream's health and the doctor say afterwards. ``chaos`` kills the stream's driver
+at random moments and then runs a command that compares its output. Both stop by themselves, leave their
+report in an asset event, and refuse a stream that is not marked by
+``conf={"spark.airflow_streaming.chaos": "allowed"}``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.sdk import DAG, Asset, Metadata, Param, get_current_context, task
+
+HOME = "{{ var.value.get('streams_home', '/opt/airflow/streams') }}"
+MARK: Final = "spark.airflow_streaming.chaos"
+MOST_MINUTES: Final = 240
+MOST_KILLS: Final = 100
+LOAD_REPORT = Asset("load_10x_report")
+CHAOS_REPORT = Asset("chaos_report")
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``airflow-streaming``; its exit code says whether the stream is well."""
+    program = Path(sys.executable).with_name("airflow-streaming")
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+
+
+def status(home: str, stream: str) -> dict[str, Any]:
+    """Return what ``airflow-streaming status`` knows."""
+    done = command("status", stream, "--home", home, "--json")
+    if not done.stdout.startswith("{"):
+        raise RuntimeError(f"The status of {stream} cannot be read: {done.stderr[-1000:]}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def check_is_marked(seen: Mapping[str, Any]) -> None:
+    """Refuse a stream whose deployment does not allow this."""
+    conf = (seen.get("deployment") or {}).get("conf") or {}
+    if conf.get(MARK) != "allowed":
+        raise ValueError(
+            f"Stream {seen['stream']} is not marked. Add conf={{'{MARK}': 'allowed'}} to its spec "
+            "and deploy it, if it may be loaded and killed."
+        )
+
+
+def busiest_minute(files: Sequence[Path]) -> int:
+    """Return the most files that arrived within a minute of the clock."""
+    minutes = Counter(int(file.stat().st_mtime // 60) for file in files)
+    return max(minutes.values(), default=0)
+
+
+def plan(files: Sequence[Path], times: int, minutes: int) -> Iterator[tuple[float, Path]]:
+    """Yield when, in seconds from the start, which file is to be copied."""
+    rate = busiest_minute(files) * times
+    for number in range(rate * minutes):
+        yield 60 * number / rate, files[number % len(files)]
+
+
+def load(folder: Path, times: int, minutes: int) -> int:
+    """Copy files for so many minutes; return how many."""
+    files = sorted(file for file in folder.iterdir() if file.is_file() and file.name[0] != ".")
+    if not files:
+        raise ValueError(f"{folder} holds no file whose arrival could be multiplied.")
+    start, sent = time.monotonic(), 0
+    for moment, file in plan(files, times, minutes):
+        time.sleep(max(0.0, start + moment - time.monotonic()))
+        if time.monotonic() - start > 60 * minutes:
+            break
+        part = folder / f".load-{sent}.part"
+        shutil.copyfile(file, part)
+        part.rename(folder / f"load-{int(start)}-{sent:07}{file.suffix}")
+        sent += 1
+    return sent
+
+
+def processes_of(token: str) -> list[int]:
+    """Return the processes of this host that carry an epoch's token."""
+    # A command line shows a digest of the token.
+    mark = hashlib.sha256(f"airflow-streaming driver {token}".encode()).hexdigest()[:32]
+    wanted = {mark.encode(), token.encode()} if token else set()
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if b"--token" in words and words[words.index(b"--token") + 1] in wanted:
+                    found.append(int(folder.name))
+    return found
+
+
+def kill_at_random(home: str, stream: str, kills: int, minutes: int) -> list[dict[str, Any]]:
+    """Kill a process of the driver so many times within so many minutes; return what was killed."""
+    chance, start, killed = random.SystemRandom(), time.monotonic(), []
+    moments = sorted(chance.uniform(0, 60 * minutes) for _ in range(kills))
+    for moment in moments:
+        time.sleep(max(0.0, start + moment - time.monotonic()))
+        seen = status(home, stream)
+        check_is_marked(seen)
+        victims = processes_of((seen.get("epoch") or {}).get("token", ""))
+        if victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victims[chance.randrange(len(victims))], 9)
+                at = datetime.now(UTC).isoformat(timespec="seconds")
+                killed.append({"at": at, "epoch": seen["epoch"]["number"]})
+    return killed
+
+
+def await_health(home: str, stream: str, minutes: int) -> bool:
+    """Wait until the stream is well again; return whether it is."""
+    until = time.monotonic() + 60 * minutes
+    while time.monotonic() < until:
+        if status(home, stream)["all_right"]:
+            return True
+        time.sleep(5)
+    return False
+
+
+STREAM = Param("", type="string", minLength=1, description="Name of a marked stream.")
+
+with DAG(
+    "load_10x",
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    params={
+        "stream": STREAM,
+        "input": Param("", type="string", minLength=1, description="Folder of its input files."),
+        "times": Param(10, type="integer", minimum=1, maximum=100),
+        "minutes": Param(10, type="integer", minimum=1, maximum=MOST_MINUTES),
+    },
+    tags=["streaming", "example"],
+    doc_md=__doc__,
+):
+
+    @task(outlets=[LOAD_REPORT])
+    def feed_and_report(home: str) -> Iterator[Metadata]:
+        """Feed, then tell which rules fire and what the doctor advises."""
+        given = get_current_context()["params"]
+        stream, minutes = given["stream"], int(given["minutes"])
+        check_is_marked(status(home, stream))
+        sent = load(Path(given["input"]), int(given["times"]), minutes)
+        seen = status(home, stream)
+        advice = json.loads(command("doctor", stream, "--home", home, "--json").stdout)["advice"]
+        report = {
+            "files": sent,
+            "verdict": seen["verdict"],
+            "fired": seen["rules"],
+            "advice": [one for one in advice if one["outcome"] == "risk"],
+        }
+        print(json.dumps(report, indent=2))  # noqa: T201 - goes to the task log
+        yield Metadata(LOAD_REPORT, report)
+
+    feed_and_report(HOME)
+
+with DAG(
+    "chaos",
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    params={
+        "stream": STREAM,
+        "kills": Param(5, type="integer", minimum=1, maximum=MOST_KILLS),
+        "minutes": Param(10, type="integer", minimum=1, maximum=MOST_MINUTES),
+        "compare": Param("", type="string", description="Command that fails when rows differ."),
+    },
+    tags=["streaming", "example"],
+    doc_md=__doc__,
+):
+
+    @task(outlets=[CHAOS_REPORT])
+    def kill_and_report(home: str) -> Iterator[Metadata]:
+        """Kill, wait for health, compare."""
+        given = get_current_context()["params"]
+        stream, minutes = given["stream"], int(given["minutes"])
+        check_is_marked(status(home, stream))
+        killed = kill_at_random(home, stream, int(given["kills"]), minutes)
+        is_well, compared = await_health(home, stream, minutes), None
+        if given["compare"]:
+            done = subprocess.run(shlex.split(given["compare"]), check=False)
+            compared = "equal" if done.returncode == 0 else "different"
+        report = {"killed": killed, "well_again": is_well, "output": compared or "not compared"}
+        print(json.dumps(report, indent=2))  # noqa: T201 - goes to the task log
+        yield Metadata(CHAOS_REPORT, report)
+        if not is_well or compared == "different":
+            raise RuntimeError(f"Stream {stream} did not come through: {report}")
+
+    kill_and_report(HOME)

@@ -1,0 +1,163 @@
+"""The example pipelines that ``make demo PIPELINE=...`` starts: which dag, which events, where to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from demo.events import drop
+from demo.feeds.__main__ import paced, to_socket, to_topic
+from demo.feeds.shapes import FEEDS
+from demo.stage import MARK, REPOSITORY, Stage
+
+FILES: Final = 3650
+SOCKET_PORT: Final = 9999
+KAFKA_PORT: Final = 19192
+JOBS: Final = REPOSITORY / "dags"
+
+
+def variables(folder: Path, runtime: Path) -> dict[str, str]:
+    """Return the Airflow variables of the examples, as environment variables."""
+    given = {
+        "STREAMS_INPUT": folder / "input",
+        "UPSERT_DATABASE": folder / "upsert.db",
+        "MODELS": folder / "models",
+        "SPARK_PYTHON": runtime.absolute() / "bin" / "python",
+        "KAFKA_SERVERS": f"127.0.0.1:{KAFKA_PORT}",
+    }
+    return {f"AIRFLOW_VAR_{name}": str(value) for name, value in given.items()}
+
+
+def _nothing(stage: Stage) -> None:
+    """Prepare nothing."""
+
+
+def _products(stage: Stage) -> None:
+    folder = stage.folder / "input" / "products"
+    folder.mkdir(parents=True)
+    names = ("teapot", "lantern", "ruler", "parcel")
+    rows = (f"p{number},{name}\n" for number, name in enumerate(names, 1))
+    (folder / "names.csv").write_text("".join(rows))
+
+
+def _socket(stage: Stage) -> None:
+    def serve() -> None:
+        while True:
+            # A reader that was killed breaks the connection; the next one connects anew.
+            with contextlib.suppress(OSError):
+                to_socket(paced(FEEDS["mentions"].files(FILES), 2.0), SOCKET_PORT)
+
+    threading.Thread(target=serve, name="socket-feed", daemon=True).start()
+
+
+def _model(stage: Stage) -> None:
+    """Train the first model on readings that are not those of the stream."""
+    past = stage.folder / "past"
+    for name, content in FEEDS["sensors"].files(4, seed=1):
+        drop(past, name, content)
+    program = [stage.runtime / "bin" / "python", JOBS / "scoring" / "jobs" / "train_model.py"]
+    options = ["--input", past, "--model", stage.folder / "models" / "first"]
+    environment = {**os.environ, MARK: str(stage.folder), "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [*program, *options], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"The model cannot be trained: {done.stderr[-2000:]}")
+
+
+def _broker(stage: Stage) -> None:
+    """Start a Kafka-protocol broker, which is killed with the demo, and send to two topics."""
+    command = [Path(sys.executable).parent / "noida-db", "start", "--only", "kafka"]
+    options = ["--data-dir", stage.folder / "kafka", "--kafka-port", str(KAFKA_PORT)]
+    subprocess.Popen(
+        [*command, *options],
+        env={**os.environ, MARK: str(stage.folder)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    for feed in ("clicks", "payments"):
+        files = paced(FEEDS[feed].files(FILES), 3.0)
+        target = (files, f"127.0.0.1:{KAFKA_PORT}", feed)
+        threading.Thread(target=to_topic, args=target, name=feed, daemon=True).start()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """
+    One example.
+
+    :param name: Name of its dag, its stream and its folder under ``dags``.
+    :param shows: What it shows, for the list.
+    :param feed: Name of its feed; ``None`` when ``prepare`` sends the events.
+    :param every: Seconds between two files.
+    :param prepare: Puts what it needs beside the events into the folder of all inputs.
+    """
+
+    name: str
+    shows: str
+    feed: str | None
+    every: float = 3.0
+    prepare: Callable[[Stage], None] = _nothing
+
+    @property
+    def folder(self) -> str:
+        """The folder of its events, below that of all inputs."""
+        return self.feed or "nothing"
+
+    def files(self) -> Iterator[tuple[str, str]]:
+        """Yield names and contents of the files that arrive."""
+        return FEEDS[self.feed].files(FILES) if self.feed else iter(())
+
+
+PIPELINES: Final = {
+    one.name: one
+    for one in (
+        Pipeline(
+            name="first_stream",
+            shows="word count from a socket, and what production refuses",
+            feed=None,
+            prepare=_socket,
+        ),
+        Pipeline(name="iot", shows="windows and rules of sensors, three queries", feed="sensors"),
+        Pipeline(
+            name="clickstream",
+            shows="sessions, stream-stream and stream-static joins",
+            feed="clicks",
+            prepare=_products,
+        ),
+        Pipeline(name="fraud", shows="state of your own, exactly-once alerts", feed="payments"),
+        Pipeline(name="social", shows="trending topics and their mood", feed="mentions"),
+        Pipeline(name="upsert", shows="merge into a table, exactly once", feed="accounts"),
+        Pipeline(name="schema_evolution", shows="bad records, changing shapes", feed="orders"),
+        Pipeline(
+            name="kafka_to_kafka",
+            shows="several topics into one, with headers",
+            feed=None,
+            prepare=_broker,
+        ),
+        Pipeline(
+            name="scoring",
+            shows="a model in a stream, another one by blue-green",
+            feed="sensors",
+            prepare=_model,
+        ),
+        Pipeline(name="triggers", shows="a stream that ends, on a schedule", feed="clicks"),
+        Pipeline(name="efficiency", shows="fair pools and the production profile", feed="sensors"),
+    )
+}
+"""The examples by name, in the order in which a newcomer may want them."""
+
+
+def listing() -> str:
+    """Return the list of the examples as lines."""
+    width = max(map(len, PIPELINES)) + 2
+    lines = [f"  {one.name:<{width}}{one.shows}" for one in PIPELINES.values()]
+    return "\n".join(["Other examples, each by make demo PIPELINE=<name>:", *lines])
