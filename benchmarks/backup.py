@@ -103,7 +103,7 @@ def _cost(act: Callable[[], None]) -> Cost:
 
 
 def _cores() -> float:
-    """Return what the programs that have ended needed; the server of a store goes on."""
+    """Return what the programs that have ended needed; the server of a store runs on."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

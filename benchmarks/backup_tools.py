@@ -1,7 +1,7 @@
 """
 The backup tools that are compared: this provider's command, restic, rclone, rsync and ``cp``.
 
-Each is run as its own program, as a person or a dag would run it, so that its start counts as well.
+Each is run as its own program, as a user or a dag would run it, so that its start counts as well.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Tool(Protocol):
     """Its folder in the place, to count what it wrote."""
 
     def prepare(self) -> None:
-        """Do what has to be done once before the first backup."""
+        """Prepare once before the first backup."""
 
     def back_up(self, tree: Path) -> None:
         """Back up a tree, the second time on top of the first."""

@@ -4,7 +4,7 @@ What a beat of the driver costs for each query: asking Spark for progress, and t
     PYTHONPATH=. <runtime>/bin/python benchmarks/beat.py
 
 Prints milliseconds a beat and query, for queries that wait and for queries that work, and the CPU
-time of the JVM while nothing happens, against which ``BUSY_SHARE`` has to stand out.
+time of the JVM while nothing happens, against which ``BUSY_SHARE`` must stand out.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_streaming.core.status import CheckpointOrigin
-from airflow_streaming.driver.cpu import CpuMeter
-from airflow_streaming.driver.jobs import JobsView
-from airflow_streaming.driver.queries import Queries
-from airflow_streaming.driver.query import SparkQuery
-from airflow_streaming.driver.tracked import TrackedQuery
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.driver.jvm import CpuMeter
+from airflow_streaming.driver.monitoring.activity import JobsView
+from airflow_streaming.driver.monitoring.queries import Queries, SparkQuery, TrackedQuery
+from airflow_streaming.model.status import CheckpointOrigin
+from airflow_streaming.model.storage import LocalStore
 
 QUERIES = 5
 BEATS = 100

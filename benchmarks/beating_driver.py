@@ -1,7 +1,7 @@
 """
 A process that beats as a driver does, and nothing else; one of many for ``benchmarks.detection``.
 
-``SIGUSR1`` lets its query stand still in a batch while the heartbeat goes on.
+``SIGUSR1`` lets its query stand still in a batch while the heartbeat continues.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.core.names import Layout
-from airflow_streaming.core.status import Status
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.status import Status
+from airflow_streaming.model.storage import LocalStore
 from benchmarks.many_streams import stream_name
 
 BEAT_SECONDS: Final = 2.0
 
 
 def main(home: Path, number: int) -> None:
-    """Beat until the end; the token on the command line is for whoever looks for the process."""
+    """Beat until the end; the token on the command line identifies the process."""
     stalled_at: list[float] = []
     signal.signal(signal.SIGUSR1, lambda *_: stalled_at.append(time.monotonic()))
     store, path = LocalStore(str(home)), Layout(stream_name(number)).epoch(1, "status.json")

@@ -1,10 +1,10 @@
 """
-For how long do consumers see no fresh row, when a stream goes on in another driver?
+For how long do consumers see no fresh row, when a stream continues in another driver?
 
 The same stream, one file every half second, one consumer that reads all the time, four ways: a
 cutover with parallel outputs, a handover on one sink, stop and start, and the script that people
 write by hand (end ``spark-submit``, copy the checkpoint, start ``spark-submit`` on the copy). The
-two cutovers even change the aggregation, which the other two could not: they go on with the same
+two cutovers even change the aggregation, which the other two could not: they continue with the same
 code. The gap is the longest time between two fresher rows around the change, less the longest in
 the steady time before it, which is one batch.
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.core.cutover.terms import SwitchWay
+from airflow_streaming.model.records.cutover import SwitchMethod
 from benchmarks.figures import machine, table
 from tests.conftest import find_runtimes
 from tests.system.cutovers import applications
@@ -36,7 +36,7 @@ from tests.system.cutovers.shop import Shop, expected
 from tests.system.cutovers.stage import Stage
 from tests.system.cutovers.truth import judge
 
-GOALS: Final = {SwitchWay.PARALLEL.value: 0.0, SwitchWay.HANDOVER.value: 3.0}
+GOALS: Final = {SwitchMethod.PARALLEL.value: 0.0, SwitchMethod.HANDOVER.value: 3.0}
 NOISE_S: Final = 0.5
 """How much two pauses between batches differ on a machine that does nothing else."""
 
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("there is no runtime spark-4.3; name one with --runtime")
     with tempfile.TemporaryDirectory(prefix="cutover-", ignore_cleanup_errors=True) as made:
         folder = Path(made).resolve()
-        gaps = [_cutover(folder, given.runtime, way) for way in SwitchWay]
+        gaps = [_cutover(folder, given.runtime, way) for way in SwitchMethod]
         gaps += [
             _baseline(folder, given.runtime, "stop and start", stop_and_start),
             _baseline(folder, given.runtime, "script by hand", hand_written),
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return tell(gaps)
 
 
-def _cutover(folder: Path, spark: Path, way: SwitchWay) -> Gap:
+def _cutover(folder: Path, spark: Path, way: SwitchMethod) -> Gap:
     with Runs(folder / way.value, spark, SINKS[way]) as runs:
         told = runs.play(Asked(number=1, way=way))
     return Gap(

@@ -4,7 +4,7 @@ How long does it take until the trigger knows?
 Real processes, real records and real triggers with the default poll of 5 s; only Spark is left out,
 so that hundreds of misfortunes can be watched at once. Each process beats as a driver does and
 meets with one misfortune at a random moment: SIGKILL, SIGSTOP, or a query that stands still while
-the heartbeat goes on. The clock runs from there to the trigger's event.
+the heartbeat continues. The clock runs from there to the trigger's event.
 
     python -m benchmarks.detection --gone 200 --suspended 40 --stalled 40
 
@@ -34,8 +34,7 @@ from typing import Final
 
 from airflow.sdk.configuration import conf
 
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.rules.rule import Severity
+from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.triggers.stream import StreamTrigger
 from benchmarks.figures import heed_signals, machine, percentile, table
 from benchmarks.many_streams import record_stream, stream_name
@@ -55,10 +54,10 @@ LONG_AGO: Final = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfortune:
     """
-    What happens to a driver, and by when it has to be known.
+    What happens to a driver, and by when it must be known.
 
     :param signal: What is sent to its process group.
-    :param action: What the trigger has to ask for.
+    :param action: What the trigger must ask for.
     :param goal: Percentile and seconds.
     """
 

@@ -22,21 +22,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.checkpoint.drill_program import Program
-from airflow_streaming.core.plan.plan import (
+from airflow_streaming.gates.change_gate import gate_change
+from airflow_streaming.gates.version_gate import gate_version
+from airflow_streaming.launch.environment import driver_environment
+from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.model.spark.plan import (
     Column,
+    OperatorKind,
     OperatorPlan,
-    OperatorSort,
     QueryPlan,
     ScriptPlan,
     SinkPlan,
     SourcePlan,
 )
-from airflow_streaming.launch.environment import driver_environment
-from airflow_streaming.launch.runtime import Runtime, resolve_runtime
-from airflow_streaming.upgrade.change_gate import gate_change
-from airflow_streaming.upgrade.plan_mode import plan_script
-from airflow_streaming.upgrade.version_gate import gate_version
+from airflow_streaming.spark_jobs.plan_mode import plan_script
+from airflow_streaming.spark_jobs.runner import Program
 from benchmarks.inspecting import SHAPES, build, timed
 
 GATE_GOAL_MS: Final = 300
@@ -66,7 +66,7 @@ spark.streams.awaitAnyTermination()
 def plan() -> QueryPlan:
     """Return the plan of the query that made the golden checkpoint, as far as it is known."""
     counts = OperatorPlan(
-        sort=OperatorSort.AGGREGATE,
+        sort=OperatorKind.AGGREGATE,
         keys=(Column(name="k", type="string"),),
         key_expressions=("k",),
         values=("count(1)", "sum(v)"),

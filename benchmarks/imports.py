@@ -1,11 +1,11 @@
 """
-What does a dag file with a stream cost at parse, beyond what Airflow costs by itself?
+What does a dag file with a stream cost at parse, beyond the cost of Airflow alone?
 
 Every figure is the median over fresh interpreters. Airflow is imported first and is not counted; it
 loads parts of itself only when a dag is made, so a second base line makes a plain dag first. The
 goal is held against CPU time: an import computes, and on a busy machine the wall clock tells of the
 neighbours. What Airflow has loaded is frozen, as its dag processor does before it parses: otherwise
-one pass of the garbage collector over all of Airflow (80 ms) falls on whoever is there by chance.
+one pass of the garbage collector over all of Airflow (80 ms) falls on the code that runs by chance.
 """
 
 from __future__ import annotations

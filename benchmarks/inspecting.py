@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.checkpoint.folders import open_folders
-from airflow_streaming.checkpoint.reader import Reader
-from airflow_streaming.checkpoint.walk import walk
+from airflow_streaming.checkpoints.reader import Reader
+from airflow_streaming.storage.folders import open_folders, walk
 from tests.golden import golden_files
 
 GOAL_MS: Final = 300

@@ -44,7 +44,7 @@ class Keeper(Protocol):
 
 class ShellLoop:
     """
-    ``spark-submit`` in a loop, with nobody watching: how fast a restart can be.
+    ``spark-submit`` in a loop, unattended: how fast a restart can be.
 
     :param environment: The driver's whole environment.
     """

@@ -6,7 +6,7 @@ real ``spark-submit``. The first launch finds a fresh home. Every driver is kill
 launch is measured, and the next task finds it dead, settles that and relaunches. After some
 launches a second task meets the running driver and adopts it. Two measures stand beside it:
 starting ``spark-submit`` and nothing else, and how long the Spark provider's hook holds the slot
-until the script's first line runs; it then goes on holding it until the application ends.
+until the script's first line runs; it then keeps holding it until the application ends.
 
     python -m benchmarks.launch --launches 30
 

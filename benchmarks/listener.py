@@ -22,15 +22,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
 import airflow_streaming
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.epoch import Epoch, Host, LaunchCause
-from airflow_streaming.core.names import Layout
-from airflow_streaming.files.local import LocalStore
+from airflow_streaming.launch.package import build_driver_package
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Epoch, Host, LaunchCause
+from airflow_streaming.model.storage import LocalStore
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = Path(airflow_streaming.__file__).parent
@@ -86,7 +86,7 @@ def main() -> int:
         return 2
     times: dict[str, list[list[int]]] = {"bare": [], "watched": [], "listener": []}
     for turn in range(args.rounds):
-        # Whoever runs first in a round may meet another machine; everybody is first now and then.
+        # The first in a round may meet a slower machine; each is first now and then.
         order = list(times)[turn % 3 :] + list(times)[: turn % 3]
         for kind in order:
             times[kind].append(run(kind, homes[0], args.runtime, args.batches)[WARM_UP:])
@@ -131,13 +131,7 @@ def run(kind: str, spark_home: Path, runtime: Path, batches: int) -> list[int]:
 
 def wrapped(folder: Path, script: Path, arguments: list[str]) -> list[str]:
     """Lay out a home with one deployment and one epoch, and return what is submitted."""
-    archive = folder / "airflow_streaming.zip"
-    files = [PACKAGE / "__init__.py", PACKAGE / "exceptions.py"]
-    for room in ("core", "files", "driver"):
-        files += (PACKAGE / room).rglob("*.py")
-    with zipfile.ZipFile(archive, "w") as package:
-        for file in files:
-            package.write(file, f"airflow_streaming/{file.relative_to(PACKAGE)}")
+    archive = build_driver_package(folder / "package", PACKAGE).archive
     home = folder / "home"
     home.mkdir()
     deploy(LocalStore(str(home)), script, arguments)

@@ -27,15 +27,16 @@ from typing import Final
 
 import psutil
 
-from airflow_streaming.core.codec import encode
-from airflow_streaming.core.deployment import Deployment
-from airflow_streaming.core.epoch import Epoch, Launch, LaunchCause
-from airflow_streaming.core.names import Layout
-from airflow_streaming.core.progress import BatchProgress
-from airflow_streaming.core.status import CheckpointOrigin, DriverState, QueryStatus, Status
-from airflow_streaming.files.host import this_host
-from airflow_streaming.files.local import LocalStore
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.processes import ProcessHandle
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.host import this_host
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause
+from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
+from airflow_streaming.model.storage import LocalStore
 
 SHARED_BY: Final = 25
 """Streams of one process; their tokens make its command line about as long as a JVM's."""
@@ -105,7 +106,7 @@ def record_stream(home: Path, number: int, token: str, pid: int, log: Path) -> N
         by="benchmark",
         created_at=NOW,
     )
-    started = psutil.Process(pid).create_time()
+    handle = ProcessHandle.of(psutil.Process(pid))
     log.touch()
     stream.create_deployment(_deployment(stream.name, home), SCRIPT)
     stream.create_epoch(epoch)
@@ -114,10 +115,10 @@ def record_stream(home: Path, number: int, token: str, pid: int, log: Path) -> N
             epoch=1,
             token=token,
             host=epoch.host,
-            pid=pid,
-            started=started,
-            log=str(log),
             launched_at=NOW,
+            handle=handle.to_dict(),
+            driver=f"pid {pid}",
+            log=str(log),
         )
     )
     status = _status(epoch, pid)
@@ -212,7 +213,7 @@ def beat(home: Path, count: int) -> None:
         moment, number = due[0]
         time.sleep(max(0.0, moment - time.monotonic()))
         target = home / paths[number]
-        # Whole, as every status is; not synced to the disk, which is nobody's to measure here.
+        # Whole, as every status is; not synced to the disk, which is not measured here.
         temporary = target.with_name(".status.tmp")
         temporary.write_bytes(str(turn).encode().join(texts[number]))
         temporary.replace(target)

@@ -18,8 +18,9 @@ from types import SimpleNamespace
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import TaskDeferred
 
+from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.operators.stream import SparkStreamOperator
-from airflow_streaming.spec import Budget, RestartPolicy, StreamSpec
+from airflow_streaming.spec import StreamSpec
 
 BEGIN_SECONDS = 60.0
 

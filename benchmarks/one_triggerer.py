@@ -30,8 +30,8 @@ from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import DRCount
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_streaming.core.health import HealthRules
-from airflow_streaming.core.policy import RestartPolicy
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.triggers.stream import StreamTrigger
 from benchmarks.blocking import collections, lags_of
 from benchmarks.figures import percentile

@@ -227,7 +227,7 @@ def newest_commit(keeper: Keeper) -> int:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Tell whether a process can still write; a zombie that nobody collects cannot."""
+    """Tell whether a process can still write; a zombie that is never reaped cannot."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

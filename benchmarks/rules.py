@@ -2,7 +2,7 @@
 What does it cost to hold the recommended rules, and five more, against a stream's progress?
 
 One row a second for every ten streams, and a look every five seconds at each of a thousand, is what
-one triggerer process has to bear. Printed: microseconds a row and a look, memory a stream, and the
+one triggerer process must bear. Printed: microseconds a row and a look, memory a stream, and the
 share of a core that makes. Run it as ``python -m benchmarks.rules``.
 """
 
@@ -13,12 +13,11 @@ import time
 import tracemalloc
 from datetime import UTC, datetime, timedelta
 
-from airflow_streaming.core.epoch import Host
-from airflow_streaming.core.progress import BatchProgress, SourceProgress
-from airflow_streaming.core.rules.recommended import recommended_rules
-from airflow_streaming.core.rules.rule import HealthRule
-from airflow_streaming.core.rules.rulebook import RuleBook
-from airflow_streaming.core.status import CheckpointOrigin, DriverState, QueryStatus, Status
+from airflow_streaming.model.health_rules import HealthRule, recommended_rules
+from airflow_streaming.model.progress import BatchProgress, SourceProgress
+from airflow_streaming.model.records.epoch import Host
+from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
+from airflow_streaming.supervision.rules.rulebook import RuleBook
 from benchmarks.figures import machine, table
 
 STREAMS = 1_000

@@ -13,8 +13,9 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
+from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.operators.stream import SparkStreamOperator
-from airflow_streaming.spec import Budget, RestartPolicy, StreamSpec
+from airflow_streaming.spec import StreamSpec
 
 APPLICATION = str(Path(__file__).parent / "jobs" / "endless.py")
 SUBMITTED = "{{ var.value.submitted }}"

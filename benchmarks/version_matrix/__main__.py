@@ -30,7 +30,7 @@ _NEVER_SECONDS: Final = 3600
 
 class Measuring:
     """
-    Makes runs: all that one release has to do in one step, in one session of it.
+    Makes runs: all that one release must do in one step, in one session of it.
 
     :param runtimes: Virtual environment of each release.
     :param libraries: Folder with pandas, PyArrow and protobuf, for shapes that need them.
@@ -123,7 +123,9 @@ def _go_there_and_back(measuring: Measuring, cells: Sequence[Cell]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.version_matrix")
     parser.add_argument("--runtimes", type=json.loads, required=True, help="JSON: version to venv")
-    parser.add_argument("--work", type=Path, required=True, help="folder to work in, and go on in")
+    parser.add_argument(
+        "--work", type=Path, required=True, help="folder to work in, and to resume in"
+    )
     parser.add_argument("--libraries", type=Path, help="folder with pandas, PyArrow and protobuf")
     parser.add_argument("--only", default="", help="cells whose name begins so")
     given = parser.parse_args()

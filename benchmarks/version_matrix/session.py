@@ -1,5 +1,5 @@
 """
-One session of one Spark: goes on with many checkpoints, several at a time.
+One session of one Spark: continues many checkpoints, several at a time.
 
 ``python session.py ORDERS RESULTS``: reads orders, one JSON a line, and appends one result a line
 as soon as it is known. Run by the Python of a Spark runtime.
@@ -102,7 +102,7 @@ def _go_on(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
     alone = order["shape"] in ALONE
     if not query.awaitTermination(MOST_SECONDS_ALONE if alone else MOST_SECONDS):
         query.stop()
-        # Beside others a query may have waited for them; alone it hangs by itself.
+        # Beside others a query may have waited for them; alone it really hangs.
         condition = "NO_END" if alone else "TIMEOUT"
         return {"ok": False, "conditions": [condition], "message": "It came to no end."}
     if shape.to_files:

@@ -32,7 +32,7 @@ class Trip:
 
     @property
     def before(self) -> Self | None:
-        """What has to be there first."""
+        """What must exist first."""
         return type(self)(cell=self.cell, steps=self.steps[:-1]) if self.steps[1:] else None
 
     @property

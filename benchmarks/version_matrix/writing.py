@@ -19,7 +19,12 @@ from benchmarks.version_matrix.results import Results
 from benchmarks.version_matrix.trips import Trip
 
 TARGET: Final = (
-    Path(__file__).parents[2] / "airflow_streaming" / "upgrade" / "measured" / "versions.json"
+    Path(__file__).parents[2]
+    / "airflow_streaming"
+    / "gates"
+    / "version"
+    / "measured"
+    / "versions.json"
 )
 
 

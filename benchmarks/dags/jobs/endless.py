@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--output", required=True)
-parser.add_argument("--checkpoint", help="for whoever is not given one")
+parser.add_argument("--checkpoint", help="where the deployment gives none")
 options = parser.parse_args()
 
 spark = SparkSession.builder.config("spark.ui.enabled", False).getOrCreate()
