@@ -22,7 +22,12 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
 from airflow_streaming.model.lease import USUAL_LEASE, OnLostHost, check_lease
 from airflow_streaming.model.metrics import Metric
-from airflow_streaming.model.names import check_is_stream, check_stream_name
+from airflow_streaming.model.names import (
+    check_is_stream,
+    check_stream_name,
+    other_lane,
+    standby_of,
+)
 from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
 from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
@@ -73,6 +78,11 @@ class StreamSpec:
         lease of the old one is over. It counts from the next launch on.
     :param lease: With ``takeover``: how long a driver goes on without a heartbeat that it got
         written, 30 s to one day.
+    :param standby: Keep a second driver of the same deployment warm: its session is up and its
+        queries wait just before they start. When the live driver has died, or is replaced, the next
+        epoch is that driver's. It takes the memory of a second driver, and the script's part before
+        its first query runs in it too. For drivers on the worker's host (launcher ``local``);
+        elsewhere it is not started.
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed.
     """
 
@@ -112,6 +122,7 @@ class StreamSpec:
     launcher: str = ""
     on_lost_host: OnLostHost | str = OnLostHost.ASK
     lease: timedelta = USUAL_LEASE
+    standby: bool = False
     stop_grace: timedelta = USUAL_STOP_GRACE
 
     def __repr__(self) -> str:
@@ -152,6 +163,7 @@ class StreamSpec:
             if not isinstance(value, str) or not (value.strip() or what == "launcher"):
                 raise SpecError(f"Stream {self.name!r} has no {what}. Give it as a text.")
         check_is_stream(check_stream_name(self.name))
+        _check_standby(self)
         _check_lost_host(self)
         for what in ("home", "output", "checkpoint"):
             if uri := getattr(self, what):
@@ -168,6 +180,14 @@ class StreamSpec:
             )
         if not timedelta(0) <= self.stop_grace <= MAX_STOP_GRACE:
             raise SpecError(f"stop_grace of stream {self.name!r} must be between 0 s and one day.")
+
+
+def _check_standby(spec: StreamSpec) -> None:
+    if not isinstance(spec.standby, bool):
+        raise SpecError(f"standby of stream {spec.name!r} must be True or False.")
+    if spec.standby:
+        # Both lanes can have one.
+        check_stream_name(standby_of(other_lane(spec.name)))
 
 
 def _check_lost_host(spec: StreamSpec) -> None:

@@ -1,4 +1,4 @@
-"""Three ways to keep one script running, each in a folder of its own."""
+"""Four ways to keep one script running, each in a folder of its own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 import psutil
 
+from airflow_streaming.home.home import open_home
 from airflow_streaming.launch.runtime import Runtime
 from demo.airflow import Airflow
 from demo.processes import kill_group
@@ -40,6 +41,12 @@ class Keeper(Protocol):
 
     def slots(self) -> int:
         """Return how many worker slots of Airflow are taken just now."""
+
+    def driver(self) -> psutil.Process | None:
+        """Return the JVM that runs the script for the stream, if there is one."""
+
+    def is_ready(self) -> bool:
+        """Tell whether all is there that the keeper has ready for a restart."""
 
 
 class ShellLoop:
@@ -83,20 +90,48 @@ class ShellLoop:
     def slots(self) -> int:
         return 0
 
+    def driver(self) -> psutil.Process | None:
+        return find_driver(self.folder)
+
+    def is_ready(self) -> bool:
+        return True
+
 
 class Provider:
-    """This provider, in a real Airflow; the poll interval is the default one."""
+    """
+    This provider, in a real Airflow; the poll interval is the default one.
 
-    dag_id = "bench_provider"
+    :param standby: With a hot standby beside the driver.
+    """
 
-    def __init__(self, folder: Path, airflow: Airflow) -> None:
-        self.name, self.folder = "this provider", folder
-        self._airflow = airflow
-        folder.mkdir()
-        self._stream = Stream(folder, "numbers")
+    def __init__(self, folder: Path, airflow: Airflow, *, standby: bool = False) -> None:
+        self.name = "this provider, standby" if standby else "this provider"
+        self.dag_id = "bench_standby" if standby else "bench_provider"
+        stream = "warmed" if standby else "numbers"
+        self.folder, self._airflow, self._has_standby = folder, airflow, standby
+        folder.mkdir(exist_ok=True)
+        self._stream = Stream(folder, stream)
+        self._home = open_home(str(folder)).stream(stream)
 
     def commits(self) -> Path:
-        return self.folder / "numbers" / "checkpoints" / "000001" / "numbers" / "commits"
+        return self.folder / self._home.name / "checkpoints" / "000001" / "numbers" / "commits"
+
+    def driver(self) -> psutil.Process | None:
+        epoch = self._home.newest_epoch()
+        launch = self._home.launch(epoch.number) if epoch is not None else None
+        try:
+            return psutil.Process(int(launch.handle["pid"])) if launch is not None else None
+        except psutil.NoSuchProcess:
+            return None
+
+    def is_ready(self) -> bool:
+        if not self._has_standby:
+            return True
+        standbys, live = self._home.standbys(), self._home.newest_epoch()
+        waiting = standbys.newest_epoch()
+        if waiting is None or live is None or waiting.token == live.token:
+            return False
+        return standbys.barrier(waiting.number) is not None
 
     def start(self, say: Say) -> None:
         unpause(self._airflow, self.dag_id, say)
@@ -141,6 +176,12 @@ class Submit:
 
     def slots(self) -> int:
         return taken_slots(self._airflow, self.dag_id)
+
+    def driver(self) -> psutil.Process | None:
+        return find_driver(self.folder)
+
+    def is_ready(self) -> bool:
+        return True
 
 
 def unpause(airflow: Airflow, dag_id: str, say: Say) -> None:

@@ -1,8 +1,8 @@
 """
 How long is a stream down when its driver is killed, and what does it cost to watch for that?
 
-One script runs under three keepers, one after the other: a shell loop around ``spark-submit``, this
-provider, and ``SparkSubmitOperator`` with retries and no retry delay. The loop runs twice, on a
+One script runs under four keepers, one after the other: a shell loop around ``spark-submit``, this
+provider without and with a hot standby, and ``SparkSubmitOperator`` with retries and no retry delay. The loop runs twice, on a
 machine of its own and beside an idle Airflow, so that Airflow's appetite can be told from the time
 a keeper needs. The driver's JVM gets SIGKILL at random moments; the clock runs until the checkpoint
 has a commit that it had not when the JVM was gone. Meanwhile Airflow is asked twice a second how
@@ -11,7 +11,8 @@ many worker slots the keeper's dag takes.
     python -m benchmarks.restart --kills 3
 
 Goal: the provider's median is at most 8 s above that of the loop alone (5 s between two looks, 1 to
-2 s to resume).
+2 s to resume). A standby is warm when its driver is killed. ``--only`` runs the named keepers alone,
+and then no goal is judged.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ import psutil
 from airflow_streaming.launch.environment import driver_environment
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from benchmarks.figures import end_all, heed_signals, machine, table
-from benchmarks.keepers import DAGS, Keeper, Provider, ShellLoop, Submit, find_driver
+from benchmarks.keepers import DAGS, Keeper, Provider, ShellLoop, Submit
 from demo.airflow import Airflow
 from demo.stage import MARK, REPOSITORY
 from demo.waiting import Progress, Say, wait_for
@@ -46,6 +47,7 @@ REST_SECONDS: Final = (20.0, 27.0)
 """Time from a commit to the next kill. The trigger holds events for 15 s after a deferral, so that
 a driver that dies at once after its launch waits for that; the goal speaks of one that runs."""
 
+KEEPERS: Final = ("loop", "beside", "provider", "standby", "submit")
 PATIENCE: Final = 180.0
 LOOK_SECONDS: Final = 0.02
 SAMPLE_SECONDS: Final = 0.5
@@ -70,6 +72,7 @@ class Result:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--only", nargs="*", choices=KEEPERS, default=KEEPERS)
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the kills")
     parser.add_argument("--runtime", type=Path, default=REPOSITORY / ".runtimes" / "spark-4.3")
     args = parser.parse_args()
@@ -83,7 +86,7 @@ def main() -> int:
         os.environ[MARK] = str(folder)
         try:
             bench = Bench(folder, runtime, kills=args.kills, seed=args.seed, say=say)
-            results = bench.run(args.runtime.absolute())
+            results = bench.run(args.runtime.absolute(), args.only)
         except (RuntimeError, KeyboardInterrupt) as err:
             say(f"The benchmark ended early: {str(err) or 'it was interrupted'}")
             return 2
@@ -103,16 +106,21 @@ class Bench:
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
 
-    def run(self, path: Path) -> list[Result]:
+    def run(self, path: Path, only: Sequence[str]) -> list[Result]:
         airflow = Airflow(
             self._folder / "airflow", dags=DAGS, environment=self._airflow_settings(path)
         )
-        results = [self._measure(self._loop("shell loop alone"))]
+        streams = self._folder / "streams"
+        beside: dict[str, Callable[[], Keeper]] = {
+            "beside": lambda: self._loop("shell loop beside Airflow"),
+            "provider": lambda: Provider(streams, airflow),
+            "standby": lambda: Provider(streams, airflow, standby=True),
+            "submit": lambda: Submit(self._folder / "submitted", airflow),
+        }
+        results = [self._measure(self._loop("shell loop alone"))] if "loop" in only else []
         try:
             airflow.start(self._say)
-            results.append(self._measure(self._loop("shell loop beside Airflow")))
-            results.append(self._measure(Provider(self._folder / "streams", airflow)))
-            results.append(self._measure(Submit(self._folder / "submitted", airflow)))
+            results += [self._measure(make()) for name, make in beside.items() if name in only]
         finally:
             self._say("Stopping Airflow")
             airflow.stop()
@@ -164,7 +172,13 @@ class Bench:
 
     def _kill_once(self, keeper: Keeper, rest: float) -> float:
         time.sleep(rest)
-        driver = find_driver(keeper.folder)
+        wait_for(
+            keeper.is_ready,
+            what=f"{keeper.name} to be ready",
+            seconds=PATIENCE,
+            say=self._say,
+        )
+        driver = keeper.driver()
         if driver is None:
             raise RuntimeError(f"{keeper.name}: there is no driver to kill in {keeper.folder}.")
         began = time.monotonic()
@@ -247,9 +261,11 @@ def tell(results: Sequence[Result], left: int) -> int:
         ]
         for result in results
     ]
-    alone, beside, provider, _ = (statistics.median(result.restarts) for result in results)
     print(f"\n{machine()}\n\nSeconds from SIGKILL of the driver's JVM to the next committed batch")
     print(table(["", "kills", "median", "max", "slot seconds", "of seconds"], rows))
+    if len(results) < len(KEEPERS):
+        return 0 if left == 0 else 1
+    alone, beside, provider, _, _ = (statistics.median(result.restarts) for result in results)
     more = provider - alone
     print(
         f"\nThe provider needs {more:+.1f} s over the loop alone "

@@ -106,6 +106,10 @@ class Claims:
         self._deployment, self._epoch = deployment, epoch
         self._unwritten: dict[str, QueryClaim] = {}
 
+    def move(self, epoch: int) -> None:
+        """Claim on behalf of another epoch of the same deployment from now on."""
+        self._epoch = epoch
+
     def check(
         self, query: str, checkpoint: Store, location: str, *, must_know: bool = False
     ) -> QueryClaim | None:

@@ -22,7 +22,7 @@ from airflow_streaming.exceptions import AlreadyExists, CheckpointMismatch, Stre
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.failure_signs import Diagnosis, FailureKind
 from airflow_streaming.model.failures import MAX_TEXT, diagnose, presentable, signature
-from airflow_streaming.model.records.epoch import Exit, Outcome
+from airflow_streaming.model.records.epoch import Epoch, Exit, Outcome
 from airflow_streaming.model.storage import Store
 
 FAILURE_GRACE: Final = 30.0
@@ -93,6 +93,11 @@ class ExitRecordWriter:
         self._store, self._path = store, path
         self._lock = threading.Lock()
         self.said: Exit | None = None
+
+    def move(self, path: str) -> None:
+        """Write the record there from now on: the driver has become another epoch's."""
+        with self._lock:
+            self._path = path
 
     def say(self, exit: Exit) -> None:
         """Write the record unless another thread has written it already."""
@@ -206,6 +211,16 @@ def _concluded(end: RunEnd) -> Exit:
         outcome=Outcome.COMPLETED,
         reason="The script and all its queries came to their end.",
         ended_at=end.at,
+    )
+
+
+def promoted(standby: Epoch, epoch: Epoch, at: datetime) -> Exit:
+    """Say that a hot standby waits no more: it is an epoch's driver."""
+    return Exit(
+        epoch=standby.number,
+        outcome=Outcome.COMPLETED,
+        reason=f"Standby {standby.number} is the driver of epoch {epoch.number} now.",
+        ended_at=at,
     )
 
 

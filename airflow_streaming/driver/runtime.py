@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NoReturn
 
@@ -32,6 +33,7 @@ from airflow_streaming.driver.exit_status import (
     conclude,
     fenced,
     lease_lost,
+    promoted,
     refused,
 )
 from airflow_streaming.driver.hadoop_store import open_home
@@ -65,7 +67,12 @@ from airflow_streaming.driver.shutdown import (
     signal_grace,
     stop_queries,
 )
-from airflow_streaming.driver.standby.barrier import barrier_of, install_patience
+from airflow_streaming.driver.standby.barrier import (
+    OrderBook,
+    barrier_of,
+    install_patience,
+)
+from airflow_streaming.driver.standby.promotion import PromotionBook, StandbyWatch, read_signs
 from airflow_streaming.driver.start_guard import StartGuard
 from airflow_streaming.driver.start_hook import Gate, StartHook
 from airflow_streaming.exceptions import (
@@ -78,12 +85,16 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.model.failures import hide
 from airflow_streaming.model.lease import HeldLease, Instant
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.records.epoch import Exit
+from airflow_streaming.model.records.epoch import Epoch, Exit
 from airflow_streaming.model.spark.conf import DIES_WITH_JVM, secret_values
 from airflow_streaming.model.storage import LocalStore, Store
 
 SCRIPT_GRACE: Final = 10.0
 """Seconds that the script gets to end once its queries have ended."""
+WANTED_SECONDS: Final = 5.0
+"""How often a hot standby looks whether it is wanted still."""
+WANTED_SECONDS_AWAY: Final = 30.0
+"""The same where the home is on an object store."""
 _LOOK_SECONDS: Final = 0.2
 _MARGIN: Final = 2.0
 _LAST_BEAT: Final = 5.0
@@ -97,23 +108,33 @@ class Driver:
         self, assignment: LaunchContext, store: Store, layout: Layout, began: Instant | None = None
     ) -> None:
         epoch, deployment = assignment.epoch, assignment.deployment
-        self._assignment, self._epoch = assignment, epoch.number
+        self._assignment, self._epoch, self._store = assignment, epoch.number, store
         self._script = RUNNING
         self._queries, self._ending = Queries(), ShutdownState()
         self._jvm = JvmProcess()
         self._last_word = ExitRecordWriter(store, layout.epoch(epoch.number, "exit.json"))
-        claims = Claims(store, layout, deployment=deployment.number, epoch=epoch.number)
+        # Of a hot standby, queries are the lane's, and are claimed once it is promoted.
+        lane = Layout(epoch.serves) if epoch.serves else layout
+        claims = self._claims = Claims(
+            store, lane, deployment=deployment.number, epoch=epoch.number
+        )
         self._leaving = HardExit(self._jvm, store_needs_jvm=not isinstance(store, LocalStore))
         fence = Fence(
             store,
             layout,
             epoch.number,
             leaving=self._leaving,
-            last_word=lambda: self._last_word.say(fenced(epoch.number, datetime.now(UTC))),
+            last_word=lambda: self._last_word.say(fenced(self._epoch, datetime.now(UTC))),
         )
         self._fence = fence
-        self._lease = self._lease_since(began or instant())
-        self._barrier = barrier_of(epoch, store, layout, ending=self._ending, fence=fence)
+        self._lease = self._lease_since(epoch, began or instant())
+        self._wanted: StandbyWatch | None = None
+        self._barrier = barrier_of(
+            *(epoch, store, layout),
+            ending=self._ending,
+            fence=fence,
+            orders=self._orders_of(epoch),
+        )
         self._report = Report(
             assignment,
             store,
@@ -134,7 +155,7 @@ class Driver:
             jvm=self._jvm,
             on_jvm_gone=self._end_without_jvm,
         )
-        self._plans = PlanKeeper(store, layout, epoch.number)
+        self._plans = PlanKeeper(store, lane, epoch.number)
         self._admission = StartGuard(
             deployment.checkpoint,
             queries=self._queries,
@@ -163,6 +184,9 @@ class Driver:
             self._fence.check()
         if self._barrier is not None:
             self._barrier.begin()
+        if self._wanted is not None:
+            is_near = isinstance(self._store, LocalStore)
+            self._wanted.begin(WANTED_SECONDS if is_near else WANTED_SECONDS_AWAY)
         for work in (self._bring_down, self._keep_deadline):
             threading.Thread(target=work, name="airflow-streaming-end", daemon=True).start()
         try:
@@ -179,8 +203,46 @@ class Driver:
             self._brought_down.wait()
         return self._finish()
 
-    def _lease_since(self, began: Instant) -> LeaseKeeper | None:
-        seconds = self._assignment.epoch.lease_seconds
+    def _orders_of(self, standby: Epoch) -> OrderBook | None:
+        """Return where a hot standby waits for its epoch; ``None`` for any other driver."""
+        if not standby.serves:
+            return None
+        self._wanted = StandbyWatch(
+            lambda: read_signs(self._store, Layout(standby.serves)),
+            self._give_up_waiting,
+            deployment=standby.deployment,
+        )
+        return PromotionBook(self._store, standby, adopt=self._adopt)
+
+    def _give_up_waiting(self, reason: str) -> None:
+        self._ending.ask_stop(Stop(by="the standby itself", reason=reason, grace=0.0))
+
+    def _adopt(self, epoch: Epoch, began: Instant) -> None:
+        """Become the driver of an epoch, still at the barrier; a repetition does no harm."""
+        if self._wanted is not None:
+            self._wanted.close()
+        standby, layout = self._assignment.epoch, Layout(epoch.stream)
+        logger.info("Standby %d is the driver of epoch %d.", standby.number, epoch.number)
+        # The fence first: whatever fails below, a newer epoch ends this driver.
+        self._fence.move(layout, epoch.number)
+        self._epoch = epoch.number
+        _record(self._store, Layout(standby.stream), promoted(standby, epoch, datetime.now(UTC)))
+        self._last_word.move(layout.epoch(epoch.number, "exit.json"))
+        self._watch.move(layout, epoch.number)
+        self._claims.move(epoch.number)
+        self._plans.move(epoch.number)
+        self._lease = self._lease_since(epoch, began)
+        self._report.move(
+            replace(self._assignment, epoch=epoch),
+            None if self._lease is None else self._lease.renew,
+        )
+        if self._lease is not None:
+            self._lease.begin()
+            self._lease.wait_until_held()
+        self._fence.check()
+
+    def _lease_since(self, epoch: Epoch, began: Instant) -> LeaseKeeper | None:
+        seconds = epoch.lease_seconds
         if seconds is None:
             return None
         return LeaseKeeper(
@@ -303,7 +365,8 @@ def run(arguments: Sequence[str]) -> int:
     now = datetime.now(UTC)
     try:
         check_newest(store, layout, epoch.number)
-        assignment = read_assignment(store, layout, order, epoch)
+        lane = Layout(epoch.serves) if epoch.serves else layout
+        assignment = read_assignment(store, lane, order, epoch)
         hide(secret_values(os.environ, all_of=assignment.deployment.env))
     except HomeUnavailable as err:
         return _leave(str(err), FAILED_CODE)

@@ -168,6 +168,10 @@ class Fence:
         self._epoch, self._leaving, self._last_word = epoch, leaving, last_word
         self._faults = ErrorBoundary()
 
+    def move(self, layout: Layout, epoch: int) -> None:
+        """Guard another epoch from now on."""
+        self._next, self._epoch = layout.record("epochs", epoch + 1), epoch
+
     def check(self) -> None:
         """Return if this epoch is the newest as far as can be seen; otherwise do not return."""
         newer = False
@@ -221,6 +225,10 @@ class StopWatcher:
         signal.signal(signal.SIGCONT, _do_nothing)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         threading.Thread(target=self._run, name="airflow-streaming-watch", daemon=True).start()
+
+    def move(self, layout: Layout, epoch: int) -> None:
+        """Look for the stop requests of another epoch from now on."""
+        self._path, self._epoch = layout.epoch(epoch, "stop.json"), epoch
 
     def look(self) -> None:
         """Look once for every reason to end."""

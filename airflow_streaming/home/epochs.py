@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Self
 
 from airflow_streaming.exceptions import AlreadyExists
 from airflow_streaming.home.folder import StreamFolder
-from airflow_streaming.model.names import is_path_part, number_of, numbered
+from airflow_streaming.model.names import is_path_part, number_of, numbered, standby_of
 from airflow_streaming.model.records.control import Circuit, CircuitState
 from airflow_streaming.model.records.epoch import (
     Barrier,
@@ -223,6 +224,14 @@ class Plans(StreamFolder):
 
 class Standby(StreamFolder):
     """Read the barrier and the answers of standby drivers of one stream, and give them orders."""
+
+    def standbys(self) -> Self:
+        """Return the records of this lane's hot standbys; each one is an epoch there."""
+        return self.beside(standby_of(self.name))
+
+    def is_released(self, epoch: int) -> bool:
+        """Tell whether an epoch's driver at the barrier was given any order."""
+        return bool(self.store.names(self._layout.epoch(epoch, "orders")))
 
     def barrier(self, epoch: int) -> Barrier | None:
         """Return which queries wait at the barrier, ``None`` before the first one does."""

@@ -217,7 +217,7 @@ class SparkStreamHook(BaseHook):
             command = build_submit_command(
                 conn_id=self.conn_id,
                 runtime=runtime,
-                stream=epoch.stream,
+                stream=epoch.serves or epoch.stream,
                 properties_file=properties,
                 main=package.main,
                 py_files=(str(package.archive), *deployment.py_files),

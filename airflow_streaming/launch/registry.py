@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
@@ -64,29 +65,37 @@ class RecordedLaunchers:
         return self._of(request.epoch.launcher).launch(request)
 
     def find(self, epoch: Epoch) -> Launch | None:
-        return self._of(epoch.launcher).find(epoch)
+        found = self._of(epoch.launcher).find(epoch.as_launched)
+        return None if found is None else replace(found, epoch=epoch.number)
 
     def probe(
         self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
     ) -> Process:
-        return self._of(epoch.launcher).probe(epoch, launch, heartbeat)
+        return self._of(epoch.launcher).probe(*_launched(epoch, launch), heartbeat)
 
     def kill(
         self, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None = None
     ) -> Process:
-        return self._of(epoch.launcher).kill(epoch, launch, heartbeat)
+        return self._of(epoch.launcher).kill(*_launched(epoch, launch), heartbeat)
 
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
-        self._of(epoch.launcher).clean_up(epoch, launch)
+        self._of(epoch.launcher).clean_up(*_launched(epoch, launch))
 
     def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
-        return self._of(epoch.launcher).logs(epoch, launch, file, most)
+        return self._of(epoch.launcher).logs(epoch.as_launched, launch, file, most)
 
     def _of(self, name: str) -> Launcher:
         if name not in self._made:
             cluster = self._cluster if name == self.kind else ""
             self._made[name] = _make(name, self._folder, cluster)
         return self._made[name]
+
+
+def _launched(epoch: Epoch, launch: Launch | None) -> tuple[Epoch, Launch | None]:
+    """Return both records as they were when the driver was started; see ``Epoch.as_launched``."""
+    if epoch.promotes is None:
+        return epoch, launch
+    return epoch.as_launched, launch and replace(launch, epoch=epoch.promotes)
 
 
 class MissingLauncher:

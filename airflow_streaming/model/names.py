@@ -197,6 +197,8 @@ class Layout:
 
 
 GREEN_SUFFIX: Final = ".green"
+STANDBY_SUFFIX: Final = ".standby"
+"""Behind the name of a lane: where the records of its standby drivers lie, see ``standby_of``."""
 
 
 class Colour(StrEnum):
@@ -221,12 +223,27 @@ def other_lane(lane: str) -> str:
     return base_of(lane) if colour_of(lane) is Colour.GREEN else f"{lane}{GREEN_SUFFIX}"
 
 
+def standby_of(lane: str) -> str:
+    """
+    Return where the standby drivers of a lane have their records.
+
+    It is laid out as a stream is, with epochs only: a standby driver has the right to wait, counted
+    and fenced like the right to write, and no deployment or checkpoint of its own.
+    """
+    return f"{lane}{STANDBY_SUFFIX}"
+
+
 def check_is_stream(name: str) -> str:
     """
     Return a name that a dag may give its stream.
 
-    :raises SpecError: it is kept for the other lane of a stream.
+    :raises SpecError: it is kept for the other lane of a stream, or for standby drivers.
     """
+    if name.endswith(STANDBY_SUFFIX):
+        raise SpecError(
+            f"Stream name {name!r} ends with {STANDBY_SUFFIX!r}, which is kept for the standby "
+            f"drivers of stream {name.removesuffix(STANDBY_SUFFIX)!r}. Choose another name."
+        )
     if colour_of(name) is Colour.GREEN:
         raise SpecError(
             f"Stream name {name!r} ends with {GREEN_SUFFIX!r}, which is kept for the other lane of "

@@ -16,6 +16,7 @@ from airflow.sdk import BaseOperatorLink
 from airflow_streaming import telemetry
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.hooks.home import spec_errors_are_final
+from airflow_streaming.launch.registry import LOCAL
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import EventKind
@@ -41,8 +42,13 @@ if TYPE_CHECKING:
 
 MAX_ACTS: Final = 8
 """Acts in one worker slice; a healthy path needs two. More means that something fights back."""
+WITH_STANDBY: Final = frozenset({LOCAL})
+"""Launchers that keep a hot standby; a promoted driver was tried with these only."""
 _LOGGED_BY_THE_ACT: Final = frozenset(
-    {Action.ALERT, Action.BLOCKED, Action.KILL, Action.LAUNCH, Action.SETTLE, Action.STOP}
+    {
+        *(Action.ALERT, Action.BLOCKED, Action.KILL, Action.LAUNCH, Action.SETTLE, Action.STOP),
+        Action.STANDBY,
+    }
 )
 """Steps whose reason is in the log line of what is done."""
 
@@ -136,6 +142,8 @@ class SparkStreamOperator(SpecTask):
         self._deploy(hook, context)
         self._claim(hook, actor)
         hook.keeper.supervise()
+        if not self.stream.standby:
+            hook.keeper.retire_standby("The dag asks for no standby.")
         return self._steer(hook, context, {})
 
     def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
@@ -175,7 +183,7 @@ class SparkStreamOperator(SpecTask):
         observer = hook.observer(event.get("memory"), follows=True)
         with self._alerts(hook, context) as alerts:
             for _ in range(MAX_ACTS):
-                situation = self._look(observer, context, event)
+                situation = self._look(hook, observer, context, event)
                 hook.keeper.adopt(situation.seen)
                 step = decide(situation)
                 if step.action not in _LOGGED_BY_THE_ACT:
@@ -205,13 +213,20 @@ class SparkStreamOperator(SpecTask):
         live.keeper.supervise()
         return self._steer(live, context, {"successor_waits": event.get("successor_waits")})
 
-    def _look(self, observer: Observer, context: Context, event: dict[str, Any]) -> ReconcileInput:
+    def _look(
+        self,
+        hook: SparkStreamHook,
+        observer: Observer,
+        context: Context,
+        event: dict[str, Any],
+    ) -> ReconcileInput:
         return observer.situation(
             watched=event.get("watched"),
             run_started_at=context["dag_run"].start_date,
             rollover_after=self._rollover(),
             successor_waits=bool(event.get("successor_waits")),
             tells=True,
+            wants_standby=self.stream.standby and hook.launcher.kind in WITH_STANDBY,
         )
 
     def _rollover(self) -> timedelta | None:
@@ -242,6 +257,10 @@ class SparkStreamOperator(SpecTask):
                 keeper.stop(seen, step.reason, self.stream.stop_grace, verdict=step.verdict)
             case Action.KILL if seen is not None:
                 return keeper.kill(seen, step.reason)
+            case Action.STANDBY:
+                return keeper.launch_standby(situation, step)
+            case Action.RELEASE if seen is not None:
+                keeper.release(seen.epoch)
             case Action.BLOCKED | Action.FOLLOW:
                 return False
         return True

@@ -140,7 +140,8 @@ async def stream_page(request: Request, kept: KeptByTask) -> Response:
 def _end_of_log(home: StreamHome) -> Response:
     epoch, launch = _newest_launch(home)
     # The recorded path is only shown: a record may have been forged, and this process reads much.
-    file = read_settings().driver_log(home.name, launch.epoch)
+    started = epoch.as_launched
+    file = read_settings().driver_log(started.stream, started.number)
     log = open_launcher().logs(epoch, launch, file, LOG_TAIL_BYTES)
     if log.trouble:
         raise HTTPException(404, f"{log.place} cannot be read: {log.trouble}")

@@ -26,12 +26,20 @@ from airflow_streaming.model.names import Layout, colour_of
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause
+from airflow_streaming.model.records.epoch import (
+    Epoch,
+    Launch,
+    LaunchCause,
+    OrderAct,
+    StandbyOrder,
+    StopRequest,
+)
 from airflow_streaming.model.spark.conf import REDACTED, conf_text, redact
 from airflow_streaming.model.uris import join
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.actions import StreamActions
 from airflow_streaming.supervision.decide import ReconcileInput, Step
+from airflow_streaming.supervision.standby import StandbyView
 
 log: Final = logging.getLogger(__name__)
 _SEEN_ALIVE: Final = (ProcessState.RUNNING, ProcessState.SUSPENDED)
@@ -223,6 +231,8 @@ class StreamController(StreamActions):
         deployment, previous = situation.deployment, situation.seen
         if deployment is None:
             raise SpecError(f"Stream {self._spec.name!r} has no deployment to launch.")
+        if step.promotes is not None:
+            return self._promote(situation, step, deployment)
         conf = self._whole_conf(deployment)
         epoch = self._epoch_after(
             previous.epoch if previous else None,
@@ -248,6 +258,146 @@ class StreamController(StreamActions):
             raise
         self._record(epoch, launch)
         return epoch
+
+    def _promote(
+        self, situation: ReconcileInput, step: Step, deployment: Deployment
+    ) -> Epoch | None:
+        """
+        Take the next epoch for the driver of the hot standby, and let it go on.
+
+        The driver sees the epoch at once, and stays at the barrier until it is released. So the
+        drivers before it are proved gone first, as they are before one is started.
+        """
+        previous, standby = situation.seen, situation.standby
+        if standby is None or standby.epoch.number != step.promotes:
+            raise StreamingError(f"Standby {step.promotes} is not the one that was looked at.")
+        waiting = standby.epoch
+        epoch = self._epoch_after(
+            previous.epoch if previous else None,
+            deployment.number,
+            step.cause,
+            step.reason,
+            standby=True,
+            queries=waiting.queries,
+        )
+        epoch = replace(
+            self._with_lease(epoch, previous),
+            token=waiting.token,
+            host=waiting.host,
+            launcher=waiting.launcher,
+            owner=waiting.owner,
+            promotes=waiting.number,
+            token_since=waiting.created_at,
+        )
+        if not self._take(epoch):
+            return None
+        # The task that started it may have died before it could say so.
+        launch = standby.launch or self._launcher.find(waiting)
+        if launch is not None:
+            self._record(epoch, replace(launch, epoch=epoch.number))
+        self.release(epoch)
+        return epoch
+
+    def release(self, epoch: Epoch) -> None:
+        """
+        Let a promoted standby go on, once every driver before it is proved gone.
+
+        :raises StreamingError: one of them is still there; the standby waits on, for the next look.
+        """
+        self._make_sure_of_death(before=epoch)
+        self._home.give_order(
+            StandbyOrder(
+                epoch=epoch.number, number=1, act=OrderAct.RELEASE, at=self._now(), by=self._by
+            )
+        )
+        self.tell(
+            EventKind.STANDBY,
+            f"Standby {epoch.promotes} was promoted to epoch {epoch.number}.",
+            epoch=epoch.number,
+        )
+
+    def launch_standby(self, situation: ReconcileInput, step: Step) -> bool:
+        """
+        Start the next hot standby; tell whether it could be started.
+
+        Its record fences the standby before it, so there is never more than one that waits.
+        """
+        deployment, live = situation.deployment, situation.seen
+        if deployment is None or live is None:
+            return False
+        try:
+            self._launch_standby(situation, step, deployment, live)
+        except StreamingError as err:
+            self.tell(EventKind.STANDBY, f"No standby driver was started: {err}")
+            return False
+        return True
+
+    def _launch_standby(
+        self, situation: ReconcileInput, step: Step, deployment: Deployment, live: Observation
+    ) -> None:
+        standbys, before = self._home.standbys(), situation.standby
+        queries = live.status.queries if live.status is not None else ()
+        waiting = self._epoch_after(
+            before.epoch if before is not None else None,
+            deployment.number,
+            LaunchCause.STANDBY,
+            step.reason,
+            standby=True,
+            queries=tuple(query.name for query in queries),
+        )
+        waiting = replace(waiting, stream=standbys.name, serves=self._home.name)
+        request = self._submit(
+            Submission(epoch=waiting, deployment=deployment, conf=self._whole_conf(deployment))
+        )
+        try:
+            standbys.create_epoch(waiting)
+            self._end_standby(standbys, before)
+            launch = self._launcher.launch(request)
+        except AlreadyExists:
+            log.info("Another task began standby %d first.", waiting.number)
+            request.discard()
+            return
+        except BaseException:
+            request.discard()
+            raise
+        standbys.record_launch(launch)
+        self.tell(
+            EventKind.STANDBY,
+            f"Standby {waiting.number} of deployment {deployment.number} launched: {step.reason}",
+            driver=launch.driver,
+            host=launch.host.name,
+            log=launch.log,
+        )
+
+    def _end_standby(self, standbys: StreamHome, before: StandbyView | None) -> None:
+        # It ends by its fence; one that hangs would keep its memory.
+        newest = self._home.newest_epoch()
+        if before is None or before.has_ended or newest is None:
+            return
+        if newest.token != before.epoch.token and before.process.state in _SEEN_ALIVE:
+            self._launcher.kill(
+                before.epoch, before.launch, partial(standbys.heartbeat, before.epoch.number)
+            )
+
+    def retire_standby(self, reason: str) -> None:
+        """Ask the newest hot standby to end, if there is one that has not; see ``launch_standby``."""
+        standbys, live = self._home.standbys(), self._home.newest_epoch()
+        waiting = standbys.newest_epoch()
+        if waiting is None or (live is not None and live.token == waiting.token):
+            return
+        written = standbys.aftermath(waiting.number)
+        if written.exit or written.death or written.stop:
+            return
+        standbys.request_stop(
+            StopRequest(
+                epoch=waiting.number,
+                by=self._by,
+                reason=reason,
+                grace_seconds=0.0,
+                requested_at=self._now(),
+            )
+        )
+        self.tell(EventKind.STANDBY, f"Standby {waiting.number} was asked to end: {reason}")
 
     def _with_lease(self, epoch: Epoch, previous: Observation | None) -> Epoch:
         has_lease = self._spec.on_lost_host == OnLostHost.TAKEOVER
@@ -329,10 +479,12 @@ class StreamController(StreamActions):
             )
             process = self._launcher.kill(old, launch, heartbeat)
         if process.state is not ProcessState.GONE:
-            self.declare_dead(before, f"never started: epoch {old.number} is alive")
+            # The driver of a promoted standby is there: it waits on, and is released by a later look.
+            if before.promotes is None:
+                self.declare_dead(before, f"never started: epoch {old.number} is alive")
             raise StreamingError(
                 f"Driver of epoch {old.number} of stream {self._spec.name!r} is still there "
-                f"({process.detail}). Nothing was started; the next look tries again."
+                f"({process.detail}). No other driver may write; the next look tries again."
             )
 
     def _is_overtaken(self, old: Epoch) -> bool:

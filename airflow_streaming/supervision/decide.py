@@ -28,6 +28,13 @@ from airflow_streaming.model.records.epoch import LaunchCause, StopRequest
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
 from airflow_streaming.supervision.alerts.alerting import decided, due
 from airflow_streaming.supervision.health import judge
+from airflow_streaming.supervision.standby import (
+    StandbyView,
+    can_take_over,
+    has_settled,
+    is_worth_waiting_for,
+    reason_to_make,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +55,9 @@ class ReconcileInput:
     :param may_stand_by: The caller keeps a driver waiting at the barrier, and knows until when.
     :param follows: The lane of the stream that is live, when it is not the one that was looked at.
     :param successor_waits: Another run of the dag is queued, and this one is in its way.
+    :param wants_standby: The stream asks for a hot standby, and this task looks after it.
+    :param standby: The newest one; ``None`` when there was none, or none was asked for.
+    :param is_unreleased: The newest epoch is a promoted standby that was given no order yet.
     """
 
     desired: DesiredState
@@ -70,6 +80,9 @@ class ReconcileInput:
     change: ChangeInProgress | None = None
     follows: str | None = None
     may_stand_by: bool = False
+    wants_standby: bool = False
+    standby: StandbyView | None = None
+    is_unreleased: bool = False
 
 
 def untold(s: ReconcileInput, verdict: Verdict | None, *, blocked: str | None) -> tuple[Alert, ...]:
@@ -152,6 +165,10 @@ class Action(StrEnum):
     """Send the alerts that were not sent yet; afterwards there may be nothing else to do."""
     FOLLOW = "follow"
     """Another lane of the stream has become live: leave this one, and keep that one alive."""
+    STANDBY = "standby"
+    """Start the stream's hot standby, in the place of one that is of no more use."""
+    RELEASE = "release"
+    """Let a promoted standby go on; the task that took the epoch died in between."""
     FINISH = "finish"
     """End the task with success and leave the stream as it is."""
 
@@ -171,6 +188,8 @@ class Step:
     :param verdict: For a stop: what the health verdict behind it asked for; ``None`` for a stop
         that a user or a deployment asked for.
     :param alerts: Alerts to send before the step is taken.
+    :param promotes: For a launch: the hot standby whose driver is the next epoch's; ``None`` for
+        one that is started.
     """
 
     action: Action
@@ -178,6 +197,7 @@ class Step:
     cause: LaunchCause = LaunchCause.START
     verdict: Severity | None = None
     alerts: tuple[Alert, ...] = ()
+    promotes: int | None = None
 
     @property
     def is_passive(self) -> bool:
@@ -204,7 +224,25 @@ def decide(situation: ReconcileInput) -> Step:
             reason="The DAG run reached its rollover age; finishing so the next run takes over. "
             + step.reason,
         )
-    return replace(step, alerts=alerts)
+    return replace(_with_standby(situation, step), alerts=alerts)
+
+
+def _with_standby(s: ReconcileInput, step: Step) -> Step:
+    if not s.wants_standby or s.deployment is None:
+        return step
+    if step.action is Action.LAUNCH and s.change is None:
+        is_there = can_take_over(s.standby, s.deployment.number, s.now)
+        return replace(step, promotes=s.standby.epoch.number) if is_there and s.standby else step
+    if step.action is not Action.WATCH or not _may_have_standby(s):
+        return step
+    reason = reason_to_make(s.standby, s.deployment.number, s.now)
+    return Step(action=Action.STANDBY, reason=reason) if reason else step
+
+
+def _may_have_standby(s: ReconcileInput) -> bool:
+    # One at a time: beside a driver that starts it would only take the machine from it.
+    is_quiet = s.change is None and s.stop is None and s.desired is DesiredState.RUNNING
+    return is_quiet and not _has_vanished(s) and s.seen is not None and has_settled(s.seen)
 
 
 def _untold(s: ReconcileInput, step: Step, verdict: Verdict | None) -> tuple[Alert, ...]:
@@ -258,7 +296,16 @@ def _with_driver(s: ReconcileInput, seen: Observation, verdict: Verdict) -> Step
     if s.desired is DesiredState.STOPPED:
         return Step(action=Action.STOP, reason='Desired state is "stopped".')
     if s.deployment is not None and seen.epoch.deployment != s.deployment.number:
-        return Step(action=Action.STOP, reason=_replaced(s.deployment, seen))
+        reason = _replaced(s.deployment, seen)
+        if _waits_for_standby(s, s.deployment):
+            return Step(action=Action.WATCH, reason=f"{reason} Its standby driver is warmed first.")
+        return Step(action=Action.STOP, reason=reason)
+    if s.is_unreleased:
+        return Step(
+            action=Action.RELEASE,
+            reason=f"Epoch {seen.epoch.number} is promoted standby {seen.epoch.promotes}, which was "
+            "not released yet.",
+        )
     if _is_forgotten(s, seen):
         return Step(
             action=Action.STOP, reason="Standby driver was abandoned at the barrier; stopping it."
@@ -266,10 +313,20 @@ def _with_driver(s: ReconcileInput, seen: Observation, verdict: Verdict) -> Step
     return _on_verdict(s, verdict)
 
 
+def _waits_for_standby(s: ReconcileInput, deployment: Deployment) -> bool:
+    return (
+        s.wants_standby
+        and _may_have_standby(s)
+        and is_worth_waiting_for(s.standby, deployment.number, deployment.created_at, s.now)
+    )
+
+
 def _is_forgotten(s: ReconcileInput, seen: Observation) -> bool:
     # The change that had it wait at the barrier is gone, so it would wait for ever. A normal start
     # continues from the same place: batches still to fast-forward, and the batch ids, are in its
     # claims.
+    if seen.epoch.promotes is not None:
+        return False
     is_waiting = seen.status is not None and seen.status.standby and not s.may_stand_by
     return is_waiting and (s.change is None or s.change.is_overdue(s.now))
 

@@ -58,6 +58,7 @@ from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.rules.rulebook import RuleBook
+from airflow_streaming.supervision.standby import StandbyView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,6 +320,73 @@ def _green(terms: CutoverTerms | None, lane: str) -> str:
     return next((pair.green for pair in pairs if lane in (pair.blue, pair.green)), "")
 
 
+class StandbyObserver:
+    """
+    Looks at the newest hot standby of one lane.
+
+    :param home: The lane's records.
+    :param memory: What another observer has learnt of it, if anything.
+    :param clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        launcher: Launcher,
+        *,
+        memory: Mapping[str, Any] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._home, self._launcher, self._clock = home.standbys(), launcher, clock
+        self._heard: tuple[int, int] | None = None
+        self._since = clock()
+        told = (memory or {}).get("standby")
+        if isinstance(told, Mapping):
+            self._heard = int(told["number"]), int(told["beat"])
+            self._since = clock() - float(told["silent_for"])
+
+    def to_event(self) -> dict[str, Any]:
+        """Return what was learnt, for another process; nothing when none was seen."""
+        if self._heard is None:
+            return {}
+        number, beat = self._heard
+        told = {"number": number, "beat": beat, "silent_for": self._clock() - self._since}
+        return {"standby": told}
+
+    def look(self, live: Epoch | None) -> StandbyView | None:
+        """
+        Look once; ``None`` when there was no standby yet.
+
+        :param live: The lane's newest epoch.
+        :raises HomeUnavailable: the home could not be read.
+        """
+        epoch = self._home.newest_epoch()
+        if epoch is None:
+            return None
+        number = epoch.number
+        launch = self._home.launch(number)
+        heartbeat = partial(self._home.heartbeat, number)
+        process = self._launcher.probe(epoch, launch, heartbeat)
+        status, written = self._home.status(number), self._home.aftermath(number)
+        return StandbyView(
+            epoch=epoch,
+            process=process,
+            launch=launch,
+            status=status,
+            has_come=self._home.barrier(number) is not None,
+            has_ended=written.exit is not None or written.death is not None,
+            is_stopping=written.stop is not None,
+            is_promoted=live is not None and live.token == epoch.token,
+            silent_for=self._silence(number, status),
+        )
+
+    def _silence(self, number: int, status: Status | None) -> timedelta:
+        heard, clock = (number, status.beat if status is not None else 0), self._clock()
+        if heard != self._heard:
+            self._heard, self._since = heard, clock
+        return timedelta(seconds=clock - self._since)
+
+
 class Observer:
     """
     Looks at the newest epoch of one stream.
@@ -356,6 +424,8 @@ class Observer:
         """What the last look meant, for metrics; ``None`` before the first epoch."""
         self._heard, self._is_blind = clock(), False
         self._memory = Memory.from_event(memory, self._heard) if memory else None
+        self._standbys: StandbyObserver | None = None
+        self._standby_memory = memory
 
     def lose_sight(self) -> None:
         """Take note that a look failed: the time until the next one that succeeds is no silence."""
@@ -363,7 +433,10 @@ class Observer:
 
     def memory(self) -> dict[str, Any] | None:
         """Return what was learnt, for the next observer."""
-        return self._memory.to_event(self._clock()) if self._memory else None
+        if self._memory is None:
+            return None
+        standby = self._standbys.to_event() if self._standbys is not None else {}
+        return {**self._memory.to_event(self._clock()), **standby}
 
     def situation(
         self,
@@ -374,6 +447,7 @@ class Observer:
         successor_waits: bool = False,
         tells: bool = False,
         asks_change: bool = True,
+        wants_standby: bool = False,
     ) -> ReconcileInput:
         """
         Look once.
@@ -383,6 +457,7 @@ class Observer:
         :param successor_waits: Another run of the dag is queued.
         :param tells: The calling task sends alerts that were not sent yet.
         :param asks_change: Also look for an open change; the task that runs the change need not.
+        :param wants_standby: The stream asks for a hot standby, and this task looks after it.
         :raises HomeUnavailable: the home could not be read; this says nothing of the stream.
         """
         now = self._now()
@@ -404,6 +479,8 @@ class Observer:
             alerts=self._home.alerts() if tells else (),
             change=change_in_progress(self._home) if asks_change else None,
             follows=self._follows(),
+            wants_standby=wants_standby,
+            standby=self._standby(epoch) if wants_standby else None,
         )
         return situation if epoch is None else self._with_epoch(situation, epoch)
 
@@ -437,6 +514,9 @@ class Observer:
             decision=written.decision,
             stop=written.stop,
             stopping_for=_since(memory.stop_since, clock) or timedelta(0),
+            is_unreleased=epoch.promotes is not None
+            and written.exit is None
+            and not self._home.is_released(epoch.number),
         )
 
     def _status(self, epoch: Epoch, process: Process) -> Status | None:
@@ -450,6 +530,13 @@ class Observer:
                 "Driver is dead and its last status is unreadable; continuing without it: %s", err
             )
             return None
+
+    def _standby(self, live: Epoch | None) -> StandbyView | None:
+        if self._standbys is None:
+            self._standbys = StandbyObserver(
+                self._home, self._launcher, memory=self._standby_memory, clock=self._clock
+            )
+        return self._standbys.look(live)
 
     def _follows(self) -> str | None:
         live = self._live() if self._live is not None else self._home.name

@@ -53,6 +53,7 @@ class StreamTrigger(HomeTrigger):
     :param until_parked: Fire as well when the stream is down and nothing is to be done.
     :param keeps: The lane that the task keeps alive; it is woken when another one has become live.
         Default: the lane with the stream's name; with ``until_parked``, whichever is live.
+    :param standby: The stream asks for a hot standby, and the task is woken to start it.
     """
 
     counts_verdicts = True
@@ -72,12 +73,14 @@ class StreamTrigger(HomeTrigger):
         due_in_seconds: float | None = None,
         until_parked: bool = False,
         keeps: str | None = None,
+        standby: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.until_parked = until_parked
         self.follows = not until_parked
         self.keeps = keeps
+        self.standby = standby
         self.watched = watched
         self.run_started_at = run_started_at
         self.rollover_seconds = rollover_seconds
@@ -106,6 +109,7 @@ class StreamTrigger(HomeTrigger):
             "due_in_seconds": self.due_in_seconds,
             "until_parked": self.until_parked,
             "keeps": self.keeps,
+            "standby": self.standby,
         }
 
     def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
@@ -125,6 +129,7 @@ class StreamTrigger(HomeTrigger):
             rollover_after=None if rollover is None else timedelta(seconds=rollover),
             successor_waits=self._successor_waits,
             tells=not self.until_parked,
+            wants_standby=self.standby,
         )
         step = decide(situation)
         if not self._needs_a_worker(step) and not self._has_to_deliver():

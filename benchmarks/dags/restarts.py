@@ -1,7 +1,7 @@
 """
-The same script kept alive twice: by this provider, and by the Spark provider with retries.
+The same script kept alive by this provider, with and without a hot standby, and by the Spark provider.
 
-Both restart without a wait of their own, so that the benchmark measures the machinery and not a
+All restart without a wait of their own, so that the benchmark measures the machinery and not a
 policy: no first delay here, no retry delay there.
 """
 
@@ -20,11 +20,13 @@ from airflow_streaming.spec import StreamSpec
 APPLICATION = str(Path(__file__).parent / "jobs" / "endless.py")
 SUBMITTED = "{{ var.value.submitted }}"
 
-with DAG("bench_provider", schedule="@continuous", max_active_runs=1, catchup=False):
-    SparkStreamOperator(
-        task_id="numbers",
+
+def kept(name: str, *, standby: bool) -> SparkStreamOperator:
+    """Return the task that keeps a stream, in the dag of the block."""
+    return SparkStreamOperator(
+        task_id=name,
         stream=StreamSpec(
-            name="numbers",
+            name=name,
             application=APPLICATION,
             application_args=["--output", "{output}"],
             home="{{ var.value.streams_home }}",
@@ -33,9 +35,17 @@ with DAG("bench_provider", schedule="@continuous", max_active_runs=1, catchup=Fa
                 first_delay=timedelta(0),
                 budgets=(Budget(restarts=1000, window=timedelta(hours=1)),),
             ),
+            standby=standby,
         ),
         conn_id="spark_default",
     )
+
+
+with DAG("bench_provider", schedule="@continuous", max_active_runs=1, catchup=False):
+    kept("numbers", standby=False)
+
+with DAG("bench_standby", schedule="@continuous", max_active_runs=1, catchup=False):
+    kept("warmed", standby=True)
 
 with DAG("bench_submit", schedule=None, catchup=False):
     SparkSubmitOperator(

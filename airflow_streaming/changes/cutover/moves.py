@@ -277,7 +277,13 @@ def care_for(lane: LaneView, cause: LaunchCause = LaunchCause.CUTOVER) -> Care:
             return Care(failed=step.reason)
         case Action.BLOCKED:
             return Care(move=_move(lane, Do.ASK, step.reason))
-    moves = {Action.STOP: Do.STOP, Action.KILL: Do.KILL, Action.SETTLE: Do.SETTLE}
+    moves = {
+        Action.STOP: Do.STOP,
+        Action.KILL: Do.KILL,
+        Action.SETTLE: Do.SETTLE,
+        # Only the task that keeps the stream alive releases a standby that it has promoted.
+        Action.RELEASE: Do.STOP,
+    }
     move = _move(lane, moves[step.action], step.reason)
     return Care(move=replace(move, verdict=step.verdict))
 

@@ -167,29 +167,40 @@ class Report:
         sinks: Sinks | None = None,
         on_written: Callable[[Instant], object] | None = None,
     ) -> None:
-        self._on_written = on_written
-        layout = Layout(assignment.epoch.stream)
-        number = assignment.epoch.number
-        self._assignment, self._store, self._path = (
-            assignment,
-            store,
-            layout.epoch(number, "status.json"),
-        )
+        self._on_written, self._store = on_written, store
         self._queries, self._claims, self._ending, self._jvm = queries, claims, ending, jvm
         self._on_failure, self._barrier = on_failure, barrier
         self._jobs = JobsView(CpuMeter(lambda: jvm.pid).seconds)
-        self._history = History(store, layout.progress(number), layout.summary(number))
-        self._sinks = sinks or Sinks(_origin(assignment))
-        self._host, self._started_at = this_host(), datetime.now(UTC)
+        self._given_sinks, self._host = sinks, this_host()
+        self._assign(assignment)
         self._spark_version = _pyspark_version() or assignment.deployment.spark_version
         self._first_progress_at: datetime | None = None
-        self._beat = 0
         self._faults = ErrorBoundary()
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(
             target=self._run, name="airflow-streaming-beat", daemon=True
         )
+
+    def _assign(self, assignment: LaunchContext) -> None:
+        layout, number = Layout(assignment.epoch.stream), assignment.epoch.number
+        self._assignment, self._path = assignment, layout.epoch(number, "status.json")
+        self._history = History(self._store, layout.progress(number), layout.summary(number))
+        self._sinks = self._given_sinks or Sinks(_origin(assignment))
+        self._beat, self._started_at = 0, datetime.now(UTC)
+
+    def move(
+        self, assignment: LaunchContext, on_written: Callable[[Instant], object] | None
+    ) -> None:
+        """
+        Report on another epoch from now on, and give its first sign of life, without the JVM.
+
+        Only before the first query: nothing was told yet of any.
+        """
+        with self._lock:
+            self._assign(assignment)
+            self._on_written = on_written
+            self._write_status()
 
     def begin(self) -> None:
         """Give the first sign of life, without the JVM, and start beating."""
@@ -233,7 +244,9 @@ class Report:
         fresh = self._with_executors(self._queries.poll())
         self._queries.time_work(self._jobs.look())
         self._history.add([batch.progress for batch in fresh], now=time.monotonic())
-        self._sinks.offer(fresh)
+        if not self._assignment.epoch.serves:
+            # A hot standby would take the port of the live driver.
+            self._sinks.offer(fresh)
         if fresh and self._first_progress_at is None:
             self._first_progress_at = datetime.now(UTC)
         failed = self._queries.first_failed

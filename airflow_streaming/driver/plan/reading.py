@@ -497,6 +497,10 @@ class PlanKeeper:
         self._thread: threading.Thread | None = None
         self._finishing = threading.Event()
 
+    def move(self, epoch: int) -> None:
+        """Record plans of another epoch from now on."""
+        self._epoch = epoch
+
     @contextlib.contextmanager
     def around(
         self, writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str

@@ -98,6 +98,8 @@ LOOK_SECONDS: Final = 0.1
 """How often a home on this host is asked for the next order."""
 LOOK_SECONDS_AWAY: Final = 0.3
 """The same for a home on an object store, where a look is a request."""
+LOOK_SECONDS_WAITING: Final = 1.0
+"""The same of a hot standby, which may wait for months."""
 Absorb = Callable[[int], int]
 """Runs one planned batch with its output thrown away; returns the batch that is committed then."""
 
@@ -274,18 +276,28 @@ class StandbyBarrier:
 
 
 def barrier_of(
-    epoch: Epoch, store: Store, layout: Layout, *, ending: ShutdownState, fence: Fence
+    epoch: Epoch,
+    store: Store,
+    layout: Layout,
+    *,
+    ending: ShutdownState,
+    fence: Fence,
+    orders: OrderBook | None = None,
 ) -> StandbyBarrier | None:
-    """Return the barrier of an epoch's driver, ``None`` for one that need not wait."""
+    """
+    Return the barrier of an epoch's driver, ``None`` for one that need not wait.
+
+    :param orders: Where its orders come from; default: from the epoch's folder.
+    """
     if not epoch.standby:
         return None
-    here = isinstance(store, LocalStore)
+    away = LOOK_SECONDS_WAITING if epoch.serves else LOOK_SECONDS_AWAY
     return StandbyBarrier(
-        OrderBook(store, layout, epoch.number),
+        orders or OrderBook(store, layout, epoch.number),
         ending=ending,
         check_fence=fence.check,
         expected=epoch.queries,
-        look_seconds=LOOK_SECONDS if here else LOOK_SECONDS_AWAY,
+        look_seconds=LOOK_SECONDS if isinstance(store, LocalStore) else away,
     )
 
 

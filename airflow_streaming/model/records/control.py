@@ -91,6 +91,8 @@ class EventKind(StrEnum):
     CIRCUIT_CLOSED = "circuit_closed"
     DESIRED = "desired"
     BLOCKED = "blocked"
+    STANDBY = "standby"
+    """A hot standby was launched, promoted or retired."""
     CHECKPOINT_CHANGED = "checkpoint_changed"
     UPGRADE = "upgrade"
     CUTOVER = "cutover"

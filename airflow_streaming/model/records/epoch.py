@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.health_rules import Severity
 from airflow_streaming.model.lease import check_lease
-from airflow_streaming.model.names import check_place
+from airflow_streaming.model.names import check_place, standby_of
 from airflow_streaming.model.wire import Record
 
 
@@ -64,6 +64,8 @@ class LaunchCause(StrEnum):
     """A change puts the old deployment back."""
     CUTOVER = "cutover"
     """A cutover starts a lane, or brings one back."""
+    STANDBY = "standby"
+    """Keep-alive keeps a warm driver waiting; it may not write before it is promoted."""
     FENCE = "fence"
     """A change keeps everybody else from starting a driver: none is ever started for it."""
 
@@ -98,6 +100,11 @@ class Epoch(Record):
         ``None`` for one that never ends by that, see ``model.lease``.
     :param overtakes: The heartbeat at which the driver before it, out of sight, had stood still for
         longer than its lease when this epoch was begun; ``None`` where that was no reason.
+    :param serves: Of the record of a hot standby, which lies beside the lane: the lane for which
+        its driver waits. Such a record gives no right to write to anything.
+    :param promotes: Number of the hot standby whose driver is this epoch's: it has that one's
+        token, host and launcher. The driver stays at the barrier until it is released.
+    :param token_since: With ``promotes``: when that driver was about to be started.
     """
 
     KIND: ClassVar[str] = "epoch"
@@ -119,6 +126,9 @@ class Epoch(Record):
     owner: int | None = None
     lease_seconds: float | None = None
     overtakes: int | None = None
+    serves: str = ""
+    promotes: int | None = None
+    token_since: datetime | None = None
 
     def __post_init__(self) -> None:
         if self.lease_seconds is not None:
@@ -128,6 +138,25 @@ class Epoch(Record):
     def lease(self) -> timedelta | None:
         """Return the lease of its driver, if it has one."""
         return None if self.lease_seconds is None else timedelta(seconds=self.lease_seconds)
+
+    @property
+    def as_launched(self) -> Epoch:
+        """
+        Return the record under which the driver was started, as its launcher knows it.
+
+        Launchers name processes, pods and files after stream and number, and a promoted driver
+        keeps the names it was started with.
+        """
+        if self.promotes is None:
+            return self
+        return replace(
+            self,
+            stream=standby_of(self.stream),
+            number=self.promotes,
+            created_at=self.token_since or self.created_at,
+            serves=self.stream,
+            promotes=None,
+        )
 
     @property
     def mark(self) -> str:

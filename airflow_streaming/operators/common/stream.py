@@ -205,6 +205,7 @@ class TriggerFactory:
             undelivered=has_undelivered,
             due_in_seconds=_due_in(situation),
             keeps=lane,
+            standby=situation.wants_standby,
         )
 
 

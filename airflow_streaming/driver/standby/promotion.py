@@ -1,0 +1,206 @@
+"""
+A hot standby's way to an epoch, and its end when it is of no more use.
+
+A hot standby has a number of its own and no epoch. It follows the epochs of the lane it serves, one
+by one: the one that carries its token is its own, and from then on it is that epoch's driver, at the
+barrier, and fenced by the epoch after it. Any other epoch is another driver's.
+
+Nobody renews a wish for it. That it is wanted is seen from what the lane's home says anyway: the
+stream is wanted running, on this deployment, with its circuit closed, and an epoch of it begins or
+beats from time to time. A home that cannot be read says nothing; after ten minutes without a sign
+the standby ends, which costs the next restart its warmth and nothing else.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from airflow_streaming.driver.errors import ErrorBoundary, logger
+from airflow_streaming.driver.lease import instant
+from airflow_streaming.driver.standby.barrier import OrderBook
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.model.lease import Instant
+from airflow_streaming.model.names import Layout, number_of
+from airflow_streaming.model.records.control import Circuit, Desired, DesiredState
+from airflow_streaming.model.records.epoch import Epoch, StandbyOrder
+from airflow_streaming.model.status import Status
+from airflow_streaming.model.storage import Store
+from airflow_streaming.model.wire import Record
+
+R = TypeVar("R", bound=Record)
+
+
+class PromotionBook(OrderBook):
+    """
+    The orders to a hot standby: none before it is promoted, then those to its epoch's driver.
+
+    Make it before the first heartbeat: only a standby that has beaten is ever promoted, so none of
+    the epochs that are there is this driver's.
+
+    :param standby: The record of the standby.
+    :param adopt: Makes this process the driver of an epoch, which was read after the given moment.
+    """
+
+    def __init__(
+        self, store: Store, standby: Epoch, *, adopt: Callable[[Epoch, Instant], None]
+    ) -> None:
+        super().__init__(store, Layout(standby.stream), standby.number)
+        self._standby, self._adopt = standby, adopt
+        self._lane = Layout(standby.serves)
+        self._seen = newest_number(store, self._lane.folder("epochs"))
+        self._is_promoted = False
+
+    def next(self) -> StandbyOrder | None:
+        if not self._is_promoted:
+            self._look()
+        return super().next() if self._is_promoted else None
+
+    def _look(self) -> None:
+        while True:
+            began, path = instant(), self._lane.record("epochs", self._seen + 1)
+            data = self._store.read(path)
+            if data is None:
+                return
+            epoch = _epoch_in(data, path)
+            if epoch is not None and is_promotion(epoch, self._standby):
+                break
+            self._seen += 1
+        self._adopt(epoch, began)
+        self._layout, self._epoch = self._lane, epoch.number
+        self._is_promoted = True
+
+
+def _epoch_in(data: bytes, path: str) -> Epoch | None:
+    try:
+        return Epoch.from_bytes(data)
+    except RecordError as err:
+        logger.warning("%s cannot be read, so it is not this driver's: %s", path, err)
+        return None
+
+
+def is_promotion(epoch: Epoch, standby: Epoch) -> bool:
+    """Tell whether an epoch makes a standby its driver."""
+    return (
+        epoch.token == standby.token
+        and epoch.promotes == standby.number
+        and (epoch.stream, epoch.deployment) == (standby.serves, standby.deployment)
+    )
+
+
+def newest_number(store: Store, folder: str) -> int:
+    """Return the largest number of a kind of record, 0 when there is none."""
+    return max((number_of(name) or 0 for name in store.names(folder)), default=0)
+
+
+ORPHANED_AFTER: Final = 600.0
+"""Seconds without any sign of the stream after which a standby ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneSigns:
+    """
+    What the records of a lane say to its standby.
+
+    :param deployment: Number of the newest one.
+    :param is_given_up: The circuit is open.
+    :param epoch: Number of the newest one, and ``beat`` its heartbeat; each change is a sign of life.
+    """
+
+    desired: DesiredState
+    deployment: int
+    is_given_up: bool
+    epoch: int
+    beat: int
+
+
+def read_signs(store: Store, lane: Layout) -> LaneSigns:
+    """
+    Read what a lane's records say.
+
+    :raises HomeUnavailable: they cannot be read.
+    :raises RecordError: one of them is malformed.
+    """
+    desired = _newest(Desired, store, lane, "desired")
+    circuit = _newest(Circuit, store, lane, "circuit")
+    epoch = newest_number(store, lane.folder("epochs"))
+    status = store.read(lane.epoch(epoch, "status.json")) if epoch else None
+    return LaneSigns(
+        desired=desired.state if desired is not None else DesiredState.RUNNING,
+        deployment=newest_number(store, lane.folder("deployments")),
+        is_given_up=circuit is not None and circuit.holds(epoch or None),
+        epoch=epoch,
+        beat=0 if status is None else Status.from_bytes(status).beat,
+    )
+
+
+def _newest(cls: type[R], store: Store, lane: Layout, kind: str) -> R | None:
+    number = newest_number(store, lane.folder(kind))
+    data = store.read(lane.record(kind, number)) if number else None
+    return None if data is None else cls.from_bytes(data)
+
+
+def reason_to_end(signs: LaneSigns, *, deployment: int) -> str:
+    """Return why a standby of a deployment is not wanted, empty when it is."""
+    if signs.desired is DesiredState.STOPPED:
+        return 'Desired state is "stopped".'
+    if signs.is_given_up:
+        return "The circuit is open."
+    if signs.deployment != deployment:
+        return f"Deployment {signs.deployment} replaces deployment {deployment}."
+    return ""
+
+
+class StandbyWatch:
+    """
+    Ends a hot standby that is not wanted any more.
+
+    :param read: Reads what the lane says.
+    :param end: Ends the standby, given the reason; nothing when it was promoted meanwhile.
+    :param deployment: The standby's.
+    :param clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], LaneSigns],
+        end: Callable[[str], None],
+        *,
+        deployment: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read, self._end, self._deployment, self._clock = read, end, deployment, clock
+        self._heard: tuple[int, int] | None = None
+        self._since = clock()
+        self._over = threading.Event()
+        self._faults = ErrorBoundary()
+
+    def begin(self, every: float) -> None:
+        """Look every so many seconds, in a thread of its own."""
+
+        def run() -> None:
+            while not self._over.wait(every):
+                self.look()
+
+        threading.Thread(target=run, name="airflow-streaming-wanted", daemon=True).start()
+
+    def close(self) -> None:
+        """Look no more: the standby was promoted."""
+        self._over.set()
+
+    def look(self) -> None:
+        """Look once."""
+        reason = ""
+        with self._faults.contained("Looking whether a standby is wanted"):
+            signs = self._read()
+            reason = reason_to_end(signs, deployment=self._deployment)
+            if (signs.epoch, signs.beat) != self._heard:
+                self._heard, self._since = (signs.epoch, signs.beat), self._clock()
+        silence = self._clock() - self._since
+        if not reason and silence >= ORPHANED_AFTER:
+            reason = f"The stream has shown no sign of life for {silence:.0f} s."
+        if reason and not self._over.is_set():
+            self._end(reason)

@@ -1,0 +1,136 @@
+"""A hot standby takes over: live and waiting drivers are killed in every order, and no row is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.model.observation import ProcessState
+from airflow_streaming.model.records.epoch import Epoch, Outcome
+from airflow_streaming.services import streams
+from airflow_streaming.spec import Budget, RestartPolicy
+from tests.integration.stream.conftest import RealStream
+from tests.patience import until
+
+UNBOUNDED = RestartPolicy(
+    first_delay=timedelta(milliseconds=1),
+    max_delay=timedelta(milliseconds=2),
+    budgets=(Budget(restarts=100, window=timedelta(hours=1)),),
+)
+
+
+class HotStream:
+    """A stream with a hot standby, and the task and the trigger that keep it, played by the test."""
+
+    def __init__(self, real: RealStream) -> None:
+        self.real, self.home = real, real.home
+        self.operator = real.operator(standby=True, restart=UNBOUNDED)
+        self.trigger = real.run(self.operator)
+
+    def keep_until(self, condition: Callable[[], Any], what: str) -> None:
+        """Look as the trigger does, and act as its task, until a condition holds."""
+
+        def look() -> Any:
+            event, _ = self.trigger.look_once()
+            if event is not None:
+                self.trigger = self.real.wake(self.trigger, self.operator, **event)
+            return condition()
+
+        self.real.until(look, what)
+
+    def standby(self) -> Epoch | None:
+        return self.home.standbys().newest_epoch()
+
+    def is_warm(self, number: int) -> bool:
+        standbys = self.home.standbys()
+        status = standbys.status(number) if self.number() >= number else None
+        return status is not None and status.standby and standbys.barrier(number) is not None
+
+    def number(self) -> int:
+        standby = self.standby()
+        return standby.number if standby is not None else 0
+
+    def settle(self, *, epoch: int, standby: int) -> None:
+        """Wait until an epoch commits, with a warm standby beside it."""
+        self.keep_until(
+            lambda: self.real.batches(epoch) >= 3 and self.is_warm(standby),
+            f"batches of epoch {epoch} beside standby {standby}",
+        )
+        assert (self.real.epochs(), self.number()) == (epoch, standby)
+
+    def kill_live(self) -> None:
+        self._kill(self.home, self.real.epochs())
+
+    def kill_standby(self) -> None:
+        self._kill(self.home.standbys(), self.number())
+
+    def _kill(self, home: Any, number: int) -> None:
+        launch = home.launch(number)
+        os.killpg(int(launch.handle["pid"]), signal.SIGKILL)
+        launcher, epoch = LocalLauncher(), home.epoch(number).as_launched
+        until(lambda: launcher.probe(epoch, None).state is ProcessState.GONE, f"death of {number}")
+
+    def end(self) -> None:
+        for home in (self.home, self.home.standbys()):
+            for number in home.epoch_numbers():
+                launch = home.launch(number)
+                if launch is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(int(launch.handle["pid"]), signal.SIGKILL)
+
+
+@pytest.fixture
+def hot(real: RealStream) -> Iterator[HotStream]:
+    stream = HotStream(real)
+    yield stream
+    stream.end()
+
+
+def test_drivers_are_killed_in_every_order_and_no_row_is_lost_or_doubled(hot: HotStream) -> None:
+    real, home = hot.real, hot.home
+    hot.settle(epoch=1, standby=1)
+
+    hot.kill_live()
+    hot.settle(epoch=2, standby=2)
+    promoted = home.epoch(2)
+    assert (promoted.promotes, promoted.token) == (1, home.standbys().epoch(1).token)
+    gone = home.standbys().exit(1)
+    assert gone is not None
+    assert gone.outcome is Outcome.COMPLETED
+
+    hot.kill_standby()
+    hot.settle(epoch=2, standby=3)
+
+    hot.kill_live()
+    hot.kill_standby()
+    hot.settle(epoch=3, standby=4)
+    assert home.epoch(3).promotes is None
+
+    hot.kill_standby()
+    hot.kill_live()
+    hot.settle(epoch=4, standby=5)
+    assert home.epoch(4).promotes is None
+
+    hot.kill_live()
+    hot.keep_until(lambda: real.epochs() == 5, "the promotion")
+    hot.kill_live()
+    hot.settle(epoch=6, standby=6)
+    assert (home.epoch(5).promotes, home.epoch(6).promotes) == (5, None)
+
+    streams.stop(home, by="a test", reason="It has seen enough.")
+    real.until(lambda: real.is_gone(6), "the end of the driver")
+    launcher, waiting = LocalLauncher(), home.standbys().epoch(6)
+    real.until(
+        lambda: launcher.probe(waiting, None).state is ProcessState.GONE, "the end of the standby"
+    )
+
+    commits, rows = real.commits(), real.numbers()
+    assert sorted(commits) == list(range(len(commits)))
+    assert rows == list(range(10 * len(commits)))
