@@ -266,7 +266,8 @@ class StreamController(StreamActions):
         Take the next epoch for the driver of the hot standby, and let it go on.
 
         The driver sees the epoch at once, and stays at the barrier until it is released. So the
-        drivers before it are proved gone first, as they are before one is started.
+        drivers before it are proved gone first, as they are before one is started. Two tasks that
+        promote one standby do the same: its token makes them one to the fence.
         """
         previous, standby = situation.seen, situation.standby
         if standby is None or standby.epoch.number != step.promotes:

@@ -315,6 +315,14 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
         {"follows": "orders.green", "watched": EPOCH + 1},
         "watch",
     ),
+    "a stream that asks for a hot standby and has none gets one": (
+        {"wants_standby": True},
+        "standby",
+    ),
+    "a promoted standby that was not released is": (
+        {"seen": observed(epoch=an_epoch(promotes=5)), "is_unreleased": True},
+        "release",
+    ),
     "a trial that had earned a restart gets it": (
         {"seen": DEAD, "circuit": OPEN_BEFORE, "decision": a_restart()},
         "launch",
