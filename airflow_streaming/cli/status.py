@@ -29,6 +29,7 @@ from airflow_streaming.model.names import Colour, colour_of, other_lane
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.records.policy import RestartAction
+from airflow_streaming.model.status import Status
 from airflow_streaming.reports.streams import (
     StreamView,
     live_report,
@@ -38,7 +39,8 @@ from airflow_streaming.reports.streams import (
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.health import judge
-from airflow_streaming.supervision.observer import Figures, change_in_progress
+from airflow_streaming.supervision.observer import Figures, change_in_progress, view_standby
+from airflow_streaming.supervision.standby import summary
 
 POLL_SECONDS: Final = 0.5
 WATCH_SECONDS: Final = 10.0
@@ -97,7 +99,18 @@ def view_stream(home: StreamHome, probe: Probe, *, patience: float, events: int 
         is_live=live_lane(streams, home.name) == home.name,
         has_lanes=_has_lanes(streams, home.name),
         change=_change(home),
+        standby=_standby(home, probe, seen),
     )
+
+
+def _standby(home: StreamHome, probe: Probe, seen: Observation | None) -> str:
+    now = datetime.now(UTC)
+
+    def silence(_: int, status: Status | None) -> timedelta:
+        return now - status.at if status is not None else timedelta(0)
+
+    live = seen.epoch if seen is not None else None
+    return summary(view_standby(home.standbys(), probe, live, silence), now)
 
 
 def _has_lanes(streams: Home, lane: str) -> bool:

@@ -33,11 +33,12 @@ from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, LaunchCause
 from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import Stage
-from airflow_streaming.model.status import QueryStatus
+from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.plugins.changes import acts_of
 from airflow_streaming.plugins.standing import Look, cut, told, tried
 from airflow_streaming.supervision.alerts.alerting import open_incidents
-from airflow_streaming.supervision.observer import Figures, change_in_progress
+from airflow_streaming.supervision.observer import Figures, change_in_progress, view_standby
+from airflow_streaming.supervision.standby import summary
 from airflow_streaming.supervision.rules import sentences
 
 SELDOM: Final = 45.0
@@ -94,6 +95,7 @@ class StreamWatch:
             "incidents": [_record(alert) for alert in look.incidents],
             "failure": _failure(self.home, look),
             "driver": _driver(look),
+            "standby": cut(self._standby(look), 200),
             "acts": acts_of(self.home, look),
         }
 
@@ -139,6 +141,14 @@ class StreamWatch:
         if self._figures is None or self._figures[0] != (number, rules):
             self._figures = ((number, rules), Figures(home, number, rules))
         return replace(seen, findings=self._figures[1].findings(status, self.clock()))
+
+    def _standby(self, look: Look) -> str:
+        def silence(_: int, status: Status | None) -> timedelta:
+            return max(timedelta(0), look.now - status.at) if status else timedelta(0)
+
+        live = look.seen.epoch if look.seen is not None else None
+        standbys, probe = self.home.standbys(), open_launcher().probe
+        return tried(lambda: summary(view_standby(standbys, probe, live, silence), look.now)) or ""
 
     def _head(self, look: Look) -> dict[str, Any]:
         seen, stands = look.seen, look.standing

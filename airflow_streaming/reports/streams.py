@@ -48,6 +48,7 @@ class StreamView:
     :param is_live: Whether it is the lane that consumers of the stream read.
     :param has_lanes: Whether the stream has a second lane.
     :param change: How far an open upgrade or cutover is; empty when none is open.
+    :param standby: How the hot standby stands; empty where there was none.
     """
 
     stream: str
@@ -64,6 +65,7 @@ class StreamView:
     is_live: bool = True
     has_lanes: bool = False
     change: str = ""
+    standby: str = ""
 
     @property
     def colour(self) -> Colour:
@@ -118,6 +120,7 @@ class StreamView:
             "colour": self.colour.value,
             "live": self.is_live,
             "change": self.change,
+            "standby": self.standby,
             "at": format_time(self.now),
             "all_right": self.is_all_right,
             "verdict": verdict.state.value if verdict else None,
@@ -195,6 +198,8 @@ def _facts(view: StreamView) -> Iterator[tuple[Words, Words]]:
     )
     if view.seen is not None:
         yield from _driver(view.seen)
+    if view.standby:
+        yield "standby", value(view.standby)
     yield "restarts", f"{view.restarts} since the circuit was last closed by a user"
     yield "failures", f"{view.consecutive_failures} in a row"
     waits = ", backing off" if view.backing_off else ""

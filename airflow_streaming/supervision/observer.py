@@ -31,7 +31,7 @@ from typing import Any, Final, Self
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.launch.port import Launcher
+from airflow_streaming.launch.port import Heartbeat, Launcher
 from airflow_streaming.model.health_rules import Finding, HealthRules
 from airflow_streaming.model.observation import (
     CpuIdle,
@@ -49,7 +49,7 @@ from airflow_streaming.model.records.control import (
 )
 from airflow_streaming.model.records.cutover import DEADLINES, CutoverStanding, CutoverTerms
 from airflow_streaming.model.records.cutover_table import CUTOVER
-from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.records.policy import RestartPolicy, Supervision
 from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
@@ -320,6 +320,39 @@ def _green(terms: CutoverTerms | None, lane: str) -> str:
     return next((pair.green for pair in pairs if lane in (pair.blue, pair.green)), "")
 
 
+def view_standby(
+    standbys: StreamHome,
+    probe: Callable[[Epoch, Launch | None, Heartbeat], Process],
+    live: Epoch | None,
+    silence: Callable[[int, Status | None], timedelta],
+) -> StandbyView | None:
+    """
+    Look at the newest hot standby of a lane; ``None`` when there was none yet.
+
+    :param standbys: The records of the lane's standbys.
+    :param live: The lane's newest epoch.
+    :param silence: Tells how long the heartbeat of a standby has stood still.
+    :raises HomeUnavailable: the home could not be read.
+    """
+    epoch = standbys.newest_epoch()
+    if epoch is None:
+        return None
+    number, launch = epoch.number, standbys.launch(epoch.number)
+    process = probe(epoch, launch, partial(standbys.heartbeat, number))
+    status, written = standbys.status(number), standbys.aftermath(number)
+    return StandbyView(
+        epoch=epoch,
+        process=process,
+        launch=launch,
+        status=status,
+        has_come=standbys.barrier(number) is not None,
+        has_ended=written.exit is not None or written.death is not None,
+        is_stopping=written.stop is not None,
+        is_promoted=live is not None and live.token == epoch.token,
+        silent_for=silence(number, status),
+    )
+
+
 class StandbyObserver:
     """
     Looks at the newest hot standby of one lane.
@@ -360,25 +393,7 @@ class StandbyObserver:
         :param live: The lane's newest epoch.
         :raises HomeUnavailable: the home could not be read.
         """
-        epoch = self._home.newest_epoch()
-        if epoch is None:
-            return None
-        number = epoch.number
-        launch = self._home.launch(number)
-        heartbeat = partial(self._home.heartbeat, number)
-        process = self._launcher.probe(epoch, launch, heartbeat)
-        status, written = self._home.status(number), self._home.aftermath(number)
-        return StandbyView(
-            epoch=epoch,
-            process=process,
-            launch=launch,
-            status=status,
-            has_come=self._home.barrier(number) is not None,
-            has_ended=written.exit is not None or written.death is not None,
-            is_stopping=written.stop is not None,
-            is_promoted=live is not None and live.token == epoch.token,
-            silent_for=self._silence(number, status),
-        )
+        return view_standby(self._home, self._launcher.probe, live, self._silence)
 
     def _silence(self, number: int, status: Status | None) -> timedelta:
         heard, clock = (number, status.beat if status is not None else 0), self._clock()

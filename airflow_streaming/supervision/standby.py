@@ -95,6 +95,17 @@ def state_of(standby: StandbyView, now: datetime) -> StandbyState:
     return StandbyState.SILENT if age >= BIRTH_PATIENCE else StandbyState.STARTING
 
 
+def summary(standby: StandbyView | None, now: datetime) -> str:
+    """Return how a standby stands in a few words, empty when there was none."""
+    if standby is None:
+        return ""
+    state = state_of(standby, now)
+    if state is StandbyState.PROMOTED:
+        return f"{standby.epoch.number} was promoted; none waits"
+    seen = "" if state is StandbyState.ENDED else f", {standby.process.detail}"
+    return f"{standby.epoch.number} of deployment {standby.epoch.deployment}: {state}{seen}"
+
+
 def can_take_over(standby: StandbyView | None, deployment: int, now: datetime) -> bool:
     """Tell whether the next epoch of a deployment may be this driver's."""
     return (
