@@ -38,8 +38,8 @@ from airflow_streaming.plugins.changes import acts_of
 from airflow_streaming.plugins.standing import Look, cut, told, tried
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.observer import Figures, change_in_progress, view_standby
-from airflow_streaming.supervision.standby import summary
 from airflow_streaming.supervision.rules import sentences
+from airflow_streaming.supervision.standby import summary
 
 SELDOM: Final = 45.0
 """Seconds between two looks at what changes rarely: backups, events, sparklines."""
