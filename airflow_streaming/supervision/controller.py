@@ -263,7 +263,7 @@ class StreamController(StreamActions):
         self, situation: ReconcileInput, step: Step, deployment: Deployment
     ) -> Epoch | None:
         """
-        Take the next epoch for the driver of the hot standby, and let it go on.
+        Take the next epoch for the driver of the hot standby, and release it.
 
         The driver sees the epoch at once, and stays at the barrier until it is released. So the
         drivers before it are proved gone first, as they are before one is started. Two tasks that
@@ -301,7 +301,7 @@ class StreamController(StreamActions):
 
     def release(self, epoch: Epoch) -> None:
         """
-        Let a promoted standby go on, once every driver before it is proved gone.
+        Release a promoted standby, once every driver before it is proved gone.
 
         :raises StreamingError: one of them is still there; the standby waits on, for the next look.
         """

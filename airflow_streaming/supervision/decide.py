@@ -168,7 +168,7 @@ class Action(StrEnum):
     STANDBY = "standby"
     """Start the stream's hot standby, in the place of one that is of no more use."""
     RELEASE = "release"
-    """Let a promoted standby go on; the task that took the epoch died in between."""
+    """Release a promoted standby; the task that took the epoch died in between."""
     FINISH = "finish"
     """End the task with success and leave the stream as it is."""
 

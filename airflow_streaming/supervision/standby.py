@@ -1,5 +1,5 @@
 """
-The hot standby of a stream: what is seen of it, and whether it may take over or has to be remade.
+The hot standby of a stream: what is seen of it, and whether it may take over or must be replaced.
 
 A hot standby is a driver that waits, warm, at the barrier. It has the right to wait and no epoch of
 the stream; when the live driver is proved dead, the next epoch is created with the standby's token,

@@ -5,7 +5,7 @@ A hot standby has a number of its own and no epoch. It follows the epochs of the
 by one: the one that carries its token is its own, and from then on it is that epoch's driver, at the
 barrier, and fenced by the epoch after it. Any other epoch is another driver's.
 
-Nobody renews a wish for it. That it is wanted is seen from what the lane's home says anyway: the
+No record asks for it again and again. That it is wanted is seen from what the lane's home says anyway: the
 stream is wanted running, on this deployment, with its circuit closed, and an epoch of it begins or
 beats from time to time. A home that cannot be read says nothing; after ten minutes without a sign
 the standby ends, which costs the next restart its warmth and nothing else.
