@@ -65,8 +65,8 @@ class StreamSpec:
         profile asks for fair scheduling.
     :param launcher: Who starts the driver. By default the Spark connection's master and deploy mode
         say so: in client mode ``local``, a process of the worker's host; in cluster mode
-        ``kubernetes`` for ``k8s://``, ``standalone`` for ``spark://``. Or the name of a
-        launcher that another package registers. A driver that runs already stays with the launcher
+        ``kubernetes`` for ``k8s://``, ``standalone`` for ``spark://``, ``yarn`` for ``yarn``. Or
+        the name of a launcher that another package registers. A driver that runs already stays with the launcher
         that started it.
     :param on_lost_host: What becomes of the stream when its driver is silent and its host cannot be
         seen: ``ask`` waits for the host or for an operator, ``takeover`` starts a new driver once the

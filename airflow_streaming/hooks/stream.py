@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -32,8 +33,8 @@ from airflow_streaming.launch.package import (
     locate_application,
     read_application,
 )
-from airflow_streaming.launch.port import Launcher, LaunchRequest
-from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.launch.port import ClusterApplication, Launcher, LaunchRequest
+from airflow_streaming.launch.registry import YARN, open_launcher
 from airflow_streaming.launch.runtime import (
     OLDEST_WITH_FILES,
     OPTIONS_VARIABLE,
@@ -53,6 +54,7 @@ from airflow_streaming.supervision.controller import StreamController, Submissio
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.version_compat import check_airflow
 
+_PYTHONS: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 MINOR: Final = 2
 """Parts of a Spark version that a deployment holds on to; patch releases read each other's state."""
 
@@ -254,6 +256,8 @@ class SparkStreamHook(BaseHook):
         self._mask(submission.conf)
         runtime, settings = self.runtime(deployment.runtime), read_settings()
         _check_same_spark(deployment, runtime)
+        environment = driver_environment(os.environ, runtime, {})
+        is_yarn = self.target.launcher == YARN
         application = application_for(
             self.target,
             deployment,
@@ -267,14 +271,45 @@ class SparkStreamHook(BaseHook):
             environment=self.asked.env,
             home=self.asked.home,
             store=self.streams.store,
+            defaults=spark_defaults(runtime, environment) if is_yarn else "",
         )
-        return LaunchRequest(
+        request = LaunchRequest(
             epoch=epoch,
             command=(str(runtime.spark_submit),),
-            environment=driver_environment(os.environ, runtime, {}),
+            environment=environment,
             log=settings.driver_log(epoch.stream, epoch.number),
             application=application,
         )
+        return self._by_connection(request, application, runtime) if is_yarn else request
+
+    def _by_connection(
+        self, request: LaunchRequest, application: ClusterApplication, runtime: Runtime
+    ) -> LaunchRequest:
+        """Return a request whose command has the queue, principal and keytab of the connection."""
+        from airflow_streaming.hooks.spark_submit import build_submit_command
+
+        private_files = secret_files(request.log.parent, request.epoch)
+        request = replace(request, private_files=private_files)
+        try:
+            command = build_submit_command(
+                conn_id=self.conn_id,
+                runtime=runtime,
+                stream=request.epoch.stream,
+                properties_file=private_files[0],
+                main=Path(application.main),
+                py_files=(application.archive, *application.py_files),
+                jars=application.jars,
+                packages=application.packages,
+                files=application.files,
+                arguments=application.arguments,
+                deploy_mode="cluster",
+            )
+        except BaseException:
+            request.discard()
+            raise
+        # Spark hands these on to the application master, on whose host they mean nothing.
+        kept = {k: v for k, v in request.environment.items() if k not in _PYTHONS}
+        return replace(request, command=command, environment=kept)
 
     def _mask(self, conf: Mapping[str, str]) -> None:
         """Keep the stream's secrets out of Airflow's logs, wherever they are quoted."""

@@ -25,10 +25,7 @@ import hashlib
 import io
 import json
 import logging
-import os
 import re
-import subprocess
-import threading
 import time
 import zipfile
 from collections.abc import Callable, Mapping
@@ -39,7 +36,6 @@ from typing import Any, Final
 from airflow_streaming.exceptions import LaunchError, SpecError
 from airflow_streaming.launch.environment import (
     delete_secret,
-    open_private_log,
     properties_text,
     write_private,
 )
@@ -52,6 +48,8 @@ from airflow_streaming.launch.kubernetes_api import (
 )
 from airflow_streaming.launch.port import ClusterApplication, DriverLog, Heartbeat, LaunchRequest
 from airflow_streaming.launch.rest import Answer, Unreachable
+from airflow_streaming.launch.shared_table import SharedTable, SharedTables
+from airflow_streaming.launch.submitting import Submit, run_submit
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 from airflow_streaming.model.spark.conf import PRIVATE_CONF_FILE
@@ -62,13 +60,8 @@ MOUNT: Final = "/opt/airflow-streaming"
 """Where the Secret lies in the driver's container."""
 LABEL: Final = "airflow-streaming"
 MANAGED: Final = f"{LABEL}/managed=true"
-SUBMIT_PATIENCE: Final = 170.0
-"""Seconds for one ``spark-submit``; it takes 8 to 14. Less than other tasks wait for an epoch whose
-driver is being submitted."""
 KILL_PATIENCE: Final = 10.0
 _POLL: Final = 0.5
-_TABLE_AGE: Final = 4.0
-"""Seconds for which a list of all pods answers for each of them."""
 _KILL_GRACE: Final = 1
 """Seconds. Zero would delete the object without waiting for the kubelet, and prove nothing."""
 _NOT_FOUND: Final = 404
@@ -244,41 +237,6 @@ def _option(option: str, entries: tuple[str, ...]) -> tuple[str, ...]:
     return (option, ",".join(entries)) if entries else ()
 
 
-class PodTable:
-    """
-    All our pods of one namespace, listed once for all streams that ask within some seconds.
-
-    It only ever says that a pod is there: one that is absent may be younger than the list.
-    """
-
-    def __init__(self, namespace: Namespace, clock: Callable[[], float]) -> None:
-        self._namespace, self._clock = namespace, clock
-        self._lock = threading.Lock()
-        self._pods: dict[str, Mapping[str, Any]] = {}
-        self._read_at = float("-inf")
-        self._gone: set[str] = set()
-
-    def forget(self, token: str) -> None:
-        """Take a pod that is proved gone for absent, whatever a list that lags says."""
-        with self._lock:
-            self._gone.add(token)
-
-    def pod(self, token: str) -> Mapping[str, Any] | None:
-        """
-        Return the pod of a token, if the list has it.
-
-        :raises Unreachable: the list could not be had.
-        """
-        with self._lock:
-            if token in self._gone:
-                return None
-            if self._clock() - self._read_at > _TABLE_AGE:
-                pods = self._namespace.pods(f"{MANAGED},spark-role=driver", may_be_stale=True)
-                self._pods = {_token_of(pod): pod for pod in pods}
-                self._read_at = self._clock()
-            return self._pods.get(label_value(token))
-
-
 def _token_of(pod: Mapping[str, Any]) -> str:
     return str(_mapping(_mapping(pod, "metadata"), "labels").get(f"{LABEL}/token"))
 
@@ -300,12 +258,11 @@ class KubernetesLauncher:
         place: str = "",
         *,
         login: Callable[[Place], Credentials] = log_in,
-        run: Callable[[LaunchRequest, tuple[str, ...], Mapping[str, str]], int] | None = None,
+        run: Submit = run_submit,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._place, self._login, self._run = place, login, run or _run
+        self._place, self._login, self._run = place, login, run
         self._clock = clock
-        self._tables: dict[str, PodTable] = {}
 
     def host(self) -> Host:
         return Host(name=str(Place.parse(self._place)))
@@ -354,7 +311,7 @@ class KubernetesLauncher:
         self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
     ) -> Process:
         try:
-            listed = self._table(epoch).pod(epoch.token)
+            listed = self._table(epoch).get(label_value(epoch.token))
             if listed is not None and (seen := judge_pod(listed)).state is ProcessState.RUNNING:
                 return seen
             # A proof is asked for after the question, and of the store itself.
@@ -396,17 +353,18 @@ class KubernetesLauncher:
     def _judged(self, epoch: Epoch, pod: Mapping[str, Any] | None) -> Process:
         seen = judge_pod(pod)
         if seen.state is ProcessState.GONE:
-            self._table(epoch).forget(epoch.token)
+            self._table(epoch).forget(label_value(epoch.token))
         return seen
 
     def _namespace(self, epoch: Epoch) -> Namespace:
         return Namespace(Place.parse(epoch.host.name), self._login)
 
-    def _table(self, epoch: Epoch) -> PodTable:
-        name = epoch.host.name
-        if name not in self._tables:
-            self._tables[name] = _shared_table(self._namespace(epoch), self._login, self._clock)
-        return self._tables[name]
+    def _table(self, epoch: Epoch) -> SharedTable[Mapping[str, Any]]:
+        namespace = self._namespace(epoch)
+        return _TABLES.of(
+            (epoch.host.name, self._login),
+            lambda: SharedTable(lambda: _listed(namespace), self._clock),
+        )
 
     def _pod(self, epoch: Epoch) -> Mapping[str, Any] | None:
         """Return the newest pod of the epoch that is not proved gone, else the newest one."""
@@ -479,19 +437,13 @@ class KubernetesLauncher:
             raise Unreachable(f"pod {metadata.get('name')} cannot be deleted: {trouble(answer)}")
 
 
-_SHARED: Final[dict[tuple[str, Callable[[Place], Credentials]], PodTable]] = {}
-_SHARED_LOCK: Final = threading.Lock()
+_TABLES: Final[SharedTables[Mapping[str, Any]]] = SharedTables()
+"""Each stream of a triggerer has a launcher of its own; the list is one for all of them."""
 
 
-def _shared_table(
-    namespace: Namespace, login: Callable[[Place], Credentials], clock: Callable[[], float]
-) -> PodTable:
-    # Each stream of a triggerer has a launcher of its own; the list is one for all of them.
-    with _SHARED_LOCK:
-        key = (str(namespace.place), login)
-        if key not in _SHARED:
-            _SHARED[key] = PodTable(namespace, clock)
-        return _SHARED[key]
+def _listed(namespace: Namespace) -> dict[str, Mapping[str, Any]]:
+    pods = namespace.pods(f"{MANAGED},spark-role=driver", may_be_stale=True)
+    return {_token_of(pod): pod for pod in pods}
 
 
 def _launched(epoch: Epoch, pod: Mapping[str, Any]) -> Launch:
@@ -506,28 +458,3 @@ def _launched(epoch: Epoch, pod: Mapping[str, Any]) -> Launch:
         driver=f"pod {place.namespace}/{name}",
         log=f"kubectl logs -n {place.namespace} {name}",
     )
-
-
-def _run(request: LaunchRequest, command: tuple[str, ...], extra: Mapping[str, str]) -> int:
-    output = open_private_log(request.log)
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**request.environment, **extra},
-            cwd=request.log.parent,
-            timeout=SUBMIT_PATIENCE,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return -1
-    except (OSError, ValueError) as err:
-        raise LaunchError(
-            f"spark-submit for stream {request.epoch.stream!r} could not be run with {command[0]}: "
-            f"{getattr(err, 'strerror', None) or err}. Check the stream's runtime."
-        ) from err
-    finally:
-        os.close(output)
-    return done.returncode

@@ -40,6 +40,8 @@ class ClusterApplication:
     :param environment: What the stream asks for; any value may be secret.
     :param spark_version: Of the Spark that the deployment was made for.
     :param image: Container image of driver and executors, where the cluster has containers.
+    :param defaults: Text of the runtime's ``spark-defaults.conf``, for a launcher that submits with a
+        properties file of its own: Spark then leaves the defaults unread.
     :param is_shared: Whether every host of the cluster can read ``main`` and ``archive``.
     """
 
@@ -56,6 +58,7 @@ class ClusterApplication:
     packages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     image: str = ""
+    defaults: str = ""
     is_shared: bool = False
 
 

@@ -25,6 +25,7 @@ from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 LOCAL: Final = "local"
 STANDALONE: Final = "standalone"
 KUBERNETES: Final = "kubernetes"
+YARN: Final = "yarn"
 GROUP: Final = "airflow_streaming.launchers"
 
 log: Final = logging.getLogger(__name__)
@@ -150,10 +151,17 @@ def _kubernetes(folder: Path | None, cluster: str) -> Launcher:
     return KubernetesLauncher(cluster)
 
 
+def _yarn(folder: Path | None, cluster: str) -> Launcher:
+    from airflow_streaming.launch.yarn import YarnLauncher
+
+    return YarnLauncher(cluster, folder=folder)
+
+
 _OWN: Final[dict[str, Callable[[Path | None, str], Launcher]]] = {
     LOCAL: _local,
     STANDALONE: _standalone,
     KUBERNETES: _kubernetes,
+    YARN: _yarn,
 }
 
 
