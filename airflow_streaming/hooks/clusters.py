@@ -20,7 +20,14 @@ from airflow_streaming.launch.environment import guarded, split_secrets
 from airflow_streaming.launch.kubernetes_api import Credentials, Place
 from airflow_streaming.launch.package import DriverPackage
 from airflow_streaming.launch.port import ClusterApplication
-from airflow_streaming.launch.registry import KUBERNETES, LOCAL, STANDALONE, YARN
+from airflow_streaming.launch.registry import (
+    APACHE_OPERATOR,
+    KUBEFLOW_OPERATOR,
+    LOCAL,
+    ON_KUBERNETES,
+    STANDALONE,
+    YARN,
+)
 from airflow_streaming.launch.runtime import Runtime, check_executor_options, split_options
 from airflow_streaming.launch.standalone import REST_PORT, rest_addresses
 from airflow_streaming.launch.yarn_api import place_of
@@ -34,7 +41,9 @@ if TYPE_CHECKING:
 
 _PACKAGES: Final = "_driver"
 """Folder of a home with what drivers on a cluster need of this package."""
-_BY_SCHEME: Final = {"spark": STANDALONE, "k8s": KUBERNETES, "yarn": YARN}
+_BY_SCHEME: Final = {"spark": (STANDALONE,), "k8s": ON_KUBERNETES, "yarn": (YARN,)}
+"""Launchers of a master; the first one is taken where nothing else is said."""
+_OPERATORS: Final = {"apache": APACHE_OPERATOR, "kubeflow": KUBEFLOW_OPERATOR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +72,14 @@ def target_of(conn_id: str, connection: Connection | None, launcher: str = "") -
     """
     master = "" if connection is None else master_of(connection)
     extra: Mapping[str, Any] = {} if connection is None else connection.extra_dejson
-    chosen = launcher or _chosen(conn_id, master, extra.get("deploy-mode"))
-    if chosen not in _BY_SCHEME.values():
+    chosen = launcher or _chosen(conn_id, master, extra)
+    if chosen not in _FIND:
         return Target(launcher=chosen, master=master)
-    if _BY_SCHEME.get(master.partition("://")[0]) != chosen:
+    if chosen not in _BY_SCHEME.get(master.partition("://")[0], ()):
         raise SpecError(
             f"Launcher {chosen!r} cannot use Spark connection {conn_id!r}, whose master is {master!r}."
-            " Name a connection with spark://HOST:PORT for 'standalone', k8s://URL for 'kubernetes', or "
-            "yarn for 'yarn'."
+            " Name a connection with spark://HOST:PORT for 'standalone', yarn for 'yarn', or k8s://URL "
+            "for 'kubernetes' and the operators."
         )
     return Target(launcher=chosen, master=master, cluster=_FIND[chosen](conn_id, master, extra))
 
@@ -83,17 +92,25 @@ def master_of(connection: Connection) -> str:
     return f"{master}:{connection.port}" if connection.port else master
 
 
-def _chosen(conn_id: str, master: str, mode: Any) -> str:
-    if mode != "cluster":
+def _chosen(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
+    if extra.get("deploy-mode") != "cluster":
         return LOCAL
-    chosen = _BY_SCHEME.get(master.partition("://")[0])
-    if chosen is None:
+    known = _BY_SCHEME.get(master.partition("://")[0])
+    if known is None:
         raise SpecError(
             f"Spark connection {conn_id!r} asks for cluster mode with the master {master!r}. Streams "
             "run in cluster mode on spark://, k8s:// and yarn masters. Set deploy-mode to client, or name a "
             "launcher that another package registers."
         )
-    return chosen
+    operator = extra.get("spark-operator")
+    if operator is None:
+        return known[0]
+    if operator not in _OPERATORS:
+        raise SpecError(
+            f"Spark connection {conn_id!r} has the spark-operator {operator!r}. Give one of "
+            f"{', '.join(_OPERATORS)}, or leave it out to have spark-submit used."
+        )
+    return _OPERATORS[operator]
 
 
 def _standalone(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
@@ -127,7 +144,11 @@ def _yarn(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
     return place_of(addresses)
 
 
-_FIND: Final = {STANDALONE: _standalone, KUBERNETES: _kubernetes, YARN: _yarn}
+_FIND: Final = {
+    STANDALONE: _standalone,
+    YARN: _yarn,
+    **dict.fromkeys(ON_KUBERNETES, _kubernetes),
+}
 
 
 def application_for(

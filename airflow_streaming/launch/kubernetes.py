@@ -7,27 +7,13 @@ itself refuses a second driver of an epoch (409). Labels carry the same for sele
 Beside the pod lies a Secret of the same name. It holds what nobody may read: the secret part of the
 configuration and the stream's environment; and what the driver needs of this package, so that the
 image needs nothing but Spark and Python. The pod owns it, so it is deleted with the pod.
-
-What a pod proves (Kubernetes 1.20 and newer):
-
-- No pod with the token: the driver is gone. An object is deleted once its kubelet has confirmed that
-  the containers have ended, or by force, with which an administrator vouches for it.
-- A terminal phase: gone, when no container of it is still said to run. The control plane gives pods
-  of a deleted node a terminal phase without having asked the node.
-- A node that does not report: nothing.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
-import io
-import json
 import logging
-import re
 import time
-import zipfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,176 +32,32 @@ from airflow_streaming.launch.kubernetes_api import (
     log_in,
     trouble,
 )
+from airflow_streaming.launch.pods import (
+    MANAGED,
+    MOUNT,
+    TOKEN_LABEL,
+    judge_pod,
+    mapping,
+    pod_name,
+    secret_of,
+    submit_conf,
+)
 from airflow_streaming.launch.port import ClusterApplication, DriverLog, Heartbeat, LaunchRequest
 from airflow_streaming.launch.rest import Answer, Unreachable
 from airflow_streaming.launch.shared_table import SharedTable, SharedTables
 from airflow_streaming.launch.submitting import Submit, run_submit
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
-from airflow_streaming.model.spark.conf import PRIVATE_CONF_FILE
 
 log: Final = logging.getLogger(__name__)
 KIND: Final = "kubernetes"
-MOUNT: Final = "/opt/airflow-streaming"
-"""Where the Secret lies in the driver's container."""
-LABEL: Final = "airflow-streaming"
-MANAGED: Final = f"{LABEL}/managed=true"
 KILL_PATIENCE: Final = 10.0
 _POLL: Final = 0.5
 _KILL_GRACE: Final = 1
 """Seconds. Zero would delete the object without waiting for the kubelet, and prove nothing."""
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
-_MAX_SECRET: Final = 2**20
 _LOG_LINES: Final = 2000
-
-
-def label_value(text: str) -> str:
-    """Return a text as a label's value: at most 63 characters, different for different texts."""
-    if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", text):
-        return text
-    return f"{text[:50].rstrip('._-')}-{_digest(text)}"
-
-
-def pod_name(epoch: Epoch) -> str:
-    """Return the name of an epoch's driver pod; only that epoch has it."""
-    plain = re.sub(r"[^a-z0-9]+", "-", epoch.stream.lower()).strip("-")
-    # Names of streams tell upper from lower case, names of pods do not; the token does.
-    return f"{plain[:32].strip('-') or 's'}-e{epoch.number}-{epoch.token[:8].lower()}"
-
-
-def labels_of(epoch: Epoch) -> dict[str, str]:
-    """Return the labels of an epoch's driver pod and of its executors."""
-    return {
-        f"{LABEL}/managed": "true",
-        f"{LABEL}/stream": label_value(epoch.stream),
-        f"{LABEL}/deployment": str(epoch.deployment),
-        f"{LABEL}/epoch": str(epoch.number),
-        f"{LABEL}/token": label_value(epoch.token),
-    }
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def judge_pod(pod: Mapping[str, Any] | None) -> Process:
-    """
-    Say what a pod proves of its driver.
-
-    :param pod: As the API server gives it; ``None`` when it has none.
-    """
-    if pod is None:
-        return Process.gone("the API server has no pod with the driver's token")
-    status, metadata = _mapping(pod, "status"), _mapping(pod, "metadata")
-    phase, name = status.get("phase"), metadata.get("name")
-    told = f"pod {name} is {phase}{_why(status)}"
-    if status.get("reason") == "NodeLost" or phase == "Unknown":
-        return Process.unseen(
-            f"{told}; its node does not report. Once the node is known to be off, delete the pod with "
-            f"its uid {metadata.get('uid')} as precondition"
-        )
-    if phase in ("Succeeded", "Failed"):
-        if any(_is_running(container) for container in _containers(status)):
-            return Process.unseen(
-                f"{told}, and its node {_mapping(pod, 'spec').get('nodeName')} never said that the "
-                "container has ended"
-            )
-        return Process.gone(told)
-    if phase in ("Pending", "Running"):
-        if metadata.get("deletionTimestamp"):
-            told = f"{told} and is being deleted"
-        return Process(state=ProcessState.RUNNING, detail=told)
-    return Process.unseen(told)
-
-
-def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = value.get(key)
-    return found if isinstance(found, dict) else {}
-
-
-def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = status.get("containerStatuses")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _is_running(container: Mapping[str, Any]) -> bool:
-    return "running" in _mapping(container, "state")
-
-
-def _why(status: Mapping[str, Any]) -> str:
-    """Return the cluster's own words on why a pod waits or ended."""
-    states = [_mapping(container, "state") for container in _containers(status)]
-    found = [_mapping(state, kind) for state in states for kind in ("waiting", "terminated")]
-    conditions = status.get("conditions")
-    for condition in conditions if isinstance(conditions, list) else []:
-        if isinstance(condition, dict) and condition.get("reason") == "Unschedulable":
-            found.append(condition)
-    parts = [str(one.get(key)) for one in (status, *found) for key in ("reason", "message")]
-    words = ": ".join(part for part in parts if part != "None")
-    return f" ({words[:500]})" if words else ""
-
-
-def secret_of(epoch: Epoch, application: ClusterApplication) -> dict[str, Any]:
-    """
-    Return the Secret that goes with an epoch's driver.
-
-    :raises SpecError: it is larger than the 1 MiB that Kubernetes takes.
-    """
-    data = {
-        "main.py": Path(application.main).read_bytes(),
-        "airflow_streaming.zip": _deflated(Path(application.archive)),
-        "conf.json": json.dumps(dict(application.secret_conf)).encode(),
-        **{f"env.{key}": value.encode() for key, value in application.environment.items()},
-    }
-    size = sum(map(len, data.values()))
-    if size > _MAX_SECRET:
-        raise SpecError(
-            f"The Secret of stream {epoch.stream!r} would have {size} bytes, and Kubernetes takes "
-            f"{_MAX_SECRET}. Shorten the values of env and of secret configuration."
-        )
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": pod_name(epoch), "labels": labels_of(epoch)},
-        "type": "Opaque",
-        "immutable": True,
-        "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
-    }
-
-
-def _deflated(archive: Path) -> bytes:
-    buffer = io.BytesIO()
-    with (
-        zipfile.ZipFile(archive) as source,
-        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as target,
-    ):
-        for name in source.namelist():
-            target.writestr(name, source.read(name))
-    return buffer.getvalue()
-
-
-def submit_conf(epoch: Epoch, application: ClusterApplication, place: Place) -> dict[str, str]:
-    """Return the configuration of a submission; it is readable in a config map, so no secret is in it."""
-    name = pod_name(epoch)
-    conf = {
-        **application.conf,
-        "spark.app.name": epoch.stream,
-        "spark.kubernetes.namespace": place.namespace,
-        "spark.kubernetes.driver.pod.name": name,
-        # Executors' pods and the driver's service are named after it.
-        "spark.kubernetes.executor.podNamePrefix": name,
-        "spark.kubernetes.submission.waitAppCompletion": "false",
-        f"spark.kubernetes.driver.secrets.{name}": MOUNT,
-        f"spark.kubernetes.driverEnv.{PRIVATE_CONF_FILE}": f"{MOUNT}/conf.json",
-    }
-    if application.image:
-        conf["spark.kubernetes.container.image"] = application.image
-    for key in application.environment:
-        conf[f"spark.kubernetes.driver.secretKeyRef.{key}"] = f"{name}:env.{key}"
-    for key, value in labels_of(epoch).items():
-        conf[f"spark.kubernetes.driver.label.{key}"] = value
-    return conf
 
 
 def submit_command(
@@ -238,7 +80,7 @@ def _option(option: str, entries: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _token_of(pod: Mapping[str, Any]) -> str:
-    return str(_mapping(_mapping(pod, "metadata"), "labels").get(f"{LABEL}/token"))
+    return str(mapping(mapping(pod, "metadata"), "labels").get(TOKEN_LABEL))
 
 
 class KubernetesLauncher:
@@ -288,15 +130,15 @@ class KubernetesLauncher:
             log.warning(
                 "Whether spark-submit (exit code %d) made a pod is not known: %s", code, err
             )
-            return _launched(epoch, {})
+            return launched(epoch, {})
         if pod is None:
             self.clean_up(epoch)
             raise LaunchError(
                 f"spark-submit ended with {code} and created no pod for stream {epoch.stream!r}; its "
                 f"output is in {request.log}."
             )
-        self._hand_to_pod(namespace, epoch, pod)
-        return _launched(epoch, pod)
+        self._hand_to(namespace, epoch, pod)
+        return launched(epoch, pod)
 
     def find(self, epoch: Epoch) -> Launch | None:
         try:
@@ -305,17 +147,17 @@ class KubernetesLauncher:
             return None
         if pod is None or judge_pod(pod).state is ProcessState.GONE:
             return None
-        return _launched(epoch, pod)
+        return launched(epoch, pod)
 
     def probe(
         self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
     ) -> Process:
         try:
-            listed = self._table(epoch).get(label_value(epoch.token))
+            listed = self._table(epoch).get(epoch.mark)
             if listed is not None and (seen := judge_pod(listed)).state is ProcessState.RUNNING:
                 return seen
             # A proof is asked for after the question, and of the store itself.
-            return self._judged(epoch, self._pod(epoch))
+            return self._look(epoch)
         except (Unreachable, SpecError) as err:
             return Process.unseen(str(err))
 
@@ -325,11 +167,10 @@ class KubernetesLauncher:
         deadline = self._clock() + KILL_PATIENCE
         while True:
             try:
-                pod = self._pod(epoch)
-                seen = self._judged(epoch, pod)
-                if pod is None or seen.state is ProcessState.GONE or self._clock() >= deadline:
+                seen = self._look(epoch)
+                if seen.state is ProcessState.GONE or self._clock() >= deadline:
                     return seen
-                self._delete(epoch, pod)
+                self._delete_all(epoch)
             except (Unreachable, SpecError) as err:
                 return Process.unseen(str(err))
             time.sleep(_POLL)
@@ -350,11 +191,23 @@ class KubernetesLauncher:
             return DriverLog(place=shown, trouble=trouble(answer))
         return DriverLog(place=shown, tail=answer.raw[-most:])
 
-    def _judged(self, epoch: Epoch, pod: Mapping[str, Any] | None) -> Process:
-        seen = judge_pod(pod)
+    def _look(self, epoch: Epoch) -> Process:
+        """
+        Say what is proved of an epoch's driver.
+
+        :raises Unreachable: the API server did not answer.
+        """
+        return self._noted(epoch, judge_pod(self._pod(epoch)))
+
+    def _noted(self, epoch: Epoch, seen: Process) -> Process:
         if seen.state is ProcessState.GONE:
-            self._table(epoch).forget(label_value(epoch.token))
+            self._table(epoch).forget(epoch.mark)
         return seen
+
+    def _delete_all(self, epoch: Epoch) -> None:
+        pod = self._pod(epoch)
+        if pod is not None:
+            self._delete(epoch, pod)
 
     def _namespace(self, epoch: Epoch) -> Namespace:
         return Namespace(Place.parse(epoch.host.name), self._login)
@@ -368,7 +221,7 @@ class KubernetesLauncher:
 
     def _pod(self, epoch: Epoch) -> Mapping[str, Any] | None:
         """Return the newest pod of the epoch that is not proved gone, else the newest one."""
-        selector = f"{LABEL}/token={label_value(epoch.token)},spark-role=driver"
+        selector = f"{TOKEN_LABEL}={epoch.mark},spark-role=driver"
         pods = self._namespace(epoch).pods(selector)
         alive = [pod for pod in pods if judge_pod(pod).state is not ProcessState.GONE]
         return next(iter(alive or pods), None)
@@ -398,19 +251,19 @@ class KubernetesLauncher:
             for file in (properties, config):
                 delete_secret(file)
 
-    def _hand_to_pod(self, namespace: Namespace, epoch: Epoch, pod: Mapping[str, Any]) -> None:
-        metadata = _mapping(pod, "metadata")
-        owner = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": metadata.get("name"),
-            "uid": metadata.get("uid"),
+    def _hand_to(self, namespace: Namespace, epoch: Epoch, owner: Mapping[str, Any]) -> None:
+        """Have the Secret deleted with what owns it from now on."""
+        reference = {
+            "apiVersion": owner.get("apiVersion", "v1"),
+            "kind": owner.get("kind", "Pod"),
+            "name": mapping(owner, "metadata").get("name"),
+            "uid": mapping(owner, "metadata").get("uid"),
         }
         try:
             answer: Answer | None = namespace.ask(
                 "PATCH",
                 f"secrets/{pod_name(epoch)}",
-                {"metadata": {"ownerReferences": [owner]}},
+                {"metadata": {"ownerReferences": [reference]}},
                 content="application/merge-patch+json",
             )
         except Unreachable as err:
@@ -420,7 +273,7 @@ class KubernetesLauncher:
             log.warning("Secret %s has no owner: %s", pod_name(epoch), trouble(answer))
 
     def _delete(self, epoch: Epoch, pod: Mapping[str, Any]) -> None:
-        metadata = _mapping(pod, "metadata")
+        metadata = mapping(pod, "metadata")
         if metadata.get("deletionTimestamp") and metadata.get("deletionGracePeriodSeconds") == 1:
             return
         answer = self._namespace(epoch).ask(
@@ -446,8 +299,9 @@ def _listed(namespace: Namespace) -> dict[str, Mapping[str, Any]]:
     return {_token_of(pod): pod for pod in pods}
 
 
-def _launched(epoch: Epoch, pod: Mapping[str, Any]) -> Launch:
-    name, uid = pod_name(epoch), _mapping(pod, "metadata").get("uid")
+def launched(epoch: Epoch, pod: Mapping[str, Any]) -> Launch:
+    """Return the record of a launch; ``pod`` is empty where it is not known whether there is one."""
+    name, uid = pod_name(epoch), mapping(pod, "metadata").get("uid")
     place = Place.parse(epoch.host.name)
     return Launch(
         epoch=epoch.number,

@@ -26,6 +26,10 @@ LOCAL: Final = "local"
 STANDALONE: Final = "standalone"
 KUBERNETES: Final = "kubernetes"
 YARN: Final = "yarn"
+APACHE_OPERATOR: Final = "apache-operator"
+KUBEFLOW_OPERATOR: Final = "kubeflow-operator"
+ON_KUBERNETES: Final = (KUBERNETES, APACHE_OPERATOR, KUBEFLOW_OPERATOR)
+"""Launchers whose drivers are pods."""
 GROUP: Final = "airflow_streaming.launchers"
 
 log: Final = logging.getLogger(__name__)
@@ -157,11 +161,25 @@ def _yarn(folder: Path | None, cluster: str) -> Launcher:
     return YarnLauncher(cluster, folder=folder)
 
 
+def _apache_operator(folder: Path | None, cluster: str) -> Launcher:
+    from airflow_streaming.launch.spark_operators import OperatorLauncher
+
+    return OperatorLauncher(APACHE_OPERATOR, cluster)
+
+
+def _kubeflow_operator(folder: Path | None, cluster: str) -> Launcher:
+    from airflow_streaming.launch.spark_operators import OperatorLauncher
+
+    return OperatorLauncher(KUBEFLOW_OPERATOR, cluster)
+
+
 _OWN: Final[dict[str, Callable[[Path | None, str], Launcher]]] = {
     LOCAL: _local,
     STANDALONE: _standalone,
     KUBERNETES: _kubernetes,
     YARN: _yarn,
+    APACHE_OPERATOR: _apache_operator,
+    KUBEFLOW_OPERATOR: _kubeflow_operator,
 }
 
 

@@ -14,9 +14,10 @@ import pytest
 
 from airflow_streaming.exceptions import LaunchError
 from airflow_streaming.launch import kubernetes
-from airflow_streaming.launch.kubernetes import KubernetesLauncher, labels_of, pod_name
+from airflow_streaming.launch.kubernetes import KubernetesLauncher
 from airflow_streaming.launch.kubernetes_api import Credentials, Namespace, Place
 from airflow_streaming.launch.package import build_driver_package
+from airflow_streaming.launch.pods import labels_of, pod_name
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.launch.rest import Unreachable
 from airflow_streaming.launch.shared_table import SharedTables

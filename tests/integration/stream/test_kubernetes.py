@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.launch.kubernetes import pod_name
 from airflow_streaming.launch.kubernetes_api import Namespace
+from airflow_streaming.launch.pods import pod_name
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.launch.rest import Unreachable
 from airflow_streaming.launch.runtime import find_pyspark
@@ -45,8 +45,11 @@ class PodStream(RealStream):
             "spark.ui.enabled": False,
             "spark.sql.shuffle.partitions": 1,
             "spark.kubernetes.executor.useDriverPodIP": "true",
-            # In a cluster all of this is the pod's service account.
-            "spark.kubernetes.driver.master": self.server.front,
+            # In a cluster all of this is the pod's service account. The driver watches its executors
+            # by a WebSocket, which only the server itself has: behind the front it would wait for it
+            # for ever.
+            "spark.kubernetes.driver.master": self.server.server,
+            "spark.kubernetes.authenticate.driver.mounted.caCertFile": self.server.authority,
             "spark.kubernetes.authenticate.driver.mounted.oauthTokenFile": str(self.token),
             "spark.hadoop.my.password": CANARY,
         }

@@ -11,16 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.launch.kubernetes import (
-    KubernetesLauncher,
-    judge_pod,
-    label_value,
-    labels_of,
-    pod_name,
-    secret_of,
-    submit_command,
-    submit_conf,
-)
+from airflow_streaming.launch.kubernetes import KubernetesLauncher, submit_command
 from airflow_streaming.launch.kubernetes_api import (
     Credentials,
     Namespace,
@@ -29,6 +20,14 @@ from airflow_streaming.launch.kubernetes_api import (
     read_kubeconfig,
 )
 from airflow_streaming.launch.package import build_driver_package
+from airflow_streaming.launch.pods import (
+    judge_pod,
+    label_value,
+    labels_of,
+    pod_name,
+    secret_of,
+    submit_conf,
+)
 from airflow_streaming.launch.port import ClusterApplication
 from airflow_streaming.launch.rest import Unreachable
 from airflow_streaming.model.observation import ProcessState
