@@ -205,7 +205,7 @@ def _is_down(seen: Observation) -> bool:
     return judge(seen, HealthRules()).has_ended or last_word
 
 
-READING: Final = frozenset({"list", "status", "conf", "doctor", "events", "top"})
+READING: Final = frozenset({"list", "status", "conf", "doctor", "events", "log", "top"})
 _CHANGES: Final = frozenset({"upgrade", "cutover"})
 
 
@@ -280,11 +280,18 @@ def _show_conf(stream: StreamHome, arguments: argparse.Namespace) -> int:
     return advice.show_conf(arguments, stream)
 
 
+def _show_log(stream: StreamHome, arguments: argparse.Namespace) -> int:
+    from airflow_streaming.cli import log  # the others do without
+
+    return log.run(stream, arguments, open_launcher())
+
+
 _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int]]] = {
     "status": lambda stream, a, probe: show_status(stream, probe, as_json=a.json),
     "start": lambda stream, a, _: start(stream, person_of(a)),
     "stop": lambda stream, a, probe: stop(stream, person_of(a), probe, grace=a.grace, wait=a.wait),
     "conf": lambda stream, a, _: _show_conf(stream, a),
+    "log": lambda stream, a, _: _show_log(stream, a),
     "upgrade": lambda stream, a, _: upgrade.run(stream, a, person_of(a)),
     "cutover": lambda stream, a, _: cutover.run(stream, a, person_of(a)),
     "close-circuit": lambda stream, a, _: close_circuit(stream, person_of(a)),

@@ -179,7 +179,7 @@ class KubernetesLauncher:
         with contextlib.suppress(Unreachable, SpecError):
             self._namespace(epoch).ask("DELETE", f"secrets/{pod_name(epoch)}")
 
-    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+    def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         try:
             place = Place.parse(epoch.host.name)
             shown = f"kubectl logs -n {place.namespace} {pod_name(epoch)}"

@@ -189,12 +189,13 @@ class Launcher(Protocol):
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
         """Delete what the launch of a driver that is gone left on this host: files with secrets."""
 
-    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+    def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         """
         Return the end of the driver's output; it never raises.
 
         :param launch: Untrusted: a path in it is shown and never opened.
-        :param file: What the request to start this driver named as its log.
+        :param file: What the request to start this driver named as its log; ``None`` where only the
+            launcher can know.
         :param most: Bytes to return at most.
         """
 

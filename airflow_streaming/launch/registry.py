@@ -84,7 +84,7 @@ class RecordedLaunchers:
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
         self._of(epoch.launcher).clean_up(epoch, launch)
 
-    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+    def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         return self._of(epoch.launcher).logs(epoch, launch, file, most)
 
     def _of(self, name: str) -> Launcher:
@@ -133,7 +133,7 @@ class MissingLauncher:
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
         """Do nothing: whether the driver still reads its files cannot be seen from here."""
 
-    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+    def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         return DriverLog(place=f"{launch.log} on host {launch.host.name}", trouble=self._reason)
 
 

@@ -216,7 +216,7 @@ class YarnLauncher:
         for file in secret_files(folder, epoch) if folder is not None else ():
             delete_secret(file)
 
-    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+    def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         try:
             found = self._managers(epoch).application(mark_tag(epoch))
             place = self._place_of_log(epoch, found)

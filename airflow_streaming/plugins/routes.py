@@ -22,7 +22,6 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.launch.registry import open_launcher
-from airflow_streaming.model.failures import mask_secrets
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.storage import Store
@@ -33,9 +32,8 @@ from airflow_streaming.plugins.pages import add_pages
 from airflow_streaming.plugins.slots import Limits
 from airflow_streaming.plugins.trust import check_home, ui_address
 from airflow_streaming.settings import read_settings
+from airflow_streaming.supervision.driver_logs import MOST, shown_log
 
-LOG_TAIL_BYTES: Final = 256 * 1024
-"""What a browser shows at once; the file itself may have grown for months."""
 _recent: Final[deque[Store]] = deque(maxlen=16)
 """Stores that pages have used last; opening one of an object store anew takes half a second."""
 _TEXT: Final = {
@@ -141,15 +139,13 @@ def _end_of_log(home: StreamHome) -> Response:
     epoch, launch = _newest_launch(home)
     # The recorded path is only shown: a record may have been forged, and this process reads much.
     file = read_settings().driver_log(home.name, launch.epoch)
-    log = open_launcher().logs(epoch, launch, file, LOG_TAIL_BYTES)
-    if log.trouble:
-        raise HTTPException(404, f"{log.place} cannot be read: {log.trouble}")
-    if log.tail is None:
-        return PlainTextResponse(f"The log is elsewhere: {log.place}\n", headers=_TEXT)
-    size = "" if log.size is None else f" ({log.size} bytes)"
-    # What the JVM writes there goes past the driver's own masks.
-    tail = mask_secrets(log.tail.decode(errors="replace"))
-    return PlainTextResponse(f"{log.place}{size}\n\n{tail}", headers=_TEXT)
+    log = open_launcher().logs(epoch, launch, file, MOST)
+    kept = None if log.tail is not None else home.driver_log(epoch.number)
+    try:
+        # What the JVM writes there goes past the driver's own masks.
+        return PlainTextResponse(shown_log(log, kept), headers=_TEXT)
+    except LookupError as err:
+        raise HTTPException(404, str(err)) from err
 
 
 def _to_spark_ui(home: StreamHome) -> Response:

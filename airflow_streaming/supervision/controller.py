@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -27,7 +27,7 @@ from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause
-from airflow_streaming.model.spark.conf import REDACTED, conf_text, redact
+from airflow_streaming.model.spark.conf import REDACTED, conf_text, redact, secret_values
 from airflow_streaming.model.uris import join
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.actions import StreamActions
@@ -80,6 +80,11 @@ class StreamController(StreamActions):
     ) -> None:
         super().__init__(home, launcher, by=by, now=now, chance=chance)
         self._spec, self._submit = spec, submit
+
+    def _secrets(self) -> Collection[str]:
+        env = {key: str(value) for key, value in self._spec.env.items()}
+        conf = {key: conf_text(value) for key, value in self._spec.conf.items()}
+        return secret_values(conf) | secret_values(env, all_of=tuple(env))
 
     def propose(
         self,
