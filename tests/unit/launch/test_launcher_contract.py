@@ -25,6 +25,8 @@ from airflow_streaming.model.records.epoch import Epoch, Host, Launch, LaunchCau
 from tests.fakes import FAKE_HOST, FakeLauncher
 from tests.patience import until
 from tests.unit.launch.brokered import BrokeredLauncher
+from tests.unit.launch.jobs_launcher import JobsLauncher
+from tests.unit.launch.played_jobs import JobService
 from tests.unit.launch.recorded_master import RecordedMaster
 from tests.unit.launch.recorded_yarn import Cluster, ResourceManager
 
@@ -178,6 +180,26 @@ class YarnWorld:
             manager.close()
 
 
+@dataclass
+class JobsWorld:
+    """A job service, and the launcher for it that the documentation shows."""
+
+    folder: Path
+    service: JobService = field(default_factory=JobService)
+
+    def __post_init__(self) -> None:
+        self.launcher = JobsLauncher(self.service.url, "planted-token")
+
+    def start(self, epoch: Epoch) -> Launch:
+        return self.launcher.launch(request_for(epoch, self.folder, "spark-submit"))
+
+    def lose_all(self, launch: Launch) -> None:
+        self.service.states[launch.handle["job"]] = "failed"
+
+    def close(self) -> None:
+        self.service.close()
+
+
 def cluster_request_for(epoch: Epoch, folder: Path, **changes: Any) -> LaunchRequest:
     application = ClusterApplication(
         master="spark://127.0.0.1:7077",
@@ -218,9 +240,10 @@ WORLDS: Final[dict[str, Any]] = {
     "brokered": BrokeredWorld,
     "standalone": StandaloneWorld,
     "yarn": YarnWorld,
+    "jobs": JobsWorld,
 }
 OF_HOSTS: Final = ("fake", "local", "brokered")
-BY_TOKEN: Final = (*OF_HOSTS, "yarn")
+BY_TOKEN: Final = (*OF_HOSTS, "yarn", "jobs")
 """Launchers that find a driver whose launch was not recorded."""
 
 on_hosts = pytest.mark.parametrize("world", OF_HOSTS, indirect=True)
@@ -231,7 +254,7 @@ by_token = pytest.mark.parametrize("world", BY_TOKEN, indirect=True)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made: World = WORLDS[request.param](tmp_path)
     yield made
-    if isinstance(made, (StandaloneWorld, YarnWorld)):
+    if isinstance(made, (StandaloneWorld, YarnWorld, JobsWorld)):
         made.close()
 
 
