@@ -38,6 +38,7 @@ PROBLEMS: dict[str, Any] = {
     "top": ("--home", "/no/such/home", "top", "--once"),
     "events": ("events", "nosuch"),
     "log": ("log", "nosuch"),
+    "prune": ("prune", "nosuch"),
     "close-circuit": ("close-circuit", "nosuch"),
     "declare-dead": ("declare-dead", "orders", "--epoch", "9", "--reason", "sure"),
     "hand-over": ("hand-over", "orders", "--to", "a b", "--reason", "moved"),
