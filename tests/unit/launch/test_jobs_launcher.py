@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
@@ -43,7 +44,9 @@ def test_an_entry_point_makes_it_a_launcher_of_streams(
 ) -> None:
     point = EntryPoint("jobs", f"{JobsLauncher.__module__}:JobsLauncher", registry.GROUP)
     monkeypatch.setattr(
-        registry, "entry_points", lambda group, name: [point] if name == "jobs" else []
+        importlib.metadata,
+        "entry_points",
+        lambda group, name: [point] if name == "jobs" else [],
     )
     monkeypatch.setenv("JOBS_SERVER", service.url)
     monkeypatch.setenv("JOBS_TOKEN", "planted-token")
