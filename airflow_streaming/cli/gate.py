@@ -387,10 +387,9 @@ def _is_deployed(arguments: argparse.Namespace, home: StreamHome | None) -> bool
         return False
     given = script_of(arguments, arguments.script)
     uri = open_known(arguments.home).store.uri
-    return (
-        hashlib.sha256(given.source).hexdigest() == deployment.application_sha256
-        and list(given.arguments) == deployment.arguments(uri)
-    )
+    return hashlib.sha256(given.source).hexdigest() == deployment.application_sha256 and list(
+        given.arguments
+    ) == deployment.arguments(uri)
 
 
 def _refuse_unused(arguments: argparse.Namespace) -> None:
