@@ -30,6 +30,7 @@ from airflow_streaming.launch.environment import (
 )
 from airflow_streaming.launch.package import (
     build_driver_package,
+    file_digests,
     locate_application,
     read_application,
 )
@@ -187,7 +188,12 @@ class SparkStreamHook(BaseHook):
         location = locate_application(self.asked.application, self.folders)
         source = read_application(location)
         proposed = self.keeper.propose(
-            runtime, location, source, fresh=fresh, carried_on=carried_on
+            runtime,
+            location,
+            source,
+            fresh=fresh,
+            carried_on=carried_on,
+            py_files_sha256=file_digests(self.asked.py_files),
         )
         return proposed, source
 
