@@ -98,7 +98,7 @@ def stream(tmp_path: Path, spark_4_3: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.skipif(
     "AIRFLOW_STREAMING_TEST_MORE" not in os.environ,
-    reason="Its played kubelet is in work; set AIRFLOW_STREAMING_TEST_MORE to run it.",
+    reason="It takes a quarter of an hour or more; set AIRFLOW_STREAMING_TEST_MORE to run it.",
 )
 async def test_kills_and_deletions_of_pods_lose_and_double_nothing(stream: PodStream) -> None:
     operator = stream.operator()
