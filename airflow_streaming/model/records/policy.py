@@ -11,11 +11,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.failure_signs import FailureClass, FailureKind
+from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.wire import Record, decode
 
-_TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
+_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 _DAYS_A_WEEK: Final = 7
 
 
@@ -40,6 +41,7 @@ class Blackout:
     timezone: str = "UTC"
 
     def __post_init__(self) -> None:
+        check_values(self)
         for moment in (self.start, self.end):
             if not _TIME.fullmatch(moment):
                 raise ValueError(f"{moment!r} is no time of day; write it as HH:MM.")
@@ -78,8 +80,9 @@ class Budget:
     window: timedelta
 
     def __post_init__(self) -> None:
-        if self.restarts < 0 or self.window <= timedelta(0):
-            raise ValueError("A restart budget needs restarts >= 0 and a positive window.")
+        check_values(self)
+        if self.window <= timedelta(0):
+            raise ValueError("A restart budget needs a positive window.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +127,9 @@ class RestartPolicy:
     blackouts: tuple[Blackout, ...] = ()
 
     def __post_init__(self) -> None:
-        if not timedelta(0) <= self.first_delay <= self.max_delay:
-            raise ValueError("A restart policy needs 0 <= first_delay <= max_delay.")
+        check_values(self)
+        if self.first_delay > self.max_delay:
+            raise ValueError("A restart policy needs first_delay <= max_delay.")
         if self.half_open_after is not None and self.half_open_after <= timedelta(0):
             raise ValueError("half_open_after must be positive, or the circuit is never open.")
         if self.poison_after < 1:

@@ -49,8 +49,8 @@ _NAMES_A_PLACE: Final = re.compile(
 _SHORTEST_SECRET: Final = 5
 """Characters. What is shorter, as ``true``, stands in too many texts that have nothing to hide."""
 _OURS: Final = frozenset({"spark.app.name", "spark.submit.deployMode"})
-_LOCAL_MASTER: Final = re.compile(r"local\[(\d{1,6})(?:,\s*\d+)?\]")
-_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])")
+_LOCAL_MASTER: Final = re.compile(r"local\[(\d{1,6})(?:,\s*\d+)?\]", re.ASCII)
+_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])", re.ASCII)
 SparkVersion = tuple[int, int, int]
 """Major, minor and patch number."""
 

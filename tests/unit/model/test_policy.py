@@ -64,13 +64,13 @@ def test_no_policy_is_too_extreme_for_the_bound(
     ids=str,
 )
 def test_a_policy_that_makes_no_sense_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"first_delay <= max_delay|half_open_after must be"):
+    with pytest.raises(ValueError, match=r"first_delay|half_open_after"):
         RestartPolicy(**fields)
 
 
 @pytest.mark.parametrize(("restarts", "window"), [(-1, minutes(1)), (1, timedelta(0))])
 def test_a_budget_that_makes_no_sense_is_refused(restarts: int, window: timedelta) -> None:
-    with pytest.raises(ValueError, match="restarts >= 0 and a positive window"):
+    with pytest.raises(ValueError, match=r"Budget\.restarts|positive window"):
         Budget(restarts=restarts, window=window)
 
 
