@@ -29,9 +29,14 @@ from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.spark.conf import REDACTED, SECRET_KEY, conf_text, redact
 
-SUFFIXES: Final = (".conf", ".keytab", ".java")
-"""Of Spark's properties, of the connection's keytab, and of Java options that are secret."""
-_SECRET: Final = re.compile(r"([0-9]{6,18})-[0-9a-f]{8}\.(?:conf|keytab|java)")
+SUFFIXES: Final = (".conf", ".keytab", ".java", ".properties", ".kubeconfig")
+"""
+Of Spark's properties, of the connection's keytab, of Java options that are secret; and, while a driver
+is submitted to Kubernetes, of its properties and of the login.
+"""
+_SECRET: Final = re.compile(
+    r"([0-9]{6,18})-[0-9a-f]{8}\.(?:conf|keytab|java|properties|kubeconfig)"
+)
 
 
 def secret_files(folder: Path, epoch: Epoch) -> tuple[Path, ...]:

@@ -29,8 +29,9 @@ def check_values(value: Any, *, may_be_negative: tuple[str, ...] = ()) -> None:
     :param may_be_negative: Names of fields for which a negative number is allowed.
     :raises SpecError: with the field, what it holds and what to give instead.
     """
-    for name, hint in _hints(type(value)).items():
-        given, where = getattr(value, name), f"{type(value).__name__}.{name}"
+    kind: Any = type(value)
+    for name, hint in _hints(kind).items():
+        given, where = getattr(value, name), f"{kind.__name__}.{name}"
         if type(given) is list and get_origin(hint) is tuple:
             given = tuple(given)
             object.__setattr__(value, name, given)
