@@ -284,10 +284,11 @@ def test_a_login_left_by_a_killed_submission_is_deleted(
         application=made,
         log=tmp_path / epoch.stream / "log",
     )
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+    with pytest.MonkeyPatch.context() as patch:
         # A process that is killed runs no more code of its own.
         patch.setattr("airflow_streaming.launch.kubernetes.delete_secret", lambda _: None)
-        launcher.launch(request)
+        with pytest.raises(Killed):
+            launcher.launch(request)
     assert holding("canary-4711", tmp_path)
 
     if how == "death":

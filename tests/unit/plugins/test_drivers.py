@@ -15,13 +15,12 @@ import pytest
 from airflow_streaming.exceptions import HomeNotAllowed, NotTheOwner
 from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.launch.registry import KUBERNETES, STANDALONE
+from airflow_streaming.model.host import this_host
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.control import Change, ChangeKind
-from airflow_streaming.model.records.epoch import Epoch, Host, Launch
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch, LaunchCause
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.plugins.kept import Kept
-from airflow_streaming.model.host import this_host
-from airflow_streaming.model.records.epoch import LaunchCause
 from tests.unit.launch.recorded_master import JsonServer
 from tests.unit.world import World
 
@@ -105,8 +104,13 @@ def keeps(conn_id: str, home: str = "/srv/streams", **more: Any) -> Kept:
     actor = Actor(dag_id="orders", bundle="b", file="f.py", team="")
     return Kept(
         **{
-            **{"home": home, "home_conn_id": None, "stream": "orders", "written": home},
-            **{"dag": actor, "conn_id": conn_id, **more},
+            "home": home,
+            "home_conn_id": None,
+            "stream": "orders",
+            "written": home,
+            "dag": actor,
+            "conn_id": conn_id,
+            **more,
         }
     )
 
@@ -141,9 +145,7 @@ def test_a_cluster_that_only_a_record_names_is_not_asked(
 
 
 @pytest.mark.usefixtures("connections")
-def test_the_cluster_of_the_tasks_connection_is_asked(
-    inside: Inside
-) -> None:
+def test_the_cluster_of_the_tasks_connection_is_asked(inside: Inside) -> None:
     from airflow_streaming.plugins.drivers import PageDrivers
 
     epoch = an_epoch(launcher=STANDALONE, host=Host(name=inside.master))
@@ -203,9 +205,7 @@ def test_backups_are_not_opened_with_a_connection_of_another_type() -> None:
     from airflow_streaming.plugins.board import backups_of
 
     store = "s3://bucket/backups"
-    opens = backups_of(
-        keeps("", home_conn_id="aws", backup_store=store, backup_written=store)
-    )
+    opens = backups_of(keeps("", home_conn_id="aws", backup_store=store, backup_written=store))
 
     assert opens is not None
     with pytest.raises(HomeNotAllowed):
