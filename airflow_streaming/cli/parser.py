@@ -23,7 +23,6 @@ from airflow_streaming.cli.common import (
     WRONG_USE,
     add_home,
     add_json,
-    add_person,
     add_stream,
 )
 
@@ -235,12 +234,14 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             Command(
                 "upgrade",
                 "Show an upgrade in progress; keep it, roll it back, abort or leave it",
-                _of("upgrade", "add_arguments", add_person),
+                _of("upgrade", "add_arguments"),
+                examples=("upgrade status orders", 'upgrade abort orders --reason "wrong script"'),
             ),
             Command(
                 "cutover",
-                "Show a cutover in progress, and command it",
-                _of("cutover", "add_arguments", add_person),
+                "Show a cutover in progress; promote, abort, roll back, keep or retire it",
+                _of("cutover", "add_arguments"),
+                examples=("cutover status orders", 'cutover promote orders --reason "compared"'),
             ),
             Command(
                 "compare",
