@@ -17,6 +17,7 @@ from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRA
 from airflow_streaming.model.wire import Record, decode
 
 _TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
+_ZONE: Final = re.compile(r"[A-Za-z0-9_+-]{1,32}(?:/[A-Za-z0-9_+-]{1,32}){0,2}")
 _DAYS_A_WEEK: Final = 7
 
 
@@ -48,6 +49,9 @@ class Blackout:
         if any(not 0 <= day < _DAYS_A_WEEK for day in self.days):
             raise ValueError("Days of a blackout go from 0 (Monday) to 6 (Sunday).")
         try:
+            # zoneinfo looks for a file of that name, so it has to look like one of a zone.
+            if not _ZONE.fullmatch(self.timezone):
+                raise ValueError("not a zone's name")
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as err:
             # OSError: a folder of zones, or a name that no file can have.

@@ -52,7 +52,9 @@ class _Watch:
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         seen = getattr(self._here, "seen", None)
-        if seen is not None and event.startswith(OUTSIDE):
+        # A zone's name is checked, and its rules lie in a file of Python's.
+        is_zone = event == "open" and "/zoneinfo/" in str(arguments[0])
+        if seen is not None and event.startswith(OUTSIDE) and not is_zone:
             seen.append(f"{event} {arguments!r:.200}")
 
     @contextmanager
