@@ -207,6 +207,15 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 _of("streams", "add_hand_over_arguments"),
                 examples=('hand-over orders --to orders_v2 --reason "DAG renamed"',),
             ),
+            Command(
+                "prune",
+                "Remove what of a stream is old and not needed",
+                _of("prune", "add_arguments"),
+                "Epochs, history, timeline and checkpoints of retired deployments that are older than "
+                "--keep-days. Outputs stay unless --outputs is given. Exit codes: 0 done, 1 something "
+                "was left undone, 2 wrong use.",
+                ("prune orders --dry-run", "prune orders --keep-days 30 --outputs"),
+            ),
         ),
     ),
     (

@@ -19,6 +19,8 @@ from airflow_streaming.operators.common.cutover_checks import SideBySide
 from airflow_streaming.operators.upgrade import Soaked
 from airflow_streaming.options import (
     CutoverOptions,
+    PruneOptions,
+    PrunePolicy,
     RehearsalOptions,
     RehearseWhen,
     SwitchMethod,
@@ -194,3 +196,16 @@ def test_the_example_is_found_as_airflow_finds_dags() -> None:
     assert {dag.dag_id for dag in found.values()} == set(found)
     assert len(found) == len(NAMES)
     assert {dag.fileloc for dag in found.values()} == {str(path)}
+
+
+def test_old_things_are_removed_by_a_dag_of_their_own_when_asked_for():
+    made = stream_dags(SPEC, prune=PruneOptions(policy=PrunePolicy(outputs=True)))
+    task = made["orders_prune"].get_task("prune")
+
+    assert list(made) == [*NAMES, "orders_prune"]
+    assert (task.stream, task.home, task.policy.outputs) == ("orders", SPEC.home, True)
+
+
+def test_prune_options_are_options():
+    with pytest.raises(SpecError):
+        stream_dags(SPEC, prune=PrunePolicy())  # type: ignore[arg-type]
