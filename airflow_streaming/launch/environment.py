@@ -27,7 +27,7 @@ from airflow_streaming.exceptions import AlreadyExists, LaunchError, RuntimeNotF
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.epoch import Epoch
-from airflow_streaming.model.spark.conf import REDACTED, SECRET_KEY, conf_text, redact
+from airflow_streaming.model.spark.conf import REDACTED, SPARK_REDACTION, conf_text, redact
 
 SUFFIXES: Final = (".conf", ".keytab", ".java", ".properties", ".kubeconfig")
 """
@@ -260,7 +260,7 @@ def guarded(conf: Mapping[str, str], defaults: str = "") -> dict[str, str]:
     is_said = _REDACTION in conf or re.search(
         rf"^[ \t\f]*{re.escape(_REDACTION)}[\s=:]", defaults, re.MULTILINE
     )
-    return dict(conf) if is_said else {_REDACTION: f"(?i){SECRET_KEY.pattern}", **conf}
+    return dict(conf) if is_said else {_REDACTION: SPARK_REDACTION, **conf}
 
 
 def split_secrets(conf: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

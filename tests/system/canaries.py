@@ -162,7 +162,7 @@ class Canaries:
         from airflow.sdk import DAG
 
         from airflow_streaming.operators.stream import SparkStreamOperator
-        from airflow_streaming.spec import RestartPolicy
+        from airflow_streaming.spec import Budget, RestartPolicy
 
         sinks = "kafka,otel,pushgateway,jsonlines,prometheus"
         conf = {key: value.format(canary(what)) for what, (key, value) in CONF.items()}
@@ -188,7 +188,8 @@ class Canaries:
                 "PLAIN": canary("env"),
                 "FAIL_FILE": str(self.fails),
             },
-            restart=RestartPolicy(application_budgets=()),
+            # No successor: its private files would be searched before Spark has read them.
+            restart=RestartPolicy(application_budgets=(Budget(restarts=0, window=timedelta(1)),)),
         )
         return SparkStreamOperator(
             task_id="orders",

@@ -85,10 +85,8 @@ def _routes(app: Any) -> set[tuple[str, str]]:
 
 
 def _make_users() -> None:
-    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.providers.fab.auth_manager.cli_commands.utils import get_application_builder
 
-    manager: Any = get_auth_manager()
-    security = manager.security_manager
     reads = [("can_read", name) for name in READS]
     edits = [("can_edit", "Task Instances"), ("can_read", "Task Instances")]
     roles = {
@@ -96,7 +94,8 @@ def _make_users() -> None:
         VIEWER: [*reads, ("can_read", "DAG:orders")],
         EDITOR: [*reads, *edits, ("can_read", "DAG:orders"), ("can_edit", "DAG:orders")],
     }
-    with security.appbuilder.app.app_context() if hasattr(security.appbuilder, "app") else _none():
+    with get_application_builder() as builder:
+        security: Any = builder.sm
         for name, permissions in roles.items():
             role = security.add_role(name)
             for action, resource in permissions:
@@ -104,12 +103,6 @@ def _make_users() -> None:
             security.add_user(name, name, name, f"{name}@example.com", role, password=name)
         admin = security.find_role("Admin")
         security.add_user(ADMIN, ADMIN, ADMIN, "admin@example.com", admin, password=ADMIN)
-
-
-def _none() -> Any:
-    from contextlib import nullcontext
-
-    return nullcontext()
 
 
 def _token(client: Any, user: str) -> dict[str, str]:

@@ -48,14 +48,9 @@ class Blackout:
                 raise ValueError(f"{moment!r} is no time of day; write it as HH:MM.")
         if any(not 0 <= day < _DAYS_A_WEEK for day in self.days):
             raise ValueError("Days of a blackout go from 0 (Monday) to 6 (Sunday).")
-        try:
-            # zoneinfo looks for a file of that name, so it has to look like one of a zone.
-            if not _ZONE.fullmatch(self.timezone):
-                raise ValueError("not a zone's name")
-            ZoneInfo(self.timezone)
-        except (ZoneInfoNotFoundError, ValueError, OSError) as err:
-            # OSError: a folder of zones, or a name that no file can have.
-            raise ValueError(f"There is no time zone {self.timezone!r:.80}.") from err
+        # zoneinfo looks for a file of that name, so it must look like one of a zone.
+        if not _ZONE.fullmatch(self.timezone) or not _is_zone(self.timezone):
+            raise ValueError(f"There is no time zone {self.timezone!r:.80}.")
 
     def ends_at(self, now: datetime) -> datetime | None:
         """Return when the blackout that holds now is over; ``None`` outside of one."""
@@ -69,6 +64,14 @@ class Blackout:
             if datetime.combine(day, start) <= wall < ends:
                 return ends.replace(tzinfo=local.tzinfo, fold=local.fold)
         return None
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False  # OSError: a folder of zones
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,8 @@ of webhooks. Like Spark's, it is held against values as well, for options such a
 ``-Dtrust.password=...``. Java reads it as Python does.
 """
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]*):[^@\s]*@")
+SPARK_REDACTION: Final = rf"(?i){SECRET_KEY.pattern}|{_USER_INFO.pattern}"
+"""The same for Spark's own pages, which hold it against keys and values: passwords in URLs, too."""
 _PASSWORD: Final = re.compile(r"://[^/\s:@]*:([^@\s]+)@")
 _GIVEN: Final = re.compile(
     rf"""(?:{SECRET_KEY.pattern})[^\s=:]*\s*[=:]\s*(?:'([^']+)'|"([^"]+)"|([^\s;&,]+))""",
