@@ -23,6 +23,8 @@ from airflow_streaming.exceptions import LaunchError, SpecError
 from airflow_streaming.launch.environment import (
     delete_secret,
     properties_text,
+    secret_files,
+    sweep_secrets,
     write_private,
 )
 from airflow_streaming.launch.kubernetes_api import (
@@ -91,6 +93,7 @@ class KubernetesLauncher:
         asked for where its epoch says.
     :param login: Returns the credentials for a place.
     :param run: Runs ``spark-submit`` and returns its exit code.
+    :param folder: Where files of submissions lie, by stream; ``None`` where it is not known.
     """
 
     kind = KIND
@@ -102,7 +105,9 @@ class KubernetesLauncher:
         login: Callable[[Place], Credentials] = log_in,
         run: Submit = run_submit,
         clock: Callable[[], float] = time.monotonic,
+        folder: Path | None = None,
     ) -> None:
+        self._folder = folder
         self._place, self._login, self._run = place, login, run
         self._clock = clock
 
@@ -176,6 +181,9 @@ class KubernetesLauncher:
             time.sleep(_POLL)
 
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
+        if self._folder is not None:
+            for file in secret_files(self._folder / epoch.stream, epoch):
+                delete_secret(file)
         with contextlib.suppress(Unreachable, SpecError):
             self._namespace(epoch).ask("DELETE", f"secrets/{pod_name(epoch)}")
 
@@ -239,8 +247,9 @@ class KubernetesLauncher:
 
     def _submit(self, request: LaunchRequest, application: ClusterApplication, place: Place) -> int:
         folder = request.log.parent
-        stem = f"{request.epoch.number}-{request.epoch.token[:8]}"
-        properties, config = folder / f"{stem}.properties", folder / f"{stem}.kubeconfig"
+        *_, properties, config = secret_files(folder, request.epoch)
+        # Whoever was killed in the middle of an earlier submission has left a login here.
+        sweep_secrets(folder, request.epoch.number)
         try:
             conf = submit_conf(request.epoch, application, place)
             write_private(properties, properties_text(conf))

@@ -161,7 +161,7 @@ def _standalone(folder: Path | None, cluster: str) -> Launcher:
 def _kubernetes(folder: Path | None, cluster: str) -> Launcher:
     from airflow_streaming.launch.kubernetes import KubernetesLauncher
 
-    return KubernetesLauncher(cluster)
+    return KubernetesLauncher(cluster, folder=folder)
 
 
 def _yarn(folder: Path | None, cluster: str) -> Launcher:

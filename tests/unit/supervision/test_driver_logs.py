@@ -166,7 +166,7 @@ def test_the_command_shows_what_was_kept(world: World, capsys: pytest.CaptureFix
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_page_shows_what_was_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_what_was_kept(world: World) -> None:
     from airflow_streaming.plugins import routes
 
     fail(world, Logs(), env={"API": "planted-2"})
@@ -175,9 +175,7 @@ def test_the_page_shows_what_was_kept(world: World, monkeypatch: pytest.MonkeyPa
         def logs(self, *_: object) -> DriverLog:
             return DriverLog(place="pod orders-e1", trouble="404 NotFound")
 
-    monkeypatch.setattr(routes, "open_launcher", Gone)
-
-    shown = bytes(routes._end_of_log(world.home).body)
+    shown = bytes(routes._end_of_log(world.home, Gone()).body)
 
     assert b"and the end" in shown
     assert b"planted" not in shown
