@@ -70,9 +70,10 @@ class StreamSpec:
         profile asks for fair scheduling.
     :param launcher: Who starts the driver. By default the Spark connection's master and deploy mode
         say so: in client mode ``local``, a process of the worker's host; in cluster mode
-        ``kubernetes`` for ``k8s://``, ``standalone`` for ``spark://``. Or the name of a
-        launcher that another package registers. A driver that runs already stays with the launcher
-        that started it.
+        ``kubernetes`` for ``k8s://``, ``standalone`` for ``spark://``, ``yarn`` for ``yarn``. Or
+        ``apache-operator`` or ``kubeflow-operator`` for ``k8s://``, or the name of a launcher that
+        another package registers. A driver that runs already stays with the launcher that started
+        it.
     :param on_lost_host: What becomes of the stream when its driver is silent and its host cannot be
         seen: ``ask`` waits for the host or for an operator, ``takeover`` starts a new driver once the
         lease of the old one is over. It counts from the next launch on.

@@ -146,6 +146,13 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 examples=("events orders --kind launched --since 24",),
             ),
             Command(
+                "log",
+                "Show the end of a driver's log, also after the driver is gone",
+                _of("log", "add_arguments"),
+                "Of a failed driver the last 256 KiB are kept with its epoch, with secrets masked.",
+                ("log orders", "log orders --epoch 17"),
+            ),
+            Command(
                 "live",
                 "Show which lane of a stream is live, and where it writes",
                 _of("status", "add_live_arguments"),

@@ -8,6 +8,7 @@ that was deployed, and no newer epoch exists.
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
 import hashlib
 import os
@@ -98,6 +99,9 @@ def take_private_conf(environment: MutableMapping[str, str]) -> dict[str, str]:
     try:
         if path:
             text = Path(path).read_text(encoding="utf-8")
+        if text and not text.lstrip().startswith("{"):
+            # Base64, where a shell would change quotes on the way.
+            text = base64.b64decode(text, validate=True).decode()
         conf = parse_json_text(text) if text else {}
     except (OSError, ValueError, RecordError):
         # Not chained: the cause could quote it.

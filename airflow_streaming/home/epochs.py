@@ -20,6 +20,7 @@ from airflow_streaming.model.records.epoch import (
     Barrier,
     Epoch,
     Exit,
+    KeptLog,
     Launch,
     QueryClaim,
     StandbyAnswer,
@@ -117,6 +118,15 @@ class Epochs(StreamFolder):
         """Record that an epoch's driver is gone; the first proof counts."""
         path = self._layout.epoch(death.epoch, "death.json")
         return self._create_or_read(death, path, epoch=death.epoch)
+
+    def driver_log(self, epoch: int) -> KeptLog | None:
+        """Return the kept end of a failed driver's output, if there is one."""
+        return self._read(KeptLog, self._layout.epoch(epoch, "log.json"), epoch=epoch)
+
+    def keep_driver_log(self, log: KeptLog) -> KeptLog:
+        """Keep the end of a failed driver's output; the first one counts."""
+        path = self._layout.epoch(log.epoch, "log.json")
+        return self._create_or_read(log, path, epoch=log.epoch)
 
     def aftermath(self, epoch: int) -> EpochOutcome:
         """Return what was written about an epoch, reading only what a listing shows."""

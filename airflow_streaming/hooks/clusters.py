@@ -20,9 +20,17 @@ from airflow_streaming.launch.environment import guarded, split_secrets
 from airflow_streaming.launch.kubernetes_api import Credentials, Place
 from airflow_streaming.launch.package import DriverPackage
 from airflow_streaming.launch.port import ClusterApplication
-from airflow_streaming.launch.registry import KUBERNETES, LOCAL, STANDALONE
+from airflow_streaming.launch.registry import (
+    APACHE_OPERATOR,
+    KUBEFLOW_OPERATOR,
+    LOCAL,
+    ON_KUBERNETES,
+    STANDALONE,
+    YARN,
+)
 from airflow_streaming.launch.runtime import Runtime, check_executor_options, split_options
 from airflow_streaming.launch.standalone import REST_PORT, rest_addresses
+from airflow_streaming.launch.yarn_api import place_of
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE
 from airflow_streaming.model.storage import Store
@@ -33,7 +41,9 @@ if TYPE_CHECKING:
 
 _PACKAGES: Final = "_driver"
 """Folder of a home with what drivers on a cluster need of this package."""
-_BY_SCHEME: Final = {"spark": STANDALONE, "k8s": KUBERNETES}
+_BY_SCHEME: Final = {"spark": (STANDALONE,), "k8s": ON_KUBERNETES, "yarn": (YARN,)}
+"""Launchers of a master; the first one is taken where nothing else is said."""
+_OPERATORS: Final = {"apache": APACHE_OPERATOR, "kubeflow": KUBEFLOW_OPERATOR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +72,16 @@ def target_of(conn_id: str, connection: Connection | None, launcher: str = "") -
     """
     master = "" if connection is None else master_of(connection)
     extra: Mapping[str, Any] = {} if connection is None else connection.extra_dejson
-    chosen = launcher or _chosen(conn_id, master, extra.get("deploy-mode"))
-    if chosen not in _BY_SCHEME.values():
+    chosen = launcher or _chosen(conn_id, master, extra)
+    if chosen not in _FIND:
         return Target(launcher=chosen, master=master)
-    if _BY_SCHEME.get(master.partition("://")[0]) != chosen:
+    if chosen not in _BY_SCHEME.get(master.partition("://")[0], ()):
         raise SpecError(
             f"Launcher {chosen!r} cannot use Spark connection {conn_id!r}, whose master is {master!r}."
-            " Name a connection with spark://HOST:PORT for 'standalone', or k8s://URL for 'kubernetes'."
+            " Name a connection with spark://HOST:PORT for 'standalone', yarn for 'yarn', or k8s://URL "
+            "for 'kubernetes' and the operators."
         )
-    find = _standalone if chosen == STANDALONE else _kubernetes
-    return Target(launcher=chosen, master=master, cluster=find(conn_id, master, extra))
+    return Target(launcher=chosen, master=master, cluster=_FIND[chosen](conn_id, master, extra))
 
 
 def master_of(connection: Connection) -> str:
@@ -82,17 +92,25 @@ def master_of(connection: Connection) -> str:
     return f"{master}:{connection.port}" if connection.port else master
 
 
-def _chosen(conn_id: str, master: str, mode: Any) -> str:
-    if mode != "cluster":
+def _chosen(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
+    if extra.get("deploy-mode") != "cluster":
         return LOCAL
-    chosen = _BY_SCHEME.get(master.partition("://")[0])
-    if chosen is None:
+    known = _BY_SCHEME.get(master.partition("://")[0])
+    if known is None:
         raise SpecError(
             f"Spark connection {conn_id!r} asks for cluster mode with the master {master!r}. Streams "
-            "run in cluster mode on spark:// and k8s:// masters. Set deploy-mode to client, or name a "
+            "run in cluster mode on spark://, k8s:// and yarn masters. Set deploy-mode to client, or name a "
             "launcher that another package registers."
         )
-    return chosen
+    operator = extra.get("spark-operator")
+    if operator is None:
+        return known[0]
+    if operator not in _OPERATORS:
+        raise SpecError(
+            f"Spark connection {conn_id!r} has the spark-operator {operator!r}. Give one of "
+            f"{', '.join(_OPERATORS)}, or leave it out to have spark-submit used."
+        )
+    return _OPERATORS[operator]
 
 
 def _standalone(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
@@ -115,6 +133,24 @@ def _kubernetes(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
     return str(Place.parse(str(place)))
 
 
+def _yarn(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
+    addresses = extra.get("yarn_resourcemanager_webapp_address")
+    if master != YARN or not isinstance(addresses, str) or not addresses.strip():
+        raise SpecError(
+            f"Spark connection {conn_id!r} asks for YARN's cluster mode and does not name the web "
+            "addresses of the ResourceManagers. Give yarn as its host and, as its extra "
+            "yarn_resourcemanager_webapp_address, http://rm1:8088,http://rm2:8088."
+        )
+    return place_of(addresses)
+
+
+_FIND: Final = {
+    STANDALONE: _standalone,
+    YARN: _yarn,
+    **dict.fromkeys(ON_KUBERNETES, _kubernetes),
+}
+
+
 def application_for(
     target: Target,
     deployment: Deployment,
@@ -126,6 +162,7 @@ def application_for(
     environment: Mapping[str, str],
     home: str,
     store: Store,
+    defaults: str = "",
 ) -> ClusterApplication:
     """
     Return what a cluster is asked to run.
@@ -133,6 +170,7 @@ def application_for(
     :param home: The home's URI; where the cluster must fetch the driver's package from a place
         that its hosts can read, it is put there.
     :param store: The home's store.
+    :param defaults: Text of the runtime's ``spark-defaults.conf``.
     :raises SpecError: a secret cannot be handed over on a cluster, or a file is on this host only.
     """
     conf, secret_options = split_options(conf)
@@ -146,7 +184,7 @@ def application_for(
     for name in environment:
         if name in (PRIVATE_CONF, PRIVATE_CONF_FILE):
             raise SpecError(f"The stream's env may not set {name}; the provider does.")
-    shown, secret = split_secrets(guarded(conf))
+    shown, secret = split_secrets(guarded(conf, defaults))
     main, archive = package.main, package.archive
     is_shared = target.launcher == STANDALONE
     places = [_share(store, home, file) if is_shared else str(file) for file in (main, archive)]
@@ -164,6 +202,7 @@ def application_for(
         packages=deployment.packages,
         files=deployment.files,
         image=runtime.image,
+        defaults=defaults,
         is_shared=is_shared,
     )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict
+from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from airflow.sdk import BaseHook
@@ -17,7 +19,7 @@ from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.hooks.clusters import kubernetes_credentials
 from airflow_streaming.launch.kubernetes_api import log_in_by
 from airflow_streaming.model.storage import Store
-from airflow_streaming.model.uris import is_local, scheme_of, to_fsspec
+from airflow_streaming.model.uris import is_local, scheme_of, to_fsspec, to_hadoop
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -92,10 +94,7 @@ class StreamHomeHook(BaseHook):
         connection = self.get_connection(self.home_conn_id)
         if connection.conn_type != self.conn_type:
             if self.own_type_only:
-                raise HomeNotAllowed(
-                    f"Connection {self.home_conn_id!r} is of type {connection.conn_type!r}. The API "
-                    f"server opens homes with connections of type {self.conn_type!r} only."
-                )
+                raise _another_type(self.home_conn_id, connection)
             return self._open(self._provider_filesystem, connection.get_uri())
         options = storage_options(self.home, connection)
         return self._open(
@@ -177,6 +176,64 @@ def storage_options(home: str, connection: Connection) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value}
 
 
+def _another_type(conn_id: str, connection: Connection) -> HomeNotAllowed:
+    return HomeNotAllowed(
+        f"Connection {conn_id!r} is of type {connection.conn_type!r}. The API server opens homes and "
+        f"backup stores with connections of type {StreamHomeHook.conn_type!r} only."
+    )
+
+
+def hadoop_options(home: str, connection: Connection, conf: Mapping[str, str]) -> dict[str, str]:
+    """
+    Return the Spark configuration by which a driver reaches a home with the same connection.
+
+    The settings are those of the home's own bucket or account, so that a stream's sources may lie
+    elsewhere with other credentials. Without a key nothing names a provider of credentials: Hadoop asks
+    the environment and the role of the instance or pod, as fsspec does.
+
+    :param conf: The stream's own; when it says how to log in to this kind of store, it counts.
+    :returns: Empty for a local home, and for a scheme whose credentials Spark has from elsewhere.
+    """
+    extra, place = connection.extra_dejson, urlsplit(to_hadoop(home))
+    login, password = connection.login or "", connection.password or ""
+    found: dict[str, str | None] = {}
+    match place.scheme:
+        case "s3a":
+            endpoint = str(extra.get("endpoint_url") or "")
+            found = {
+                "access.key": login,
+                "secret.key": password,
+                "endpoint": endpoint,
+                "endpoint.region": str(extra.get("region") or ""),
+                # What is no AWS has no host for each bucket.
+                "path.style.access": "true" if endpoint else None,
+                "connection.ssl.enabled": "false" if endpoint.startswith("http://") else None,
+            }
+            found = {f"fs.s3a.bucket.{place.netloc}.{key}": value for key, value in found.items()}
+        case "gs" if password:
+            found = {
+                "fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE",
+                "fs.gs.auth.service.account.json.keyfile": password,
+            }
+        case "gs":
+            found = {"fs.gs.auth.type": "APPLICATION_DEFAULT"}
+        case "abfs" | "abfss" if password:
+            account = place.netloc.partition("@")[2] or f"{login}.dfs.core.windows.net"
+            found = {
+                f"fs.azure.account.auth.type.{account}": "SharedKey",
+                f"fs.azure.account.key.{account}": password,
+            }
+    if any(_LOGS_IN.search(key) for key in conf):
+        return {}
+    return {f"spark.hadoop.{key}": value for key, value in found.items() if value}
+
+
+_LOGS_IN: Final = re.compile(
+    r"^spark\.hadoop\.fs\.(s3a\..*(access\.key|credentials\.provider)"
+    r"|gs\.auth\.|azure\..*(account\.key|account\.auth|account\.oauth))"
+)
+
+
 class Access(TypedDict):
     """What everything that opens a URI takes; both ``None`` for the environment's credentials."""
 
@@ -184,20 +241,25 @@ class Access(TypedDict):
     filesystem: Any
 
 
-def access(uri: str, conn_id: str | None) -> Access:
+def access(uri: str, conn_id: str | None, *, own_type_only: bool = False) -> Access:
     """
     Return how to reach a URI.
 
     A connection of type ``stream_home`` is understood as for a home; one of another type is left
     to the provider that owns the URI's scheme.
 
+    :param own_type_only: Refuse a connection of another type, whose provider would be asked to
+        connect; for pages.
     :raises SpecError: a ``stream_home`` connection cannot hold credentials for this scheme.
+    :raises HomeNotAllowed: the connection is of another type, and only ours are to be used.
     """
     if conn_id is None or is_local(uri):
         return Access(storage_options=None, filesystem=None)
     connection = BaseHook.get_connection(conn_id)
     if connection.conn_type == StreamHomeHook.conn_type:
         return Access(storage_options=storage_options(uri, connection), filesystem=None)
+    if own_type_only:
+        raise _another_type(conn_id, connection)
     from airflow.sdk.io.fs import get_fs  # loads every provider
 
     return Access(storage_options=None, filesystem=get_fs(scheme_of(to_fsspec(uri)), conn_id))

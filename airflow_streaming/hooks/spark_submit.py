@@ -32,27 +32,35 @@ _PASSWORD: Final = re.compile(r"[^/]*://[^/@:]*:[^/@]+@")
 
 class StreamSubmitHook(SparkSubmitHook):
     """
-    A Spark connection, for a driver that runs on this host.
+    A Spark connection, for a driver that runs on this host or is submitted from it.
 
     :param conn_id: The Spark connection.
     :param runtime: The Spark installation whose ``spark-submit`` is used.
     :param properties_file: The stream's private properties file; a keytab from the connection is
         written beside it.
+    :param deploy_mode: Where the driver runs.
     :param options: Further arguments of ``SparkSubmitHook``.
     :raises SpecError: the connection is missing, broken, or asks for what cannot be run.
     """
 
     def __init__(
-        self, *, conn_id: str, runtime: Runtime, properties_file: Path, **options: Any
+        self,
+        *,
+        conn_id: str,
+        runtime: Runtime,
+        properties_file: Path,
+        deploy_mode: str = "client",
+        **options: Any,
     ) -> None:
         self._keytab_path = properties_file.with_suffix(".keytab")
+        self._allowed_mode = deploy_mode
         try:
             super().__init__(
                 conn_id=conn_id,
                 spark_binary=str(runtime.spark_submit),
                 properties_file=str(properties_file),
                 # Explicit, so that no spark-defaults.conf can set cluster.
-                deploy_mode="client",
+                deploy_mode=deploy_mode,
                 **options,
             )
         except NameError as err:
@@ -73,7 +81,7 @@ class StreamSubmitHook(SparkSubmitHook):
 
     def _resolve_connection(self) -> dict[str, Any]:
         connection = self._load_connection()
-        _check_extra(self._conn_id, connection)
+        _check_extra(self._conn_id, connection, self._allowed_mode)
         # The parent asks again, and takes yarn when that fails; this instance answers for itself.
         self.get_connection = lambda conn_id: connection  # type: ignore[method-assign]  # see above
         resolved = super()._resolve_connection()
@@ -113,9 +121,10 @@ def build_submit_command(
     packages: Iterable[str] = (),
     files: Iterable[str] = (),
     arguments: Sequence[str] = (),
+    deploy_mode: str = "client",
 ) -> tuple[str, ...]:
     """
-    Return the command that starts a stream's driver on this host.
+    Return the command that starts a stream's driver, on this host or in cluster mode.
 
     :param conn_id: The Spark connection.
     :param stream: The stream's name; the application's name in Spark.
@@ -128,6 +137,7 @@ def build_submit_command(
         conn_id=conn_id,
         runtime=runtime,
         properties_file=properties_file,
+        deploy_mode=deploy_mode,
         name=stream,
         py_files=_listed("py_files", py_files),
         jars=_listed("jars", jars),
@@ -137,7 +147,7 @@ def build_submit_command(
     return hook.command(main, arguments)
 
 
-def _check_extra(conn_id: str, connection: Connection) -> None:
+def _check_extra(conn_id: str, connection: Connection, allowed: str) -> None:
     extra = connection.extra_dejson
     for field in _TEXT_FIELDS:
         value = extra.get(field)
@@ -145,7 +155,8 @@ def _check_extra(conn_id: str, connection: Connection) -> None:
             raise SpecError(
                 f"Spark connection {conn_id!r} has an extra {field!r} that is not a string."
             )
-    if (mode := extra.get("deploy-mode")) not in (None, "", "client"):
+    mode = extra.get("deploy-mode")
+    if allowed == "client" and mode not in (None, "", "client"):
         raise SpecError(
             f"Spark connection {conn_id!r} asks for deploy mode {mode!r}, and the launcher is 'local', "
             "which runs the driver on the worker's host. Set deploy-mode to client, or leave the "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.clusters import Target, application_for, target_of
-from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.hooks.home import StreamHomeHook, hadoop_options
 from airflow_streaming.hooks.snapshot import for_lane
 from airflow_streaming.launch.environment import (
     delete_secret,
@@ -29,11 +30,12 @@ from airflow_streaming.launch.environment import (
 )
 from airflow_streaming.launch.package import (
     build_driver_package,
+    file_digests,
     locate_application,
     read_application,
 )
-from airflow_streaming.launch.port import Launcher, LaunchRequest
-from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.launch.port import ClusterApplication, Launcher, LaunchRequest
+from airflow_streaming.launch.registry import YARN, open_launcher
 from airflow_streaming.launch.runtime import (
     OLDEST_WITH_FILES,
     OPTIONS_VARIABLE,
@@ -47,12 +49,14 @@ from airflow_streaming.launch.runtime import (
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import secret_values
+from airflow_streaming.model.uris import is_local
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.version_compat import check_airflow
 
+_PYTHONS: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 MINOR: Final = 2
 """Parts of a Spark version that a deployment holds on to; patch releases read each other's state."""
 
@@ -185,7 +189,12 @@ class SparkStreamHook(BaseHook):
         location = locate_application(self.asked.application, self.folders)
         source = read_application(location)
         proposed = self.keeper.propose(
-            runtime, location, source, fresh=fresh, carried_on=carried_on
+            runtime,
+            location,
+            source,
+            fresh=fresh,
+            carried_on=carried_on,
+            py_files_sha256=file_digests(self.asked.py_files),
         )
         return proposed, source
 
@@ -199,6 +208,8 @@ class SparkStreamHook(BaseHook):
 
         The configuration goes to a file that only this user can read and that the driver deletes.
         """
+        access = self._store_access(submission.conf)
+        submission = replace(submission, conf={**access, **submission.conf})
         if self.target.cluster:
             return self._submit_to_cluster(submission)
         from airflow_streaming.hooks.spark_submit import build_submit_command
@@ -210,7 +221,7 @@ class SparkStreamHook(BaseHook):
         settings = read_settings()
         log = settings.driver_log(epoch.stream, epoch.number)
         package = build_driver_package(settings.driver_folder)
-        properties, _, options = private_files = secret_files(log.parent, epoch)
+        properties, _, options = private_files = secret_files(log.parent, epoch)[:3]
         environment = driver_environment(os.environ, runtime, self.asked.env)
         defaults = spark_defaults(runtime, environment)
         try:
@@ -254,6 +265,8 @@ class SparkStreamHook(BaseHook):
         self._mask(submission.conf)
         runtime, settings = self.runtime(deployment.runtime), read_settings()
         _check_same_spark(deployment, runtime)
+        environment = driver_environment(os.environ, runtime, {})
+        is_yarn = self.target.launcher == YARN
         application = application_for(
             self.target,
             deployment,
@@ -267,14 +280,54 @@ class SparkStreamHook(BaseHook):
             environment=self.asked.env,
             home=self.asked.home,
             store=self.streams.store,
+            defaults=spark_defaults(runtime, environment) if is_yarn else "",
         )
-        return LaunchRequest(
+        request = LaunchRequest(
             epoch=epoch,
             command=(str(runtime.spark_submit),),
-            environment=driver_environment(os.environ, runtime, {}),
+            environment=environment,
             log=settings.driver_log(epoch.stream, epoch.number),
             application=application,
         )
+        return self._by_connection(request, application, runtime) if is_yarn else request
+
+    def _by_connection(
+        self, request: LaunchRequest, application: ClusterApplication, runtime: Runtime
+    ) -> LaunchRequest:
+        """Return a request whose command has the queue, principal and keytab of the connection."""
+        from airflow_streaming.hooks.spark_submit import build_submit_command
+
+        private_files = secret_files(request.log.parent, request.epoch)
+        request = replace(request, private_files=private_files)
+        try:
+            command = build_submit_command(
+                conn_id=self.conn_id,
+                runtime=runtime,
+                stream=request.epoch.stream,
+                properties_file=private_files[0],
+                main=Path(application.main),
+                py_files=(application.archive, *application.py_files),
+                jars=application.jars,
+                packages=application.packages,
+                files=application.files,
+                arguments=application.arguments,
+                deploy_mode="cluster",
+            )
+        except BaseException:
+            request.discard()
+            raise
+        # Spark hands these on to the application master, on whose host they mean nothing.
+        kept = {k: v for k, v in request.environment.items() if k not in _PYTHONS}
+        return replace(request, command=command, environment=kept)
+
+    def _store_access(self, conf: Mapping[str, str]) -> dict[str, str]:
+        """Return the settings by which Spark reaches the home with the home's own connection."""
+        if self.home_conn_id is None or is_local(self.asked.home):
+            return {}
+        connection = self.get_connection(self.home_conn_id)
+        if connection.conn_type != StreamHomeHook.conn_type:
+            return {}  # only its provider knows its fields; Spark takes the stream's conf
+        return hadoop_options(self.asked.home, connection, conf)
 
     def _mask(self, conf: Mapping[str, str]) -> None:
         """Keep the stream's secrets out of Airflow's logs, wherever they are quoted."""

@@ -260,11 +260,13 @@ class Namespace:
         body: Mapping[str, Any] | None = None,
         *,
         content: str = "application/json",
+        api: str = "api/v1",
     ) -> Answer:
         """
         Ask for something below the namespace.
 
         :param content: Type of the body.
+        :param api: Group and version of what is asked for, e.g. ``apis/apps/v1``.
         :raises Unreachable: there was no answer, or no credentials to ask with.
         """
         try:
@@ -275,7 +277,7 @@ class Namespace:
         headers = {"Content-Type": content}
         if credentials.token:
             headers["Authorization"] = f"Bearer {credentials.token}"
-        root = f"{self.place.server}/api/v1/namespaces/{quote(self.place.namespace)}"
+        root = f"{self.place.server}/{api}/namespaces/{quote(self.place.namespace)}"
         return ask(f"{root}/{path}", method=method, body=body, headers=headers, context=context)
 
 

@@ -47,6 +47,7 @@ from airflow_streaming.launch.processes import (
     scan,
 )
 from airflow_streaming.model.host import booted_at, is_proved_rebooted, this_host
+from airflow_streaming.model.names import numbered
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 from airflow_streaming.model.storage import LocalFolder
@@ -248,8 +249,10 @@ class LocalLauncher:
         for file in (file for folder in folders for file in secret_files(folder, epoch)):
             delete_secret(file)
 
-    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
-        if launch.host != self._host or launch.log != str(file):
+    def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
+        if file is None and self._folder is not None:
+            file = self._folder / epoch.stream / f"{numbered(epoch.number)}.log"
+        if file is None or launch.host != self._host or launch.log != str(file):
             return DriverLog(place=f"{launch.log} on host {launch.host.name}")
         try:
             handle = LocalFolder(file.parent).open(file.name)

@@ -41,6 +41,8 @@ class ClusterApplication:
     :param environment: What the stream asks for; any value may be secret.
     :param spark_version: Of the Spark that the deployment was made for.
     :param image: Container image of driver and executors, where the cluster has containers.
+    :param defaults: Text of the runtime's ``spark-defaults.conf``, for a launcher that submits with a
+        properties file of its own: Spark then leaves the defaults unread.
     :param is_shared: Whether every host of the cluster can read ``main`` and ``archive``.
     """
 
@@ -57,6 +59,7 @@ class ClusterApplication:
     packages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     image: str = ""
+    defaults: str = ""
     is_shared: bool = False
 
 
@@ -187,12 +190,13 @@ class Launcher(Protocol):
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
         """Delete what the launch of a driver that is gone left on this host: files with secrets."""
 
-    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+    def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         """
         Return the end of the driver's output; it never raises.
 
         :param launch: Untrusted: a path in it is shown and never opened.
-        :param file: What the request to start this driver named as its log.
+        :param file: What the request to start this driver named as its log; ``None`` where only the
+            launcher can know.
         :param most: Bytes to return at most.
         """
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +32,11 @@ from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 LOCAL: Final = "local"
 STANDALONE: Final = "standalone"
 KUBERNETES: Final = "kubernetes"
+YARN: Final = "yarn"
+APACHE_OPERATOR: Final = "apache-operator"
+KUBEFLOW_OPERATOR: Final = "kubeflow-operator"
+ON_KUBERNETES: Final = (KUBERNETES, APACHE_OPERATOR, KUBEFLOW_OPERATOR)
+"""Launchers whose drivers are pods."""
 GROUP: Final = "airflow_streaming.launchers"
 
 log: Final = logging.getLogger(__name__)
@@ -91,7 +95,7 @@ class RecordedLaunchers:
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
         self._of(epoch.launcher).clean_up(*_launched(epoch, launch))
 
-    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+    def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         return self._of(epoch.launcher).logs(epoch.as_launched, launch, file, most)
 
     def _of(self, name: str) -> Launcher:
@@ -147,7 +151,7 @@ class MissingLauncher:
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
         """Do nothing: whether the driver still reads its files cannot be seen from here."""
 
-    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+    def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         return DriverLog(place=f"{launch.log} on host {launch.host.name}", trouble=self._reason)
 
 
@@ -166,13 +170,34 @@ def _standalone(folder: Path | None, cluster: str) -> Launcher:
 def _kubernetes(folder: Path | None, cluster: str) -> Launcher:
     from airflow_streaming.launch.kubernetes import KubernetesLauncher
 
-    return KubernetesLauncher(cluster)
+    return KubernetesLauncher(cluster, folder=folder)
+
+
+def _yarn(folder: Path | None, cluster: str) -> Launcher:
+    from airflow_streaming.launch.yarn import YarnLauncher
+
+    return YarnLauncher(cluster, folder=folder)
+
+
+def _apache_operator(folder: Path | None, cluster: str) -> Launcher:
+    from airflow_streaming.launch.spark_operators import OperatorLauncher
+
+    return OperatorLauncher(APACHE_OPERATOR, cluster)
+
+
+def _kubeflow_operator(folder: Path | None, cluster: str) -> Launcher:
+    from airflow_streaming.launch.spark_operators import OperatorLauncher
+
+    return OperatorLauncher(KUBEFLOW_OPERATOR, cluster)
 
 
 _OWN: Final[dict[str, Callable[[Path | None, str], Launcher]]] = {
     LOCAL: _local,
     STANDALONE: _standalone,
     KUBERNETES: _kubernetes,
+    YARN: _yarn,
+    APACHE_OPERATOR: _apache_operator,
+    KUBEFLOW_OPERATOR: _kubeflow_operator,
 }
 
 
@@ -181,6 +206,8 @@ def _make(name: str, folder: Path | None, cluster: str) -> Launcher:
         own = _OWN.get(name)
         if own is not None:
             return own(folder, cluster)
+        from importlib.metadata import entry_points  # heavy, and not needed for ours
+
         # An entry point takes the place of none of ours: a record names who can see a driver.
         for found in entry_points(group=GROUP, name=name):
             made: Launcher = found.load()()

@@ -260,7 +260,7 @@ class StandaloneLauncher:
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
         """Do nothing: no file of a launch lies on this host."""
 
-    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
+    def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         submitted = _submission_of(launch)
         place = f"stdout and stderr of {submitted or 'the driver'} on its worker"
         try:

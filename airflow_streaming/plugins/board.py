@@ -23,6 +23,7 @@ from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook, access
+from airflow_streaming.plugins.drivers import PageDrivers
 from airflow_streaming.plugins.kept import Kept, check_owner
 from airflow_streaming.plugins.looks import Looks
 from airflow_streaming.plugins.trust import check_home
@@ -62,7 +63,9 @@ def backups_of(kept: Kept) -> Callable[[], BackupStore] | None:
             return None
 
     def open_it() -> BackupStore:
-        return open_backup_store(uri, **access(uri, kept.home_conn_id))
+        return open_backup_store(
+            uri, **access(uri, kept.home_conn_id, own_type_only=True), looks_only=True
+        )
 
     return open_it
 
@@ -86,7 +89,10 @@ class Lane:
         lane = name or self.live()
         if lane not in self.views:
             self.views[lane] = StreamWatch(
-                home=self.live.home(lane), parts=self.parts, open_backups=backups_of(self.kept)
+                home=self.live.home(lane),
+                parts=self.parts,
+                open_backups=backups_of(self.kept),
+                probe=PageDrivers(self.kept).probe,
             )
         found = self.views[lane]
         check_owner(found.home, self.kept)

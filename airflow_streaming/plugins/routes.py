@@ -21,21 +21,19 @@ from airflow_streaming.exceptions import HomeNotAllowed, LookRefused, NotTheOwne
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.home import StreamHomeHook
-from airflow_streaming.launch.registry import open_launcher
-from airflow_streaming.model.failures import mask_secrets
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.storage import Store
 from airflow_streaming.plugins.api import add_api
+from airflow_streaming.plugins.drivers import PageDrivers
 from airflow_streaming.plugins.kept import Kept, check_owner, kept_by
 from airflow_streaming.plugins.looks import Looks
 from airflow_streaming.plugins.pages import add_pages
 from airflow_streaming.plugins.slots import Limits
 from airflow_streaming.plugins.trust import check_home, ui_address
 from airflow_streaming.settings import read_settings
+from airflow_streaming.supervision.driver_logs import MOST, shown_log
 
-LOG_TAIL_BYTES: Final = 256 * 1024
-"""What a browser shows at once; the file itself may have grown for months."""
 _recent: Final[deque[Store]] = deque(maxlen=16)
 """Stores that pages have used last; opening one of an object store anew takes half a second."""
 _TEXT: Final = {
@@ -122,7 +120,7 @@ def open_stream(kept: Kept) -> StreamHome:
 
 async def driver_log(request: Request, kept: KeptByTask) -> Response:
     """Show the end of the newest driver's log."""
-    return await page_of(request, kept, _end_of_log)
+    return await page_of(request, kept, lambda home: _end_of_log(home, PageDrivers(kept)))
 
 
 async def spark_ui(request: Request, kept: KeptByTask) -> Response:
@@ -137,20 +135,18 @@ async def stream_page(request: Request, kept: KeptByTask) -> Response:
     return RedirectResponse(f"{root}/app/?{query}")
 
 
-def _end_of_log(home: StreamHome) -> Response:
+def _end_of_log(home: StreamHome, drivers: PageDrivers) -> Response:
     epoch, launch = _newest_launch(home)
     # The recorded path is only shown: a record may have been forged, and this process reads much.
     started = epoch.as_launched
     file = read_settings().driver_log(started.stream, started.number)
-    log = open_launcher().logs(epoch, launch, file, LOG_TAIL_BYTES)
-    if log.trouble:
-        raise HTTPException(404, f"{log.place} cannot be read: {log.trouble}")
-    if log.tail is None:
-        return PlainTextResponse(f"The log is elsewhere: {log.place}\n", headers=_TEXT)
-    size = "" if log.size is None else f" ({log.size} bytes)"
-    # What the JVM writes there goes past the driver's own masks.
-    tail = mask_secrets(log.tail.decode(errors="replace"))
-    return PlainTextResponse(f"{log.place}{size}\n\n{tail}", headers=_TEXT)
+    log = drivers.logs(epoch, launch, file, MOST)
+    kept = None if log.tail is not None else home.driver_log(epoch.number)
+    try:
+        # What the JVM writes there goes past the driver's own masks.
+        return PlainTextResponse(shown_log(log, kept), headers=_TEXT)
+    except LookupError as err:
+        raise HTTPException(404, str(err)) from err
 
 
 def _to_spark_ui(home: StreamHome) -> Response:

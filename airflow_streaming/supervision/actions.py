@@ -11,7 +11,7 @@ import logging
 import os
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
@@ -25,6 +25,7 @@ from airflow_streaming.model.records.control import Event, EventKind
 from airflow_streaming.model.records.epoch import Epoch, LaunchCause, StopRequest, TerminationProof
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision
 from airflow_streaming.supervision.decide import ReconcileInput
+from airflow_streaming.supervision.driver_logs import keep_log
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.restart import decide_restart, failure_of
 
@@ -99,6 +100,7 @@ class StreamActions:
         number = seen.epoch.number
         self.tell(EventKind.KILLED, f"Killing the driver of epoch {number}: {reason}", epoch=number)
         heartbeat = partial(self._home.heartbeat, number)
+        self._keep_log(seen)
         process = self._launcher.kill(seen.epoch, seen.launch, heartbeat)
         if process.state is ProcessState.GONE:
             self._launcher.clean_up(seen.epoch, seen.launch)
@@ -107,6 +109,20 @@ class StreamActions:
             return False
         self.declare_dead(seen.epoch, f"killed: {reason} {process.detail}")
         return True
+
+    def _keep_log(self, seen: Observation) -> None:
+        keep_log(
+            self._home,
+            self._launcher,
+            seen.epoch,
+            seen.launch,
+            now=self._now(),
+            secrets=self._secrets(),
+        )
+
+    def _secrets(self) -> Collection[str]:
+        """Return the values that must not be kept of a driver's output."""
+        return ()
 
     def declare_dead(self, epoch: Epoch, evidence: str) -> None:
         """Record that an epoch's driver is proved gone."""
@@ -212,6 +228,7 @@ class StreamActions:
             raise StreamingError("There is no epoch to settle; nothing was recorded.")
         if seen.process.state is ProcessState.GONE:
             self._launcher.clean_up(seen.epoch, seen.launch)
+        self._keep_log(seen)
         decision = self._home.restart_decision(seen.epoch.number)
         if decision is None:
             decision = self._home.record_restart_decision(

@@ -301,6 +301,27 @@ class TerminationProof(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLog(Record):
+    """
+    The end of a failed driver's output, kept when it was judged; ``epochs/000017/log.json``.
+
+    The output itself may go with its pod, its worker or its host.
+
+    :param place: Where all of it was.
+    :param text: Masked; it begins with a whole line.
+    :param size: Bytes it had, where that is known.
+    """
+
+    KIND: ClassVar[str] = "driver_log"
+
+    epoch: int
+    place: str
+    text: str
+    kept_at: datetime
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryClaim(Record):
     """
     Which Spark query a checkpoint of this stream belongs to, written after its first start.

@@ -36,6 +36,8 @@ of webhooks. Like Spark's, it is held against values as well, for options such a
 ``-Dtrust.password=...``. Java reads it as Python does.
 """
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]*):[^@\s]*@")
+SPARK_REDACTION: Final = rf"(?i){SECRET_KEY.pattern}|{_USER_INFO.pattern}"
+"""The same for Spark's own pages, which hold it against keys and values: passwords in URLs, too."""
 _PASSWORD: Final = re.compile(r"://[^/\s:@]*:([^@\s]+)@")
 _GIVEN: Final = re.compile(
     rf"""(?:{SECRET_KEY.pattern})[^\s=:]*\s*[=:]\s*(?:'([^']+)'|"([^"]+)"|([^\s;&,]+))""",
@@ -49,8 +51,8 @@ _NAMES_A_PLACE: Final = re.compile(
 _SHORTEST_SECRET: Final = 5
 """Characters. What is shorter, as ``true``, stands in too many texts that have nothing to hide."""
 _OURS: Final = frozenset({"spark.app.name", "spark.submit.deployMode"})
-_LOCAL_MASTER: Final = re.compile(r"local\[(\d{1,6})(?:,\s*\d+)?\]")
-_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])")
+_LOCAL_MASTER: Final = re.compile(r"local\[(\d{1,6})(?:,\s*\d+)?\]", re.ASCII)
+_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])", re.ASCII)
 SparkVersion = tuple[int, int, int]
 """Major, minor and patch number."""
 
@@ -138,3 +140,31 @@ def configured_cores(conf: Mapping[str, str]) -> int | None:
         return int(most)
     executors, each = conf.get("spark.executor.instances", ""), conf.get("spark.executor.cores", "")
     return int(executors) * int(each) if executors.isdecimal() and each.isdecimal() else None
+
+
+def executors_wanted(conf: Mapping[str, str]) -> int | None:
+    """
+    Return how many executors a whole configuration of Spark asks for, ``None`` where it does not say.
+
+    With dynamic allocation it is the least that is kept, ``spark.dynamicAllocation.minExecutors``. On
+    Kubernetes and YARN Spark's own default is 2; a standalone cluster gives one for each
+    ``spark.executor.cores`` of ``spark.cores.max``.
+    """
+    if conf.get("spark.dynamicAllocation.enabled", "").lower() == "true":
+        least = conf.get("spark.dynamicAllocation.minExecutors", "0")
+        return int(least) if least.isdecimal() else None
+    instances = conf.get("spark.executor.instances", "")
+    if instances.isdecimal():
+        return int(instances)
+    master = conf.get("spark.master", "")
+    if master == "yarn" or master.startswith("k8s://"):
+        return 2
+    most, each = conf.get("spark.cores.max", ""), conf.get("spark.executor.cores", "")
+    if most.isdecimal() and each.isdecimal() and int(each):
+        return int(most) // int(each)
+    return None
+
+
+def has_executors(master: str) -> bool:
+    """Tell whether a master gives executors of their own; in local mode the driver works itself."""
+    return not re.match(r"local(\[|$)", master)

@@ -14,11 +14,13 @@ import pytest
 
 from airflow_streaming.exceptions import LaunchError
 from airflow_streaming.launch import kubernetes
-from airflow_streaming.launch.kubernetes import KubernetesLauncher, labels_of, pod_name
+from airflow_streaming.launch.kubernetes import KubernetesLauncher
 from airflow_streaming.launch.kubernetes_api import Credentials, Namespace, Place
 from airflow_streaming.launch.package import build_driver_package
+from airflow_streaming.launch.pods import labels_of, pod_name
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.launch.rest import Unreachable
+from airflow_streaming.launch.shared_table import SharedTables
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from tests.integration.servers.kubernetes import ApiServer, Kubelet, api_server
@@ -94,7 +96,7 @@ class PodWorld:
 
 @pytest.fixture
 def world(server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PodWorld]:
-    monkeypatch.setattr(kubernetes, "_SHARED", {})
+    monkeypatch.setattr(kubernetes, "_TABLES", SharedTables())
     made = PodWorld(server, tmp_path)
     yield made
     made.kubelet.close()
@@ -222,7 +224,7 @@ def test_one_list_answers_for_all_streams_of_a_namespace(
     launch = world.start(epoch)
     until(lambda: world.launcher.probe(epoch, launch).state is ProcessState.RUNNING, "the pod")
     watched = [KubernetesLauncher(login=world.login, clock=lambda: 5.0) for _ in range(50)]
-    monkeypatch.setattr(kubernetes, "_SHARED", {})
+    monkeypatch.setattr(kubernetes, "_TABLES", SharedTables())
     before = len(world.asked)
 
     states = {launcher.probe(epoch, launch).state for launcher in watched}

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.launch.kubernetes import pod_name
 from airflow_streaming.launch.kubernetes_api import Namespace
+from airflow_streaming.launch.pods import pod_name
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.launch.rest import Unreachable
 from airflow_streaming.launch.runtime import find_pyspark
@@ -45,8 +45,11 @@ class PodStream(RealStream):
             "spark.ui.enabled": False,
             "spark.sql.shuffle.partitions": 1,
             "spark.kubernetes.executor.useDriverPodIP": "true",
-            # In a cluster all of this is the pod's service account.
-            "spark.kubernetes.driver.master": self.server.front,
+            # In a cluster all of this is the pod's service account. The driver watches its executors
+            # by a WebSocket, which only the server itself has: behind the front it would wait for it
+            # for ever.
+            "spark.kubernetes.driver.master": self.server.server,
+            "spark.kubernetes.authenticate.driver.mounted.caCertFile": self.server.authority,
             "spark.kubernetes.authenticate.driver.mounted.oauthTokenFile": str(self.token),
             "spark.hadoop.my.password": CANARY,
         }
@@ -95,7 +98,7 @@ def stream(tmp_path: Path, spark_4_3: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.skipif(
     "AIRFLOW_STREAMING_TEST_MORE" not in os.environ,
-    reason="Its played kubelet is in work; set AIRFLOW_STREAMING_TEST_MORE to run it.",
+    reason="It takes a quarter of an hour or more; set AIRFLOW_STREAMING_TEST_MORE to run it.",
 )
 async def test_kills_and_deletions_of_pods_lose_and_double_nothing(stream: PodStream) -> None:
     operator = stream.operator()

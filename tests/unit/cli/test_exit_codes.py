@@ -37,6 +37,8 @@ PROBLEMS: dict[str, Any] = {
     "stop": ("stop", "nosuch"),
     "top": ("--home", "/no/such/home", "top", "--once"),
     "events": ("events", "nosuch"),
+    "log": ("log", "nosuch"),
+    "prune": ("prune", "nosuch"),
     "close-circuit": ("close-circuit", "nosuch"),
     "declare-dead": ("declare-dead", "orders", "--epoch", "9", "--reason", "sure"),
     "hand-over": ("hand-over", "orders", "--to", "a b", "--reason", "moved"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import stat
+from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +16,16 @@ from airflow.sdk import Connection
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.hooks.clusters import Target, credentials_in, target_of
+from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.launch.yarn import YarnLauncher
 from airflow_streaming.model.spark.conf import PRIVATE_CONF
 from tests.unit.launch.recorded_master import RecordedMaster
+from tests.unit.launch.recorded_yarn import Cluster, ResourceManager
 from tests.unit.world import World
 
 CLUSTER = {"deploy-mode": "cluster"}
+DEFAULTS = dict(YarnLauncher.__init__.__kwdefaults__ or {})
+RM = "yarn_resourcemanager_webapp_address"
 
 
 def connection(host: str, port: int | None = None, **extra: Any) -> Connection:
@@ -52,6 +60,25 @@ def connection(host: str, port: int | None = None, **extra: Any) -> Connection:
             "kubernetes",
             "k8s://https://api:6443/default?connection=prod",
         ),
+        (
+            "",
+            connection("yarn", **CLUSTER, **{RM: "rm1:8088, http://rm2:8088/"}),
+            "yarn",
+            "yarn://http://rm1:8088,http://rm2:8088",
+        ),
+        ("yarn", connection("yarn", **{RM: "rm1:8088"}), "yarn", "yarn://http://rm1:8088"),
+        (
+            "",
+            connection("k8s://api:6443", **CLUSTER, **{"spark-operator": "apache"}),
+            "apache-operator",
+            "k8s://https://api:6443/default",
+        ),
+        (
+            "kubeflow-operator",
+            connection("k8s://api:6443", namespace="streams"),
+            "kubeflow-operator",
+            "k8s://https://api:6443/streams",
+        ),
         ("local", connection("spark://m1:7077", **CLUSTER), "local", ""),
         ("theirs", connection("spark://m1:7077", **CLUSTER), "theirs", ""),
     ],
@@ -68,10 +95,15 @@ def test_master_and_deploy_mode_choose_the_launcher(
     ("asked", "made"),
     [
         ("", connection("yarn", **CLUSTER)),
+        ("", connection("yarn", **CLUSTER, **{RM: "http://user:pw@rm1:8088"})),
+        ("", connection("yarn", **CLUSTER, **{RM: 8088})),
+        ("yarn", connection("spark://m1:7077", **{RM: "rm1:8088"})),
         ("", connection("local[2]", **CLUSTER)),
         ("standalone", connection("k8s://https://api:6443")),
         ("kubernetes", connection("spark://m1:7077")),
         ("kubernetes", None),
+        ("apache-operator", connection("spark://m1:7077")),
+        ("", connection("k8s://api:6443", **CLUSTER, **{"spark-operator": "mine"})),
         ("", connection("spark://m1", 7077, **CLUSTER, **{"rest-port": "x"})),
         ("", connection("k8s://https://api", 6443, **CLUSTER, namespace="Not A Namespace")),
         ("", connection("k8s://https://user:pw@api:6443", **CLUSTER)),
@@ -137,6 +169,52 @@ def test_a_stream_is_submitted_to_a_cluster_and_its_secrets_go_one_way(
         "the cluster's hosts fetch it from the home"
     )
     assert stat.S_ISREG(Path(main.removeprefix("file://")).stat().st_mode)
+
+
+def test_a_stream_is_submitted_to_yarn_as_its_connection_says(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster()
+    manager = ResourceManager(cluster)
+    keytab = base64.b64encode(b"a keytab").decode()
+    extra = {**CLUSTER, RM: manager.url, "queue": "streams"}
+    extra |= {"principal": "airflow@EXAMPLE.ORG", "keytab": keytab}
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_SPARK_DEFAULT",
+        json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra}),
+    )
+    seen: dict[str, Any] = {}
+
+    def run(request: LaunchRequest, command: tuple[str, ...], more: Mapping[str, str]) -> int:
+        seen["command"], seen["environment"] = command, request.environment
+        seen["keytab"] = Path(command[command.index("--keytab") + 1]).read_bytes()
+        return cluster.run(request, command, more)
+
+    monkeypatch.setattr(YarnLauncher.__init__, "__kwdefaults__", {**DEFAULTS, "run": run})
+    conf = {"spark.hadoop.my.password": "planted-1", "spark.executor.memory": "1g"}
+
+    world.run(world.operator(conf=conf, env={"API": "planted-2"}))
+
+    epoch, launch = world.epoch(), world.home.launch(1)
+    assert launch is not None
+    assert (epoch.launcher, epoch.host.name) == ("yarn", f"yarn://{manager.url}")
+    assert launch.handle["application"] in cluster.applications
+    command = seen["command"]
+    options = dict(pairwise(command))
+    assert (options["--master"], options["--deploy-mode"]) == ("yarn", "cluster")
+    assert (options["--queue"], options["--principal"]) == ("streams", "airflow@EXAMPLE.ORG")
+    assert seen["keytab"] == b"a keytab"
+    assert "PYSPARK_PYTHON" not in seen["environment"]
+    assert command[-2:] == ("--token", epoch.mark)
+    assert "planted" not in " ".join(command)
+    (submitted,) = cluster.submitted
+    assert submitted["spark.hadoop.my.password"] == "planted-1"
+    assert submitted["spark.executor.memory"] == "1g"
+    written = [path for path in world.folder.rglob("*") if path.is_file()]
+    assert [path for path in written if b"planted" in path.read_bytes()] == []
+    assert [path for path in written if path.suffix in (".keytab", ".conf")] == []
+    manager.close()
+    cluster.node.close()
 
 
 def test_a_target_of_this_host_has_no_cluster() -> None:

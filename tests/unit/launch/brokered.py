@@ -83,8 +83,10 @@ class BrokeredLauncher:
             for file in secret_files(Path(launch.log).parent, epoch):
                 delete_secret(file)
 
-    def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
-        place = f"{file} where the broker is"
+    def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
+        place = f"{file or launch.log} where the broker is"
+        if file is None:
+            return DriverLog(place=place)
         try:
             text = self._ask("tail", log=str(file), most=most)["text"]
         except Unreachable as err:

@@ -23,8 +23,11 @@ class JsonServer:
     """A loopback HTTP server whose answers are a function's."""
 
     def __init__(self, answer: Callable[[str, str, dict[str, Any]], tuple[int, Any]]) -> None:
+        self._asked = asked = threading.local()
+
         class Handler(BaseHTTPRequestHandler):
             def do(self) -> None:
+                asked.headers = self.headers
                 size = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(size) or b"{}") if size else {}
                 status, reply = answer(self.command, self.path, body)
@@ -45,6 +48,10 @@ class JsonServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def header(self, name: str) -> str:
+        """Return a header of the question that is being answered."""
+        return str(self._asked.headers.get(name, ""))
 
     def close(self) -> None:
         self._server.shutdown()

@@ -19,12 +19,16 @@ from airflow_streaming.exceptions import RecordError
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.port import ClusterApplication, Heartbeat, Launcher, LaunchRequest
 from airflow_streaming.launch.standalone import StandaloneLauncher
+from airflow_streaming.launch.yarn import YarnLauncher
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch, LaunchCause
 from tests.fakes import FAKE_HOST, FakeLauncher
 from tests.patience import until
 from tests.unit.launch.brokered import BrokeredLauncher
+from tests.unit.launch.jobs_launcher import JobsLauncher
+from tests.unit.launch.played_jobs import JobService
 from tests.unit.launch.recorded_master import RecordedMaster
+from tests.unit.launch.recorded_yarn import Cluster, ResourceManager
 
 SUBMIT = """#!/bin/sh
 echo "A line of the driver."
@@ -142,6 +146,60 @@ class StandaloneWorld:
         self.master.close()
 
 
+@dataclass
+class YarnWorld:
+    """Two ResourceManagers, the first a standby, and a NodeManager, played with recorded answers."""
+
+    folder: Path
+    cluster: Cluster = field(default_factory=Cluster)
+
+    def __post_init__(self) -> None:
+        self.managers = [ResourceManager(self.cluster), ResourceManager(self.cluster)]
+        self.managers[0].standby = "redirect"
+        self.launcher = self.made()
+
+    def made(self, **options: Any) -> YarnLauncher:
+        """Return a launcher of this cluster."""
+        place = "yarn://" + ",".join(manager.url for manager in self.managers)
+        return YarnLauncher(place, run=self.cluster.run, pause=lambda _: None, **options)
+
+    def request(self, epoch: Epoch, **changes: Any) -> LaunchRequest:
+        properties = self.folder / "logs" / f"{epoch.token}.conf"
+        command = ("spark-submit", "--properties-file", str(properties), "main.py")
+        return replace(cluster_request_for(epoch, self.folder, **changes), command=command)
+
+    def start(self, epoch: Epoch) -> Launch:
+        return self.launcher.launch(self.request(epoch))
+
+    def lose_all(self, launch: Launch) -> None:
+        self.cluster.end(launch.handle["application"])
+
+    def close(self) -> None:
+        self.cluster.node.close()
+        for manager in self.managers:
+            manager.close()
+
+
+@dataclass
+class JobsWorld:
+    """A job service, and the launcher for it that the documentation shows."""
+
+    folder: Path
+    service: JobService = field(default_factory=JobService)
+
+    def __post_init__(self) -> None:
+        self.launcher = JobsLauncher(self.service.url, "planted-token")
+
+    def start(self, epoch: Epoch) -> Launch:
+        return self.launcher.launch(request_for(epoch, self.folder, "spark-submit"))
+
+    def lose_all(self, launch: Launch) -> None:
+        self.service.states[launch.handle["job"]] = "failed"
+
+    def close(self) -> None:
+        self.service.close()
+
+
 def cluster_request_for(epoch: Epoch, folder: Path, **changes: Any) -> LaunchRequest:
     application = ClusterApplication(
         master="spark://127.0.0.1:7077",
@@ -181,9 +239,11 @@ WORLDS: Final[dict[str, Any]] = {
     "local": LocalWorld,
     "brokered": BrokeredWorld,
     "standalone": StandaloneWorld,
+    "yarn": YarnWorld,
+    "jobs": JobsWorld,
 }
 OF_HOSTS: Final = ("fake", "local", "brokered")
-BY_TOKEN: Final = OF_HOSTS
+BY_TOKEN: Final = (*OF_HOSTS, "yarn", "jobs")
 """Launchers that find a driver whose launch was not recorded."""
 
 on_hosts = pytest.mark.parametrize("world", OF_HOSTS, indirect=True)
@@ -194,7 +254,7 @@ by_token = pytest.mark.parametrize("world", BY_TOKEN, indirect=True)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made: World = WORLDS[request.param](tmp_path)
     yield made
-    if isinstance(made, StandaloneWorld):
+    if isinstance(made, (StandaloneWorld, YarnWorld, JobsWorld)):
         made.close()
 
 

@@ -1,0 +1,104 @@
+"""
+The end of a driver's output: where it is now, or what was kept of it when the driver failed.
+
+It is kept with the epoch before its pod is deleted or its host is lost, and masked before it is kept,
+since everyone who may read the home may read it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from datetime import datetime
+from typing import Final
+
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.port import DriverLog, Launcher
+from airflow_streaming.model.failures import mask_secrets
+from airflow_streaming.model.records.epoch import Epoch, KeptLog, Launch
+from airflow_streaming.model.spark.conf import REDACTED
+
+MOST: Final = 256 * 1024
+"""Bytes that are kept of a failed driver's output."""
+log: Final = logging.getLogger(__name__)
+
+
+def masked(tail: bytes, secrets: Collection[str] = (), *, most: int = MOST) -> str:
+    """
+    Return the end of an output as it may be kept and shown.
+
+    :param tail: At most ``most`` bytes. Of one that long the first line may be cut off, and with it
+        half a secret that would not be recognised, so it is left out.
+    :param secrets: What is not shown wherever it stands.
+    """
+    if len(tail) >= most:
+        tail = tail[-most:].partition(b"\n")[2]
+    text = tail.decode(errors="replace").replace("\0", "")
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, REDACTED)
+    return mask_secrets(text)
+
+
+def keep_log(
+    home: StreamHome,
+    launcher: Launcher,
+    epoch: Epoch,
+    launch: Launch | None,
+    *,
+    now: datetime,
+    secrets: Collection[str] = (),
+) -> None:
+    """
+    Keep the end of a driver's output, once; a log that cannot be had is no error.
+
+    :param secrets: Values of the stream's configuration and environment that must not be kept.
+    """
+    try:
+        if launch is None or home.driver_log(epoch.number) is not None:
+            return
+        found = launcher.logs(epoch, launch, None, MOST)
+        if not found.tail:
+            log.info("The log of epoch %d is not kept: %s", epoch.number, found.trouble or "-")
+            return
+        home.keep_driver_log(
+            KeptLog(
+                epoch=epoch.number,
+                place=found.place,
+                text=_fitting(masked(found.tail, secrets)),
+                kept_at=now,
+                size=found.size,
+            )
+        )
+    except StreamingError as err:
+        log.warning("The log of epoch %d could not be kept: %s", epoch.number, err)
+
+
+def _fitting(text: str) -> str:
+    # In a record a control character takes six bytes, and a record has room for 1 MiB.
+    plain = "".join(
+        one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text
+    )
+    while len(plain.encode()) > 2 * MOST:
+        plain = plain[len(plain) // 4 :].partition("\n")[2]
+    return plain
+
+
+def shown_log(log: DriverLog, kept: KeptLog | None) -> str:
+    """
+    Return a driver's log as text: as it is now, or what was kept of it.
+
+    :raises LookupError: there is neither, and the log should be there.
+    """
+    if log.tail is not None:
+        return f"{log.place}{_size(log.size)}\n\n{masked(log.tail)}"
+    if kept is not None:
+        at = kept.kept_at.isoformat(timespec="seconds")
+        return f"{kept.place}{_size(kept.size)}, kept at {at}\n\n{mask_secrets(kept.text)}"
+    if log.trouble:
+        raise LookupError(f"{log.place} cannot be read: {log.trouble}")
+    return f"The log is elsewhere: {log.place}\n"
+
+
+def _size(size: int | None) -> str:
+    return "" if size is None else f" ({size} bytes)"
