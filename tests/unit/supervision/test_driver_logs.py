@@ -169,7 +169,10 @@ def test_the_command_shows_what_was_kept(world: World, capsys: pytest.CaptureFix
 def test_the_page_shows_what_was_kept(world: World) -> None:
     from airflow_streaming.plugins import routes
 
-    fail(world, Logs(), env={"API": "planted-2"})
+    world.launcher = Logs()
+    world.run()
+    epoch, launch = world.epoch(), world.home.launch(1)
+    keep_log(world.home, world.launcher, epoch, launch, now=AT, secrets={"planted-2"})
 
     class Gone:
         def logs(self, *_: object) -> DriverLog:
