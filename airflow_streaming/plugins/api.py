@@ -67,6 +67,7 @@ def add_api(app: FastAPI) -> None:
     stream = "/api/streams/{dag_id}/{stream}"
     app.get("/api/fleet")(fleet)  # the list is filtered by what its user may see
     app.get(stream, dependencies=sees)(whole)
+    app.get("/api/external/{dag_id}/{stream}", dependencies=sees)(external)
     app.get(f"{stream}/series", dependencies=sees)(series)
     app.get(f"{stream}/timeline", dependencies=sees)(timeline)
     app.get(f"{stream}/changes", dependencies=sees)(changes)
@@ -108,12 +109,23 @@ def kept_as(request: Request, dag_id: str, stream: Annotated[str, Path(max_lengt
     """Return a stream that a dag keeps."""
     keepers: Keepers = request.app.state.keepers
     for one in keepers.of({dag_id}):
-        if one.stream == stream:
+        if one.stream == stream and not one.is_external:
             return one
     raise HTTPException(
         404,
         f"Dag {dag_id!r} keeps no stream {stream!r}, or its task has not started yet.",
         _HEADERS,
+    )
+
+
+def named_as(request: Request, dag_id: str, stream: Annotated[str, Path(max_length=100)]) -> Kept:
+    """Return an external stream that a sensor of a dag names."""
+    keepers: Keepers = request.app.state.keepers
+    for one in keepers.of({dag_id}):
+        if one.stream == stream and one.is_external:
+            return one
+    raise HTTPException(
+        404, f"No sensor of dag {dag_id!r} names {stream!r}, or none has started yet.", _HEADERS
     )
 
 
@@ -150,6 +162,24 @@ async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Respons
             "dags": dags,
             **found,
             "acts": found["acts"] if can_edit else [],
+        },
+    )
+
+
+async def external(request: Request, kept: Annotated[Kept, Depends(named_as)]) -> Response:
+    """Return one external stream as it is now; nothing can be done to it from here."""
+    boards: Boards = request.app.state.boards
+    found = await look_at(request, kept, lambda: boards.external(kept).whole(now_utc()))
+    return answer(
+        request,
+        {
+            "at": now_utc().isoformat(),
+            "dag": kept.dag.dag_id,
+            "stream": kept.stream,
+            "task": kept.task_id,
+            "run": kept.run_id,
+            "home": kept.home,
+            **found,
         },
     )
 
@@ -296,6 +326,7 @@ async def act(
 ) -> Response:
     """Do something to a stream, in the name of the user who is signed in."""
     by = str(user.get_name())
+    boards: Boards = request.app.state.boards
 
     def do(lane: Lane) -> dict[str, Any]:
         done = act_on(
@@ -303,6 +334,7 @@ async def act(
         )
         lane.live.base.forget()
         lane.views.clear()
+        boards.forget(kept)
         return {"done": done}
 
     try:
@@ -314,9 +346,14 @@ async def act(
 async def look(request: Request, kept: Kept, show: Callable[[Lane], Any]) -> Any:
     """Return what a look at one stream shows, or refuse it in time."""
     boards: Boards = request.app.state.boards
+    return await look_at(request, kept, lambda: show(boards.lane(kept)))
+
+
+async def look_at(request: Request, kept: Kept, show: Callable[[], Any]) -> Any:
+    """Return what a look at one home or checkpoint shows, or refuse it in time."""
     looks: Looks = request.app.state.looks
     try:
-        return await looks.look(kept.home, lambda: show(boards.lane(kept)))
+        return await looks.look(kept.home, show)
     except _REFUSED:
         raise
     except LookRefused as err:
