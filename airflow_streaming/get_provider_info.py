@@ -29,6 +29,7 @@ def get_provider_info() -> dict[str, Any]:
             "cutover_preflight",
             "doctor",
             "gate",
+            "prune",
             "rehearsal",
             "restore",
             "stream",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pendulum
 
+from airflow_streaming.changes.pruning.decide import PrunePolicy
 from airflow_streaming.checkpoints.backup.records import Level as BackupLevel
 from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.exceptions import SpecError
@@ -42,6 +43,8 @@ __all__ = [
     "CutoverOptions",
     "GateDecision",
     "GreenStart",
+    "PruneOptions",
+    "PrunePolicy",
     "RehearsalOptions",
     "RehearseWhen",
     "RestartOptions",
@@ -349,6 +352,24 @@ class BackupOptions:
     schedule: str | None = "@hourly"
     max_age: timedelta | None = None
     retention: RetentionPolicy = KEEP
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneOptions:
+    """
+    Options of the dag that removes what is old.
+
+    :param schedule: When it runs; ``None``: only by hand.
+    :param policy: How long things are kept, and whether outputs go as well.
+    :param dry_run: Only report what would go.
+    """
+
+    schedule: str | None = "@daily"
+    policy: PrunePolicy = PrunePolicy()
+    dry_run: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)

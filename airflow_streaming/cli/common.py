@@ -39,10 +39,10 @@ class Person:
 
 
 def person_of(arguments: argparse.Namespace) -> Person:
-    """Return who acts by the arguments of a command that acts."""
-    given = arguments.reason
+    """Return who acts by the arguments of a command; one that only looks has none of them."""
+    given = getattr(arguments, "reason", None)
     return Person(
-        name=arguments.by or _user(),
+        name=getattr(arguments, "by", None) or _user(),
         reason="No reason was given." if given is None else given,
         says_why=given is not None,
     )
@@ -59,7 +59,6 @@ def _user() -> str:
 def add_commands(
     parser: argparse.ArgumentParser,
     table: ChangeTable[Any, Any],
-    add_person: Callable[[argparse.ArgumentParser], None],
     *,
     status: str,
     whose: str,
@@ -79,8 +78,9 @@ def add_commands(
         about = "folder or URI with the records of all streams"
         verb.add_argument("--home", default=argparse.SUPPRESS, metavar="URI", help=about)
         verb.add_argument("stream", metavar="STREAM", help=whose)
-        verb.add_argument("--json", action="store_true", help="print JSON")
-        add_person(verb)
+        add_json(verb)
+        if name in table.commands:
+            add_person(verb)
         verbs[name] = verb
     return verbs
 

@@ -249,13 +249,9 @@ _NEXT: Final = (
 )
 
 
-def add_arguments(
-    parser: argparse.ArgumentParser, add_person: Callable[[argparse.ArgumentParser], None]
-) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs and their arguments."""
-    verbs = add_commands(
-        parser, CUTOVER, add_person, status=_STATUS, whose="name of the stream that leads"
-    )
+    verbs = add_commands(parser, CUTOVER, status=_STATUS, whose="name of the stream that leads")
     _add_backup(verbs["retire"])
 
 

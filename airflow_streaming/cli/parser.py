@@ -23,7 +23,6 @@ from airflow_streaming.cli.common import (
     WRONG_USE,
     add_home,
     add_json,
-    add_person,
     add_stream,
 )
 
@@ -208,6 +207,15 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 _of("streams", "add_hand_over_arguments"),
                 examples=('hand-over orders --to orders_v2 --reason "DAG renamed"',),
             ),
+            Command(
+                "prune",
+                "Remove what of a stream is old and not needed",
+                _of("prune", "add_arguments"),
+                "Epochs, history, timeline and checkpoints of retired deployments that are older than "
+                "--keep-days. Outputs stay unless --outputs is given. Exit codes: 0 done, 1 something "
+                "was left undone, 2 wrong use.",
+                ("prune orders --dry-run", "prune orders --keep-days 30 --outputs"),
+            ),
         ),
     ),
     (
@@ -235,12 +243,14 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             Command(
                 "upgrade",
                 "Show an upgrade in progress; keep it, roll it back, abort or leave it",
-                _of("upgrade", "add_arguments", add_person),
+                _of("upgrade", "add_arguments"),
+                examples=("upgrade status orders", 'upgrade abort orders --reason "wrong script"'),
             ),
             Command(
                 "cutover",
-                "Show a cutover in progress, and command it",
-                _of("cutover", "add_arguments", add_person),
+                "Show a cutover in progress; promote, abort, roll back, keep or retire it",
+                _of("cutover", "add_arguments"),
+                examples=("cutover status orders", 'cutover promote orders --reason "compared"'),
             ),
             Command(
                 "compare",

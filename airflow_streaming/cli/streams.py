@@ -280,6 +280,12 @@ def _show_conf(stream: StreamHome, arguments: argparse.Namespace) -> int:
     return advice.show_conf(arguments, stream)
 
 
+def _prune(stream: StreamHome, arguments: argparse.Namespace) -> int:
+    from airflow_streaming.cli import prune  # the others do without
+
+    return prune.run(Home(stream.store), stream, arguments, person_of(arguments))
+
+
 _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int]]] = {
     "status": lambda stream, a, probe: show_status(stream, probe, as_json=a.json),
     "start": lambda stream, a, _: start(stream, person_of(a)),
@@ -287,6 +293,7 @@ _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int
     "conf": lambda stream, a, _: _show_conf(stream, a),
     "upgrade": lambda stream, a, _: upgrade.run(stream, a, person_of(a)),
     "cutover": lambda stream, a, _: cutover.run(stream, a, person_of(a)),
+    "prune": lambda stream, a, _: _prune(stream, a),
     "close-circuit": lambda stream, a, _: close_circuit(stream, person_of(a)),
     "hand-over": lambda stream, a, _: hand_over(stream, person_of(a), dag_id=a.to),
     "declare-dead": lambda stream, a, probe: declare_dead(

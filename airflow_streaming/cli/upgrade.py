@@ -13,7 +13,6 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.changes.upgrade.decide import way_out
@@ -50,11 +49,9 @@ _AGAIN: Final = "Give the same command again to go on."
 _CLOSED: Final = "The upgrade is closed."
 
 
-def add_arguments(
-    parser: argparse.ArgumentParser, add_person: Callable[[argparse.ArgumentParser], None]
-) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs and their arguments."""
-    verbs = add_commands(parser, UPGRADE, add_person, status=_STATUS, whose="name of the stream")
+    verbs = add_commands(parser, UPGRADE, status=_STATUS, whose="name of the stream")
     for name in _CARRIED:
         verbs[name].add_argument(
             "--here",

@@ -28,6 +28,7 @@ from airflow_streaming.gates.change.judge import (
     match,
 )
 from airflow_streaming.gates.findings import GateFinding, GateReport, report_of
+from airflow_streaming.gates.source_files import same_files
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema, store_schemas
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
@@ -195,7 +196,8 @@ def gate_change(
     """
     Judge a new version of a script by its plan, the old plans and the checkpoints.
 
-    Where the new plan is another Spark's than the old ones, the version gate is asked as well. Only logs and the state's schema files are read, nothing is written, and no Spark is started.
+    Where the new plan is another Spark's than the old ones, the version gate is asked as well. Only logs, the state's schema files and, where a file source has another path, the names of
+    its files are read; nothing is written, and no Spark is started.
 
     :param checkpoints: URI of each query's checkpoint, by query name.
     :param old: Plans that the running queries were started with; empty when they are not known,
@@ -219,6 +221,7 @@ def gate_change(
         found,
         schemas=columns,
         same_code=same_code,
+        same_files=same_files(match(old, new.queries), storage_options),
         problem=new.problem,
         old_problem=old_problem,
     )

@@ -135,6 +135,11 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "rehearsal.not_started": "The script does not start a query that has a checkpoint.",
         "rehearsal.new_query": "The script starts a query that has no checkpoint.",
         "rehearsal.output_schema": "The output has other columns than the running version's.",
+        "rehearsal.same": "Over the same batches both versions did the same.",
+        "rehearsal.not_revised": "New rows are the new version's; written ones are not revised.",
+        "rehearsal.settles": "Rows right after the change mix both versions, later ones do not.",
+        "rehearsal.wrong_for_good": "State that never expires mixes both versions.",
+        "rehearsal.undecided": "The comparison of both versions proves nothing.",
     }
 )
 """Every rule of a rehearsal, in a sentence. The source of each is the rehearsal itself."""

@@ -27,7 +27,7 @@ class Rule:
     :param sentence: What it says, for the manual.
     :param source: Where that is known from: the published recovery semantics, a Spark issue, or a
         measurement.
-    :param remedy: What to do; empty where nothing has to be done.
+    :param remedy: What to do next. Every rule of the change gate has one.
     """
 
     name: str

@@ -16,6 +16,7 @@ from airflow_streaming.home.control import AlertLog, Control, Timeline
 from airflow_streaming.home.deployments import Deployments, LivePointer
 from airflow_streaming.home.epochs import Epochs, Plans, Standby
 from airflow_streaming.home.owners import Owners
+from airflow_streaming.home.removals import Removals
 from airflow_streaming.model.names import is_path_part
 from airflow_streaming.model.storage import Store
 from airflow_streaming.storage.fsspec_store import open_store
@@ -34,6 +35,7 @@ class StreamHome(
     AlertLog,
     LivePointer,
     Owners,
+    Removals,
 ):
     """
     Every record of one stream.

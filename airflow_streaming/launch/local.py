@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,7 @@ from typing import Final
 import psutil
 
 from airflow_streaming.exceptions import LaunchError, RecordError
+from airflow_streaming.launch.driver_end import DriverEnd, open_end
 from airflow_streaming.launch.environment import (
     delete_secret,
     open_private_log,
@@ -39,6 +41,7 @@ from airflow_streaming.launch.processes import (
     ProcessTree,
     carries,
     glance,
+    is_drivers,
     look,
     owner_of,
     scan,
@@ -199,6 +202,19 @@ class LocalLauncher:
             # stopped stream is looked at for months.
             self._gone = epoch.token, process
         return process
+
+    def open_end(self, epoch: Epoch, launch: Launch | None) -> DriverEnd | None:
+        """Watch for the end of the driver's leader, or of what outlived it; see ``EndWatcher``."""
+        if self._host != (launch.host if launch is not None else epoch.host):
+            return None
+        handle = ProcessHandle.recorded(launch)
+        end = None if handle is None else open_end(handle.pid, partial(is_drivers, epoch))
+        if end is not None:
+            return end
+        with contextlib.suppress(psutil.Error, OSError):
+            for member in look(epoch, launch).members[:1]:
+                return open_end(member.pid, partial(is_drivers, epoch))
+        return None
 
     def _search(self, epoch: Epoch, launch: Launch | None) -> Process:
         try:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.driver_end import DriverEnd
 from airflow_streaming.launch.environment import delete_secret
 from airflow_streaming.model.observation import DriverLiveness, Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
@@ -194,6 +195,26 @@ class Launcher(Protocol):
         :param file: What the request to start this driver named as its log.
         :param most: Bytes to return at most.
         """
+
+
+@runtime_checkable
+class EndWatcher(Protocol):
+    """What a launcher can do besides where its system tells when a driver ends; it is optional."""
+
+    def open_end(self, epoch: Epoch, launch: Launch | None) -> DriverEnd | None:
+        """
+        Return a descriptor that becomes readable when a process of the driver ends.
+
+        It only says when to look again, and polls go on beside it, so it may be early or never come.
+        It never raises.
+
+        :returns: ``None`` where that cannot be told from here, and for a driver that is gone.
+        """
+
+
+def open_driver_end(launcher: Launcher, epoch: Epoch, launch: Launch | None) -> DriverEnd | None:
+    """Ask a launcher to watch for a driver's end; ``None`` where it has no means to."""
+    return launcher.open_end(epoch, launch) if isinstance(launcher, EndWatcher) else None
 
 
 def driver_fate(home: StreamHome, launcher: Launcher | None) -> tuple[DriverLiveness, str]:

@@ -245,9 +245,7 @@ def glance(epoch: Epoch, launch: Launch | None) -> ProcessTree | None:
     # The recorded start time need not fit: it moves when the clock is set, and only the token
     # makes a process the driver's.
     leader = read_life(handle.pid)
-    if leader is None or not _carries(handle.pid, epoch):
-        return None
-    if epoch.owner is not None and _users(handle.pid) != {epoch.owner}:
+    if leader is None or not is_drivers(epoch, handle.pid):
         return None
     members = [leader, *_FAMILIES.below(leader)]
     stopped = (
@@ -260,6 +258,13 @@ def glance(epoch: Epoch, launch: Launch | None) -> ProcessTree | None:
         stopped=next(stopped, None),
         cpu_seconds=sum(member.cpu_seconds for member in members),
     )
+
+
+def is_drivers(epoch: Epoch, pid: int) -> bool:
+    """Tell whether the process with this id carries the epoch's mark and runs as its user."""
+    if not _carries(pid, epoch):
+        return False
+    return epoch.owner is None or _users(pid) == {epoch.owner}
 
 
 def read_life(pid: int) -> ProcStat | None:

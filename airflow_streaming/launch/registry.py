@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Final
 
 from airflow_streaming.exceptions import LaunchError, SpecError
-from airflow_streaming.launch.port import DriverLog, Heartbeat, Launcher, LaunchRequest
+from airflow_streaming.launch.driver_end import DriverEnd
+from airflow_streaming.launch.port import (
+    DriverLog,
+    Heartbeat,
+    Launcher,
+    LaunchRequest,
+    open_driver_end,
+)
 from airflow_streaming.model.observation import Process
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 
@@ -75,6 +82,9 @@ class RecordedLaunchers:
         self, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None = None
     ) -> Process:
         return self._of(epoch.launcher).kill(epoch, launch, heartbeat)
+
+    def open_end(self, epoch: Epoch, launch: Launch | None) -> DriverEnd | None:
+        return open_driver_end(self._of(epoch.launcher), epoch, launch)
 
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
         self._of(epoch.launcher).clean_up(epoch, launch)

@@ -173,6 +173,12 @@ def is_same_place(first: str, second: str) -> bool:
     return _folder(first) == _folder(second)
 
 
+def overlap(first: str, second: str) -> bool:
+    """Tell whether two URIs are one place, or one lies in the other, by their spelling."""
+    one, two = _folder(first), _folder(second)
+    return one.startswith(two) or two.startswith(one)
+
+
 def check_outside(place: str, above: str, *, metadata: bytes | None, mark: bytes | None) -> None:
     """
     Refuse a new place whose folder above is a checkpoint or a backup store.

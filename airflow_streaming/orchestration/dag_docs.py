@@ -143,6 +143,17 @@ is the current one. The old checkpoint stays at its path and is backed up first.
 """
 
 
+def prune_page(stream: StreamSpec) -> str:
+    """Return the page of the dag that removes what is old."""
+    return f"""
+### Old things of stream `{stream.name}`
+
+Removes epochs, history, timeline, driver logs and checkpoints of retired deployments once they are
+older than the period and nothing needs them. While a change of the stream is open, nothing goes. See
+what would go first: `airflow-streaming prune {stream.name} --dry-run`.
+"""
+
+
 def _table(stream: StreamSpec) -> str:
     # Templates are shown unrendered: the page is made when the dag is parsed.
     rows = {

@@ -18,6 +18,7 @@ from airflow.sdk import DAG, Param
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.operators.backup import CheckpointBackupOperator, CheckpointRetentionOperator
+from airflow_streaming.operators.prune import StreamPruneOperator
 from airflow_streaming.operators.restore import (
     CheckpointRestoreOperator,
     CheckpointVerifyOperator,
@@ -29,6 +30,7 @@ from airflow_streaming.options import (
     ChangeOptions,
     Connections,
     CutoverOptions,
+    PruneOptions,
     RestartOptions,
     UpgradeOptions,
     is_template,
@@ -39,6 +41,7 @@ from airflow_streaming.orchestration.dag_docs import (
     backup_page,
     blue_green_page,
     keep_alive_page,
+    prune_page,
     rescale_page,
     restore_page,
     upgrade_page,
@@ -69,6 +72,7 @@ def stream_dags(
     upgrade: UpgradeOptions = UpgradeOptions(),
     cutover: CutoverOptions = CutoverOptions(),
     backup: BackupOptions = BackupOptions(),
+    prune: PruneOptions | None = None,
     soak: SoakTerms | None = None,
     approvers: Sequence[str] = (),
     need_approval: bool = True,
@@ -89,6 +93,8 @@ def stream_dags(
     :param cutover: Options of the cutover, e.g. ``CutoverOptions(compare=...)``; what its form shows
         has there the value that is given here.
     :param backup: When it is backed up, and which backups are kept.
+    :param prune: Adds ``<name>_prune``, which removes what is old and not needed, e.g.
+        ``PruneOptions(policy=PrunePolicy(outputs=True))``.
     :param soak: What a new deployment must show before it is kept, where the options do not say it.
     :param approvers: Ids of the users who may approve a change, where the options do not say it.
     :param need_approval: What the forms say about an approval unless it is changed there.
@@ -106,6 +112,8 @@ def stream_dags(
         )
     check_is_stream(stream.name)
     _check_options(upgrade=(upgrade, UpgradeOptions), cutover=(cutover, CutoverOptions))
+    if prune is not None:
+        _check_options(prune=(prune, PruneOptions))
     usual = {"soak": soak, "approvers": tuple(approvers)}
     of_all = _Shared(
         stream=stream,
@@ -125,6 +133,7 @@ def stream_dags(
         _rescale(of_all, RestartOptions(soak=soak, approvers=tuple(approvers))),
         _backup(of_all, backup),
         _restore(of_all),
+        *([] if prune is None else [_prune(of_all, prune)]),
     ]
     # A path that is relative to the dag starts at the author's file, not at this one.
     author = sys._getframe(1).f_code.co_filename
@@ -311,4 +320,26 @@ def _backup(of: _Shared, options: BackupOptions) -> DAG:
             task_id="retention", policy=options.retention, trigger_rule="all_done", **where
         )
         backup >> sweep
+    return dag
+
+
+def _prune(of: _Shared, options: PruneOptions) -> DAG:
+    stream = of.stream
+    with DAG(
+        f"{stream.name}_prune",
+        schedule=options.schedule,
+        default_args={"retries": 2, "retry_delay": timedelta(minutes=2)},
+        doc_md=prune_page(stream),
+        description=f"Removes what of stream {stream.name} is old and not needed.",
+        **of.every,
+    ) as dag:
+        StreamPruneOperator(
+            task_id="prune",
+            policy=options.policy,
+            dry_run=options.dry_run,
+            home=stream.home,
+            stream=stream.name,
+            store=of.connections.backup_store,
+            home_conn_id=of.connections.home_conn_id,
+        )
     return dag

@@ -20,6 +20,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shutil
 import stat
 import tempfile
 import uuid
@@ -145,6 +146,13 @@ class Blobs(Protocol):
     def delete(self, path: str) -> None:
         """Delete an object; no error when it is missing."""
 
+    def delete_tree(self, folder: str) -> None:
+        """
+        Delete a folder with all that is in it; no error when it is missing.
+
+        A link in it is deleted and not followed. Killed half-way, it leaves a part of the folder.
+        """
+
     def server_copy(self, source: Elsewhere) -> ServerCopy | None:
         """Prepare a copy on the server; ``None`` when the file is not on this store."""
 
@@ -250,6 +258,17 @@ class LocalBlobs:
             os.unlink(name, dir_fd=handle)
             os.fsync(handle)
 
+    def delete_tree(self, folder: str) -> None:
+        above, _, name = _below_the_root(folder, self.uri).rpartition("/")
+        with (
+            self._reporting(folder),
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            self._files.folder(above) as handle,
+        ):
+            # By handles and without following links; one in the folder's own place is refused.
+            shutil.rmtree(name, dir_fd=handle)
+            os.fsync(handle)
+
     def server_copy(self, source: Elsewhere) -> ServerCopy | None:
         return None
 
@@ -284,6 +303,12 @@ class LocalBlobs:
                 "exists on this host, that this user may write there, that its disk has room and "
                 "that its file system has hard links."
             ) from err
+
+
+def _below_the_root(folder: str, uri: str) -> str:
+    if not check_relative(folder):
+        raise RecordError(f"{uri} is a whole store, which is never deleted at once.")
+    return folder
 
 
 def _stored_file(handle: int, name: str) -> Stored | None:
@@ -396,6 +421,14 @@ class FsspecBlobs(FsspecStore):
                 return []
         stored = [_stored(info) for info in found if _path(info) != full.strip("/")]
         return sorted((one for one in stored if one.name), key=lambda one: one.name)
+
+    def delete_tree(self, folder: str) -> None:
+        with (
+            self._reporting(_below_the_root(folder, self.uri)) as full,
+            contextlib.suppress(FileNotFoundError),
+        ):
+            self._fs.invalidate_cache(full)
+            self._fs.rm(full, recursive=True)
 
     def server_copy(self, source: Elsewhere) -> ServerCopy | None:
         if self._renames or not _same_place(source.filesystem, self._fs):

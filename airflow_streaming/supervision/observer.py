@@ -31,7 +31,8 @@ from typing import Any, Final, Self
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.launch.port import Launcher
+from airflow_streaming.launch.driver_end import DriverEnd
+from airflow_streaming.launch.port import Launcher, open_driver_end
 from airflow_streaming.model.health_rules import Finding, HealthRules
 from airflow_streaming.model.observation import (
     CpuIdle,
@@ -49,7 +50,7 @@ from airflow_streaming.model.records.control import (
 )
 from airflow_streaming.model.records.cutover import DEADLINES, CutoverStanding, CutoverTerms
 from airflow_streaming.model.records.cutover_table import CUTOVER
-from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.records.policy import RestartPolicy, Supervision
 from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
@@ -257,6 +258,7 @@ def _longest(rules: HealthRules) -> timedelta:
 
 
 log: Final = logging.getLogger(__name__)
+_ALIVE: Final = frozenset({ProcessState.RUNNING, ProcessState.SUSPENDED})
 
 
 def change_in_progress(home: StreamHome) -> ChangeInProgress | None:
@@ -354,12 +356,21 @@ class Observer:
         self._clock, self._now = clock, now
         self.state: VerdictState | None = None
         """What the last look meant, for metrics; ``None`` before the first epoch."""
+        self._alive: tuple[Epoch, Launch | None] | None = None
         self._heard, self._is_blind = clock(), False
         self._memory = Memory.from_event(memory, self._heard) if memory else None
 
     def lose_sight(self) -> None:
         """Take note that a look failed: the time until the next one that succeeds is no silence."""
         self._is_blind = True
+
+    def driver_end(self) -> DriverEnd | None:
+        """
+        Watch for the end of the driver that the last look saw alive.
+
+        :returns: ``None`` when there is none, or its launcher cannot tell its end.
+        """
+        return None if self._alive is None else open_driver_end(self._launcher, *self._alive)
 
     def memory(self) -> dict[str, Any] | None:
         """Return what was learnt, for the next observer."""
@@ -413,6 +424,7 @@ class Observer:
         # record with a process still seen alive, which is "going down", never the reverse.
         heartbeat = partial(self._home.heartbeat, epoch.number)
         process = self._launcher.probe(epoch, launch, heartbeat)
+        self._alive = (epoch, launch) if process.state in _ALIVE else None
         status, written = self._status(epoch, process), self._home.aftermath(epoch.number)
         memory = self._remember(epoch, status, process, has_stop=written.stop is not None)
         clock = self._clock()

@@ -11,6 +11,7 @@ from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.launch.driver_end import DriverEnd
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
@@ -85,6 +86,9 @@ class HomeTrigger(PollingTrigger):
         if self._watcher is None or lane != self._watched_lane:
             self._watcher, self._watched_lane = self._observer(self._live, lane), lane
         return self.look(self._watcher), self._watcher.state
+
+    def driver_end(self) -> DriverEnd | None:
+        return None if self._watcher is None else self._watcher.driver_end()
 
     def lose_sight(self) -> None:
         if self._watcher is not None:

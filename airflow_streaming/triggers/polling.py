@@ -1,7 +1,10 @@
 """
 Look again and again until there is something to report, in threads of bounded number.
 
-They are not asyncio's own: a store that hangs would fill those up, and with them all that Airflow
+Where the system tells the end of a driver's process, the next look comes at once; the event loop
+waits for it, without a thread. The poll stays for all other things and for ends that are not told.
+
+The threads are not asyncio's own: a store that hangs would fill those up, and with them all that Airflow
 itself does in threads. Each home has a lane of its own, so that one that hangs holds up no other.
 
 A trigger looks and never acts: it may run twice, anywhere, and be cut off without notice. It holds
@@ -26,6 +29,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_streaming import telemetry
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
+from airflow_streaming.launch.driver_end import DriverEnd
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.supervision.snapshot import Subject
@@ -158,6 +162,7 @@ class PollingTrigger(BaseTrigger):
         self._pending: asyncio.Future[dict[str, Any] | None] | None = None
         self._damaged_since: float | None = None
         self._states = telemetry.StateClock(stream=tag)
+        self._end: DriverEnd | None = None
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         _spare_what_airflow_loaded()
@@ -166,7 +171,7 @@ class PollingTrigger(BaseTrigger):
         planned = start + random.uniform(0, min(SPREAD, self.poll_seconds))  # noqa: S311 - spreads
         with self.looking():
             while True:
-                await asyncio.sleep(planned - time.monotonic())
+                planned = await self._sleep_until(planned)
                 await self.ask_airflow()
                 payload = await self._try_to_look(planned)
                 now = time.monotonic()
@@ -175,6 +180,16 @@ class PollingTrigger(BaseTrigger):
                     return
                 pause = self.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - spreads
                 planned = max(now, planned + pause) if payload is None else hold_until
+
+    async def _sleep_until(self, planned: float) -> float:
+        # A look that the system asks for comes before its time; the poll stays, whatever it misses.
+        seconds = planned - time.monotonic()
+        if self._end is None:
+            await asyncio.sleep(seconds)
+        elif await _comes(self._end, seconds):
+            self._end.close()
+            self._end = None
+        return min(planned, time.monotonic())
 
     @contextmanager
     def looking(self) -> Iterator[None]:
@@ -185,6 +200,8 @@ class PollingTrigger(BaseTrigger):
             finally:
                 if self._pending is not None:
                     self._pending.cancel()
+                if self._end is not None:
+                    self._end.close()
 
     async def _try_to_look(self, planned: float) -> dict[str, Any] | None:
         try:
@@ -223,6 +240,8 @@ class PollingTrigger(BaseTrigger):
     def _look_now(self, planned: float) -> dict[str, Any] | None:
         began = time.monotonic()
         payload, state = self.look_once()
+        if self._end is None:
+            self._end = self.driver_end()
         telemetry.timing("poll_lag", max(0.0, began - planned), stream=self._tag)
         telemetry.timing("look_duration", time.monotonic() - began, stream=self._tag)
         if self.counts_verdicts:
@@ -235,6 +254,10 @@ class PollingTrigger(BaseTrigger):
     @abstractmethod
     def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
         """Look, in a thread; return the event's payload if there is one, and the verdict."""
+
+    def driver_end(self) -> DriverEnd | None:
+        """Return what tells the end of the driver just looked at, in a thread; see ``Observer``."""
+        return None
 
     @abstractmethod
     def lose_sight(self) -> None:
@@ -254,6 +277,21 @@ class PollingTrigger(BaseTrigger):
         if trouble != self._trouble:
             self._trouble = trouble
             self.log.warning("%s", trouble or f"Looking at {self._who} works again.")
+
+
+async def _comes(end: DriverEnd, seconds: float) -> bool:
+    """Wait for the end of a process in the event loop, without a thread."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(end, ended.set)
+    try:
+        async with asyncio.timeout(seconds):
+            await ended.wait()
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(end)
+    return True
 
 
 @cache

@@ -25,8 +25,8 @@ from airflow_streaming.changes.handover.handover import (
 from airflow_streaming.changes.restore.switch import location
 from airflow_streaming.checkpoints.backup.records import RestoreMarker
 from airflow_streaming.checkpoints.restore.clone import carry_over, clone
+from airflow_streaming.checkpoints.restore.file_sink_rewind import begin_sink_log
 from airflow_streaming.checkpoints.restore.restore import read_back
-from airflow_streaming.checkpoints.restore.sink_rewind import begin_sink_log
 from airflow_streaming.checkpoints.restore.target import (
     check_empty_but_for,
     id_in,

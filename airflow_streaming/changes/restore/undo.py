@@ -140,6 +140,14 @@ def undo(
         wish = _undoing(home, switching, reason)
         checkpoints_at(wish.checkpoint, storage_options)
         change = switching.begin(wish)
+    removal = home.removal_of(change.checkpoint)
+    if removal is not None:
+        # Looked for after the change was begun: see ``model.records.removal``.
+        switching.abandon(change, f"{change.checkpoint} was removed as old.")
+        raise RestoreRefused(
+            f"The checkpoint {change.checkpoint} of stream {home.name!r} was removed by "
+            f"{removal.by} on {removal.at:%Y-%m-%d}: it was old. Restore a backup instead."
+        )
     ids = checkpoints_at(change.checkpoint, storage_options)
     return Switched(change=change, deployment=switching.make(change, ids))
 

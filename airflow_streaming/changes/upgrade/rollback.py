@@ -38,6 +38,7 @@ from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.read.reading import read_checkpoint
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.reader import Reader
+from airflow_streaming.checkpoints.restore.file_sink_rewind import RewindPlan
 from airflow_streaming.checkpoints.restore.refusal import Circumstances
 from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.checkpoints.restore.restore import (
@@ -48,7 +49,7 @@ from airflow_streaming.checkpoints.restore.restore import (
     write,
 )
 from airflow_streaming.checkpoints.restore.sink_log import batch_of_entry
-from airflow_streaming.checkpoints.restore.sink_rewind import RewindPlan, SinkRewind
+from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.contents import Verified
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointError, RestoreRefused, RestoreTaken, SpecError

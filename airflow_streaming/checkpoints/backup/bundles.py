@@ -39,14 +39,13 @@ from airflow_streaming.checkpoints.backup.index import (
     to_ranges,
 )
 from airflow_streaming.checkpoints.backup.records import Bundle, BundleUse, Member
+from airflow_streaming.checkpoints.backup.squeeze import fast_compressor
 from airflow_streaming.checkpoints.vault.layout import file_path, folder, index_path, pack_path
 from airflow_streaming.exceptions import BackupDamaged, CheckpointBusy
 from airflow_streaming.model.spark.listing import FileStat
 from airflow_streaming.storage.blobs import Blobs, Elsewhere, ServerCopy
 
 BLOCK: Final = 512
-LEVEL: Final = 1
-"""State files hardly shrink; the level that costs least removes the padding as well as any."""
 END: Final = bytes(2 * BLOCK)
 _GZIP: Final = 31
 _PIECE: Final = 1024 * 1024
@@ -100,7 +99,7 @@ class PackBuilder:
     """Compresses a pack piece by piece; what it holds is at most the compressed pack."""
 
     def __init__(self) -> None:
-        self._squeeze = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
+        self._squeeze = fast_compressor()
         self._done: list[bytes] = []
 
     def feed(self, parts: Iterable[bytes]) -> None:

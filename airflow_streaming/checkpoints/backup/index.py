@@ -25,6 +25,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from airflow_streaming.checkpoints.backup.records import Backup, Bundle, BundleUse, Member
+from airflow_streaming.checkpoints.backup.squeeze import fast_compressor
 from airflow_streaming.exceptions import BackupDamaged, RecordError
 from airflow_streaming.model.names import is_path_part
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
@@ -127,7 +128,7 @@ def encode_index(bundle: Bundle) -> bytes:
         f"{'1' if m.is_alone else ''}"
         for m in bundle.members
     ]
-    squeeze = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+    squeeze = fast_compressor()
     return squeeze.compress(("\n".join(lines) + "\n").encode()) + squeeze.flush()
 
 

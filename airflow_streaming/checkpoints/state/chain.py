@@ -28,7 +28,7 @@ from airflow_streaming.checkpoints.state.stores import (
     steps_to,
 )
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.model.spark.listing import Listing, Read
+from airflow_streaming.model.spark.listing import FileStat, Listing, Read
 
 
 def loadable_versions(
@@ -210,8 +210,13 @@ class _Search:
 
     def _with_sidecar(self, name: str) -> list[str]:
         path = self._path(name)
-        sidecar = path + SIDECAR
-        return [path] if self.listing.stat(sidecar) is None else [path, sidecar]
+        return [path] if self._stat(name + SIDECAR) is None else [path, path + SIDECAR]
+
+    def _stat(self, name: str) -> FileStat | None:
+        # Asked for every file of a store several times, and most lie in the store's folder itself.
+        if "/" in name:
+            return self.listing.stat(self._path(name))
+        return self.listing.files(self.ref.folder).get(name)
 
     def _gap_after(self, base: int) -> Missing | None:
         for step in range(base + 1, self.version + 1):
@@ -230,13 +235,12 @@ class _Search:
         return self._missing(name, f"{self._path(name)} is missing.")
 
     def _unusable(self, file: StateFile) -> Missing | None:
-        path = self._path(file.name)
-        if path in self.avoid:
-            return self._missing(file.name, f"{path} is damaged.", is_damaged=True)
-        stat = self.listing.stat(path)
+        if self.avoid and self._path(file.name) in self.avoid:
+            return self._missing(file.name, f"{self._path(file.name)} is damaged.", is_damaged=True)
+        stat = self._stat(file.name)
         if stat is None or stat.size:
             return None
-        return self._missing(file.name, f"{path} is empty.", is_damaged=True)
+        return self._missing(file.name, f"{self._path(file.name)} is empty.", is_damaged=True)
 
     def _tables_of(self, base: int) -> tuple[RocksFile, ...] | Missing:
         if base == 0:

@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from airflow_streaming.checkpoints.read.report import StoreType
@@ -110,6 +111,7 @@ _NAME: Final = re.compile(
 _FORMS: Final = {form.value: form for form in StateForm}
 
 
+@lru_cache(maxsize=1 << 14)  # the partitions of an operator have files of the same names
 def parse_name(name: str) -> StateFile | None:
     """Return what a name says; ``None`` when it is not the name of a state file."""
     match = _NAME.fullmatch(name)

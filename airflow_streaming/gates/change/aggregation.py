@@ -84,9 +84,11 @@ def judge_aggregate(pair: Pair, number: int) -> Iterator[GateFinding]:
     old, new = pair.old.operators[number], pair.new.operators[number]
     evidence = pair.shown_by_state(number)
     if old.window_us != new.window_us:
-        yield WINDOW.found(old=_window(old), new=_window(new), evidence=pair.shown_by_plan)
+        at = pair.shown_at(f"operators[{number}].window_us")
+        yield WINDOW.found(old=_window(old), new=_window(new), evidence=at)
     if old.gap != new.gap:
-        yield GAP.found(old=old.gap, new=new.gap, evidence=pair.shown_by_plan)
+        at = pair.shown_at(f"operators[{number}].gap")
+        yield GAP.found(old=old.gap, new=new.gap, evidence=at)
     before, after = _results(pair.old, number), _results(pair.new, number)
     if number == 0 and before != after:
         # In front of another operator's state it is unexplained, and so unknown.
@@ -122,7 +124,7 @@ def _judge_values(pair: Pair, number: int, evidence: str) -> Iterator[GateFindin
                 old=", ".join(old.values), new=", ".join(new.values), evidence=evidence
             )
         elif pair.old.steps != pair.new.steps and _behind(pair, number):
-            yield SHAPE_UNKNOWN.found(evidence=pair.shown_by_plan)
+            yield SHAPE_UNKNOWN.found(evidence=pair.shown_at(f"operators[{number}].values"))
     elif before == after and old.values != new.values:
         at = f"operators[{number}]"
         yield UNUSED.found(

@@ -39,7 +39,7 @@ RULES: Final = (TYPE, KEYS, CONDITION, SIDES, SCHEMA, USED, USED_UNKNOWN)
 def judge_join(pair: Pair, number: int) -> Iterator[GateFinding]:
     """Compare a join of two streams by its number."""
     old, new = pair.old.operators[number], pair.new.operators[number]
-    evidence, files = pair.shown_by_plan, pair.shown_by_state(number)
+    at, files = f"operators[{number}]", pair.shown_by_state(number)
     if _is_swapped(old, new):
         yield SIDES.found(old=_sides(old), new=_sides(new), evidence=files)
         return
@@ -49,12 +49,14 @@ def judge_join(pair: Pair, number: int) -> Iterator[GateFinding]:
         yield TYPE.found(
             old=f"{old.join_type}, run as {was}",
             new=f"{new.join_type}, run as {now}",
-            evidence=evidence,
+            evidence=pair.shown_at(f"{at}.join_type"),
         )
     if _keys(old) != _keys(new):
         yield KEYS.found(old=_keys_text(old), new=_keys_text(new), evidence=files)
     if old.condition != new.condition:
-        yield CONDITION.found(old=old.condition, new=new.condition, evidence=evidence)
+        yield CONDITION.found(
+            old=old.condition, new=new.condition, evidence=pair.shown_at(f"{at}.condition")
+        )
     yield from _judge_sides(pair, number, files)
 
 
@@ -67,7 +69,7 @@ def _judge_sides(pair: Pair, number: int, evidence: str) -> Iterator[GateFinding
             if not same_columns(was, now):
                 yield SCHEMA.found(old=shown(was), new=shown(now), evidence=evidence)
             elif pair.old.steps != pair.new.steps:
-                yield USED_UNKNOWN.found(evidence=pair.shown_by_plan)
+                yield USED_UNKNOWN.found(evidence=pair.shown_at(f"operators[{number}].{side}"))
         elif not same_columns(before, after):
             rule = USED if same_columns(was, now) else SCHEMA
             yield rule.found(

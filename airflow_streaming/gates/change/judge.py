@@ -37,7 +37,7 @@ from airflow_streaming.gates.change.operators import (
     judge_watermarks,
     same_operators,
 )
-from airflow_streaming.gates.change.pair import Pair, offsets_file
+from airflow_streaming.gates.change.pair import Pair, SameFiles, offsets_file
 from airflow_streaming.gates.change.projection import judge_projection
 from airflow_streaming.gates.change.settings import (
     judge_conf,
@@ -177,13 +177,18 @@ def judge_queries(matched: Sequence[Matched], old: Sequence[QueryPlan]) -> Itera
             yield from _judge_lost(each.new, gone)
             continue
         if each.old.query != each.new.query:
-            yield RENAMED.found(query=each.new.query, old=each.old.query, new=each.new.query)
+            yield RENAMED.found(
+                query=each.new.query,
+                old=each.old.query,
+                new=each.new.query,
+                evidence="the queries' names and checkpoint locations in both plans",
+            )
         if place(each.old.checkpoint) != place(each.new.checkpoint):
             yield MOVED.found(
                 query=each.new.query,
                 old=each.old.checkpoint or "by the query's name",
                 new=each.new.checkpoint or "by the query's name",
-                evidence="the recorded plan and the new one",
+                evidence="the checkpoint locations in the recorded plan and the new one",
             )
     for plan in gone:
         yield REMOVED.found(query=plan.query, old=plan.query, evidence="the new plan")
@@ -236,6 +241,7 @@ def judge_change(
     *,
     schemas: Sequence[StoreSchema] = (),
     same_code: bool = False,
+    same_files: SameFiles = frozenset(),
 ) -> list[GateFinding]:
     """
     Return what a new plan of a query means for its checkpoint, in no order.
@@ -245,6 +251,7 @@ def judge_change(
     :param checkpoint: ``None`` when it was not looked at; without an old plan: there is none.
     :param schemas: Columns of the checkpoint's state.
     :param same_code: The script is known to be the same, byte for byte: functions are not new.
+    :param same_files: As of ``Pair``.
     """
     found = [*judge_notes({"recorded": old, "new": new}), *_soundness(checkpoint)]
     if new.refusal:
@@ -255,7 +262,14 @@ def judge_change(
     if _is_unread(new):
         return [replace(finding, query=new.query) for finding in found]
     if old is not None and not _is_unread(old):
-        pair = Pair(old=old, new=new, checkpoint=known, schemas=tuple(schemas), same_code=same_code)
+        pair = Pair(
+            old=old,
+            new=new,
+            checkpoint=known,
+            schemas=tuple(schemas),
+            same_code=same_code,
+            same_files=same_files,
+        )
         found += [*_against_plan(pair), *_against_record(pair)]
     elif known is not None:
         found += _against_checkpoint(new, known, schemas)
@@ -342,6 +356,7 @@ def judge_script(
     *,
     schemas: Mapping[str, Sequence[StoreSchema]] | None = None,
     same_code: bool = False,
+    same_files: SameFiles = frozenset(),
     problem: str = "",
     old_problem: str = "",
 ) -> GateReport:
@@ -352,6 +367,7 @@ def judge_script(
     :param checkpoints: By query; ``None`` where there was looked and is none.
     :param schemas: Columns of the checkpoints' state, by query.
     :param same_code: The script is known to be the same, byte for byte.
+    :param same_files: As of ``Pair``.
     :param problem: Why the new script came to no end in plan mode, if it did not; ``old_problem``
         the same of the old one.
     """
@@ -374,6 +390,7 @@ def judge_script(
             checkpoint,
             schemas=(schemas or {}).get(name, ()),
             same_code=same_code,
+            same_files=same_files,
         )
     goes_on = any(_goes_on(each, checkpoints) for each in matched)
     pattern = pattern_of(found, stateful=stateful, same_code=same_code, goes_on=goes_on)

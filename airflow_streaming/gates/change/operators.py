@@ -68,7 +68,7 @@ def sorts_rule(old: list[str], new: list[str]) -> Rule:
 
 def _folders(pair: Pair) -> str:
     count = len(pair.checkpoint.operators) if pair.checkpoint else 0
-    return ", ".join(f"state/{number}" for number in range(count)) or pair.shown_by_plan
+    return ", ".join(f"state/{number}" for number in range(count)) or pair.shown_at("operators")
 
 
 def _judge_limit(pair: Pair, number: int) -> Iterator[GateFinding]:
@@ -83,7 +83,7 @@ def _judge_limit(pair: Pair, number: int) -> Iterator[GateFinding]:
 
 def _judge_other(pair: Pair, number: int) -> Iterator[GateFinding]:
     if pair.old.operators[number] != pair.new.operators[number]:
-        yield OTHER.found(evidence=pair.shown_by_plan)
+        yield OTHER.found(evidence=pair.shown_at(f"operators[{number}]"))
 
 
 _JUDGES: Final[Mapping[OperatorKind, _Judge]] = {
@@ -139,15 +139,12 @@ def judge_watermarks(pair: Pair) -> Iterator[GateFinding]:
     old, new = pair.old.watermarks, pair.new.watermarks
     if sorted(map(_key, old)) == sorted(map(_key, new)):
         return
+    at = pair.shown_at("watermarks")
     if not (has_effect(pair.old) or has_effect(pair.new)):
-        yield NO_EFFECT.found(
-            old=text_of(old), new=text_of(new), evidence=pair.shown_by_plan, about=_places(pair)
-        )
+        yield NO_EFFECT.found(old=text_of(old), new=text_of(new), evidence=at, about=_places(pair))
         return
     for rule in sorted(_rules(pair), key=lambda rule: rule.name):
-        yield rule.found(
-            old=text_of(old), new=text_of(new), evidence=pair.shown_by_plan, about=_places(pair)
-        )
+        yield rule.found(old=text_of(old), new=text_of(new), evidence=at, about=_places(pair))
 
 
 def _places(pair: Pair) -> list[str]:

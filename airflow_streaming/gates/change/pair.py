@@ -151,6 +151,9 @@ def shown(columns: Iterable[Column]) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in columns) or "none"
 
 
+SameFiles = frozenset[tuple[tuple[str, ...], tuple[str, ...]]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """
@@ -159,6 +162,7 @@ class Pair:
     :param checkpoint: ``None`` when it was not looked at.
     :param schemas: Columns of its state.
     :param same_code: The script is known to be the same, byte for byte.
+    :param same_files: Old and new paths of file sources that list the same files, in one spelling.
     """
 
     old: QueryPlan
@@ -166,6 +170,7 @@ class Pair:
     checkpoint: Checkpoint | None = None
     schemas: tuple[StoreSchema, ...] = ()
     same_code: bool = False
+    same_files: SameFiles = frozenset()
 
     @property
     def is_stateful(self) -> bool:
@@ -193,15 +198,19 @@ class Pair:
             )
         return "the recorded plan and the new one"
 
+    def shown_at(self, at: str) -> str:
+        """Say at which place of which plans a difference is seen, e.g. ``operators[0].window_us``."""
+        return f"{at} in {self.shown_by_plan}"
+
     @property
     def shown_by_offsets(self) -> str:
         """Say which file of the checkpoint shows its sources and configuration."""
-        return offsets_file(self.checkpoint) or self.shown_by_plan
+        return offsets_file(self.checkpoint) or self.shown_at("sources")
 
     def shown_by_state(self, operator: int) -> str:
         """Say which files of the checkpoint show an operator's state."""
         files = sorted({each.path for each in self.schemas if each.operator == operator})
-        return ", ".join(files) or self.shown_by_plan
+        return ", ".join(files) or self.shown_at(f"operators[{operator}]")
 
 
 def ends_by_itself(plan: QueryPlan, operator: OperatorPlan) -> bool:

@@ -1,7 +1,9 @@
 """
 Configuration and processing trigger: what the checkpoint pins and what a change means.
 
-Spark passes over a new value of what is pinned, without a word. So a change that was asked for is
+Spark passes over a new value of what is pinned, without a word: `OffsetSeqMetadata.setSessionConf` puts
+the checkpoint's value in its place. A new number of shuffle partitions and another of Spark's own state
+stores are a consequence then, because they were measured to change no row; what was not measured is
 refused, because it would not happen.
 """
 
@@ -15,11 +17,12 @@ from airflow_streaming.gates.change.pair import Pair, has_endless_state, is_at_l
 from airflow_streaming.gates.change.setting_classes import meaning_of
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
-from airflow_streaming.model.spark.plan import QueryPlan
+from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan
 
 _STREAMING: Final = "spark.sql.streaming."
 PARTITIONS: Final = rule_named("conf.shuffle_partitions")
 PROVIDER: Final = rule_named("conf.state_store_provider")
+OTHER_PROVIDER: Final = rule_named("conf.state_store_other")
 POLICY: Final = rule_named("conf.watermark_policy")
 PINNED: Final = rule_named("conf.pinned")
 STATELESS: Final = rule_named("conf.stateless")
@@ -34,6 +37,7 @@ OTHER: Final = rule_named("conf.other")
 RULES: Final = (
     PARTITIONS,
     PROVIDER,
+    OTHER_PROVIDER,
     POLICY,
     PINNED,
     STATELESS,
@@ -46,11 +50,17 @@ RULES: Final = (
     TIME_ZONE,
     OTHER,
 )
-_REFUSED: Final = {
+_PROVIDER: Final = f"{_STREAMING}stateStore.providerClass"
+_BOUND: Final = {
     "spark.sql.shuffle.partitions": PARTITIONS,
-    f"{_STREAMING}stateStore.providerClass": PROVIDER,
+    _PROVIDER: PROVIDER,
     f"{_STREAMING}multipleWatermarkPolicy": POLICY,
 }
+_OWN_PROVIDERS: Final = frozenset(
+    f"org.apache.spark.sql.execution.streaming.state.{name}StateStoreProvider"
+    for name in ("HDFSBacked", "RocksDB")
+)
+"""Between these the change was measured; of any other nothing is known."""
 _ALWAYS_PINNED: Final = frozenset(
     {
         f"{_STREAMING}flatMapGroupsWithState.stateFormatVersion",
@@ -78,7 +88,7 @@ _NOT_PINNED: Final = {
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
 _MEANING: Final = frozenset({_TIME_ZONE, "spark.sql.ansi.enabled"})
 _OFFLINE: Final = (
-    "Keep the number; or repartition the state offline with Spark 4.2 or newer, on a copy of the "
+    "Take the setting back; or repartition the state offline with Spark 4.2 or newer, on a copy of the "
     "checkpoint; or start with a new one (blue-green)."
 )
 
@@ -87,7 +97,7 @@ def judge_conf(pair: Pair) -> Iterator[GateFinding]:
     """Compare the configuration of both plans with each other and with what is pinned."""
     for key, value in sorted(pair.new.conf.items()):
         was = pair.old.conf.get(key)
-        if key in _REFUSED or key in _ALWAYS_PINNED:
+        if key in _BOUND or key in _ALWAYS_PINNED:
             yield from _judge_pinned(pair, key, was, value)
         elif was is not None and was != value:
             # A key that only one of two Sparks knows is the version gate's.
@@ -106,7 +116,7 @@ def pinned_against(
 ) -> Iterator[GateFinding]:
     """Compare a plan's configuration with what a checkpoint pins, where no old plan is known."""
     for key, value in sorted(plan.conf.items()):
-        if key in pinned and pinned[key] != value and (key in _REFUSED or key in _ALWAYS_PINNED):
+        if key in pinned and pinned[key] != value and (key in _BOUND or key in _ALWAYS_PINNED):
             rule = PINNED if plan.is_stateful else STATELESS
             yield rule.found(
                 f"{key}: {rule.sentence}", old=pinned[key], new=value, evidence=evidence
@@ -118,9 +128,7 @@ def _judge_pinned(pair: Pair, key: str, was: str | None, value: str) -> Iterator
     if was is None or value in (was, pinned):
         # Nobody asked for another value; what a newer Spark brings is the version gate's.
         return
-    rule = _REFUSED.get(key, PINNED) if pair.is_stateful else STATELESS
-    if rule is POLICY and len(pair.new.watermarks) < 2:
-        rule = PINNED
+    rule = _rule_pinned(pair, key, value) if pair.is_stateful else STATELESS
     yield rule.found(
         f"{key}: {rule.sentence}",
         old=was if pinned is None else pinned,
@@ -131,8 +139,26 @@ def _judge_pinned(pair: Pair, key: str, was: str | None, value: str) -> Iterator
     )
 
 
+def _rule_pinned(pair: Pair, key: str, value: str) -> Rule:
+    rule = _BOUND.get(key, PINNED)
+    if pair.checkpoint is not None and key not in pair.checkpoint.conf:
+        # Nothing overrides the new value then.
+        return OTHER
+    if rule is POLICY and len(pair.new.watermarks) < 2:
+        return PINNED
+    if rule is PROVIDER and not _is_measured_provider(pair, value):
+        return OTHER_PROVIDER
+    return rule
+
+
+def _is_measured_provider(pair: Pair, value: str) -> bool:
+    # transformWithState asks the session for its store before the checkpoint is read.
+    asks = any(one.sort is OperatorKind.TRANSFORM_WITH_STATE for one in pair.new.operators)
+    return not asks and {value, pair.pinned(_PROVIDER)} <= _OWN_PROVIDERS
+
+
 def _can_repartition(pair: Pair) -> bool:
-    provider = pair.pinned(f"{_STREAMING}stateStore.providerClass") or ""
+    provider = pair.pinned(_PROVIDER) or ""
     return "RocksDB" in provider and is_at_least(pair.new.spark, (4, 2))
 
 

@@ -128,20 +128,19 @@ def _type_rule(old: SinkPlan, new: SinkPlan, output_mode: str) -> Rule:
 
 
 def _judge_target(pair: Pair, old: SinkPlan, new: SinkPlan) -> Iterator[GateFinding]:
-    evidence = pair.shown_by_plan
     if old.sink == "file" and old.format != new.format:
-        yield FORMAT.found(old=old.format, new=new.format, evidence=evidence)
+        yield FORMAT.found(old=old.format, new=new.format, evidence=pair.shown_at("sink.format"))
     if old.partitioned_by != new.partitioned_by:
         yield PARTITIONING.found(
             old=", ".join(old.partitioned_by),
             new=", ".join(new.partitioned_by),
-            evidence=evidence,
+            evidence=pair.shown_at("sink.partitioned_by"),
         )
     if old.sink not in FOREACH and place(old.target) != place(new.target):
         yield _target_rule(old.sink).found(
             old=old.target,
             new=new.target,
-            evidence=f"sink.target in {evidence}",
+            evidence=pair.shown_at("sink.target"),
             about=("sink.target",),
         )
 

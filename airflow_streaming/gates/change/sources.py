@@ -101,9 +101,10 @@ NAMED: Final = rule_named("source.named_set")
 NAMED_ORDER: Final = rule_named("source.named_order")
 NAMING: Final = rule_named("source.naming")
 PATHS: Final = rule_named("source.paths")
+SAME_FILES: Final = rule_named("source.same_files")
 TOPICS: Final = rule_named("source.topics")
 FORMAT: Final = rule_named("source.format")
-RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, TOPICS, FORMAT)
+RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, SAME_FILES, TOPICS, FORMAT)
 KAFKA: Final = "kafka"
 
 
@@ -125,7 +126,7 @@ def judge_sources(pair: Pair) -> Iterator[GateFinding]:
         )
         return
     if _is_reordered(old, new):
-        yield ORDER.found(old=_listed(old), new=_listed(new), evidence=pair.shown_by_plan)
+        yield ORDER.found(old=_listed(old), new=_listed(new), evidence=pair.shown_at("sources"))
         return
     for number, (was, now) in enumerate(zip(old, new, strict=True)):
         yield from _judge_one(pair, was, now, f"Source {number}", str(number))
@@ -201,15 +202,17 @@ def _judge_one(
             f"{who} reads {new.format} files instead of {old.format}.",
             old=old.format,
             new=new.format,
-            evidence=pair.shown_by_plan,
+            evidence=pair.shown_at(f"{at}.format"),
         )
     if identity(old)[2] != identity(new)[2]:
-        rule = TOPICS if old.source == KAFKA else PATHS
+        is_same = (identity(old)[2], identity(new)[2]) in pair.same_files
+        rule = TOPICS if old.source == KAFKA else SAME_FILES if is_same else PATHS
         yield rule.found(
             f"{who} reads {', '.join(new.paths)} instead of {', '.join(old.paths)}.",
             old=", ".join(old.paths),
             new=", ".join(new.paths),
-            evidence=pair.shown_by_plan,
+            evidence="both paths listed" if is_same else f"{at}.paths in {pair.shown_by_plan}",
+            about=(f"{at}.paths",) if is_same else (),
         )
     yield from judge_options(pair, old, new, who, at)
     yield from judge_schema(old, new, who, f"{at}.schema in {pair.shown_by_plan}", at)

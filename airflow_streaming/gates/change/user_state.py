@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_streaming.checkpoints.read.report import Checkpoint
-from airflow_streaming.gates.change.pair import Pair, shown, signature
+from airflow_streaming.gates.change.pair import Pair, plain_type, shown, signature
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.model.spark.plan import OPAQUE, OperatorKind
@@ -178,13 +178,14 @@ def _rule(was: Variable | None, now: Variable | None, encoding: str) -> Rule | N
 
 KEYS: Final = rule_named("user_state.keys")
 SCHEMA: Final = rule_named("user_state.schema")
+FIELDS_RENAMED: Final = rule_named("user_state.fields_renamed")
 TIMEOUT: Final = rule_named("user_state.timeout")
 TIME_MODE: Final = rule_named("user_state.time_mode")
 OUTPUT: Final = rule_named("user_state.output")
 FUNCTION: Final = rule_named("user_state.function")
 NAME: Final = rule_named("user_state.function_name")
 BODY: Final = rule_named("user_state.function_body")
-RULES: Final = (KEYS, SCHEMA, TIMEOUT, TIME_MODE, OUTPUT, FUNCTION, NAME, BODY)
+RULES: Final = (KEYS, SCHEMA, FIELDS_RENAMED, TIMEOUT, TIME_MODE, OUTPUT, FUNCTION, NAME, BODY)
 
 
 def judge_user_state(pair: Pair, number: int) -> Iterator[GateFinding]:
@@ -205,8 +206,32 @@ def judge_user_state(pair: Pair, number: int) -> Iterator[GateFinding]:
     if old.sort is OperatorKind.TRANSFORM_WITH_STATE:
         yield from judge_variables(pair, number)
     elif plain(old.state_schema) != plain(new.state_schema):
-        yield SCHEMA.found(old=old.state_schema, new=new.state_schema, evidence=evidence)
+        yield _judge_schema(pair, number, evidence)
     yield from _judge_function(pair, number)
+
+
+_NODE: Final = "FlatMapGroupsInPandasWithState"
+
+
+def _judge_schema(pair: Pair, number: int, evidence: str) -> GateFinding:
+    was, now = pair.old.operators[number].state_schema, pair.new.operators[number].state_schema
+    before, after = _field_types(was), _field_types(now)
+    if not before or before != after or not same_body(pair, number):
+        return SCHEMA.found(old=was, new=now, evidence=evidence)
+    return FIELDS_RENAMED.found(
+        old=was,
+        new=now,
+        evidence=evidence,
+        about=(f"operators[{number}].state_schema", f"nodes[{number}].{_NODE}"),
+    )
+
+
+def _field_types(schema: str) -> tuple[str, ...]:
+    """Return the types of fields, none of them nested; nothing where one is, or cannot be read."""
+    fields = [field.split() for field in schema.split(",")]
+    if any(len(field) != 2 or "<" in field[1] for field in fields):
+        return ()
+    return tuple(plain_type(field[1]) for field in fields)
 
 
 def _judge_function(pair: Pair, number: int) -> Iterator[GateFinding]:

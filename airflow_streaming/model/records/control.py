@@ -96,6 +96,8 @@ class EventKind(StrEnum):
     CUTOVER = "cutover"
     OWNER = "owner"
     """The stream has been handed over to another dag."""
+    PRUNED = "pruned"
+    """What was old was removed: see ``changes.pruning``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

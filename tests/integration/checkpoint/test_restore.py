@@ -17,9 +17,9 @@ from airflow_streaming.checkpoints.backup.live_copy import sources_of
 from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.checkpoints.restore.clone import carry_over, clone
+from airflow_streaming.checkpoints.restore.file_sink_rewind import begin_sink_log
 from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.checkpoints.restore.restore import Place, plan_restore, restore
-from airflow_streaming.checkpoints.restore.sink_rewind import begin_sink_log
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import CheckpointRefused
 from airflow_streaming.model.records.cutover import StartWay

@@ -33,6 +33,25 @@ class BlobsContract:
         assert blobs.size("s/backups/a.json") is None
         assert blobs.entries("s/backups") == []
 
+    def test_a_folder_is_deleted_whole_and_no_other(self, blobs: Blobs) -> None:
+        for path in ("s/old/a", "s/old/deep/down/b", "s/older/c"):
+            blobs.put(path, b"1")
+
+        blobs.delete_tree("s/old")
+        blobs.delete_tree("s/missing")
+
+        assert blobs.read("s/old/deep/down/b", 9) is None
+        assert blobs.read("s/old/a", 9) is None
+        assert blobs.read("s/older/c", 9) == b"1"
+
+    def test_the_whole_store_is_never_deleted_at_once(self, blobs: Blobs) -> None:
+        blobs.put("s/a", b"1")
+
+        with pytest.raises(RecordError):
+            blobs.delete_tree("")
+
+        assert blobs.read("s/a", 9) == b"1"
+
     def test_an_empty_object_is_there(self, blobs: Blobs) -> None:
         blobs.put("s/files/empty", b"")
 

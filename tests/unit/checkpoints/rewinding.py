@@ -12,7 +12,8 @@ import pytest
 from airflow_streaming.checkpoints.backup.live_copy import Source
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.restore import sink_rewind
-from airflow_streaming.checkpoints.restore.sink_rewind import Move, Output, SinkRewind, open_output
+from airflow_streaming.checkpoints.restore.sink_output import Move, Output, open_output
+from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
 from airflow_streaming.storage.folders import open_folders

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.checkpoints.read.file_logs import parse_sink_log
-from airflow_streaming.checkpoints.restore.sink_rewind import begin_sink_log
+from airflow_streaming.checkpoints.restore.file_sink_rewind import begin_sink_log
 
 
 def log_in(output: Path) -> dict[str, bytes]:

@@ -9,7 +9,8 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from airflow_streaming.checkpoints.restore import sink_rewind
-from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind, open_output
+from airflow_streaming.checkpoints.restore.sink_output import open_output
+from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointRefused, RestoreTaken
 from tests.unit.checkpoints.filesink import FileSink

@@ -99,6 +99,13 @@ def test_an_empty_name_or_reason_is_refused(
     assert stream.home.upgrade_steps(1) == []
 
 
+@pytest.mark.parametrize("kind", ["upgrade", "cutover"])
+def test_who_only_looks_is_not_asked_who_acts(stream: Upgraded, kind: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--home", stream.uri, kind, "status", "orders", "--reason", "curious"])
+    assert ended.value.code == 2
+
+
 def test_a_damaged_record_of_the_store_is_named_and_hides_no_upgrade(
     stream: Upgraded, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,6 +78,7 @@ from airflow_streaming.model.records.epoch import (
 )
 from airflow_streaming.model.records.owner import Owner
 from airflow_streaming.model.records.policy import Blackout, RestartPolicy, Supervision
+from airflow_streaming.model.records.removal import Removal, RemovalEnd, RemovalKind
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
     RollbackPlan,
@@ -144,6 +145,16 @@ QUERY_PLAN: Final = QueryPlan(
 )
 
 EXAMPLES: Final[tuple[Record, ...]] = (
+    Removal(
+        number=1,
+        stream="orders",
+        what=RemovalKind.CHECKPOINT,
+        name="restored-000002",
+        reason="no deployment has used it within the period",
+        by="dag run scheduled__1",
+        at=NOW,
+    ),
+    RemovalEnd(number=1, files=420, size=1_048_576, by="dag run scheduled__1", at=NOW),
     CheckResult(
         change=4,
         step=5,

@@ -19,6 +19,8 @@ from airflow_streaming.operators.common.cutover_checks import SideBySide
 from airflow_streaming.operators.upgrade import Soaked
 from airflow_streaming.options import (
     CutoverOptions,
+    PruneOptions,
+    PrunePolicy,
     RehearsalOptions,
     RehearseWhen,
     SwitchMethod,
@@ -208,3 +210,16 @@ def test_a_restore_verifies_first_and_restores_what_was_verified(dags: dict[str,
     assert (verify.home, verify.stream) == (restore.home, restore.stream)
     assert dag.params["dry_run"] is True
     assert dag.params["backup_id"] is None
+
+
+def test_old_things_are_removed_by_a_dag_of_their_own_when_asked_for():
+    made = stream_dags(SPEC, prune=PruneOptions(policy=PrunePolicy(outputs=True)))
+    task = made["orders_prune"].get_task("prune")
+
+    assert list(made) == [*NAMES, "orders_prune"]
+    assert (task.stream, task.home, task.policy.outputs) == ("orders", SPEC.home, True)
+
+
+def test_prune_options_are_options():
+    with pytest.raises(SpecError):
+        stream_dags(SPEC, prune=PrunePolicy())  # type: ignore[arg-type]

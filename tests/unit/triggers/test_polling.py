@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.launch.driver_end import open_end
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.supervision.observer import Observer
@@ -47,6 +50,14 @@ def hang() -> Iterator[threading.Event]:
     end = threading.Event()
     yield end
     end.set()
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that may end."""
+    with subprocess.Popen(["sleep", "600"]) as running:
+        yield running
+        running.kill()
 
 
 async def fire(trigger: HomeTrigger) -> Any:
@@ -156,6 +167,42 @@ async def test_how_late_and_how_long_a_look_was_is_measured(
     await fire(LookingTrigger(world.uri, lambda: {"looked": True}))
 
     assert timed == ["poll_lag", "look_duration"]
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="This system has no descriptors of processes."
+)
+async def test_the_end_of_the_drivers_process_is_looked_at_before_the_next_poll(
+    world: World, process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_polling, "SPREAD", 0.0)
+    trigger = LookingTrigger(world.uri, lambda: None if process.poll() is None else {"gone": 1})
+    trigger.poll_seconds = 1_000_000.0
+    trigger.driver_end = lambda: open_end(process.pid, lambda _: True)  # type: ignore[method-assign]
+    firing = asyncio.create_task(fire(trigger))
+    await until(lambda: trigger._end is not None)
+
+    process.kill()
+
+    assert await firing == [{"gone": 1}]
+    assert trigger._end is None
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="This system has no descriptors of processes."
+)
+async def test_polls_go_on_beside_a_process_whose_end_is_awaited(
+    world: World, process: subprocess.Popen[bytes]
+) -> None:
+    looks = iter([None, None, None, {"looked": True}])
+    trigger = LookingTrigger(world.uri, lambda: next(looks))
+    trigger.driver_end = lambda: open_end(process.pid, lambda _: True)  # type: ignore[method-assign]
+
+    fired = await fire(trigger)
+
+    assert fired == [{"looked": True}]
+    assert trigger._end is not None
+    assert trigger._end.fileno() == -1, "the descriptor is given back with the trigger"
 
 
 def test_time_without_sight_is_no_silence(world: World) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.system.edits.bases import PROFILES, PROFILES_AVRO, PURSES
-from tests.system.edits.catalogue.said import NO, UNKNOWN, edit
+from tests.system.edits.catalogue.said import NO, UNKNOWN, YES, edit
 
 _SPENT: Final = 'self._spent = handle.getValueState("spent", "amount long")'
 _COUNT: Final = """\
@@ -63,8 +63,8 @@ EDITS: Final = (
         PURSES,
         "state_field_renamed",
         "user_state",
-        NO,
-        "names of the state differ",
+        YES,
+        "the state is kept by place, and the function gets a tuple",
         ('"spent long",\n        outputMode', '"total long",\n        outputMode'),
     ),
     edit(

@@ -91,6 +91,27 @@ STATE: Final = (
         NO,
     ),
     edit_of(
+        "another name of a field of the state",
+        GROUPS,
+        b.with_operator(GROUPS, state_schema="m bigint"),
+        "user_state.fields_renamed",
+        YES,
+    ),
+    edit_of(
+        "another name of a field within a field of the state",
+        b.with_operator(GROUPS, state_schema="n struct<a:bigint>"),
+        b.with_operator(GROUPS, state_schema="n struct<b:bigint>"),
+        "user_state.schema",
+        NO,
+    ),
+    edit_of(
+        "another name of a field of the state, and another function",
+        GROUPS,
+        b.with_operator(GROUPS, state_schema="m bigint", code="other"),
+        "user_state.schema",
+        NO,
+    ),
+    edit_of(
         "another timeout",
         GROUPS,
         b.with_operator(GROUPS, timeout="EventTimeTimeout"),

@@ -15,6 +15,7 @@ from tests.unit.gates.change.edit import (
     STATELESS,
     TO_FUNCTION,
     TOLD,
+    TWS,
     UNKNOWN,
     UPDATE,
     YES,
@@ -236,7 +237,7 @@ REST: Final = (
         AGG,
         b.with_conf(AGG, {b.PARTITIONS: "5"}),
         "conf.shuffle_partitions",
-        NO,
+        TOLD,
     ),
     edit_of(
         "shuffle partitions without state",
@@ -250,6 +251,20 @@ REST: Final = (
         AGG,
         b.with_conf(AGG, {b.PROVIDER: b.ROCKSDB}),
         "conf.state_store_provider",
+        TOLD,
+    ),
+    edit_of(
+        "a state store that is not Spark's",
+        AGG,
+        b.with_conf(AGG, {b.PROVIDER: "com.example.Store"}),
+        "conf.state_store_other",
+        NO,
+    ),
+    edit_of(
+        "another state store of a processor",
+        b.with_conf(TWS, {b.PROVIDER: b.ROCKSDB}),
+        b.with_conf(TWS, {b.PROVIDER: b.HDFS}),
+        "conf.state_store_other",
         NO,
     ),
     edit_of(

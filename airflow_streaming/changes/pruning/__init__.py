@@ -1,0 +1,1 @@
+"""Old things go: what of a stream's records, checkpoints and outputs nothing needs any more."""

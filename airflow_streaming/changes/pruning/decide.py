@@ -1,0 +1,436 @@
+"""
+What of a stream is old and not needed, from what was seen of it; nothing is done here.
+
+Everything errs on the side of keeping:
+
+- while a change of either lane is open, nothing of the stream goes;
+- an epoch is as old as its successor, and stays until it is proved that its driver has ended;
+- the newest epochs of each lane, its last failed one, and the newest one that recorded the plan of a
+  query of a deployment in use stay for good;
+- a deployment is in use while it is the newest of a lane that is live, wanted running, has a driver
+  that was not proved dead, or ended any of this within the period; and while less than the period has
+  passed since it was replaced;
+- a checkpoint or an output goes only when it lies in the home, under a name that we gave it, and
+  neither holds nor lies in one that any stream of the home uses.
+
+Outputs are data. They go only when that was asked for, and not while a backup names their
+deployment: restoring a file sink's query rewrites the log in its output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Final
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.records.removal import RemovalKind
+from airflow_streaming.model.uris import overlap
+
+LEAST: Final = timedelta(days=7)
+"""A failure of Friday is looked into on Monday, and a restore is undone within days or never."""
+MOST: Final = timedelta(days=30)
+"""Longer than that, backups and metrics systems are the history."""
+EVENTS_KEPT: Final = 200
+"""Lines of the timeline that stay, however old: as many as the page shows."""
+FOLDER_OF: Final = {RemovalKind.CHECKPOINT: "checkpoints", RemovalKind.OUTPUT: "output"}
+CHUNKS_KEPT: Final = 10
+"""Chunks of an epoch's history that stay, however old."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunePolicy:
+    """
+    How long old things of a stream are kept.
+
+    :param keep: The period, from 7 to 30 days. It is longer for a stream that reads a longer time
+        again: at least the longest replay of a deployment in use, and the longest window of a restart
+        budget.
+    :param keep_epochs: How many of the newest epochs of each lane stay, however old; at least 3.
+    :param outputs: Whether outputs that nothing needs any more go as well. They are data: off unless
+        it is asked for.
+    :raises SpecError: a value is out of its bounds.
+    """
+
+    keep: timedelta = timedelta(days=14)
+    keep_epochs: int = 10
+    outputs: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.keep, timedelta) or not LEAST <= self.keep <= MOST:
+            raise SpecError(
+                f"keep is {self.keep!r}; give a timedelta from {LEAST.days} to {MOST.days} days."
+            )
+        if type(self.keep_epochs) is not int or not 3 <= self.keep_epochs <= 10_000:
+            raise SpecError(
+                f"keep_epochs is {self.keep_epochs!r}; give a whole number from 3 to 10,000."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochFacts:
+    """
+    What is known of one epoch.
+
+    :param deployment: ``None`` when only the folder of an epoch is left.
+    :param ended_at: When its driver ended, or was proved or declared dead; ``None``: it was not.
+    :param failed: It ended otherwise than by a request, by its own end, or for a newer epoch.
+    :param planned: Queries whose plans it recorded.
+    :param history: Files of its history without the newest ``CHUNKS_KEPT`` of each kind, each with its time by the store's clock;
+        ``None`` where the store does not tell.
+    """
+
+    number: int
+    deployment: int | None
+    created_at: datetime | None
+    ended_at: datetime | None = None
+    failed: bool = False
+    planned: frozenset[str] = frozenset()
+    history: tuple[tuple[str, datetime | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentFacts:
+    """What is known of one deployment; ``replay`` is how far back it read when it was made."""
+
+    number: int
+    checkpoint: str
+    output: str
+    created_at: datetime
+    replay: timedelta = timedelta()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderFacts:
+    """A folder below ``checkpoints`` or ``output`` of a lane: its name there and its URI."""
+
+    name: str
+    uri: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneFacts:
+    """
+    What is known of one lane.
+
+    :param open_change: What change of it is open; empty for none.
+    :param change_ended_at: When its newest change ended; ``None`` when there was none.
+    :param epochs: Oldest first; ``deployments`` as well.
+    :param restart_window: The longest window of its restart budgets.
+    :param backed_up: Deployments that a backup names; ``None`` when the store could not be read.
+    """
+
+    lane: str
+    is_live: bool
+    is_wanted: bool
+    epochs: tuple[EpochFacts, ...] = ()
+    deployments: tuple[DeploymentFacts, ...] = ()
+    checkpoints: tuple[FolderFacts, ...] = ()
+    outputs: tuple[FolderFacts, ...] = ()
+    events: tuple[str, ...] = ()
+    open_change: str = ""
+    change_ended_at: datetime | None = None
+    restart_window: timedelta = timedelta()
+    backed_up: frozenset[int] | None = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneItem:
+    """
+    One thing to remove.
+
+    :param name: Number of an epoch or name of a folder; of files, their folder.
+    :param paths: For ``HISTORY`` and ``EVENTS``: the files, relative to the home.
+    """
+
+    what: RemovalKind
+    lane: str
+    name: str
+    reason: str
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spared:
+    """Something old that stays, and why."""
+
+    what: RemovalKind
+    lane: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunePlan:
+    """
+    What goes and what stays.
+
+    :param period: How long things are kept, by the policy and by what the stream replays.
+    :param blocked: Why nothing goes; empty when something may.
+    """
+
+    period: timedelta
+    blocked: str = ""
+    remove: tuple[PruneItem, ...] = ()
+    spared: tuple[Spared, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """One thing that was removed, or with a dry run would be; ``size`` is in bytes."""
+
+    what: RemovalKind
+    lane: str
+    name: str
+    reason: str
+    files: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """
+    What a run did.
+
+    :param problems: Why something was left undone, a sentence each; the next run tries again.
+    """
+
+    stream: str
+    plan: PrunePlan
+    removed: tuple[Removed, ...] = ()
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def files(self) -> int:
+        """Return how many files were removed."""
+        return sum(one.files for one in self.removed)
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of these files."""
+        return sum(one.size for one in self.removed)
+
+
+def decide_pruning(
+    lanes: Sequence[LaneFacts], used_elsewhere: Sequence[str], policy: PrunePolicy, now: datetime
+) -> PrunePlan:
+    """
+    Return what of a stream goes, and what of the old things stays.
+
+    :param lanes: All lanes of the stream.
+    :param used_elsewhere: Checkpoints and outputs of the newest deployments of every other stream
+        of the home.
+    :param now: The earlier of this host's and the store's clock.
+    """
+    period = kept_for(lanes, policy)
+    for lane in lanes:
+        if lane.open_change:
+            return PrunePlan(period=period, blocked=f"{lane.lane}: {lane.open_change}")
+    if not any(lane.is_live for lane in lanes):
+        return PrunePlan(period=period, blocked="No lane of the stream is known to be live.")
+    before = now - period
+    found: list[PruneItem | Spared] = []
+    for lane in lanes:
+        found += _epochs(lane, before, policy)
+        found += _events(lane, before)
+    found += _checkpoints(lanes, used_elsewhere, before)
+    found += _outputs(lanes, used_elsewhere, before, policy)
+    return PrunePlan(
+        period=period,
+        remove=tuple(one for one in found if isinstance(one, PruneItem)),
+        spared=tuple(one for one in found if isinstance(one, Spared)),
+    )
+
+
+def kept_for(lanes: Sequence[LaneFacts], policy: PrunePolicy) -> timedelta:
+    """Return the period: the policy's, or the longest replay or window of a budget."""
+    newest = [lane.deployments[-1] for lane in lanes if lane.deployments]
+    return max(
+        policy.keep,
+        *(deployment.replay for deployment in newest),
+        *(lane.restart_window for lane in lanes),
+    )
+
+
+def epochs_that_stay(lane: LaneFacts, before: datetime, policy: PrunePolicy) -> dict[int, str]:
+    """
+    Return by number why an epoch stays; those that are not in it go.
+
+    One that stays only because it is not old has no reason: an empty text.
+    """
+    why: dict[int, str] = {}
+    numbers = [epoch.number for epoch in lane.epochs]
+    for number, reason in _for_their_plans(lane, before):
+        why[number] = reason
+    for epoch, following in pairwise(lane.epochs):
+        # What has no record has no time of its own; its successor's says when it was over.
+        since = following.created_at
+        if since is None or since > before:
+            why.setdefault(epoch.number, "")
+        elif epoch.ended_at is None and epoch.deployment is not None:
+            why[epoch.number] = "its driver was not proved to have ended"
+        elif epoch.ended_at is not None and epoch.ended_at > before:
+            why[epoch.number] = "its driver ended within the period"
+    failed = [epoch.number for epoch in lane.epochs if epoch.failed]
+    if failed:
+        why[failed[-1]] = "the last failure"
+    for number in numbers[-policy.keep_epochs :]:
+        why[number] = f"one of the newest {policy.keep_epochs}"
+    return why
+
+
+def deployments_in_use(lane: LaneFacts, before: datetime) -> dict[int, str]:
+    """Return by number why a deployment of a lane is in use."""
+    why: dict[int, str] = {}
+    for deployment, following in pairwise(lane.deployments):
+        if following.created_at > before:
+            why[deployment.number] = "replaced within the period"
+    if lane.deployments and (reason := _lane_in_use(lane, before)):
+        why[lane.deployments[-1].number] = reason
+    return why
+
+
+def _lane_in_use(lane: LaneFacts, before: datetime) -> str:
+    """Return why the newest deployment of a lane is in use; empty when the lane is retired."""
+    newest = lane.epochs[-1] if lane.epochs else None
+    if lane.is_live:
+        return "the live lane runs on it"
+    if lane.is_wanted:
+        return "its lane is to run"
+    if newest is not None and newest.ended_at is None:
+        return "its driver was not proved to have ended"
+    moments = [
+        lane.change_ended_at,
+        lane.deployments[-1].created_at,
+        *((newest.ended_at, newest.created_at) if newest is not None else ()),
+    ]
+    if any(moment is not None and moment > before for moment in moments):
+        return "its lane was retired within the period"
+    return ""
+
+
+def _for_their_plans(lane: LaneFacts, before: datetime) -> Iterator[tuple[int, str]]:
+    used = deployments_in_use(lane, before)
+    if lane.deployments:
+        used.setdefault(lane.deployments[-1].number, "")  # a gate asks of the newest in any case
+    seen: set[tuple[int, str]] = set()
+    for epoch in reversed(lane.epochs):
+        fresh = {(epoch.deployment, query) for query in epoch.planned} - seen
+        if epoch.deployment in used and fresh:
+            yield epoch.number, "the newest plans of a deployment in use"
+        seen |= {(number, query) for number, query in fresh if number is not None}
+
+
+def _epochs(lane: LaneFacts, before: datetime, policy: PrunePolicy) -> Iterator[PruneItem | Spared]:
+    stays = epochs_that_stay(lane, before, policy)
+    for epoch in lane.epochs:
+        name = f"{epoch.number:06d}"
+        if epoch.number not in stays:
+            yield PruneItem(
+                what=RemovalKind.EPOCH, lane=lane.lane, name=name, reason="older than the period"
+            )
+            continue
+        if stays[epoch.number]:
+            yield Spared(
+                what=RemovalKind.EPOCH, lane=lane.lane, name=name, reason=stays[epoch.number]
+            )
+        old = tuple(
+            path for path, moment in epoch.history if moment is not None and moment <= before
+        )
+        if old:
+            reason = f"{len(old)} files older than the period"
+            yield PruneItem(
+                what=RemovalKind.HISTORY, lane=lane.lane, name=name, reason=reason, paths=old
+            )
+
+
+def _events(lane: LaneFacts, before: datetime) -> Iterator[PruneItem]:
+    # Names begin with the moment, so they are sorted by it: 20260301T120000.000000Z-1a2b3c4d.json
+    limit = before.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    old = tuple(
+        path
+        for path in sorted(lane.events)[:-EVENTS_KEPT]
+        if path.rpartition("/")[2].split("-")[0] <= limit
+    )
+    if old:
+        yield PruneItem(
+            what=RemovalKind.EVENTS,
+            lane=lane.lane,
+            name="events",
+            reason=f"{len(old)} lines older than the period",
+            paths=old,
+        )
+
+
+def _checkpoints(
+    lanes: Sequence[LaneFacts], used_elsewhere: Sequence[str], before: datetime
+) -> Iterator[PruneItem | Spared]:
+    used = [(uri, "used by another stream") for uri in used_elsewhere]
+    for lane in lanes:
+        reasons = deployments_in_use(lane, before)
+        used += [
+            (deployment.checkpoint, f"deployment {deployment.number}: {reasons[deployment.number]}")
+            for deployment in lane.deployments
+            if deployment.number in reasons
+        ]
+    for lane in lanes:
+        for folder in lane.checkpoints:
+            yield _judged(RemovalKind.CHECKPOINT, lane, folder, used)
+
+
+def _outputs(
+    lanes: Sequence[LaneFacts],
+    used_elsewhere: Sequence[str],
+    before: datetime,
+    policy: PrunePolicy,
+) -> Iterator[PruneItem | Spared]:
+    used = [(uri, "used by another stream") for uri in used_elsewhere]
+    for lane in lanes:
+        reasons = deployments_in_use(lane, before)
+        for deployment in lane.deployments:
+            if deployment.number in reasons:
+                why = f"deployment {deployment.number}: {reasons[deployment.number]}"
+                used.append((deployment.output, why))
+            elif lane.backed_up is None:
+                used.append((deployment.output, "the backups could not be read"))
+            elif deployment.number in lane.backed_up:
+                used.append((deployment.output, f"a backup of deployment {deployment.number}"))
+    for lane in lanes:
+        for folder in lane.outputs:
+            if policy.outputs:
+                yield _judged(RemovalKind.OUTPUT, lane, folder, used)
+            else:
+                yield Spared(
+                    what=RemovalKind.OUTPUT,
+                    lane=lane.lane,
+                    name=folder.name,
+                    reason="outputs are kept",
+                )
+
+
+def _judged(
+    what: RemovalKind, lane: LaneFacts, folder: FolderFacts, used: Iterable[tuple[str, str]]
+) -> PruneItem | Spared:
+    for uri, why in used:
+        if _touches(folder, lane.lane, what, uri):
+            return Spared(what=what, lane=lane.lane, name=folder.name, reason=why)
+    reason = "no deployment has used it within the period"
+    return PruneItem(what=what, lane=lane.lane, name=folder.name, reason=reason)
+
+
+def _touches(folder: FolderFacts, lane: str, what: RemovalKind, used: str) -> bool:
+    """Tell whether a place in use is a folder, holds it, or lies in it."""
+    # A home that was mounted or linked under another path has the same end: that is enough to stay.
+    tail = f"/{lane}/{FOLDER_OF[what]}/{folder.name}/"
+    return overlap(folder.uri, used) or tail in f"{used.rstrip('/')}/"
+
+
+def describe(plan: PrunePlan) -> list[str]:
+    """Return a line for each thing that goes, and for why nothing does."""
+    lines = [f"{one.lane}: {one.what} {one.name}: {one.reason}" for one in plan.remove]
+    if plan.blocked:
+        lines = [f"Nothing is removed. {plan.blocked}"]
+    return [f"Kept for {duration_text(plan.period)}.", *lines]

@@ -1,0 +1,193 @@
+"""Looks at what of a stream is there and what is needed; writes nothing."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from airflow_streaming.changes.pruning.decide import (
+    CHUNKS_KEPT,
+    FOLDER_OF,
+    DeploymentFacts,
+    EpochFacts,
+    FolderFacts,
+    LaneFacts,
+)
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.exceptions import RecordError, StreamingError
+from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.model.codec import parse_time
+from airflow_streaming.model.names import Layout, base_of, is_path_part, number_of, other_lane
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.model.records.removal import RemovalKind
+from airflow_streaming.model.uris import is_local, join, local_path
+from airflow_streaming.storage.blobs import Blobs
+
+_HISTORY: Final = ("progress", "summary")
+
+
+BackedUp = Callable[[str], frozenset[int] | None]
+"""Returns the deployments that backups of a lane name; ``None`` when that cannot be read."""
+
+
+def no_backups(_: str) -> frozenset[int]:
+    """Answer for a stream that is known to have no backups."""
+    return frozenset()
+
+
+def backed_up_in(store: BackupStore) -> BackedUp:
+    """Return what tells the deployments that the backups of a store name."""
+
+    def deployments(stream: str) -> frozenset[int] | None:
+        try:
+            backups = [listed.backup for listed in store.listed(stream)]
+        except StreamingError:
+            return None
+        if any(backup is None for backup in backups):
+            return None
+        return frozenset(one.deployment for one in backups if one and one.deployment is not None)
+
+    return deployments
+
+
+def look_at_lanes(home: Home, blobs: Blobs, stream: str, backed_up: BackedUp) -> list[LaneFacts]:
+    """
+    Return what is known of both lanes of a stream.
+
+    :param blobs: The files of the home.
+    :param backed_up: Tells which deployments backups name.
+    :raises RecordError: a record that decides what is needed cannot be read; nothing may go.
+    :raises HomeUnavailable: the home cannot be read.
+    """
+    base = base_of(stream)
+    live = live_lane(home, base)
+    lanes = [home.stream(name) for name in (base, other_lane(base))]
+    return [
+        _lane(lane, blobs, is_live=lane.name == live, backed_up=backed_up)
+        for lane in lanes
+        if lane.deployment_numbers()
+    ]
+
+
+def used_by_others(home: Home, stream: str) -> list[str]:
+    """
+    Return the checkpoints and outputs of the newest deployments of every other stream of a home.
+
+    :raises RecordError: one of them cannot be read; it might use what is to go.
+    """
+    own = {base_of(stream), other_lane(base_of(stream))}
+    found: list[str] = []
+    for name in home.streams():
+        newest = None if name in own else home.stream(name).newest_deployment()
+        if newest is not None:
+            found += [real(newest.checkpoint), real(newest.output)]
+    return found
+
+
+def open_change_of(lane: StreamHome) -> str:
+    """Return what change of a lane is open, as a sentence; empty when none is."""
+    change = lane.unfinished_change()
+    return "" if change is None else f"Change {change.number} ({change.what}) is open."
+
+
+def real(uri: str) -> str:
+    """Return a local path with its links followed; any other URI as it is."""
+    return os.path.realpath(local_path(uri)) if is_local(uri) else uri
+
+
+def _lane(lane: StreamHome, blobs: Blobs, *, is_live: bool, backed_up: BackedUp) -> LaneFacts:
+    wish, supervision = lane.desired(), lane.supervision()
+    # In this order: a change that is begun after this look finds the mark of a removal.
+    change = lane.newest_change()
+    end = None if change is None else lane.change_end(change.number)
+    policy = None if supervision is None else supervision.restart
+    budgets = () if policy is None else (*policy.budgets, *policy.application_budgets)
+    return LaneFacts(
+        lane=lane.name,
+        is_live=is_live,
+        is_wanted=wish is not None and wish.state is DesiredState.RUNNING,
+        open_change=open_change_of(lane),
+        change_ended_at=None if end is None else end.at,
+        epochs=tuple(_epochs(lane, blobs)),
+        deployments=tuple(map(_deployment, map(lane.deployment, lane.deployment_numbers()))),
+        checkpoints=_folders(lane, blobs, RemovalKind.CHECKPOINT),
+        outputs=_folders(lane, blobs, RemovalKind.OUTPUT),
+        events=tuple(
+            f"{Layout(lane.name).events()}/{name}"
+            for name in lane.store.names(Layout(lane.name).events())
+            if name.endswith(".json")
+        ),
+        restart_window=max((budget.window for budget in budgets), default=timedelta()),
+        backed_up=backed_up(lane.name),
+    )
+
+
+def _deployment(deployment: Deployment) -> DeploymentFacts:
+    replay = timedelta()
+    if deployment.replay_from:
+        try:
+            replay = deployment.created_at - parse_time(deployment.replay_from, "replay_from")
+        except RecordError:
+            replay = timedelta()
+    return DeploymentFacts(
+        number=deployment.number,
+        checkpoint=real(deployment.checkpoint),
+        output=real(deployment.output),
+        created_at=deployment.created_at,
+        replay=max(replay, timedelta()),
+    )
+
+
+def _epochs(lane: StreamHome, blobs: Blobs) -> Iterator[EpochFacts]:
+    folder = Layout(lane.name).folder("epochs")
+    recorded = set(lane.epoch_numbers())
+    # What a removal that was cut off has left is the folder of an epoch without a record.
+    left = {number_of(f"{one.name}.json") for one in blobs.entries(folder) if one.is_folder}
+    newest = max(recorded, default=0)
+    for number in sorted(recorded | {one for one in left if one is not None and one < newest}):
+        if number not in recorded:
+            yield EpochFacts(number=number, deployment=None, created_at=None)
+            continue
+        epoch, known = lane.epoch(number), lane.aftermath(number)
+        ends = [
+            *([known.exit.ended_at] if known.exit else []),
+            *([known.death.declared_at] if known.death else []),
+        ]
+        yield EpochFacts(
+            number=number,
+            deployment=epoch.deployment,
+            created_at=epoch.created_at,
+            ended_at=max(ends, default=None),
+            failed=known.exit.outcome is Outcome.FAILED if known.exit else known.death is not None,
+            planned=frozenset(_planned(blobs, lane.name, number)),
+            history=tuple(_history(blobs, lane.name, number)),
+        )
+
+
+def _planned(blobs: Blobs, lane: str, epoch: int) -> Iterator[str]:
+    for entry in blobs.entries(Layout(lane).epoch(epoch, "plans")):
+        if entry.name.endswith(".json") and is_path_part(entry.name):
+            yield entry.name.removesuffix(".json")
+
+
+def _history(blobs: Blobs, lane: str, epoch: int) -> Iterator[tuple[str, datetime | None]]:
+    for kind in _HISTORY:
+        folder = Layout(lane).epoch(epoch, kind)
+        files = [one for one in blobs.entries(folder) if one.name.endswith(".jsonl")]
+        # Of each kind the newest stay, so each is told as if those of the other came after it.
+        for entry in files[:-CHUNKS_KEPT]:
+            yield f"{folder}/{entry.name}", entry.modified
+
+
+def _folders(lane: StreamHome, blobs: Blobs, what: RemovalKind) -> tuple[FolderFacts, ...]:
+    folder = Layout(lane.name).folder(FOLDER_OF[what])
+    return tuple(
+        FolderFacts(name=one.name, uri=real(join(lane.store.uri, folder, one.name)))
+        for one in blobs.entries(folder)
+        if one.is_folder and is_path_part(one.name)
+    )

@@ -1,0 +1,345 @@
+"""
+The old and the new version over the same batches: what becomes of a stream that changes its code.
+
+Both go on from the same pinned checkpoint, over batches with the same offsets. Where the logs reach
+back to the first batch, the new version also runs from scratch over the same past and the same
+batches; its rows are then the right ones. Compared are the rows of each batch and the state after the
+last one, each as a bag: how many there are, and a digest that no order changes.
+
+Equal state at the same offsets is what makes an answer final: from there on the same code can only
+write the same rows. Rows alone prove nothing of a query with state.
+
+======================  ===========================================================================
+answer                  when
+======================  ===========================================================================
+same                    rows and state are those of the old version, and of a run from scratch
+not revised             rows and state are those of a run from scratch, or there is no state; the old
+                        version would have written other rows
+settles                 state ended up as that of a run from scratch; rows before that mix both versions
+wrong for good          state that no watermark ends is not that of a run from scratch
+undecided               anything else, with the reason
+======================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import ClassVar, Final, NamedTuple
+
+from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
+from airflow_streaming.model.wire import Record
+
+
+class Answer(StrEnum):
+    """What a comparison of both versions says of a query."""
+
+    SAME = "same"
+    """Rows and state are the same as without the change."""
+    NOT_REVISED = "not_revised"
+    """New rows are those of the new version; rows that are written already stay the old one's."""
+    SETTLES = "settles"
+    """Rows right after the change mix both versions, later ones are the new version's."""
+    WRONG_FOR_GOOD = "wrong_for_good"
+    """State that never expires mixes both versions, and so does all that is made of it."""
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bag:
+    """
+    Rows without their order.
+
+    :param digest: Of all rows; the same for the same rows, however often each of them comes.
+    """
+
+    rows: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideRun:
+    """
+    What one version did on its copy of the checkpoint.
+
+    :param batches: What it wrote, by batch; the held-back batches alone.
+    :param inputs: Rows that it read, by batch.
+    :param state: Its state after the last batch, by store; ``None`` where it could not be read.
+    :param failure: Why it came to no end, a sentence; empty when it did.
+    """
+
+    batches: Mapping[int, Bag] = field(default_factory=dict)
+    inputs: Mapping[int, int] = field(default_factory=dict)
+    state: Mapping[str, Bag] | None = field(default_factory=dict)
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedQuery:
+    """
+    The answer for one query.
+
+    :param reason: Why, a sentence or two.
+    :param batches: The held-back batches, in their order.
+    :param other_than_old: Those in which the new version wrote other rows than the old one.
+    :param other_than_fresh: Those in which it wrote other rows than from scratch.
+    :param from_scratch: The new version ran from scratch as well.
+    :param not_seen: What the comparison could not see, a sentence each.
+    """
+
+    query: str
+    answer: Answer
+    reason: str
+    batches: tuple[int, ...] = ()
+    other_than_old: tuple[int, ...] = ()
+    other_than_fresh: tuple[int, ...] = ()
+    from_scratch: bool = False
+    not_seen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared(Record):
+    """
+    The comparison of two versions of a script.
+
+    :param seconds: How long it took, with copying and all starts of Spark.
+    """
+
+    KIND: ClassVar[str] = "compared_versions"
+
+    subject: str
+    queries: tuple[ComparedQuery, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def report(self) -> GateReport:
+        """Return the answers as findings, to be shown with those of the gates."""
+        return report_of(map(_finding, self.queries))
+
+
+class Kind(NamedTuple):
+    """
+    What is known of a query before it is run.
+
+    :param has_state: It keeps state, as its plan or its checkpoint says.
+    :param ends: The watermark ends all of its state; False where that is not known.
+    """
+
+    has_state: bool
+    ends: bool = False
+
+
+def compare_runs(
+    query: str,
+    kind: Kind,
+    old: SideRun,
+    new: SideRun,
+    fresh: SideRun | None = None,
+    *,
+    no_fresh: str = "",
+) -> ComparedQuery:
+    """
+    Compare the runs of both versions.
+
+    :param fresh: The new version from scratch; ``None`` where it was not run, for the reason in
+        ``no_fresh``, a sentence.
+    """
+    held = tuple(sorted({*old.batches, *new.batches}))
+    is_fresh = fresh is not None and not fresh.failure
+    found = _Found(
+        kind=kind,
+        old=old,
+        new=new,
+        fresh=fresh if is_fresh else None,
+        other_than_old=_differing(held, new, old),
+        other_than_fresh=_differing(held, new, fresh) if fresh is not None and is_fresh else (),
+    )
+    answer, reason = _failed(found) or _nothing_proved(found) or _answer(found)
+    failure = "" if fresh is None else fresh.failure
+    return ComparedQuery(
+        query=query,
+        answer=answer,
+        reason=reason,
+        batches=held,
+        other_than_old=found.other_than_old,
+        other_than_fresh=found.other_than_fresh,
+        from_scratch=is_fresh,
+        not_seen=tuple(_not_seen(found, no_fresh or failure)),
+    )
+
+
+class _Found(NamedTuple):
+    kind: Kind
+    old: SideRun
+    new: SideRun
+    fresh: SideRun | None
+    other_than_old: tuple[int, ...]
+    other_than_fresh: tuple[int, ...]
+
+    @property
+    def is_as_old(self) -> bool:
+        return not self.other_than_old and _same_state(self.new, self.old)
+
+    @property
+    def has_fresh_state(self) -> bool:
+        return self.fresh is not None and _same_state(self.new, self.fresh)
+
+
+_Answered = tuple[Answer, str]
+
+
+def _differing(held: Sequence[int], one: SideRun, other: SideRun) -> tuple[int, ...]:
+    return tuple(batch for batch in held if one.batches.get(batch) != other.batches.get(batch))
+
+
+def _same_state(one: SideRun, other: SideRun) -> bool:
+    return one.state is not None and one.state == other.state
+
+
+def _failed(found: _Found) -> _Answered | None:
+    for name, run in (("new", found.new), ("old", found.old)):
+        if run.failure:
+            return Answer.UNDECIDED, f"The {name} version did not get through: {run.failure}"
+    if found.old.batches.keys() != found.new.batches.keys():
+        return Answer.UNDECIDED, "The two versions did not run the same batches."
+    return None
+
+
+def _nothing_proved(found: _Found) -> _Answered | None:
+    if not any(found.old.inputs.values()) and not any(found.new.inputs.values()):
+        return Answer.UNDECIDED, "No held-back batch read a row, so nothing is proved."
+    if found.kind.has_state and None in (found.old.state, found.new.state):
+        return Answer.UNDECIDED, "The state could not be read, so later rows are not known."
+    return None
+
+
+def _answer(found: _Found) -> _Answered:
+    if found.fresh is None:
+        return _without_fresh(found)
+    if found.kind.has_state and not found.has_fresh_state:
+        return _other_state(found)
+    if found.other_than_fresh:
+        if not found.kind.has_state:
+            return (
+                Answer.UNDECIDED,
+                "Without state the rows should be those of a run from scratch, and are not.",
+            )
+        return (
+            Answer.SETTLES,
+            "The state ended up as that of a run from scratch; rows before that mix both versions.",
+        )
+    if found.is_as_old:
+        return Answer.SAME, "Rows and state are those of the old version and of a run from scratch."
+    return (
+        Answer.NOT_REVISED,
+        "Rows and state are those of a run from scratch; the old version would write other rows.",
+    )
+
+
+def _without_fresh(found: _Found) -> _Answered:
+    if found.is_as_old:
+        return Answer.SAME, "Rows and state are those of the old version."
+    if not found.kind.has_state:
+        return (
+            Answer.NOT_REVISED,
+            "The rows differ from the old version's, and there is no state that could mix both.",
+        )
+    return (
+        Answer.UNDECIDED,
+        (
+            "Rows or state differ from the old version's, and without a run from scratch it cannot be "
+            "told whether they are right."
+        ),
+    )
+
+
+def _other_state(found: _Found) -> _Answered:
+    if found.kind.ends:
+        return (
+            Answer.UNDECIDED,
+            (
+                "The state still differs from that of a run from scratch; the watermark may end what "
+                "differs, but did not within these batches."
+            ),
+        )
+    return (
+        Answer.WRONG_FOR_GOOD,
+        "The state differs from that of a run from scratch, and no watermark ends it.",
+    )
+
+
+def _not_seen(found: _Found, no_fresh: str) -> Iterator[str]:
+    yield "Functions of `foreach` and `foreachBatch`, and the sink, were not run."
+    yield "Keys and values that are not in the held-back batches were not tried."
+    if found.fresh is None:
+        why = f": {no_fresh}" if no_fresh else "."
+        yield f"The new version was not run from scratch{why}"
+    if found.kind.has_state:
+        yield "Timers and timeouts of processing time did not come due."
+
+
+_SEVERITIES: Final = MappingProxyType(
+    {
+        Answer.SAME: GateDecision.ALLOWED,
+        Answer.NOT_REVISED: GateDecision.ALLOWED_WITH_CONSEQUENCE,
+        Answer.SETTLES: GateDecision.ALLOWED_WITH_CONSEQUENCE,
+        Answer.WRONG_FOR_GOOD: GateDecision.NOT_ALLOWED,
+        Answer.UNDECIDED: GateDecision.UNKNOWN,
+    }
+)
+_REMEDIES: Final = MappingProxyType(
+    {
+        Answer.SAME: "Deploy it as it is.",
+        Answer.NOT_REVISED: "Tell the readers of the output which rows follow the new code.",
+        Answer.SETTLES: "Tell the readers of the output which rows mix both versions.",
+        Answer.WRONG_FOR_GOOD: "Start with a new checkpoint (blue-green).",
+        Answer.UNDECIDED: "Compare over more batches, or start with a new checkpoint (blue-green).",
+    }
+)
+
+
+def _finding(found: ComparedQuery) -> GateFinding:
+    counts = (
+        f"{len(found.batches)} batches, {len(found.other_than_old)} differ from the old version's"
+    )
+    if found.from_scratch:
+        counts += f", {len(found.other_than_fresh)} from those of a run from scratch"
+    return GateFinding(
+        rule=f"rehearsal.{found.answer}",
+        severity=_SEVERITIES[found.answer],
+        message=" ".join((found.reason, "Not seen:", *found.not_seen)),
+        query=found.query,
+        evidence=f"the comparison over {counts}",
+        remedy=_REMEDIES[found.answer],
+    )
+
+
+CLEAN: Final = frozenset({Answer.SAME, Answer.NOT_REVISED})
+"""The answers that a policy may take for a yes."""
+
+
+def decision_after(
+    gate: GateReport, compared: Compared, accepted: Collection[Answer] = CLEAN
+) -> GateDecision:
+    """
+    Return what the gates and a comparison decide together.
+
+    An unknown of the gates gives way only where every query with one was compared and has an
+    accepted answer. What the gates refuse, and what the comparison shows to be wrong, stays refused.
+
+    :param accepted: Answers that the policy takes for a yes.
+    """
+    shown = compared.report.decision
+    if GateDecision.NOT_ALLOWED in (gate.decision, shown):
+        return GateDecision.NOT_ALLOWED
+    if gate.decision is not GateDecision.UNKNOWN:
+        return max(gate.decision, shown, key=lambda one: one.weight)
+    answers = {query.query: query.answer for query in compared.queries}
+    asked = {f.query for f in gate.findings if f.severity is GateDecision.UNKNOWN}
+    # A finding on the whole script is settled by no query.
+    if any(answers.get(query) not in accepted for query in asked):
+        return GateDecision.UNKNOWN
+    known = [f.severity for f in gate.findings if f.severity is not GateDecision.UNKNOWN]
+    return max([*known, shown], key=lambda one: one.weight)

@@ -1,0 +1,265 @@
+"""
+Removes what of a stream is old and not needed; see ``changes.pruning`` for what that is.
+
+A run may be killed on any line, and two may run at once: the next one finds what is left and goes on.
+A checkpoint or an output is recorded as being removed before its first file goes, and only then is
+it looked whether a change was begun meanwhile; a change that returns to an old checkpoint looks for
+that record after it was begun. Of an epoch the record goes first: what is left of it is found again
+by its folder.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from airflow_streaming.changes.pruning.decide import (
+    FOLDER_OF,
+    LaneFacts,
+    Pruned,
+    PruneItem,
+    PrunePlan,
+    PrunePolicy,
+    Removed,
+    decide_pruning,
+    epochs_that_stay,
+)
+from airflow_streaming.changes.pruning.observe import (
+    BackedUp,
+    look_at_lanes,
+    no_backups,
+    open_change_of,
+    used_by_others,
+)
+from airflow_streaming.exceptions import SpecError, StreamingError
+from airflow_streaming.home.home import Home
+from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.names import Layout, base_of, number_of, other_lane
+from airflow_streaming.model.records.control import Event, EventKind
+from airflow_streaming.model.records.removal import Removal, RemovalEnd, RemovalKind
+from airflow_streaming.storage.blobs import Blobs
+
+log: Final = logging.getLogger(__name__)
+_CLOCK: Final = "_store/prune-clock.json"
+"""Written to learn the time by the store's clock."""
+_WHOLE: Final = frozenset({RemovalKind.CHECKPOINT, RemovalKind.OUTPUT})
+
+
+def prune(
+    home: Home,
+    blobs: Blobs,
+    stream: str,
+    policy: PrunePolicy,
+    *,
+    by: str,
+    dry_run: bool = False,
+    driver_folder: Path | None = None,
+    backed_up: BackedUp = no_backups,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Pruned:
+    """
+    Remove what of a stream, in both lanes, is old and not needed.
+
+    :param blobs: The files of the home, opened under its URI.
+    :param stream: Its name, or that of either lane.
+    :param by: Who asks, for the records.
+    :param dry_run: Plan only; nothing is written.
+    :param driver_folder: Where this host keeps driver logs; ``None`` leaves them.
+    :param backed_up: Tells which deployments backups name; it matters for outputs.
+    :param clock: The time of day; the store's own counts when it is behind that.
+    :raises SpecError: there is no such stream.
+    :raises RecordError: a record that says what is needed cannot be read; nothing was removed.
+    :raises HomeUnavailable: the home cannot be read; what was begun is finished by the next run.
+    """
+    lanes = look_at_lanes(home, blobs, stream, backed_up)
+    if not lanes:
+        raise SpecError(
+            f"There is no stream {stream!r} in {home.store.uri}. Its streams are: "
+            f"{', '.join(home.streams()) or 'none'}."
+        )
+    now = clock() if dry_run else _earlier(clock(), blobs)
+    plan = decide_pruning(lanes, used_by_others(home, stream), policy, now)
+    run = _Run(home=home, blobs=blobs, by=by, now=now, dry_run=dry_run)
+    removed, problems = [], []
+    for item in plan.remove:
+        try:
+            done = run.remove(item)
+        except StreamingError as err:
+            problems.append(f"{item.lane}: {item.what} {item.name} was not removed whole: {err}")
+            continue
+        removed += [done] if done is not None else []
+    if not plan.blocked and not dry_run:
+        run.end_removals(stream)
+    if driver_folder is not None and not plan.blocked:
+        removed += _logs(lanes, driver_folder, plan, policy, now, dry_run=dry_run)
+    result = Pruned(
+        stream=base_of(stream), plan=plan, removed=tuple(removed), problems=tuple(problems)
+    )
+    if removed and not dry_run:
+        _tell(home, result, by, now)
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    home: Home
+    blobs: Blobs
+    by: str
+    now: datetime
+    dry_run: bool
+
+    def remove(self, item: PruneItem) -> Removed | None:
+        """Remove one thing; ``None`` when a change was begun meanwhile."""
+        if item.what in _WHOLE:
+            return self._remove_folder(item)
+        layout = Layout(item.lane)
+        if item.what is RemovalKind.EPOCH:
+            number = int(item.name)
+            folder = layout.epoch(number, "").rstrip("/")
+            found = list(_files(self.blobs, folder))
+            if not self.dry_run:
+                # What is left without its record is found by its folder; a record without the proof
+                # that its driver ended would stay for good.
+                self.blobs.delete(layout.record("epochs", number))
+                self.blobs.delete_tree(folder)
+            return _removed(item, [*found, 0])
+        sizes = [self.blobs.size(path) or 0 for path in item.paths] if self.dry_run else []
+        for path in () if self.dry_run else item.paths:
+            sizes.append(self.blobs.size(path) or 0)
+            self.blobs.delete(path)
+        return _removed(item, sizes)
+
+    def _remove_folder(self, item: PruneItem) -> Removed | None:
+        folder = f"{Layout(item.lane).folder(FOLDER_OF[item.what])}/{item.name}"
+        found = list(_files(self.blobs, folder))
+        if self.dry_run:
+            return _removed(item, found) if found else None
+        lane = self.home.stream(item.lane)
+        mark = lane.record_removal(
+            Removal(
+                number=0,
+                stream=item.lane,
+                what=item.what,
+                name=item.name,
+                reason=item.reason,
+                by=self.by,
+                at=self.now,
+            )
+        )
+        if self._is_changing(item.lane):
+            log.info("%s of %s stays: a change was begun.", item.name, item.lane)
+            return None
+        self.blobs.delete_tree(folder)
+        end = RemovalEnd(
+            number=mark.number, files=len(found), size=sum(found), by=self.by, at=self.now
+        )
+        lane.end_removal(end)
+        # An object store may go on listing a folder that has no file any more.
+        return _removed(item, found) if found else None
+
+    def end_removals(self, stream: str) -> None:
+        """End the removals whose last file went in a run that was killed before it said so."""
+        for name in (base_of(stream), other_lane(base_of(stream))):
+            lane = self.home.stream(name)
+            for one in lane.removals():
+                folder = f"{Layout(name).folder(FOLDER_OF[one.what])}/{one.name}"
+                is_left = lane.removal_end(one.number) is None
+                if is_left and not any(True for _ in _files(self.blobs, folder)):
+                    lane.end_removal(
+                        RemovalEnd(number=one.number, files=0, size=0, by=self.by, at=self.now)
+                    )
+
+    def _is_changing(self, lane: str) -> bool:
+        lanes = (base_of(lane), other_lane(base_of(lane)))
+        return any(open_change_of(self.home.stream(name)) for name in lanes)
+
+
+def _removed(item: PruneItem, sizes: list[int]) -> Removed:
+    return Removed(
+        what=item.what,
+        lane=item.lane,
+        name=item.name,
+        reason=item.reason,
+        files=len(sizes),
+        size=sum(sizes),
+    )
+
+
+def _files(blobs: Blobs, folder: str) -> Iterator[int]:
+    """Yield the size of every file below a folder."""
+    for entry in blobs.entries(folder):
+        if entry.is_folder:
+            yield from _files(blobs, f"{folder}/{entry.name}")
+        else:
+            yield entry.size
+
+
+def _logs(
+    lanes: list[LaneFacts],
+    folder: Path,
+    plan: PrunePlan,
+    policy: PrunePolicy,
+    now: datetime,
+    *,
+    dry_run: bool,
+) -> Iterator[Removed]:
+    before = now - plan.period
+    for lane in lanes:
+        stays = epochs_that_stay(lane, before, policy)
+        newest = lane.epochs[-1].number if lane.epochs else 0
+        try:
+            files = sorted((folder / lane.lane).glob("*.log"))
+        except OSError as err:
+            log.warning("The driver logs in %s cannot be listed: %s", folder / lane.lane, err)
+            continue
+        for file in files:
+            number = number_of(f"{file.stem}.json")
+            if number is None or number in stays or number >= newest or file.is_symlink():
+                continue
+            try:
+                found = file.stat()
+                if datetime.fromtimestamp(found.st_mtime, UTC) > before:
+                    continue
+                if not dry_run:
+                    file.unlink(missing_ok=True)
+            except OSError as err:
+                log.warning("Driver log %s stays: %s", file, err)
+                continue
+            yield Removed(
+                what=RemovalKind.DRIVER_LOG,
+                lane=lane.lane,
+                name=file.name,
+                reason="older than the period",
+                files=1,
+                size=found.st_size,
+            )
+
+
+def _earlier(now: datetime, blobs: Blobs) -> datetime:
+    blobs.put(_CLOCK, now.isoformat().encode())
+    name = _CLOCK.rpartition("/")[2]
+    stored = [one.modified for one in blobs.entries("_store") if one.name == name]
+    return min([now, *(moment for moment in stored if moment is not None)])
+
+
+def _tell(home: Home, done: Pruned, by: str, now: datetime) -> None:
+    counts: dict[str, int] = {}
+    for one in done.removed:
+        counts[one.what.value] = counts.get(one.what.value, 0) + 1
+    told = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+    lane = home.stream(live_lane(home, done.stream))
+    lane.add_event(
+        Event(
+            event=EventKind.PRUNED,
+            at=now,
+            by=by,
+            message=f"Removed what was older than {duration_text(done.plan.period)} and not "
+            f"needed: {told}; {done.files} files, {done.size} bytes.",
+            facts={**{what: str(count) for what, count in counts.items()}, "bytes": str(done.size)},
+        )
+    )

@@ -1,0 +1,60 @@
+"""The command ``prune``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_streaming.home.home import Home
+from tests.unit.home.make import SCRIPT, make_deployment
+
+
+@pytest.fixture
+def old(home: Home) -> Path:
+    """Leave the checkpoint and the output of a deployment that was replaced months ago."""
+    for number in (1, 2):
+        places = {
+            what: f"{home.store.uri}/orders/{folder}/{number:06d}"
+            for what, folder in (("checkpoint", "checkpoints"), ("output", "output"))
+        }
+        home.stream("orders").create_deployment(make_deployment(number, **places), SCRIPT)
+        for place in places.values():
+            Path(place).mkdir(parents=True)
+            (Path(place) / "part").write_text("1234")
+    return Path(home.store.uri) / "orders"
+
+
+def test_a_dry_run_shows_what_the_run_removes(run: Any, old: Path) -> None:
+    code, text, _ = run("prune", "orders", "--dry-run", "--json")
+    planned = json.loads(text)
+    assert (code, (old / "checkpoints/000001").exists()) == (0, True)
+    code, text, _ = run("prune", "orders", "--json", "--by", "kim")
+    done = json.loads(text)
+    assert (code, done["removed"], done["size"]) == (0, planned["removed"], 4)
+    assert not (old / "checkpoints/000001").exists()
+    assert (old / "output/000001").exists()
+
+
+def test_outputs_go_when_asked_for(run: Any, old: Path) -> None:
+    assert run("prune", "orders", "--outputs")[0] == 0
+    assert not (old / "output/000001").exists()
+    assert (old / "output/000002/part").exists()
+
+
+def test_a_store_that_is_none_stops_it_before_anything_goes(run: Any, old: Path) -> None:
+    code, _, _ = run("prune", "orders", "--outputs", "--store", f"{old}/nothing")
+    assert (code, (old / "output/000001").exists()) == (1, True)
+
+
+@pytest.mark.parametrize("days", ["6", "31"])
+def test_a_period_out_of_bounds_is_wrong_use(run: Any, old: Path, days: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("prune", "orders", "--keep-days", days)
+    assert ended.value.code == 2
+
+
+def test_too_few_epochs_are_wrong_use(run: Any, old: Path) -> None:
+    assert run("prune", "orders", "--keep-epochs", "1")[0] == 2

@@ -1,0 +1,212 @@
+"""What both versions over the same batches amount to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport
+from airflow_streaming.gates.rehearsal import RULES
+from airflow_streaming.gates.rehearsal_compare import (
+    Answer,
+    Bag,
+    Compared,
+    ComparedQuery,
+    Kind,
+    SideRun,
+    compare_runs,
+    decision_after,
+)
+
+STATELESS, ENDLESS, ENDING = Kind(False), Kind(True), Kind(True, ends=True)
+A, B = Bag(rows=3, digest="a"), Bag(rows=3, digest="b")
+
+
+def ran(*batches: Bag, state: Bag | None = A, failure: str = "") -> SideRun:
+    """A run over batches 7, 8, ..., with one store of state."""
+    return SideRun(
+        batches=dict(enumerate(batches, 7)),
+        inputs={number: 9 for number, _ in enumerate(batches, 7)},
+        state=None if state is None else {"operator 0": state},
+        failure=failure,
+    )
+
+
+OLD = ran(A, A)
+CASES = {
+    "the same rows and state": (ENDLESS, OLD, ran(A, A), ran(A, A), Answer.SAME),
+    "the same rows and state, no run from scratch": (ENDLESS, OLD, OLD, None, Answer.SAME),
+    "other rows, as from scratch": (ENDLESS, OLD, ran(B, B), ran(B, B), Answer.NOT_REVISED),
+    "other state, as from scratch": (
+        ENDLESS,
+        OLD,
+        ran(A, A, state=B),
+        ran(A, A, state=B),
+        Answer.NOT_REVISED,
+    ),
+    "other rows without state": (
+        STATELESS,
+        replace(OLD, state={}),
+        replace(ran(B, B), state={}),
+        None,
+        Answer.NOT_REVISED,
+    ),
+    "mixed at first": (ENDLESS, OLD, ran(A, B, state=B), ran(B, B, state=B), Answer.SETTLES),
+    "mixed to the end, and the state is right": (
+        ENDING,
+        OLD,
+        ran(A, A, state=B),
+        ran(B, B, state=B),
+        Answer.SETTLES,
+    ),
+    "state that never ends is another": (
+        ENDLESS,
+        OLD,
+        ran(B, B, state=A),
+        ran(B, B, state=B),
+        Answer.WRONG_FOR_GOOD,
+    ),
+    "rows are right, and endless state is another": (
+        ENDLESS,
+        OLD,
+        ran(A, A),
+        ran(A, A, state=B),
+        Answer.WRONG_FOR_GOOD,
+    ),
+    "state that ends is another": (ENDING, OLD, ran(A, B), ran(B, B, state=B), Answer.UNDECIDED),
+    "other rows with state, no run from scratch": (
+        ENDLESS,
+        OLD,
+        ran(A, B),
+        None,
+        Answer.UNDECIDED,
+    ),
+    "the state cannot be read": (
+        ENDLESS,
+        ran(A, A, state=None),
+        ran(A, A, state=None),
+        None,
+        Answer.UNDECIDED,
+    ),
+    "the state from scratch cannot be read": (
+        ENDING,
+        OLD,
+        OLD,
+        ran(A, A, state=None),
+        Answer.UNDECIDED,
+    ),
+    "the new version failed": (
+        ENDLESS,
+        OLD,
+        replace(OLD, failure="It broke."),
+        None,
+        Answer.UNDECIDED,
+    ),
+    "the old version failed": (
+        ENDLESS,
+        replace(OLD, failure="It broke."),
+        OLD,
+        None,
+        Answer.UNDECIDED,
+    ),
+    "the run from scratch failed, and the rest is the same": (
+        ENDLESS,
+        OLD,
+        OLD,
+        ran(failure="Input is gone."),
+        Answer.SAME,
+    ),
+    "other batches": (ENDLESS, OLD, ran(A, A, A), None, Answer.UNDECIDED),
+    "nothing was read": (
+        ENDLESS,
+        replace(OLD, inputs={7: 0}),
+        replace(OLD, inputs={}),
+        None,
+        Answer.UNDECIDED,
+    ),
+    "no batch": (ENDLESS, ran(), ran(), None, Answer.UNDECIDED),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "fresh", "answer"), CASES.values(), ids=CASES.keys()
+)
+def test_what_two_versions_amount_to(
+    kind: Kind, old: SideRun, new: SideRun, fresh: SideRun | None, answer: Answer
+) -> None:
+    found = compare_runs("counts", kind, old, new, fresh)
+
+    assert found.answer is answer
+    assert found.reason.endswith(".")
+    assert found.not_seen
+
+
+def test_the_batches_that_differ_are_named() -> None:
+    found = compare_runs("q", ENDLESS, OLD, ran(A, B, state=B), ran(B, B, state=B))
+
+    assert (found.batches, found.from_scratch) == ((7, 8), True)
+    assert (found.other_than_old, found.other_than_fresh) == ((8,), (7,))
+
+
+def test_why_there_was_no_run_from_scratch_is_told() -> None:
+    why = "The first 40 plans of the checkpoint are gone."
+
+    found = compare_runs("q", ENDLESS, OLD, OLD, no_fresh=why)
+
+    assert any(why in one for one in found.not_seen)
+
+
+def compared(*answers: Answer) -> Compared:
+    queries = (
+        ComparedQuery(query=f"q{number}", answer=answer, reason="So it is.")
+        for number, answer in enumerate(answers)
+    )
+    return Compared(subject="a copy", queries=tuple(queries))
+
+
+def test_every_answer_is_a_rule_of_a_rehearsal_and_the_record_travels() -> None:
+    found = compared(*Answer)
+
+    assert {finding.rule for finding in found.report.findings} <= RULES.keys()
+    assert Compared.from_bytes(found.to_bytes()) == found
+
+
+def gated(**severities: GateDecision) -> GateReport:
+    return GateReport(
+        findings=tuple(
+            GateFinding(rule="plan.unexplained", severity=severity, message="It is.", query=query)
+            for query, severity in severities.items()
+        )
+    )
+
+
+YES, TOLD = GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE
+UNKNOWN, NO = GateDecision.UNKNOWN, GateDecision.NOT_ALLOWED
+TOGETHER = {
+    "the same": (gated(q0=UNKNOWN), (Answer.SAME,), YES),
+    "not revised": (gated(q0=UNKNOWN), (Answer.NOT_REVISED,), TOLD),
+    "settles is no clean answer": (gated(q0=UNKNOWN), (Answer.SETTLES,), UNKNOWN),
+    "undecided": (gated(q0=UNKNOWN), (Answer.UNDECIDED,), UNKNOWN),
+    "wrong": (gated(q0=UNKNOWN), (Answer.WRONG_FOR_GOOD,), NO),
+    "wrong although the gates allow it": (gated(q0=YES), (Answer.WRONG_FOR_GOOD,), NO),
+    "refused whatever was compared": (gated(q0=NO), (Answer.SAME,), NO),
+    "a consequence stays": (gated(q0=UNKNOWN, q1=TOLD), (Answer.SAME, Answer.SAME), TOLD),
+    "one of two was not compared": (gated(q0=UNKNOWN, q1=UNKNOWN), (Answer.SAME,), UNKNOWN),
+    "the whole script is unknown": (GateReport(findings=gated(q=UNKNOWN).findings), (), UNKNOWN),
+    "nothing was compared": (gated(q0=UNKNOWN), (), UNKNOWN),
+}
+
+
+@pytest.mark.parametrize(("gate", "answers", "decision"), TOGETHER.values(), ids=TOGETHER.keys())
+def test_what_gates_and_comparison_decide_together(
+    gate: GateReport, answers: tuple[Answer, ...], decision: GateDecision
+) -> None:
+    assert decision_after(gate, compared(*answers)) is decision
+
+
+def test_a_policy_may_accept_what_settles() -> None:
+    accepted = frozenset({Answer.SETTLES})
+
+    assert decision_after(gated(q0=UNKNOWN), compared(Answer.SETTLES), accepted) is TOLD
+    assert decision_after(gated(q0=UNKNOWN), compared(Answer.SAME), accepted) is UNKNOWN
