@@ -44,6 +44,9 @@ from airflow_streaming.plugins.views import deployments_view, lanes_of, now_utc,
 POINTS: Final = 240
 """Buckets of a chart; more are not seen on a screen of this width."""
 LONGEST: Final = 9 * 86_400
+SHARED: Final = 2.0
+"""Seconds for which pages that show the same streams share one list of them."""
+MOST_SHARED: Final = 16
 Part = Literal["main", "state", "observed", "all"]
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -57,6 +60,7 @@ def add_api(app: FastAPI) -> None:
     """Add the routes of the data, and of what may be done."""
     app.state.keepers = Keepers()
     app.state.boards = Boards(app.state.looks)
+    app.state.answers = {}
     sees = [Depends(requires_access_dag("GET", DagAccessEntity.TASK_INSTANCE))]
     reads = [Depends(requires_access_dag("GET", DagAccessEntity.XCOM))]
     edits = [
@@ -135,8 +139,19 @@ KeptByName = Annotated[Kept, Depends(kept_as)]
 async def fleet(request: Request, seen: Annotated[list[Kept], Depends(seen_by)]) -> Response:
     """Return a row for every stream that the user may see."""
     boards: Boards = request.app.state.boards
+    answers: dict[tuple[Kept, ...], tuple[float, bytes, str]] = request.app.state.answers
+    # Of exactly the streams that this user may see, so that nothing is shared beyond a right.
+    key, now = tuple(seen), time.monotonic()
+    known = answers.get(key)
+    if known is not None and now - known[0] < SHARED:
+        return sent(request, known[1], known[2])
     rows = await boards.rows(seen)
-    return answer(request, {"at": now_utc().isoformat(), "streams": rows}, but=("at", "age"))
+    body, tag = packed({"at": now_utc().isoformat(), "streams": rows}, but=("at", "age"))
+    if all(row["state"] != "loading" for row in rows):
+        if len(answers) >= MOST_SHARED:
+            answers.clear()
+        answers[key] = (now, body, tag)
+    return sent(request, body, tag)
 
 
 async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Response:
@@ -378,12 +393,21 @@ def answer(request: Request, data: Any, *, but: tuple[str, ...] = ()) -> Respons
 
     :param but: Fields that change by themselves and are no news.
     """
+    return sent(request, *packed(data, but=but))
+
+
+def packed(data: Any, *, but: tuple[str, ...] = ()) -> tuple[bytes, str]:
+    """Return data as JSON, and a tag that changes with what is news in it."""
     body = json.dumps(data, separators=(",", ":"), allow_nan=False, default=str).encode()
     plain = body
     if but:
         bare = _without(data, but)
         plain = json.dumps(bare, separators=(",", ":"), default=str).encode()
-    tag = f'W/"{hashlib.sha256(plain).hexdigest()[:20]}"'
+    return body, f'W/"{hashlib.sha256(plain).hexdigest()[:20]}"'
+
+
+def sent(request: Request, body: bytes, tag: str) -> Response:
+    """Return JSON, or that the browser has it already."""
     headers = {**_HEADERS, "Cache-Control": "private, no-cache", "ETag": tag}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)

@@ -28,7 +28,7 @@ with warnings.catch_warnings():
     from fastapi.testclient import TestClient
 
     from airflow_streaming.plugins.pages import POLICY, all_files
-    from tests.page.server import page_app
+    from tests.page.server import RIGHTS, page_app
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 STREAM = "/api/streams/orders_eu/orders_eu"
@@ -393,6 +393,19 @@ def test_a_list_that_has_no_news_is_not_sent_again(client: TestClient) -> None:
     changes = client.get(f"{STREAM}/changes")
     tag = {"If-None-Match": changes.headers["ETag"]}
     assert client.get(f"{STREAM}/changes", headers=tag).status_code == 304
+
+
+def test_a_list_is_shared_only_by_users_who_see_the_same_streams(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RIGHTS, "partner", {"GET": {"orders_eu"}, "PUT": set()})
+    for _ in range(2):
+        all_of_them = client.get("/api/fleet", headers=as_user("viewer")).json()["streams"]
+        one_of_them = client.get("/api/fleet", headers=as_user("partner")).json()["streams"]
+        none_of_them = client.get("/api/fleet", headers=as_user("stranger")).json()["streams"]
+        assert len(all_of_them) == 3
+        assert [row["stream"] for row in one_of_them] == ["orders_eu"]
+        assert none_of_them == []
 
 
 @pytest.mark.parametrize("seconds", [900, 3600, 7200])
