@@ -52,6 +52,8 @@ def expression(rule: HealthRule) -> str | None:
             return f"time() - {metric('batch_start_timestamp_seconds')}"
         case Metric.DROPPED_ROWS:
             return f"increase({metric('dropped_rows_total')}[5m])"
+        case Metric.FAILED_TASKS:
+            return f"increase({metric('failed_tasks_total')}[5m])"
     name = _GAUGES.get(rule.metric)
     return None if name is None else _mean(name, over)
 
@@ -66,6 +68,8 @@ _GAUGES: Final[Mapping[Metric, str]] = {
     Metric.BACKLOG_FILES: "source_backlog_files",
     Metric.STATE_COMMIT_SECONDS: "state_commit_duration_seconds",
     Metric.CACHE_MISS_SHARE: "state_cache_miss_ratio",
+    Metric.MISSING_EXECUTORS: "missing_executors",
+    Metric.LOST_EXECUTORS: "lost_executors",
 }
 
 

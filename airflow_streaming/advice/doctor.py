@@ -18,6 +18,7 @@ from airflow_streaming.advice.checkpoint_risks import (
     temporary,
 )
 from airflow_streaming.advice.examined import Advice, Facts, Outcome, RiskLevel, unknown
+from airflow_streaming.advice.executor_risks import dynamic_allocation, executors
 from airflow_streaming.advice.setting_risks import (
     event_log,
     fair_scheduling,
@@ -42,6 +43,8 @@ RULES: Final[tuple[Rule, ...]] = (
     rate_limit,
     processing_trigger,
     retention,
+    executors,
+    dynamic_allocation,
     without_effect,
     metrics,
 )

@@ -130,6 +130,7 @@ def production(
 
 STATE_PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+DYNAMIC_ALLOCATION: Final = "spark.dynamicAllocation.enabled"
 SCHEDULER_MODE: Final = "spark.scheduler.mode"
 METRICS: Final = "spark.sql.streaming.metricsEnabled"
 RETAINED_BATCHES: Final = "spark.sql.streaming.minBatchesToRetain"
@@ -191,6 +192,14 @@ def _shared(profile: Profile) -> Iterator[Setting]:
         why=f"{profile.partitions_per_core} per core for {profile.cores} cores. Spark's 200 means "
         "200 state stores per stateful operator: 200 small commits a batch, and with 100 batches "
         "kept tens of thousands of files.",
+    )
+    yield Setting(
+        key=DYNAMIC_ALLOCATION,
+        value="false",
+        why="Spark's dynamic allocation is made for batch jobs: an executor that is idle between two "
+        "batches goes after 60 s, its state stores are loaded again elsewhere, and the next batch "
+        "waits for the cluster. Many clusters switch it on for all applications. A stream has the "
+        "cores of its profile; another size is a rescale.",
     )
     if profile.fair_scheduling:
         yield Setting(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -366,7 +367,29 @@ def _gate_change(arguments: argparse.Namespace, home: StreamHome | None) -> Gate
         # Nothing else says it.
         _from_version(arguments, home)
     places = checkpoints(arguments, home, old or new.queries)
-    return gate_change(places, old, new, old_problem=old_problem, versions=versions)
+    return gate_change(
+        places,
+        old,
+        new,
+        same_code=_is_deployed(arguments, home),
+        old_problem=old_problem,
+        versions=versions,
+    )
+
+
+def _is_deployed(arguments: argparse.Namespace, home: StreamHome | None) -> bool:
+    """Tell whether the script is known to be the one that the stream runs, with its arguments."""
+    deployment = None if home is None else home.newest_deployment()
+    if deployment is None or arguments.script is None or arguments.old_script or arguments.old_plan:
+        return False
+    if deployment.py_files or deployment.jars or deployment.packages or deployment.files:
+        # The command line is not given these, so nothing is known of them.
+        return False
+    given = script_of(arguments, arguments.script)
+    uri = open_known(arguments.home).store.uri
+    return hashlib.sha256(given.source).hexdigest() == deployment.application_sha256 and list(
+        given.arguments
+    ) == deployment.arguments(uri)
 
 
 def _refuse_unused(arguments: argparse.Namespace) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict
+from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from airflow.sdk import BaseHook
@@ -17,7 +19,7 @@ from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.hooks.clusters import kubernetes_credentials
 from airflow_streaming.launch.kubernetes_api import log_in_by
 from airflow_streaming.model.storage import Store
-from airflow_streaming.model.uris import is_local, scheme_of, to_fsspec
+from airflow_streaming.model.uris import is_local, scheme_of, to_fsspec, to_hadoop
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -175,6 +177,57 @@ def storage_options(home: str, connection: Connection) -> dict[str, Any]:
                 "connection type of the provider that owns this scheme."
             )
     return {name: value for name, value in options.items() if value}
+
+
+def hadoop_options(home: str, connection: Connection, conf: Mapping[str, str]) -> dict[str, str]:
+    """
+    Return the Spark configuration by which a driver reaches a home with the same connection.
+
+    The settings are those of the home's own bucket or account, so that a stream's sources may lie
+    elsewhere with other credentials. Without a key nothing names a provider of credentials: Hadoop asks
+    the environment and the role of the instance or pod, as fsspec does.
+
+    :param conf: The stream's own; when it says how to log in to this kind of store, it counts.
+    :returns: Empty for a local home, and for a scheme whose credentials Spark has from elsewhere.
+    """
+    extra, place = connection.extra_dejson, urlsplit(to_hadoop(home))
+    login, password = connection.login or "", connection.password or ""
+    found: dict[str, str | None] = {}
+    match place.scheme:
+        case "s3a":
+            endpoint = str(extra.get("endpoint_url") or "")
+            found = {
+                "access.key": login,
+                "secret.key": password,
+                "endpoint": endpoint,
+                "endpoint.region": str(extra.get("region") or ""),
+                # What is no AWS has no host for each bucket.
+                "path.style.access": "true" if endpoint else None,
+                "connection.ssl.enabled": "false" if endpoint.startswith("http://") else None,
+            }
+            found = {f"fs.s3a.bucket.{place.netloc}.{key}": value for key, value in found.items()}
+        case "gs" if password:
+            found = {
+                "fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE",
+                "fs.gs.auth.service.account.json.keyfile": password,
+            }
+        case "gs":
+            found = {"fs.gs.auth.type": "APPLICATION_DEFAULT"}
+        case "abfs" | "abfss" if password:
+            account = place.netloc.partition("@")[2] or f"{login}.dfs.core.windows.net"
+            found = {
+                f"fs.azure.account.auth.type.{account}": "SharedKey",
+                f"fs.azure.account.key.{account}": password,
+            }
+    if any(_LOGS_IN.search(key) for key in conf):
+        return {}
+    return {f"spark.hadoop.{key}": value for key, value in found.items() if value}
+
+
+_LOGS_IN: Final = re.compile(
+    r"^spark\.hadoop\.fs\.(s3a\..*(access\.key|credentials\.provider)"
+    r"|gs\.auth\.|azure\..*(account\.key|account\.auth|account\.oauth))"
+)
 
 
 class Access(TypedDict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.clusters import Target, application_for, target_of
-from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.hooks.home import StreamHomeHook, hadoop_options
 from airflow_streaming.hooks.snapshot import for_lane
 from airflow_streaming.launch.environment import (
     delete_secret,
@@ -29,6 +30,7 @@ from airflow_streaming.launch.environment import (
 )
 from airflow_streaming.launch.package import (
     build_driver_package,
+    file_digests,
     locate_application,
     read_application,
 )
@@ -47,6 +49,7 @@ from airflow_streaming.launch.runtime import (
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import secret_values
+from airflow_streaming.model.uris import is_local
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission
@@ -185,7 +188,12 @@ class SparkStreamHook(BaseHook):
         location = locate_application(self.asked.application, self.folders)
         source = read_application(location)
         proposed = self.keeper.propose(
-            runtime, location, source, fresh=fresh, carried_on=carried_on
+            runtime,
+            location,
+            source,
+            fresh=fresh,
+            carried_on=carried_on,
+            py_files_sha256=file_digests(self.asked.py_files),
         )
         return proposed, source
 
@@ -199,6 +207,8 @@ class SparkStreamHook(BaseHook):
 
         The configuration goes to a file that only this user can read and that the driver deletes.
         """
+        access = self._store_access(submission.conf)
+        submission = replace(submission, conf={**access, **submission.conf})
         if self.target.cluster:
             return self._submit_to_cluster(submission)
         from airflow_streaming.hooks.spark_submit import build_submit_command
@@ -275,6 +285,15 @@ class SparkStreamHook(BaseHook):
             log=settings.driver_log(epoch.stream, epoch.number),
             application=application,
         )
+
+    def _store_access(self, conf: Mapping[str, str]) -> dict[str, str]:
+        """Return the settings by which Spark reaches the home with the home's own connection."""
+        if self.home_conn_id is None or is_local(self.asked.home):
+            return {}
+        connection = self.get_connection(self.home_conn_id)
+        if connection.conn_type != StreamHomeHook.conn_type:
+            return {}  # only its provider knows its fields; Spark takes the stream's conf
+        return hadoop_options(self.asked.home, connection, conf)
 
     def _mask(self, conf: Mapping[str, str]) -> None:
         """Keep the stream's secrets out of Airflow's logs, wherever they are quoted."""

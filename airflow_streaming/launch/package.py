@@ -12,8 +12,9 @@ import io
 import os
 import uuid
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -82,6 +83,34 @@ def _read(location: str) -> bytes:
             f"Application {location!r} cannot be read: {err}. Check the path and, for "
             f"{scheme_of(location) or 'a local file'}, the rights of the Airflow worker."
         ) from err
+
+
+def file_digests(files: Sequence[str]) -> tuple[str, ...]:
+    """Return the SHA-256 of each file; empty for one that is not a local file of this host."""
+    return tuple(map(_digest_of, files))
+
+
+def _digest_of(location: str) -> str:
+    if not is_local(location):
+        return ""
+    path = Path(local_path(location))
+    try:
+        stat = path.stat()
+    except OSError:
+        return ""
+    if not path.is_absolute() or not path.is_file():
+        return ""
+    return _digest_at(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=256)
+def _digest_at(path: Path, modified: int, size: int) -> str:
+    """Return the digest of a file; asked again only when it was written since."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 _MODULES: Final = ("__init__.py", "exceptions.py")

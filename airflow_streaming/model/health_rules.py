@@ -12,7 +12,7 @@ from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -44,7 +44,7 @@ class Severity(StrEnum):
 
 BUILT_IN = frozenset(
     {
-        *("stalled", "slow", "hung", "unreachable", "query_failed"),
+        *("stalled", "slow", "hung", "unreachable", "query_failed", "no_executor"),
         *("unfinished_upgrade", "unfinished_cutover"),
     }
 )
@@ -219,6 +219,9 @@ def recommended_rules(
     commit_for: timedelta | None = timedelta(seconds=10),
     cache_miss_share: float | None = 0.5,
     no_commit_for: timedelta | None = timedelta(minutes=15),
+    executors_missing_for: timedelta | None = timedelta(minutes=10),
+    executors_lost: int | None = 2,
+    failed_tasks: int | None = 10,
     observed: Mapping[str, float] | None = None,
 ) -> tuple[HealthRule, ...]:
     """
@@ -235,6 +238,10 @@ def recommended_rules(
     :param commit_for: The longest commit of a state store, as a mean over 10 minutes.
     :param cache_miss_share: Misses among look-ups in RocksDB's block cache, over 10 minutes.
     :param no_commit_for: Time a query may have work without committing a batch.
+    :param executors_missing_for: Time with fewer executors than the configuration asks for.
+    :param executors_lost: Executors that may be lost in an hour: one is a node that went, three are a
+        pattern.
+    :param failed_tasks: Tasks that may fail in a batch.
     :param observed: Upper bounds on numbers of ``df.observe`` by ``name.column``.
     """
     found = (
@@ -247,6 +254,7 @@ def recommended_rules(
         *_backlog("backlog_seconds", Metric.BACKLOG_SECONDS, _seconds(backlog_seconds)),
         *_store(_seconds(commit_for), cache_miss_share),
         *_commits(_seconds(no_commit_for)),
+        *_executors(executors_missing_for, executors_lost, failed_tasks),
     )
     return found + tuple(_observed(column, bound) for column, bound in (observed or {}).items())
 
@@ -363,8 +371,38 @@ def _commits(limit: float | None) -> list[HealthRule]:
     return [HealthRule(name="no_commit", metric=Metric.COMMIT_AGE_SECONDS, bound=limit)]
 
 
+def _executors(
+    missing_for: timedelta | None, lost: int | None, failed: int | None
+) -> Iterator[HealthRule]:
+    if missing_for is not None:
+        yield HealthRule(
+            name="executors_missing",
+            metric=Metric.MISSING_EXECUTORS,
+            bound=0.0,
+            sustained_for=missing_for,
+        )
+    if lost is not None:
+        yield HealthRule(
+            name="executors_lost",
+            metric=Metric.LOST_EXECUTORS,
+            bound=float(lost),
+        )
+    if failed is not None:
+        yield HealthRule(
+            name="tasks_failed",
+            metric=Metric.FAILED_TASKS,
+            bound=float(failed),
+            clear_for=timedelta(minutes=10),
+        )
+
+
 def _observed(column: str, bound: float) -> HealthRule:
     return HealthRule(name=f"observed_{column}", metric=Metric.OBSERVED, column=column, bound=bound)
+
+
+_WINDOWS: Final = (
+    *("hang_after", "suspended_after", "startup_timeout", "stall_after", "no_executor_after"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,6 +420,8 @@ class HealthRules:
         window grows with the query's processing interval and its own recent batches.
     :param stall_factor: ... to this many times the median of its recent batches.
     :param stalled: What a stalled query asks for.
+    :param no_executor_after: Time without a single executor, on a cluster and with work to do, after
+        which it is said; a batch that waits for executors is not called slow or stalled then.
     :param rules: Rules on figures.
     :raises ValueError: a window that takes a pause for a hang, or two rules of one name.
     """
@@ -393,10 +433,11 @@ class HealthRules:
     stall_after: timedelta = timedelta(minutes=5)
     stall_factor: float = 30.0
     stalled: Severity = Severity.ALERT
+    no_executor_after: timedelta = timedelta(minutes=5)
     rules: tuple[HealthRule, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("hang_after", "suspended_after", "startup_timeout", "stall_after"):
+        for name in _WINDOWS:
             if getattr(self, name) < timedelta(seconds=10):
                 raise ValueError(f"{name} below 10 s takes a pause for a hang; the least is 10 s.")
         if self.stall_factor < 0:

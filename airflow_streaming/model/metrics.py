@@ -343,6 +343,43 @@ class Metric(StrEnum):
             help="Misses of RocksDB's block cache as a share of its look-ups in the latest batch.",
         ),
     )
+    MISSING_EXECUTORS = (
+        "missing_executors",
+        MetricRow(
+            unit=Unit.COUNT,
+            words="has run with {} executors fewer than wanted",
+            missing="how many executors are wanted",
+            of_batch=lambda row: row.figures.get("missing_executors"),
+            export="missing_executors",
+            help="Executors that the configuration asks for and the application did not have.",
+        ),
+    )
+    """Of the application, told with each batch; on a cluster only."""
+    LOST_EXECUTORS = (
+        "lost_executors",
+        MetricRow(
+            unit=Unit.COUNT,
+            words="has lost {} executors in an hour",
+            missing="the executors that it lost",
+            of_batch=lambda row: row.figures.get("lost_executors"),
+            export="lost_executors",
+            help="Executors that went in the hour before the latest batch was seen.",
+        ),
+    )
+    FAILED_TASKS = (
+        "failed_tasks",
+        MetricRow(
+            unit=Unit.COUNT,
+            words="has had {} failed tasks in a batch",
+            missing="the tasks that failed",
+            of_batch=lambda row: row.figures.get("failed_tasks"),
+            only_at_work=True,
+            export="failed_tasks",
+            help="Tasks of the application that failed, in this epoch.",
+            adds_up=True,
+        ),
+    )
+    """Tasks that failed since the batch before; of all queries, told with one of them."""
     OBSERVED = (
         "observed",
         MetricRow(

@@ -107,6 +107,34 @@ class SinkStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorStatus:
+    """
+    The executors of an application on a cluster, without the driver.
+
+    :param alive: How many there are.
+    :param wanted: How many the configuration asks for; ``None`` where it does not say. With dynamic
+        allocation the least that it keeps.
+    :param lost_last_hour: How many went in the last hour, as far as Spark remembers: it keeps the last
+        100 (``spark.ui.retainedDeadExecutors``).
+    :param failed_tasks: Tasks that have failed in this epoch.
+    :param none_for_s: How long there has been none; ``None`` while there is one.
+    :param reason: Why the last one went, in the words of Spark and the cluster; empty when none did.
+    """
+
+    alive: int
+    wanted: int | None = None
+    lost_last_hour: int = 0
+    failed_tasks: int = 0
+    none_for_s: float | None = None
+    reason: str = ""
+
+    @property
+    def missing(self) -> int:
+        """Return how many fewer there are than wanted; 0 where that is not known."""
+        return max(0, (self.wanted or 0) - self.alive)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status(Record):
     """
     The driver's heartbeat.
@@ -116,6 +144,7 @@ class Status(Record):
     :param at: Time of this beat.
     :param first_progress_at: When the first batch of this epoch was seen committed.
     :param standby: It waits at the barrier, see ``model.records.epoch``, until it is released.
+    :param executors: ``None`` in local mode, and before Spark could be asked.
     """
 
     KIND: ClassVar[str] = "status"
@@ -136,6 +165,7 @@ class Status(Record):
     queries: tuple[QueryStatus, ...] = ()
     sinks: tuple[SinkStatus, ...] = ()
     standby: bool = False
+    executors: ExecutorStatus | None = None
 
     @property
     def batches(self) -> int:

@@ -16,7 +16,7 @@ from airflow_streaming.model.records.alert import Alert
 from airflow_streaming.model.records.control import Circuit, Desired, DesiredState, Event
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.policy import RestartDecision
-from airflow_streaming.model.status import QueryStatus, SinkStatus
+from airflow_streaming.model.status import ExecutorStatus, QueryStatus, SinkStatus
 from airflow_streaming.reports.report import (
     Block,
     Heading,
@@ -214,8 +214,18 @@ def _driver(seen: Observation) -> Iterator[tuple[Words, Words]]:
         age = duration_text(round((seen.now - seen.status.at).total_seconds()))
         yield "heartbeat", f"{seen.status.beat}, {age} ago by the clocks of driver and this host"
         yield "Spark UI", value(seen.status.ui_url or "")
+        if seen.status.executors is not None:
+            yield "executors", value(_executors(seen.status.executors))
         yield from (("sink", value(_sink(sink))) for sink in seen.status.sinks)
     yield "log", value((seen.launch.log if seen.launch else "") or "")
+
+
+def _executors(seen: ExecutorStatus) -> str:
+    wanted = "" if seen.wanted is None else f" of {seen.wanted} wanted"
+    none = "" if seen.none_for_s is None else f", none for {duration_text(seen.none_for_s)}"
+    lost = f"{seen.lost_last_hour} lost in the last hour"
+    reason = f" (the last one: {seen.reason})" if seen.reason else ""
+    return f"{seen.alive}{wanted} alive{none}, {lost}{reason}, {seen.failed_tasks} failed tasks"
 
 
 def _process(seen: Observation) -> str:

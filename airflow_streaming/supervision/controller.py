@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -89,6 +89,7 @@ class StreamController(StreamActions):
         *,
         fresh: bool = False,
         carried_on: Mapping[str, str] | None = None,
+        py_files_sha256: Sequence[str] = (),
     ) -> Deployment:
         """
         Return the deployment that the spec asks for, numbered as the next one.
@@ -103,6 +104,7 @@ class StreamController(StreamActions):
             current deployment has or the spec names: those may be the other lane's.
         :param carried_on: Configuration of the deployment, in whichever lane, whose checkpoint a
             fresh one continues from; ``None`` when it begins with nothing.
+        :param py_files_sha256: Digests of the spec's Python files, as of ``Deployment``.
         """
         current = self._home.newest_deployment()
         number = current.number + 1 if current else 1
@@ -120,6 +122,7 @@ class StreamController(StreamActions):
             conf=redact(conf),
             env=tuple(sorted(spec.env)),
             py_files=tuple(spec.py_files),
+            py_files_sha256=_digests(tuple(py_files_sha256), tuple(spec.py_files), current),
             jars=tuple(spec.jars),
             packages=tuple(spec.packages),
             files=tuple(spec.files),
@@ -353,3 +356,11 @@ class StreamController(StreamActions):
                 )
             conf[key] = conf_text(self._spec.conf[key])
         return conf
+
+
+def _digests(
+    found: tuple[str, ...], files: tuple[str, ...], current: Deployment | None
+) -> tuple[str, ...]:
+    # A deployment of an earlier release tells none. The same files are no other proposal for that.
+    is_older = current is not None and current.py_files == files and not current.py_files_sha256
+    return () if is_older else found

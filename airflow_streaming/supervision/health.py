@@ -215,6 +215,40 @@ def judge_batches(
     return findings
 
 
+def judge_executors(status: Status, *, no_executor_after: timedelta) -> list[Finding]:
+    """
+    Return that there has been no executor for too long though there is work for one.
+
+    It asks for an alert only: another driver would wait for the same quota, image or node.
+    """
+    executors = status.executors
+    if executors is None or executors.none_for_s is None:
+        return []
+    has_work = not status.queries or any(
+        query.active and (query.processing or query.data_available) for query in status.queries
+    )
+    if not has_work or executors.none_for_s < no_executor_after.total_seconds():
+        return []
+    wanted = f" of {executors.wanted} wanted" if executors.wanted else ""
+    reason = f"There has been no executor{wanted} for {duration_text(executors.none_for_s)}."
+    if executors.lost_last_hour:
+        reason += f" {executors.lost_last_hour} were lost in the last hour."
+    if executors.reason:
+        reason += f" The last one went with: {closed(executors.reason)}"
+    return [
+        Finding(
+            rule="no_executor",
+            state=RuleState.FIRING,
+            severity=Severity.ALERT,
+            query="",
+            reason=reason,
+            figure=executors.none_for_s,
+            bound=no_executor_after.total_seconds(),
+            since=status.at - timedelta(seconds=executors.none_for_s),
+        )
+    ]
+
+
 def _judge(query: QueryStatus, status: Status, window: float, stalled: Severity) -> Finding | None:
     if not query.active:
         return None
@@ -306,7 +340,10 @@ def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
     failed = _failed_queries(status)
     if status.state is DriverState.STOPPING:
         return _going_down(number, failed)
-    standstill = judge_batches(
+    # A batch without executors is the symptom of that.
+    standstill = judge_executors(
+        status, no_executor_after=rules.no_executor_after
+    ) or judge_batches(
         status,
         stall_after=rules.stall_after,
         stall_factor=rules.stall_factor,
@@ -343,8 +380,12 @@ def _going_down(number: int, failed: list[Finding]) -> Verdict:
     )
 
 
-_STATE_OF_RULE = {"stalled": VerdictState.STALLED, "slow": VerdictState.SLOW}
-"""What the judges of batches call their findings; every other finding is of a figure."""
+_STATE_OF_RULE = {
+    "stalled": VerdictState.STALLED,
+    "no_executor": VerdictState.STALLED,
+    "slow": VerdictState.SLOW,
+}
+"""What the judges of batches and executors call their findings; every other finding is of a figure."""
 _GRAVITY = (Severity.STOP, Severity.RESTART, Severity.ALERT)
 _STATE_GRAVITY = (VerdictState.STALLED, VerdictState.DEGRADED, VerdictState.SLOW)
 

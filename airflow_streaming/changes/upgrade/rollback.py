@@ -431,7 +431,7 @@ class BoundaryBack:
         return restored.checkpoint
 
 
-_CODE: Final = ("application_sha256", "application_args", "py_files", "jars", "packages", "files")
+_CODE: Final = ("application_sha256", "application_args", "jars", "packages", "files")
 """Fields of a deployment that are the user's code."""
 _OLD_UNKNOWN: Final = GateFinding(
     rule="plan.old",
@@ -531,7 +531,9 @@ def way_back_of(
 
 def is_same_code(current: Deployment, proposed: Deployment) -> bool:
     """Tell whether two deployments run the same code, whatever their configuration is."""
-    return all(getattr(current, name) == getattr(proposed, name) for name in _CODE)
+    return current.has_py_files_of(proposed) and all(
+        getattr(current, name) == getattr(proposed, name) for name in _CODE
+    )
 
 
 def _code_back(

@@ -144,6 +144,17 @@ class JobsView:
         # The driver is among them.
         return max(0, len(self._tracker.getExecutorInfos()) - 1)
 
+    def executor_list(self) -> str | None:
+        """Return all executors that Spark remembers, as JSON; ``None`` without a context."""
+        if not self._connect():
+            return None
+        text: str = self._mapper.writeValueAsString(self._store.executorList(False))
+        return text
+
+    def conf(self) -> dict[str, str]:
+        """Return the configuration of the application; empty without a context."""
+        return dict(self._context.getConf().getAll()) if self._connect() else {}
+
     def newest(self, group: str) -> int:
         """Return the id of the newest job of a group; -1 before the first."""
         if not self._connect():

@@ -27,6 +27,7 @@ from airflow_streaming.driver.jvm import CpuMeter, JvmView
 from airflow_streaming.driver.launch_context import LaunchContext
 from airflow_streaming.driver.lease import instant
 from airflow_streaming.driver.monitoring.activity import JobsView
+from airflow_streaming.driver.monitoring.executors import ExecutorsView
 from airflow_streaming.driver.monitoring.queries import Fresh, Queries
 from airflow_streaming.driver.monitoring.summary import Summary
 from airflow_streaming.driver.sinks.outlet import Sinks
@@ -178,6 +179,7 @@ class Report:
         self._queries, self._claims, self._ending, self._jvm = queries, claims, ending, jvm
         self._on_failure, self._barrier = on_failure, barrier
         self._jobs = JobsView(CpuMeter(lambda: jvm.pid).seconds)
+        self._executors = ExecutorsView(self._jobs, time.monotonic)
         self._history = History(store, layout.progress(number), layout.summary(number))
         self._sinks = sinks or Sinks(_origin(assignment))
         self._host, self._started_at = this_host(), datetime.now(UTC)
@@ -230,6 +232,7 @@ class Report:
             rest = rest_after(time.monotonic() - begun)
 
     def _look(self) -> None:
+        self._executors.look()
         fresh = self._with_executors(self._queries.poll())
         self._queries.time_work(self._jobs.look())
         self._history.add([batch.progress for batch in fresh], now=time.monotonic())
@@ -247,7 +250,13 @@ class Report:
             count = self._jobs.executors() if fresh else None
         if count is None:
             return fresh
-        return [replace(one, progress=replace(one.progress, executors=count)) for one in fresh]
+        found = []
+        for position, one in enumerate(fresh):
+            # What failed is the application's, so one batch tells it, and not every query's.
+            figures = {**one.progress.figures, **self._executors.figures(with_failed=not position)}
+            shown = replace(one.progress, executors=count, figures=figures)
+            found.append(replace(one, progress=shown))
+        return found
 
     def _write_status(self) -> None:
         begun = instant()
@@ -277,6 +286,7 @@ class Report:
             queries=queries,
             sinks=self._sinks.statuses(),
             standby=self._barrier is not None and self._barrier.is_closed,
+            executors=self._executors.latest,
         )
 
     def _state(self, started: bool) -> DriverState:

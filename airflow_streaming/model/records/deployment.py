@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from airflow_streaming.model.names import check_place
 from airflow_streaming.model.wire import Record
@@ -37,6 +37,8 @@ class Deployment(Record):
     :param replay_from: What ``{replay_from}`` stands for: the time, in ISO 8601, from which a fresh
         checkpoint must read to have its state complete; empty for the beginning.
         ``{replay_from_ms}`` is the same in milliseconds since the Unix epoch, 0 for the beginning.
+    :param py_files_sha256: Digest of each of ``py_files`` as it was proposed; an empty text for one that
+        the proposing host does not hold, and none in records of earlier releases.
     """
 
     KIND: ClassVar[str] = "deployment"
@@ -61,6 +63,7 @@ class Deployment(Record):
     created_by: str
     colour: str = "blue"
     replay_from: str = ""
+    py_files_sha256: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for what in ("application", "checkpoint", "output"):
@@ -69,17 +72,36 @@ class Deployment(Record):
     @property
     def fingerprint(self) -> str:
         """Return a digest of what makes two deployments different to Spark."""
-        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_COMPARED}
+        told = {f.name: self._told(f.name) for f in fields(self) if f.name not in _NOT_COMPARED}
         told["conf"] = dict(self.conf)
+        if not told["py_files_sha256"]:
+            # Deployments of earlier releases keep their fingerprints.
+            del told["py_files_sha256"]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    def _told(self, name: str) -> Any:
+        if name == "py_files_sha256" and not any(self.py_files_sha256):
+            return ()
+        return getattr(self, name)
 
     def differences(self, other: Deployment) -> list[str]:
         """Return the names of the fields in which a proposed deployment differs."""
         return [
             f.name
             for f in fields(self)
-            if f.name not in _NOT_COMPARED and getattr(self, f.name) != getattr(other, f.name)
+            if f.name not in _NOT_COMPARED and self._told(f.name) != other._told(f.name)
         ]
+
+    def has_py_files_of(self, other: Deployment) -> bool:
+        """
+        Tell whether the Python files are the same, by content.
+
+        A file whose content one of the two does not know is compared by its path.
+        """
+        digests = zip(self.py_files_sha256, other.py_files_sha256, strict=False)
+        return self.py_files == other.py_files and all(
+            mine == theirs for mine, theirs in digests if mine and theirs
+        )
 
     def arguments(self, home: str) -> list[str]:
         """Return the script's arguments with the placeholders replaced."""

@@ -138,3 +138,31 @@ def configured_cores(conf: Mapping[str, str]) -> int | None:
         return int(most)
     executors, each = conf.get("spark.executor.instances", ""), conf.get("spark.executor.cores", "")
     return int(executors) * int(each) if executors.isdecimal() and each.isdecimal() else None
+
+
+def executors_wanted(conf: Mapping[str, str]) -> int | None:
+    """
+    Return how many executors a whole configuration of Spark asks for, ``None`` where it does not say.
+
+    With dynamic allocation it is the least that is kept, ``spark.dynamicAllocation.minExecutors``. On
+    Kubernetes and YARN Spark's own default is 2; a standalone cluster gives one for each
+    ``spark.executor.cores`` of ``spark.cores.max``.
+    """
+    if conf.get("spark.dynamicAllocation.enabled", "").lower() == "true":
+        least = conf.get("spark.dynamicAllocation.minExecutors", "0")
+        return int(least) if least.isdecimal() else None
+    instances = conf.get("spark.executor.instances", "")
+    if instances.isdecimal():
+        return int(instances)
+    master = conf.get("spark.master", "")
+    if master == "yarn" or master.startswith("k8s://"):
+        return 2
+    most, each = conf.get("spark.cores.max", ""), conf.get("spark.executor.cores", "")
+    if most.isdecimal() and each.isdecimal() and int(each):
+        return int(most) // int(each)
+    return None
+
+
+def has_executors(master: str) -> bool:
+    """Tell whether a master gives executors of their own; in local mode the driver works itself."""
+    return not re.match(r"local(\[|$)", master)

@@ -36,6 +36,9 @@ _REMEDIES: Final = {
     "what it waits for: a source, a sink or the storage.",
     "slow": "Look in the Spark UI at the batch in work. If batches stay this long, bound them with "
     "a rate limit or give the stream more cores.",
+    "no_executor": "Ask the cluster why it gives none: pending pods (kubectl describe pod), a quota, an "
+    "image that cannot be pulled, a queue or workers that are full. The driver's log has what it was "
+    "answered. A restart asks the same cluster for the same.",
     "unfinished_upgrade": "Look at the run of the upgrade: clear its failed task to continue, approve or "
     "reject what waits, or give it up: airflow-streaming upgrade roll-back {stream} --reason TEXT (this "
     "closes one that has come to its end, too)",

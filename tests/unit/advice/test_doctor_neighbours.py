@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_streaming.advice.examined import OtherStream, Outcome, RiskLevel
+from airflow_streaming.model.status import ExecutorStatus
 from tests.unit.supervision.builders import a_query
 from tests.unit.supervision.examined import facts, said, the_one
 
@@ -57,3 +60,28 @@ def test_several_queries_without_fair_scheduling_hold_each_other_up() -> None:
     found = the_one("fair-scheduling", facts(deployment=unfair, status={"queries": two}))
 
     assert (found.outcome, found.level) == (Outcome.RISK, RiskLevel.MEDIUM)
+
+
+@pytest.mark.parametrize(
+    ("executors", "levels"),
+    [
+        pytest.param({"alive": 4, "wanted": 4}, [], id="all there"),
+        pytest.param({"alive": 3, "wanted": 4}, ["medium"], id="one missing"),
+        pytest.param({"alive": 0, "wanted": 4}, ["high"], id="none"),
+        pytest.param({"alive": 4, "lost_last_hour": 3}, ["medium"], id="lost again and again"),
+        pytest.param({"alive": 4, "failed_tasks": 1}, ["low"], id="a failed task"),
+    ],
+)
+def test_executors_that_are_missing_or_go_are_a_risk(
+    executors: dict[str, Any], levels: list[str]
+) -> None:
+    told = facts(status={"executors": ExecutorStatus(**executors)})
+    found = said("executors", told)
+    assert [one.level.value for one in found if one.level is not None] == levels
+
+
+@pytest.mark.parametrize(("value", "is_risk"), [("true", True), ("false", False)])
+def test_dynamic_allocation_is_a_risk(value: str, is_risk: bool) -> None:
+    conf = {"spark.dynamicAllocation.enabled": value}
+    found = the_one("dynamic-allocation", facts(deployment={"conf": conf}))
+    assert (found.level is not None) is is_risk

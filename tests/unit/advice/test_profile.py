@@ -44,6 +44,7 @@ def test_production_sets_what_an_operator_needs_to_see_stop_and_restore_a_stream
         "spark.sql.streaming.metricsEnabled": "true",
         "spark.sql.streaming.numRecentProgressUpdates": "500",
         PARTITIONS: "8",
+        "spark.dynamicAllocation.enabled": "false",
         MODE: "FAIR",
         "spark.sql.streaming.multipleWatermarkPolicy": "min",
         "spark.sql.streaming.minBatchesToRetain": "100",
@@ -185,7 +186,7 @@ def test_a_summary_counts_and_names_what_was_not_taken() -> None:
 
     line = summary(EIGHT, values)
 
-    assert line.startswith("Profile 'production' for 8 cores: 5 values from the profile, 1 kept")
+    assert line.startswith("Profile 'production' for 8 cores: 6 values from the profile, 1 kept")
     assert "1 overridden by the stream, 1 of the stream alone." in line
     assert f"Not taken, as the checkpoint goes on: {PARTITIONS}=8" in line
 

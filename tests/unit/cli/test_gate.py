@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import argparse
+import hashlib
 import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.home.home import open_home
 from airflow_streaming.model.spark.plan import (
     Column,
     OperatorKind,
@@ -20,6 +24,7 @@ from airflow_streaming.model.spark.plan import (
 )
 from benchmarks.checkpoint_tree import make_checkpoint
 from tests.unit.cli.host import Run
+from tests.unit.supervision.builders import a_deployment
 
 COUNTS = QueryPlan(
     query="counts",
@@ -381,3 +386,37 @@ def test_a_pipe_is_no_plan_and_is_not_waited_for(
 
     assert code == 2
     assert str(tmp_path / "pipe") in err
+
+
+@pytest.mark.parametrize(
+    ("changes", "text", "arguments", "same"),
+    [
+        pytest.param({}, "print(1)", ["--of", "orders"], True, id="the script that runs"),
+        pytest.param({}, "print(2)", ["--of", "orders"], False, id="another script"),
+        pytest.param({}, "print(1)", ["--of", "sales"], False, id="other arguments"),
+        pytest.param({"jars": ("/a.jar",)}, "print(1)", ["--of", "orders"], False, id="a jar"),
+    ],
+)
+def test_the_script_that_a_stream_runs_is_known_by_content_and_arguments(
+    tmp_path: Path, changes: dict[str, Any], text: str, arguments: list[str], same: bool
+) -> None:
+    from airflow_streaming.cli.gate import _is_deployed
+
+    source, uri = b"print(1)", str(tmp_path / "home")
+    fields = dict.fromkeys(("py_files", "jars", "packages", "files"), ())
+    home = open_home(uri).stream("orders")
+    deployment = a_deployment(
+        **{**fields, **changes},
+        number=1,
+        application_args=("--of", "{stream}"),
+        application_sha256=hashlib.sha256(source).hexdigest(),
+    )
+    home.create_deployment(deployment, source)
+    script = tmp_path / "job.py"
+    script.write_text(text)
+    given = argparse.Namespace(
+        script=str(script), old_script=None, old_plan=None, arguments=arguments, conf={}, home=uri
+    )
+
+    assert _is_deployed(given, home) is same
+    assert not _is_deployed(given, None)

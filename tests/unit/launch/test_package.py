@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.exceptions import LaunchError
-from airflow_streaming.launch.package import build_driver_package
+from airflow_streaming.launch.package import build_driver_package, file_digests
 
 
 @pytest.fixture
@@ -149,3 +149,17 @@ def test_a_plain_python_can_import_the_records_from_the_zip(tmp_path: Path) -> N
 
     assert answer.returncode == 0, answer.stderr
     assert str(package.archive) in answer.stdout
+
+
+def test_a_digest_is_of_the_content_and_only_of_files_of_this_host(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.py", tmp_path / "b.py"
+    first.write_text("x = 1")
+    second.write_text("x = 1")
+
+    same = file_digests([str(first), f"file://{second}"])
+    second.write_text("x = 1000")
+    other = file_digests([str(second), "s3://jobs/lib.zip", str(tmp_path / "none"), "lib.py"])
+
+    assert len(set(same)) == 1
+    assert other[0] not in same
+    assert other[1:] == ("", "", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,12 @@ class Proposer:
         self._home, self._uri = home, uri
 
     def propose(
-        self, profile: Profile | None = None, spark: str = "4.3.0", **spec: Any
+        self,
+        profile: Profile | None = None,
+        spark: str = "4.3.0",
+        *,
+        digests: Sequence[str] = (),
+        **spec: Any,
     ) -> Deployment:
         asked = StreamSpec(
             name="orders",
@@ -41,7 +47,9 @@ class Proposer:
             **spec,
         )
         asked.check()
-        return self._keeper(asked).propose(_runtime(spark), asked.application, SOURCE)
+        return self._keeper(asked).propose(
+            _runtime(spark), asked.application, SOURCE, py_files_sha256=digests
+        )
 
     def deploy(self, profile: Profile | None = None, spark: str = "4.3.0", **spec: Any) -> None:
         self._home.create_deployment(self.propose(profile, spark, **spec), SOURCE)
@@ -144,3 +152,16 @@ def test_a_secret_of_the_stream_is_not_recorded_with_a_profile_either(stream: Pr
     conf = stream.propose(EIGHT, conf={"spark.hadoop.fs.s3a.secret.key": "hunter2"}).conf
 
     assert conf["spark.hadoop.fs.s3a.secret.key"] == "(redacted)"
+
+
+def test_python_files_of_a_deployment_of_an_earlier_release_are_no_other_proposal(
+    stream: Proposer,
+) -> None:
+    files, digests = ("/jobs/lib.py",), ("ab" * 32,)
+    stream.deploy(py_files=files)
+
+    same = stream.propose(py_files=files, digests=digests)
+    other = stream.propose(py_files=(*files, "/jobs/more.py"), digests=(*digests, "cd" * 32))
+
+    assert same.fingerprint == stream.newest().fingerprint
+    assert other.py_files_sha256 == (*digests, "cd" * 32)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_streaming.changes.upgrade.rollback import is_same_code
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.records.deployment import Deployment, decide_proposal
 from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, conf_text, redact
@@ -283,6 +284,7 @@ MEANINGFUL: dict[str, Any] = {
     "conf": {"spark.master": "local[4]"},
     "env": ("TZ", "LANG"),
     "py_files": (),
+    "py_files_sha256": ("ef" * 32,),
     "jars": ("/jars/b.jar",),
     "packages": (),
     "files": (),
@@ -321,6 +323,32 @@ def test_a_change_that_only_a_new_number_brings_changes_nothing(field: str, valu
 
     assert proposed.fingerprint == running.fingerprint
     assert proposed.differences(running) == []
+
+
+@pytest.mark.parametrize(
+    ("running", "proposed", "same"),
+    [
+        pytest.param(("ab",), ("ab",), True, id="the same content"),
+        pytest.param(("ab",), ("cd",), False, id="another content at the same path"),
+        pytest.param((), ("cd",), True, id="recorded by an earlier release"),
+        pytest.param(("ab",), ("",), True, id="not on this host"),
+    ],
+)
+def test_python_files_are_compared_by_content_where_it_is_known(
+    running: tuple[str, ...], proposed: tuple[str, ...], same: bool
+) -> None:
+    old, new = (a_deployment(py_files_sha256=digests) for digests in (running, proposed))
+
+    assert new.has_py_files_of(old) is same
+    assert not new.has_py_files_of(replace(old, py_files=("/elsewhere/lib.py",)))
+    assert is_same_code(old, new) is same
+
+
+def test_what_is_not_known_of_python_files_changes_no_fingerprint() -> None:
+    unknown = a_deployment(py_files_sha256=("",))
+
+    assert unknown.fingerprint == a_deployment().fingerprint
+    assert unknown.differences(a_deployment()) == []
 
 
 def test_the_fingerprint_survives_the_record_and_the_order_of_the_conf() -> None:

@@ -276,6 +276,10 @@ def _gives(
         "state_commit_seconds": None if row.state_commit_ms is None else row.state_commit_ms / 1000,
         "cache_miss_share": row.cache_miss_share,
         "observed": row.observed.get(rule.column or ""),
+        **{
+            name: row.figures.get(name)
+            for name in ("missing_executors", "lost_executors", "failed_tasks")
+        },
     }[rule.metric.value]
     return None if figure is None else (figure,)
 

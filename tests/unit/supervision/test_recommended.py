@@ -36,6 +36,9 @@ NEEDS_NO_LIMIT = {
     "slow_state_commit",
     "block_cache_misses",
     "no_commit",
+    "executors_missing",
+    "executors_lost",
+    "tasks_failed",
 }
 
 

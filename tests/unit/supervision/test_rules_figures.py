@@ -36,6 +36,9 @@ FIGURES: Final = {
     ),
     Metric.STATE_COMMIT_SECONDS: ({"state_commit_ms": 1_500.0}, {}, 1.5),
     Metric.CACHE_MISS_SHARE: ({"cache_miss_share": 0.75}, {}, 0.75),
+    Metric.MISSING_EXECUTORS: ({"figures": {"missing_executors": 2.0}}, {}, 2.0),
+    Metric.LOST_EXECUTORS: ({"figures": {"lost_executors": 3.0}}, {}, 3.0),
+    Metric.FAILED_TASKS: ({"figures": {"failed_tasks": 4.0}}, {}, 4.0),
     Metric.OBSERVED: ({"observed": {"q.bad": -4.0}}, {}, -4.0),
     Metric.COMMIT_AGE_SECONDS: ({}, {"batch_for_s": 40.0, "committed_ago_s": 40.0}, 40.0),
     # 2,000 rows are processed in 5 s and came in 10 s.

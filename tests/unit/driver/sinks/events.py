@@ -49,6 +49,7 @@ FULL = {
     "phases_ms": {"addBatch": 80.0},
     "state_metrics": {"rocksdbGetCount": 25.0},
     "executors": 2,
+    "figures": {"missing_executors": 1.0, "lost_executors": 3.0, "failed_tasks": 6.0},
     "sources": (
         SourceProgress(source="KafkaV2[Subscribe[a]]", input_rows=4, backlog_records=70.0),
         SourceProgress(

@@ -51,6 +51,9 @@ def a_ledger(*statuses: SinkStatus) -> Ledger:
         ("batch_phase_duration_seconds", [({**QUERY, "phase": "addBatch"}, 0.08)]),
         ("state_store_metric", [({**QUERY, "metric": "rocksdbGetCount"}, 25)]),
         ("executors", [(QUERY, 2)]),
+        ("missing_executors", [(QUERY, 1)]),
+        ("lost_executors", [(QUERY, 3)]),
+        ("failed_tasks", [(QUERY, 6)]),
         ("observed", [({**QUERY, "metric": "quality.bad"}, 2.0)]),
         ("sink_sent_reports", [({"stream": "orders", "sink": "kafka"}, 8)]),
         ("sink_dropped_reports", [({"stream": "orders", "sink": "kafka"}, 2)]),
@@ -81,7 +84,7 @@ def test_every_number_of_a_progress_has_a_figure() -> None:
         assert getattr(full, name) not in (None, {}), f"FULL lacks {name}"
     silent = {f.name for f in BATCH_FIGURES if not list(f.take(bare))}
     assert not [f.name for f in BATCH_FIGURES if not list(f.take(full))]
-    assert len(silent) == len(FULL) + 3  # sources give four figures
+    assert len(silent) == len(FULL) + 5  # sources give four figures, and executors three of metrics
 
 
 def test_what_spark_did_not_report_has_no_value() -> None:

@@ -67,6 +67,9 @@ def test_every_figure_of_a_batch_is_sent_under_a_name_of_its_own(server: socket.
         f"{of_query}.addBatch.batch_phase_duration_seconds": "0.08|g",
         f"{of_query}.rocksdbGetCount.state_store_metric": "25.0|g",
         f"{of_query}.executors": "2|g",
+        f"{of_query}.missing_executors": "1.0|g",
+        f"{of_query}.lost_executors": "3.0|g",
+        f"{of_query}.failed_tasks": "6.0|c",
         f"{of_stream}.statsd.sink_dropped_reports": "4|g",
     }
 

@@ -1,0 +1,119 @@
+"""
+How many executors the application has, has lost and is waiting for.
+
+Spark's status store remembers every executor, with the tasks that failed on it and, of one that went,
+when and why. It is asked every ten seconds, at about a millisecond: losing an executor is no matter of
+a second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from airflow_streaming.driver.errors import ErrorBoundary
+from airflow_streaming.driver.monitoring.activity import JobsView
+from airflow_streaming.model.progress import objects, whole
+from airflow_streaming.model.spark.conf import executors_wanted, has_executors
+from airflow_streaming.model.status import ExecutorStatus
+
+LOOK_EVERY: Final = 10.0
+"""Seconds between two questions."""
+_RECENT: Final = timedelta(hours=1)
+_MAX_REASON: Final = 500
+
+
+class ExecutorsView:
+    """
+    Asks Spark for its executors, not at every beat.
+
+    :param jobs: The application.
+    :param clock: Monotonic seconds.
+    """
+
+    def __init__(self, jobs: JobsView, clock: Callable[[], float]) -> None:
+        self._jobs, self._clock = jobs, clock
+        self._faults = ErrorBoundary()
+        self._asked: float | None = None
+        self._none_since: float | None = None
+        self._conf: Mapping[str, str] = {}
+        self._told_failed = 0
+        self.latest: ExecutorStatus | None = None
+        """``None`` in local mode, and before Spark was asked."""
+
+    def figures(self, *, with_failed: bool) -> dict[str, float]:
+        """
+        Return the figures that a batch has of the executors, by metric.
+
+        :param with_failed: Also the tasks that failed since they were last asked for.
+        """
+        if self.latest is None:
+            return {}
+        found = {"lost_executors": float(self.latest.lost_last_hour)}
+        if self.latest.wanted is not None:
+            found["missing_executors"] = float(self.latest.missing)
+        if with_failed:
+            found["failed_tasks"] = float(max(0, self.latest.failed_tasks - self._told_failed))
+            self._told_failed = self.latest.failed_tasks
+        return found
+
+    def look(self) -> None:
+        """Ask Spark, when it is time to."""
+        now = self._clock()
+        if self._asked is None or now - self._asked >= LOOK_EVERY:
+            self._asked = now
+            with self._faults.contained("Reading the executors"):
+                self.latest = self._ask(now)
+
+    def _ask(self, now: float) -> ExecutorStatus | None:
+        self._conf = self._conf or self._jobs.conf()
+        if not self._conf or not has_executors(self._conf.get("spark.master", "")):
+            return None
+        text = self._jobs.executor_list()
+        if text is None:
+            return None
+        found = executors_in(text, wanted=executors_wanted(self._conf), now=datetime.now(UTC))
+        if found.alive:
+            self._none_since = None
+            return found
+        self._none_since = now if self._none_since is None else self._none_since
+        return ExecutorStatus(
+            alive=0,
+            wanted=found.wanted,
+            lost_last_hour=found.lost_last_hour,
+            failed_tasks=found.failed_tasks,
+            none_for_s=round(now - self._none_since, 1),
+            reason=found.reason,
+        )
+
+
+def executors_in(text: str, *, wanted: int | None, now: datetime) -> ExecutorStatus:
+    """
+    Return what a list of Spark's ``ExecutorSummary`` says.
+
+    :param text: The list as the REST API writes it, with the driver and those that went.
+    """
+    listed = [one for one in objects(json.loads(text)) if one.get("id") != "driver"]
+    gone = [(moment, one) for one in listed if (moment := _removed(one)) is not None]
+    gone.sort(key=lambda pair: pair[0])
+    reason = gone[-1][1].get("removeReason") if gone else None
+    return ExecutorStatus(
+        alive=sum(one.get("isActive") is True for one in listed),
+        wanted=wanted,
+        lost_last_hour=sum(now - moment < _RECENT for moment, _ in gone),
+        failed_tasks=sum(whole(one.get("failedTasks")) or 0 for one in listed),
+        reason=" ".join(reason.split())[:_MAX_REASON] if isinstance(reason, str) else "",
+    )
+
+
+def _removed(executor: Mapping[str, Any]) -> datetime | None:
+    told = executor.get("removeTime")
+    if executor.get("isActive") is True or not isinstance(told, str):
+        return None
+    try:
+        # As Spark's API writes times: 2026-03-01T12:00:00.000GMT
+        return datetime.fromisoformat(told.removesuffix("GMT")).replace(tzinfo=UTC)
+    except ValueError:
+        return None

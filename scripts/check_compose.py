@@ -1,0 +1,169 @@
+"""
+Checks docker-compose.yaml as far as that goes without Docker.
+
+What a mistake there costs is an evening: a service that waits for one that is not there, a host that is
+no service, a mount of a file that was renamed, a port that others can reach, a service that no example
+uses. Images are not pulled, and commands not run.
+
+    python scripts/check_compose.py [FILE]
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+FILE: Final = REPOSITORY / "docker-compose.yaml"
+CONDITIONS: Final = frozenset(
+    {"service_started", "service_healthy", "service_completed_successfully"}
+)
+KNOWN: Final = frozenset(
+    {
+        *("image", "build", "labels", "environment", "command", "entrypoint", "volumes", "ports"),
+        *("healthcheck", "depends_on", "init", "restart", "hostname"),
+    }
+)
+_URL: Final = re.compile(
+    r"(?:[a-z][a-z0-9+]*://|\b)(?:[\w-]+:[\w-]+@)?([a-z][a-z0-9-]*)(?::\d{4,5})\b"
+)
+_HERE: Final = frozenset({"localhost"})
+
+
+def problems(text: str, repository: Path = REPOSITORY) -> list[str]:
+    """
+    Return what is wrong with a Compose file, a sentence each.
+
+    :param text: The file.
+    :param repository: Where its relative paths start.
+    """
+    try:
+        told = yaml.safe_load(text)
+    except yaml.YAMLError as err:
+        return [f"It is not YAML: {err}"]
+    services = told.get("services") if isinstance(told, Mapping) else None
+    if not isinstance(services, Mapping) or not services:
+        return ["It has no services."]
+    found = [*_volumes(told, services, repository), *_ports(services)]
+    for name, service in services.items():
+        found += [f"{name}: {what}" for what in _service(service, services, repository)]
+    return found
+
+
+def _service(service: Mapping[str, Any], services: Any, repository: Path) -> Iterator[str]:
+    for key in sorted(set(service) - KNOWN):
+        yield f"{key!r} is not checked by this script; correct it, or teach the script."
+    image = str(service.get("image", ""))
+    if not image and "build" not in service:
+        yield "it has neither image nor build."
+    if image and (":" not in image or image.endswith(":latest")):
+        yield f"image {image!r} names no version."
+    yield from _depends(service, services)
+    yield from _used(service, repository)
+    yield from _hosts(service, services)
+    yield from _json(service.get("environment") or {})
+
+
+def _depends(service: Mapping[str, Any], services: Any) -> Iterator[str]:
+    wanted = service.get("depends_on") or {}
+    for other in wanted:
+        if other not in services:
+            yield f"it depends on {other!r}, which is no service."
+            continue
+        condition = wanted[other]["condition"] if isinstance(wanted, Mapping) else "service_started"
+        if condition not in CONDITIONS:
+            yield f"the condition {condition!r} is unknown."
+        if condition == "service_healthy" and "healthcheck" not in services[other]:
+            yield f"it waits until {other!r} is healthy, which has no healthcheck."
+        if condition == "service_completed_successfully" and services[other].get("restart") not in (
+            "no",
+            None,
+        ):
+            yield f"it waits for the end of {other!r}, which is restarted for ever."
+
+
+def _used(service: Mapping[str, Any], repository: Path) -> Iterator[str]:
+    example = (service.get("labels") or {}).get("used-by")
+    if not example:
+        yield "no example uses it; name one in the label 'used-by', or remove the service."
+    elif not (repository / example).is_file():
+        yield f"the example {example!r} that uses it is not there."
+
+
+def _hosts(service: Mapping[str, Any], services: Any) -> Iterator[str]:
+    environment = service.get("environment") or {}
+    texts = [str(value) for value in environment.values()]
+    texts += [json.dumps(service.get(key)) for key in ("command", "healthcheck")]
+    for text in texts:
+        for host in _URL.findall(text):
+            if host not in services and host not in _HERE:
+                yield f"{host!r} in {text[:80]!r} is no service."
+
+
+def _json(environment: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in environment.items():
+        if not name.startswith("AIRFLOW_CONN_") and not name.endswith("__RUNTIMES"):
+            continue
+        try:
+            json.loads(value)
+        except (TypeError, ValueError):
+            yield f"{name} is no JSON."
+
+
+def _volumes(told: Mapping[str, Any], services: Any, repository: Path) -> Iterator[str]:
+    declared, used = set(told.get("volumes") or {}), set()
+    for name, service in services.items():
+        for volume in service.get("volumes") or []:
+            source = volume.split(":")[0]
+            if not source.startswith("."):
+                used.add(source)
+            elif not (repository / source).exists():
+                yield f"{name}: {source} is mounted and is not in the repository."
+    yield from (f"Volume {one!r} is not declared." for one in sorted(used - declared))
+    yield from (f"Volume {one!r} is used by no service." for one in sorted(declared - used))
+
+
+def _ports(services: Any) -> Iterator[str]:
+    taken: dict[str, str] = {}
+    for name, service in services.items():
+        for port in service.get("ports") or []:
+            address, _, host = str(port).rpartition(":")[0].rpartition(":")
+            if address != "127.0.0.1":
+                yield f"{name}: port {port!r} is reachable from other machines; bind it to 127.0.0.1."
+            if host in taken:
+                yield f"{name}: port {host} of this machine is {taken[host]}'s already."
+            taken[host] = name
+
+
+def scraped(text: str) -> list[str]:
+    """Return the hosts that a configuration of Prometheus scrapes."""
+    jobs = yaml.safe_load(text)["scrape_configs"]
+    found = [target for job in jobs for one in job["static_configs"] for target in one["targets"]]
+    return [target.partition(":")[0] for target in found]
+
+
+def main() -> int:
+    """Print what is wrong; 1 if anything is."""
+    file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
+    text = file.read_text()
+    found = problems(text)
+    if file == FILE and not found:
+        services = yaml.safe_load(text)["services"]
+        config = (REPOSITORY / "monitoring/compose/prometheus.yaml").read_text()
+        found = [
+            f"Prometheus scrapes {host!r}, which is no service."
+            for host in scraped(config)
+            if host not in services
+        ]
+    sys.stdout.write(("\n".join(found) or f"{file.name}: nothing found.") + "\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
