@@ -32,7 +32,7 @@ IN_MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1
 help: ## Show this list.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
 
-setup: java $(INSTALLED) $(SPARK_4) $(STATEFUL) $(SPARK_3) ## Make .venv and the Spark runtimes of the tests.
+setup: java $(INSTALLED) $(SPARK_4) $(STATEFUL) $(SPARK_3) ## Make .venv and the Spark runtimes of the tests; HASHES=1 takes only PyPI's own files into .venv.
 
 demo: java $(INSTALLED) $(SPARK_4) $(if $(PIPELINE),$(STATEFUL)) ## Run a stream in a real Airflow; PIPELINE=fraud runs an example, ARGS=--once a whole story.
 	@exec $(BIN)/python -m demo.run $(if $(PIPELINE),--pipeline $(PIPELINE)) $(ARGS)
@@ -74,9 +74,16 @@ page: ## Fetch the libraries of the Streams page anew; its own modules need no b
 java:
 	@scripts/java.sh
 
-$(INSTALLED): pyproject.toml constraints.txt scripts/install.sh
+# Hashes are those of PyPI's files. A mirror that builds or rebuilds packages serves others, so they are
+# asked for on request only, and then nothing without one is installed.
+$(INSTALLED): pyproject.toml constraints.txt constraints-hashes.txt scripts/install.sh
 	@echo "Installing Airflow, the provider and the tools into .venv ..."
+ifdef HASHES
+	@scripts/install.sh .venv --require-hashes --requirement constraints-hashes.txt
+	@scripts/install.sh .venv --no-deps --no-build-isolation --editable .
+else
 	@scripts/install.sh .venv --constraint constraints.txt --editable '.[dev]'
+endif
 	@touch $@
 
 $(SPARK_4): scripts/install.sh | $(INSTALLED)

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
-from math import isfinite
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +23,7 @@ from airflow_streaming.checkpoints.backup.records import Level as BackupLevel
 from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.model.fields import check_number
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from airflow_streaming.spec import CompareTerms, ReadyTerms, RetentionPolicy, SoakTerms
@@ -141,11 +141,7 @@ def _check_field(where: str, value: object, kinds: list[type]) -> None:
     if not fits:
         names = " or ".join("None" if kind is NoneType else kind.__name__ for kind in kinds)
         raise SpecError(f"{where} is {value!r:.80}; give {names}.")
-    least: Any = timedelta(0) if isinstance(value, timedelta) else 0
-    if isinstance(value, int | float | timedelta) and not (
-        value >= least and (isinstance(value, timedelta) or isfinite(value))
-    ):
-        raise SpecError(f"{where} is {value!r:.80}; the least is 0, and it must be finite.")
+    check_number(where, value)
 
 
 _TERMS: Final = (SoakTerms, ReadyTerms)

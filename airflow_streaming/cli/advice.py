@@ -45,7 +45,7 @@ def add_conf_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``conf``."""
     parser.add_argument("--spark", required=True, metavar="VERSION", help="Spark version, e.g. 4.3")
     parser.add_argument(
-        "--cores", required=True, type=int, metavar="N", help="total executor cores"
+        "--cores", required=True, type=positive, metavar="N", help="total executor cores"
     )
     parser.add_argument(
         "--state-store",

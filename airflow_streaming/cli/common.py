@@ -6,6 +6,7 @@ import argparse
 import getpass
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -115,6 +116,12 @@ def said(text: str) -> str:
     return text
 
 
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:[eE][+-]?[0-9]{1,3})?"
+)
+
+
 def number(
     least: float, most: float, unit: str = "", *, is_whole: bool = False
 ) -> Callable[[str], Any]:
@@ -125,11 +132,12 @@ def number(
     """
     kind = f"{'a whole number' if is_whole else 'a number'}{f' of {unit}' if unit else ''}"
 
+    form = _WHOLE if is_whole else _NUMBER
+
     def parse(text: str) -> float:
-        try:
-            found = int(text) if is_whole else float(text)
-        except ValueError:
-            found = math.nan
+        # Python also takes 1_0, digits of other scripts, and digits without an end.
+        is_number = form.fullmatch(text) is not None
+        found = (int(text) if is_whole else float(text)) if is_number else math.nan
         if not least <= found <= most:
             raise argparse.ArgumentTypeError(
                 f"{text!r:.80} is not {kind} from {least:,.10g} to {most:,.10g}"

@@ -83,7 +83,8 @@ def has_batch_in_work(checkpoint: Store) -> bool:
 
 
 def _newest(checkpoint: Store, log: str) -> int | None:
-    return max((int(name) for name in checkpoint.names(log) if name.isdigit()), default=None)
+    # Of a superscript isdigit is true as well, and int refuses it.
+    return max((int(name) for name in checkpoint.names(log) if name.isdecimal()), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

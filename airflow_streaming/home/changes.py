@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Self, TypeVar
 
@@ -28,6 +29,7 @@ from airflow_streaming.model.records.upgrade import UpgradeTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeTransition
 
 log: Final = logging.getLogger(__name__)
+_LED: Final = re.compile(r"[0-9]{1,12}")
 _IN_HAND: Final = frozenset({ChangeKind.UPGRADE, ChangeKind.CUTOVER})
 
 
@@ -272,7 +274,7 @@ class Cutovers(Histories):
     def leader_of(self, change: Change) -> tuple[Self, int]:
         """Return the records of the stream that leads a cutover, and the number it has there."""
         leader, _, number = change.leader.rpartition("/")
-        is_guest = bool(leader) and number.isdecimal()
+        is_guest = bool(leader) and _LED.fullmatch(number) is not None
         return (self.beside(leader), int(number)) if is_guest else (self, change.number)
 
     def leads(self, change: Change) -> bool:

@@ -94,10 +94,7 @@ class StreamHomeHook(BaseHook):
         connection = self.get_connection(self.home_conn_id)
         if connection.conn_type != self.conn_type:
             if self.own_type_only:
-                raise HomeNotAllowed(
-                    f"Connection {self.home_conn_id!r} is of type {connection.conn_type!r}. The API "
-                    f"server opens homes with connections of type {self.conn_type!r} only."
-                )
+                raise _another_type(self.home_conn_id, connection)
             return self._open(self._provider_filesystem, connection.get_uri())
         options = storage_options(self.home, connection)
         return self._open(
@@ -179,6 +176,13 @@ def storage_options(home: str, connection: Connection) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value}
 
 
+def _another_type(conn_id: str, connection: Connection) -> HomeNotAllowed:
+    return HomeNotAllowed(
+        f"Connection {conn_id!r} is of type {connection.conn_type!r}. The API server opens homes and "
+        f"backup stores with connections of type {StreamHomeHook.conn_type!r} only."
+    )
+
+
 def hadoop_options(home: str, connection: Connection, conf: Mapping[str, str]) -> dict[str, str]:
     """
     Return the Spark configuration by which a driver reaches a home with the same connection.
@@ -237,20 +241,25 @@ class Access(TypedDict):
     filesystem: Any
 
 
-def access(uri: str, conn_id: str | None) -> Access:
+def access(uri: str, conn_id: str | None, *, own_type_only: bool = False) -> Access:
     """
     Return how to reach a URI.
 
     A connection of type ``stream_home`` is understood as for a home; one of another type is left
     to the provider that owns the URI's scheme.
 
+    :param own_type_only: Refuse a connection of another type, whose provider would be asked to
+        connect; for pages.
     :raises SpecError: a ``stream_home`` connection cannot hold credentials for this scheme.
+    :raises HomeNotAllowed: the connection is of another type, and only ours are to be used.
     """
     if conn_id is None or is_local(uri):
         return Access(storage_options=None, filesystem=None)
     connection = BaseHook.get_connection(conn_id)
     if connection.conn_type == StreamHomeHook.conn_type:
         return Access(storage_options=storage_options(uri, connection), filesystem=None)
+    if own_type_only:
+        raise _another_type(conn_id, connection)
     from airflow.sdk.io.fs import get_fs  # loads every provider
 
     return Access(storage_options=None, filesystem=get_fs(scheme_of(to_fsspec(uri)), conn_id))

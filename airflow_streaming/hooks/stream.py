@@ -220,7 +220,7 @@ class SparkStreamHook(BaseHook):
         settings = read_settings()
         log = settings.driver_log(epoch.stream, epoch.number)
         package = build_driver_package(settings.driver_folder)
-        properties, _, options = private_files = secret_files(log.parent, epoch)
+        properties, _, options = private_files = secret_files(log.parent, epoch)[:3]
         environment = driver_environment(os.environ, runtime, self.asked.env)
         defaults = spark_defaults(runtime, environment)
         try:

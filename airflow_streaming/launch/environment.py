@@ -27,11 +27,16 @@ from airflow_streaming.exceptions import AlreadyExists, LaunchError, RuntimeNotF
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.epoch import Epoch
-from airflow_streaming.model.spark.conf import REDACTED, SECRET_KEY, conf_text, redact
+from airflow_streaming.model.spark.conf import REDACTED, SPARK_REDACTION, conf_text, redact
 
-SUFFIXES: Final = (".conf", ".keytab", ".java")
-"""Of Spark's properties, of the connection's keytab, and of Java options that are secret."""
-_SECRET: Final = re.compile(r"([0-9]{6,18})-[0-9a-f]{8}\.(?:conf|keytab|java)")
+SUFFIXES: Final = (".conf", ".keytab", ".java", ".properties", ".kubeconfig")
+"""
+Of Spark's properties, of the connection's keytab, of Java options that are secret; and, while a driver
+is submitted to Kubernetes, of its properties and of the login.
+"""
+_SECRET: Final = re.compile(
+    r"([0-9]{6,18})-[0-9a-f]{8}\.(?:conf|keytab|java|properties|kubeconfig)"
+)
 
 
 def secret_files(folder: Path, epoch: Epoch) -> tuple[Path, ...]:
@@ -255,7 +260,7 @@ def guarded(conf: Mapping[str, str], defaults: str = "") -> dict[str, str]:
     is_said = _REDACTION in conf or re.search(
         rf"^[ \t\f]*{re.escape(_REDACTION)}[\s=:]", defaults, re.MULTILINE
     )
-    return dict(conf) if is_said else {_REDACTION: f"(?i){SECRET_KEY.pattern}", **conf}
+    return dict(conf) if is_said else {_REDACTION: SPARK_REDACTION, **conf}
 
 
 def split_secrets(conf: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -41,6 +41,8 @@ from airflow_streaming.launch.environment import (
     delete_secret,
     open_private_log,
     properties_text,
+    secret_files,
+    sweep_secrets,
     write_private,
 )
 from airflow_streaming.launch.kubernetes_api import (
@@ -291,6 +293,7 @@ class KubernetesLauncher:
         asked for where its epoch says.
     :param login: Returns the credentials for a place.
     :param run: Runs ``spark-submit`` and returns its exit code.
+    :param folder: Where files of submissions lie, by stream; ``None`` where it is not known.
     """
 
     kind = KIND
@@ -302,7 +305,9 @@ class KubernetesLauncher:
         login: Callable[[Place], Credentials] = log_in,
         run: Callable[[LaunchRequest, tuple[str, ...], Mapping[str, str]], int] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        folder: Path | None = None,
     ) -> None:
+        self._folder = folder
         self._place, self._login, self._run = place, login, run or _run
         self._clock = clock
         self._tables: dict[str, PodTable] = {}
@@ -378,6 +383,9 @@ class KubernetesLauncher:
             time.sleep(_POLL)
 
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
+        if self._folder is not None:
+            for file in secret_files(self._folder / epoch.stream, epoch):
+                delete_secret(file)
         with contextlib.suppress(Unreachable, SpecError):
             self._namespace(epoch).ask("DELETE", f"secrets/{pod_name(epoch)}")
 
@@ -428,8 +436,9 @@ class KubernetesLauncher:
 
     def _submit(self, request: LaunchRequest, application: ClusterApplication, place: Place) -> int:
         folder = request.log.parent
-        stem = f"{request.epoch.number}-{request.epoch.token[:8]}"
-        properties, config = folder / f"{stem}.properties", folder / f"{stem}.kubeconfig"
+        *_, properties, config = secret_files(folder, request.epoch)
+        # Whoever was killed in the middle of an earlier submission has left a login here.
+        sweep_secrets(folder, request.epoch.number)
         try:
             conf = submit_conf(request.epoch, application, place)
             write_private(properties, properties_text(conf))

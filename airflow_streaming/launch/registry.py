@@ -156,7 +156,7 @@ def _standalone(folder: Path | None, cluster: str) -> Launcher:
 def _kubernetes(folder: Path | None, cluster: str) -> Launcher:
     from airflow_streaming.launch.kubernetes import KubernetesLauncher
 
-    return KubernetesLauncher(cluster)
+    return KubernetesLauncher(cluster, folder=folder)
 
 
 _OWN: Final[dict[str, Callable[[Path | None, str], Launcher]]] = {

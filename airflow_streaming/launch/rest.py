@@ -11,9 +11,12 @@ import http.client
 import json
 import socket
 import ssl
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,6 +24,19 @@ from airflow_streaming.model.failures import first_line, presentable
 
 TIMEOUT: Final = 10.0
 """Seconds for one answer; a cluster manager that needs longer counts as out of reach."""
+_until: Final[ContextVar[float]] = ContextVar("until", default=float("inf"))
+
+
+@contextmanager
+def answers_within(seconds: float) -> Iterator[None]:
+    """Let all questions of the block together take so long; a server that drips its answer may exceed it."""
+    token = _until.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _until.reset(token)
+
+
 MAX_ANSWER: Final = 16 * 2**20
 """Bytes; a list of 1,000 pods has about 8 MB."""
 
@@ -90,6 +106,9 @@ def ask(
     :param most: Bytes of an answer to take at most.
     :raises Unreachable: there was no answer, or a larger one. An HTTP error is an answer.
     """
+    left = _until.get() - time.monotonic()
+    if left <= 0:
+        raise Unreachable(f"{url} was not asked: the time is up", was_never_sent=True)
     if not url.startswith(("http://", "https://")):
         raise Unreachable(f"{url!r} is not an HTTP address")
     request = urllib.request.Request(  # noqa: S310 - the scheme was checked
@@ -108,7 +127,7 @@ def ask(
         handlers.append(urllib.request.HTTPSHandler(context=context))
     try:
         with urllib.request.build_opener(*handlers).open(
-            request, timeout=timeout or TIMEOUT
+            request, timeout=min(timeout or TIMEOUT, left)
         ) as reply:
             return _read(reply.status, reply, url, most)
     except urllib.error.HTTPError as err:

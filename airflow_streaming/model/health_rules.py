@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from math import isfinite
 from typing import Any, Final, Self
 
 from airflow_streaming.model.codec import encode
+from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.wire import decode
 
@@ -85,20 +85,16 @@ class HealthRule:
     column: str | None = None
 
     def __post_init__(self) -> None:
+        check_values(self, may_be_negative=("bound", "clear_bound"))
         if not self.name:
             raise ValueError("A health rule needs a name.")
         if self.name in BUILT_IN:
             raise ValueError(f"{self.name!r} is what a built-in judge calls its findings.")
-        for what in ("sustained_for", "mean_over", "clear_for"):
-            if getattr(self, what) < timedelta(0):
-                raise ValueError(f"{what} of health rule {self.name!r} is negative.")
         for wrong in (self._wrong_bounds(), self._wrong_field()):
             if wrong is not None:
                 raise ValueError(f"Health rule {self.name!r} {wrong}")
 
     def _wrong_bounds(self) -> str | None:
-        if not isfinite(self.bound) or not isfinite(self.clear_bound or 0.0):
-            return "needs bounds that are numbers, neither infinite nor NaN."
         if (
             self.comparison is Comparison.BELOW
             and self.bound <= 0
@@ -437,11 +433,10 @@ class HealthRules:
     rules: tuple[HealthRule, ...] = ()
 
     def __post_init__(self) -> None:
+        check_values(self)
         for name in _WINDOWS:
             if getattr(self, name) < timedelta(seconds=10):
                 raise ValueError(f"{name} below 10 s takes a pause for a hang; the least is 10 s.")
-        if self.stall_factor < 0:
-            raise ValueError("stall_factor is a multiple of a duration; the least is 0.")
         names = [rule.name for rule in self.rules]
         twice = {name for name in names if names.count(name) > 1}
         if twice:

@@ -12,11 +12,11 @@ from typing import Final
 
 from airflow_streaming.exceptions import DeclarationRefused, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
-from airflow_streaming.plugins.kept import Kept
+from airflow_streaming.plugins.drivers import PageDrivers
+from airflow_streaming.plugins.kept import Kept, check_owner
 from airflow_streaming.services import changes, streams
 
 GENTLE: Final = frozenset({"start", "close-circuit", "cutover.look-again"})
@@ -34,6 +34,7 @@ def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, co
     :raises UpgradeRefused: there is no such act, it was not confirmed, or it cannot be done.
     :raises CutoverRefused: it cannot be done where the cutover stands.
     :raises DeclarationRefused: the driver lives as far as can be seen.
+    :raises NotTheOwner: the cutover is led by a stream of another dag.
     :raises StreamingError: the home cannot be written.
     """
     from airflow_streaming.plugins.routes import open_stream  # which imports this module
@@ -45,10 +46,13 @@ def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, co
     home = open_stream(kept)
     word, _, command = act.partition(".")
     if word in ("upgrade", "cutover") and command:
-        return _command(home, word, command, by=by, reason=reason, number=number)
+        return _command(home, kept, word, command, by=by, reason=reason, number=number)
+    if act == _DECLARE_DEAD:
+        return _declare_dead(home, PageDrivers(kept), by, reason, number)
     do = _ACTS.get(act)
     if do is None:
-        raise UpgradeRefused(f"There is no act {act!r}. There are: {', '.join(sorted(_ACTS))}.")
+        known = sorted([*_ACTS, _DECLARE_DEAD])
+        raise UpgradeRefused(f"There is no act {act!r}. There are: {', '.join(known)}.")
     return do(home, by, reason, number)
 
 
@@ -71,23 +75,32 @@ def _close(home: StreamHome, by: str, reason: str, number: int | None) -> str:
     return "The circuit was closed already." if before is None else "The circuit is closed."
 
 
-def _declare_dead(home: StreamHome, by: str, reason: str, number: int | None) -> str:
+def _declare_dead(
+    home: StreamHome, drivers: PageDrivers, by: str, reason: str, number: int | None
+) -> str:
     if number is None:
         raise DeclarationRefused("The epoch whose driver is dead was not named.")
-    streams.declare_dead(home, open_launcher().probe, number, by=by, reason=reason)
+    streams.declare_dead(home, drivers.probe, number, by=by, reason=reason)
     return f"The driver of epoch {number} is declared dead."
 
 
+_DECLARE_DEAD: Final = "declare-dead"
 _ACTS: Final[Mapping[str, Callable[[StreamHome, str, str, int | None], str]]] = {
     "start": _start,
     "stop": _stop,
     "close-circuit": _close,
-    "declare-dead": _declare_dead,
 }
 
 
 def _command(
-    home: StreamHome, kind: str, command: str, *, by: str, reason: str, number: int | None
+    home: StreamHome,
+    kept: Kept,
+    kind: str,
+    command: str,
+    *,
+    by: str,
+    reason: str,
+    number: int | None,
 ) -> str:
     if kind == "upgrade":
         change = _change(home, ChangeKind.UPGRADE, number)
@@ -97,6 +110,8 @@ def _command(
         return f"Recorded {command!r} for upgrade {change.number}; its task follows."
     change = _change(home, ChangeKind.CUTOVER, None)
     led, led_number = home.leader_of(change)
+    # The right to act was asked for this dag; the cutover may be led by the stream of another.
+    check_owner(led, kept)
     if command not in [*CutoverCommand] or (number is not None and number != led_number):
         raise UpgradeRefused(
             f"Cutover {number} with command {command!r} is not the one that is there: reload the page."

@@ -24,6 +24,7 @@ from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook, access
 from airflow_streaming.model.uris import is_local
+from airflow_streaming.plugins.drivers import PageDrivers
 from airflow_streaming.plugins.external import ExternalWatch, open_observer
 from airflow_streaming.plugins.kept import Kept, check_owner
 from airflow_streaming.plugins.looks import Looks
@@ -65,7 +66,9 @@ def backups_of(kept: Kept) -> Callable[[], BackupStore] | None:
             return None
 
     def open_it() -> BackupStore:
-        return open_backup_store(uri, **access(uri, kept.home_conn_id))
+        return open_backup_store(
+            uri, **access(uri, kept.home_conn_id, own_type_only=True), looks_only=True
+        )
 
     return open_it
 
@@ -89,7 +92,10 @@ class Lane:
         lane = name or self.live()
         if lane not in self.views:
             self.views[lane] = StreamWatch(
-                home=self.live.home(lane), parts=self.parts, open_backups=backups_of(self.kept)
+                home=self.live.home(lane),
+                parts=self.parts,
+                open_backups=backups_of(self.kept),
+                probe=PageDrivers(self.kept).probe,
             )
         found = self.views[lane]
         check_owner(found.home, self.kept)

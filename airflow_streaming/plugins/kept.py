@@ -40,6 +40,7 @@ class Kept:
 
     :param written: The home as the dag file has it, when it is no template there.
     :param dag: The dag of the task, for the stream's owner.
+    :param conn_id: Spark connection, rendered; empty where none is known.
     :param backup_store: Where its backups lie, rendered; ``backup_written`` as the dag file has it.
     :param is_external: It is a stream that this provider did not launch; ``home`` is its checkpoint
         then, and ``home_conn_id`` the connection for that.
@@ -51,6 +52,7 @@ class Kept:
     stream: str
     written: str | None
     dag: Actor
+    conn_id: str = ""
     backup_store: str | None = None
     backup_written: str | None = None
     run_id: str = ""
@@ -91,6 +93,7 @@ def _kept(instance: TaskInstance, rendered: dict[str, Any], session: Session) ->
         stream=stream,
         written=_written(instance, "stream_home", session),
         dag=_actor(instance.dag_id, session),
+        conn_id=_text(rendered.get("conn_id")) or "",
         backup_store=_text(rendered.get("backup_store")),
         backup_written=_written(instance, "backup_store", session),
         run_id=instance.run_id,

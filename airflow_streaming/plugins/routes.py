@@ -21,12 +21,12 @@ from airflow_streaming.exceptions import HomeNotAllowed, LookRefused, NotTheOwne
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.home import StreamHomeHook
-from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.failures import mask_secrets
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.storage import Store
 from airflow_streaming.plugins.api import add_api
+from airflow_streaming.plugins.drivers import PageDrivers
 from airflow_streaming.plugins.kept import Kept, check_owner, kept_by
 from airflow_streaming.plugins.looks import Looks
 from airflow_streaming.plugins.pages import add_pages
@@ -122,7 +122,7 @@ def open_stream(kept: Kept) -> StreamHome:
 
 async def driver_log(request: Request, kept: KeptByTask) -> Response:
     """Show the end of the newest driver's log."""
-    return await page_of(request, kept, _end_of_log)
+    return await page_of(request, kept, lambda home: _end_of_log(home, PageDrivers(kept)))
 
 
 async def spark_ui(request: Request, kept: KeptByTask) -> Response:
@@ -137,11 +137,11 @@ async def stream_page(request: Request, kept: KeptByTask) -> Response:
     return RedirectResponse(f"{root}/app/?{query}")
 
 
-def _end_of_log(home: StreamHome) -> Response:
+def _end_of_log(home: StreamHome, drivers: PageDrivers) -> Response:
     epoch, launch = _newest_launch(home)
     # The recorded path is only shown: a record may have been forged, and this process reads much.
     file = read_settings().driver_log(home.name, launch.epoch)
-    log = open_launcher().logs(epoch, launch, file, LOG_TAIL_BYTES)
+    log = drivers.logs(epoch, launch, file, LOG_TAIL_BYTES)
     if log.trouble:
         raise HTTPException(404, f"{log.place} cannot be read: {log.trouble}")
     if log.tail is None:

@@ -36,6 +36,7 @@ from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.status import QueryStatus
 from airflow_streaming.plugins.changes import acts_of
 from airflow_streaming.plugins.standing import Look, cut, told, tried
+from airflow_streaming.services.streams import Probe
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.observer import Figures, change_in_progress
 from airflow_streaming.supervision.rules import sentences
@@ -58,6 +59,7 @@ class StreamWatch:
 
     :param home: Its records, which keep what they have read.
     :param parts: What was read of histories, shared by all streams.
+    :param probe: Looks at its driver's processes; asks whatever cluster its record names when not given.
     :param open_backups: Opens the store of its backups; ``None`` when the page may not open it.
     :param clock: Monotonic seconds.
     """
@@ -65,6 +67,7 @@ class StreamWatch:
     home: StreamHome
     parts: PartCache
     open_backups: Callable[[], BackupStore] | None = None
+    probe: Probe | None = None
     clock: Callable[[], float] = time.monotonic
     _seldom: dict[str, Any] = field(default_factory=dict)
     _seldom_at: float = float("-inf")
@@ -123,7 +126,8 @@ class StreamWatch:
         launch = home.launch(number)
         process = Process.unseen("only its heartbeat is read here")
         if is_close:
-            process = open_launcher().probe(epoch, launch, partial(home.heartbeat, number))
+            probe = self.probe or open_launcher().probe
+            process = probe(epoch, launch, partial(home.heartbeat, number))
         seen = Observation(
             epoch=epoch,
             process=process,

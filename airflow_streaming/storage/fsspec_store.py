@@ -258,7 +258,7 @@ def open_store(
         return LocalStore(checked)
     opened, root = open_filesystem(checked, "home", storage_options, filesystem)
     if looks_only and filesystem is None:
-        _give_up_soon(opened)
+        give_up_soon(opened)
     return FsspecStore(opened, root, checked)
 
 
@@ -301,7 +301,7 @@ def open_filesystem(
     return opened, root
 
 
-def _give_up_soon(opened: Any) -> None:
+def give_up_soon(opened: Any) -> None:
     """
     Bound how long a client waits for its store.
 

@@ -18,7 +18,16 @@ from airflow_streaming.options import (
     RestartOptions,
     UpgradeOptions,
 )
-from airflow_streaming.spec import ReadyTerms, SoakTerms
+from airflow_streaming.spec import (
+    Blackout,
+    Budget,
+    HealthRule,
+    HealthRules,
+    Metric,
+    ReadyTerms,
+    RestartPolicy,
+    SoakTerms,
+)
 
 WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (RehearsalOptions, "batches", nan),
@@ -36,6 +45,51 @@ WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (CutoverOptions, "keeps_blue_running", None),
     (Connections, "conn_id", None),
     (BackupOptions, "max_age", 5),
+]
+
+
+def a_blackout(**given: Any) -> Blackout:
+    return Blackout(**{"start": "01:00", "end": "02:00", **given})
+
+
+def a_budget(**given: Any) -> Budget:
+    return Budget(**{"restarts": 1, "window": timedelta(1), **given})
+
+
+def a_rule(**given: Any) -> HealthRule:
+    return HealthRule(**{"name": "n", "metric": Metric.BATCH_SECONDS, "bound": 1, **given})
+
+
+WRONG += [
+    (RestartPolicy, "first_delay", 5),
+    (RestartPolicy, "max_delay", None),
+    (RestartPolicy, "poison_after", "3"),
+    (RestartPolicy, "reset_batches", True),
+    (RestartPolicy, "reset_after", timedelta(-1)),
+    (RestartPolicy, "half_open_after", 60),
+    (RestartPolicy, "budgets", Budget(restarts=1, window=timedelta(1))),
+    (RestartPolicy, "blackouts", "01:00-02:00"),
+    (a_budget, "restarts", 1.5),
+    (a_budget, "restarts", -1),
+    (a_budget, "window", 600),
+    (a_blackout, "start", 1),
+    (a_blackout, "end", None),
+    (a_blackout, "days", "0"),
+    (a_blackout, "timezone", None),
+    (HealthRules, "hang_after", 45),
+    (HealthRules, "stall_factor", nan),
+    (HealthRules, "stall_factor", "30"),
+    (HealthRules, "stalled", "restart"),
+    (HealthRules, "rules", a_rule()),
+    (a_rule, "name", 7),
+    (a_rule, "metric", "batch_seconds"),
+    (a_rule, "comparison", "above"),
+    (a_rule, "severity", "restart"),
+    (a_rule, "bound", "1"),
+    (a_rule, "bound", inf),
+    (a_rule, "clear_bound", nan),
+    (a_rule, "sustained_for", 60),
+    (a_rule, "clear_for", timedelta(-1)),
 ]
 
 
@@ -57,3 +111,23 @@ def test_templates_whole_numbers_and_nothing_are_taken_where_they_are_declared()
     CutoverOptions(dry_run="{{ params.dry_run }}", need_approval=None, ready=ReadyTerms())
     UpgradeOptions(soak=SoakTerms(backlog_growth=2), approval_timeout=None)
     Connections(conn_id="{{ var.value.spark }}", home_conn_id=None)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (lambda: RestartPolicy(budgets=(3,)), r"RestartPolicy\.budgets\[0\]"),  # type: ignore[arg-type]
+        (lambda: a_blackout(days=(0, "1")), r"Blackout\.days\[1\]"),
+        (lambda: HealthRules(rules=(a_rule(), "x")), r"HealthRules\.rules\[1\]"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_member_is_refused_by_its_place(given: Callable[[], Any], name: str) -> None:
+    with pytest.raises(SpecError, match=name):
+        given()
+
+
+def test_lists_are_taken_for_tuples_and_whole_numbers_for_fractions() -> None:
+    assert RestartPolicy(blackouts=[a_blackout(days=[0])]) == RestartPolicy(  # type: ignore[arg-type]
+        blackouts=(a_blackout(days=(0,)),)
+    )
+    assert HealthRules(stall_factor=3, rules=[a_rule()]).rules == (a_rule(),)  # type: ignore[arg-type]

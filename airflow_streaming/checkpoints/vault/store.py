@@ -106,6 +106,7 @@ def open_backup_store(
     filesystem: Any = None,
     *,
     create: bool = False,
+    looks_only: bool = False,
 ) -> BackupStore:
     """
     Return the backup store under a URI.
@@ -113,12 +114,13 @@ def open_backup_store(
     :param storage_options: Passed to fsspec for a URI that is not a local folder.
     :param filesystem: An fsspec file system to use instead of a new one.
     :param create: Make it a backup store when it is empty; else an empty place is refused.
+    :param looks_only: Give up on a store that does not answer after a few seconds.
     :raises SpecError: not a full URI, its file system is not installed, or a new store would lie
         inside a checkpoint or another store.
     :raises CheckpointError: no backup store, or one of a format this release does not know.
     :raises HomeUnavailable: the store cannot be reached.
     """
-    blobs = open_blobs(uri, storage_options, filesystem)
+    blobs = open_blobs(uri, storage_options, filesystem, looks_only=looks_only)
     mark = blobs.read(STORE, len(_MARK) + MAX_RECORD_BYTES)
     if mark is None and create:
         check_outside(open_folders(uri, storage_options, filesystem))

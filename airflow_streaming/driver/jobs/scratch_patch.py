@@ -33,7 +33,7 @@ def commits_of(copy: str) -> set[int]:
     """Return the batches that a copy of a checkpoint has committed."""
     folder = Path(copy) / "commits"
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    return {int(name) for name in names if name.isdigit()}
+    return {int(name) for name in names if name.isdecimal()}
 
 
 def sentence_of(error: QueryError) -> str:

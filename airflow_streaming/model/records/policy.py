@@ -11,11 +11,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.failure_signs import FailureClass, FailureKind
+from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.wire import Record, decode
 
-_TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
+_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
+_ZONE: Final = re.compile(r"[A-Za-z0-9_+-]{1,32}(?:/[A-Za-z0-9_+-]{1,32}){0,2}")
 _DAYS_A_WEEK: Final = 7
 
 
@@ -40,16 +42,15 @@ class Blackout:
     timezone: str = "UTC"
 
     def __post_init__(self) -> None:
+        check_values(self)
         for moment in (self.start, self.end):
             if not _TIME.fullmatch(moment):
                 raise ValueError(f"{moment!r} is no time of day; write it as HH:MM.")
         if any(not 0 <= day < _DAYS_A_WEEK for day in self.days):
             raise ValueError("Days of a blackout go from 0 (Monday) to 6 (Sunday).")
-        try:
-            ZoneInfo(self.timezone)
-        except (ZoneInfoNotFoundError, ValueError, OSError) as err:
-            # OSError: a folder of zones, or a name that no file can have.
-            raise ValueError(f"There is no time zone {self.timezone!r:.80}.") from err
+        # zoneinfo looks for a file of that name, so it must look like one of a zone.
+        if not _ZONE.fullmatch(self.timezone) or not _is_zone(self.timezone):
+            raise ValueError(f"There is no time zone {self.timezone!r:.80}.")
 
     def ends_at(self, now: datetime) -> datetime | None:
         """Return when the blackout that holds now is over; ``None`` outside of one."""
@@ -65,6 +66,14 @@ class Blackout:
         return None
 
 
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False  # OSError: a folder of zones
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """
@@ -78,8 +87,9 @@ class Budget:
     window: timedelta
 
     def __post_init__(self) -> None:
-        if self.restarts < 0 or self.window <= timedelta(0):
-            raise ValueError("A restart budget needs restarts >= 0 and a positive window.")
+        check_values(self)
+        if self.window <= timedelta(0):
+            raise ValueError("A restart budget needs a positive window.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +134,9 @@ class RestartPolicy:
     blackouts: tuple[Blackout, ...] = ()
 
     def __post_init__(self) -> None:
-        if not timedelta(0) <= self.first_delay <= self.max_delay:
-            raise ValueError("A restart policy needs 0 <= first_delay <= max_delay.")
+        check_values(self)
+        if self.first_delay > self.max_delay:
+            raise ValueError("A restart policy needs first_delay <= max_delay.")
         if self.half_open_after is not None and self.half_open_after <= timedelta(0):
             raise ValueError("half_open_after must be positive, or the circuit is never open.")
         if self.poison_after < 1:

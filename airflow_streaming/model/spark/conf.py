@@ -36,6 +36,8 @@ of webhooks. Like Spark's, it is held against values as well, for options such a
 ``-Dtrust.password=...``. Java reads it as Python does.
 """
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]*):[^@\s]*@")
+SPARK_REDACTION: Final = rf"(?i){SECRET_KEY.pattern}|{_USER_INFO.pattern}"
+"""The same for Spark's own pages, which hold it against keys and values: passwords in URLs, too."""
 _PASSWORD: Final = re.compile(r"://[^/\s:@]*:([^@\s]+)@")
 _GIVEN: Final = re.compile(
     rf"""(?:{SECRET_KEY.pattern})[^\s=:]*\s*[=:]\s*(?:'([^']+)'|"([^"]+)"|([^\s;&,]+))""",
@@ -49,8 +51,8 @@ _NAMES_A_PLACE: Final = re.compile(
 _SHORTEST_SECRET: Final = 5
 """Characters. What is shorter, as ``true``, stands in too many texts that have nothing to hide."""
 _OURS: Final = frozenset({"spark.app.name", "spark.submit.deployMode"})
-_LOCAL_MASTER: Final = re.compile(r"local\[(\d{1,6})(?:,\s*\d+)?\]")
-_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])")
+_LOCAL_MASTER: Final = re.compile(r"local\[(\d{1,6})(?:,\s*\d+)?\]", re.ASCII)
+_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])", re.ASCII)
 SparkVersion = tuple[int, int, int]
 """Major, minor and patch number."""
 

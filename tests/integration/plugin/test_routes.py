@@ -129,13 +129,18 @@ def streaming_app(app: FastAPI) -> FastAPI:
 @pytest.fixture(scope="module")
 def home(app: FastAPI, folder: Path) -> StreamHome:
     """Return the stream of dag ``orders``, with one launched driver."""
-    stream = open_home(str(folder / "home")).stream("orders")
-    owner = Actor(dag_id="orders", bundle=BUNDLE, file="orders.py")
+    return make_stream(folder, str(folder / "home"), "orders")
+
+
+def make_stream(folder: Path, home: str, name: str) -> StreamHome:
+    """Return the stream of a dag of its name, with one launched driver and its log."""
+    stream = open_home(home).stream(name)
+    owner = Actor(dag_id=name, bundle=BUNDLE, file=f"{name}.py")
     stream.claim_ownership(owner, by="a task", now=NOW)
     stream.create_epoch(
         Epoch(
             number=1,
-            stream="orders",
+            stream=name,
             deployment=1,
             token="t",
             host=this_host(),
@@ -146,7 +151,7 @@ def home(app: FastAPI, folder: Path) -> StreamHome:
             created_at=NOW,
         )
     )
-    log = folder / "drivers" / "orders" / "000001.log"
+    log = folder / "drivers" / name / "000001.log"
     log.parent.mkdir(parents=True)
     log.write_text(SECRET)
     stream.record_launch(

@@ -119,7 +119,6 @@ class TestConf:
             ("spark", "8", "'spark' is not a Spark version."),
             ("2.1", "8", "Spark 2.1 is older than 3.5, the oldest that this release runs"),
             ("3.4.9", "8", "Give a version from there to 4.3."),
-            ("4.3", "0", "cores of profile 'production' must be a whole number"),
         ],
     )
     def test_a_value_that_cannot_be_is_wrong_use(

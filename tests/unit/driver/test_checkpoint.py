@@ -197,3 +197,14 @@ def test_a_claim_that_is_no_record_is_refused_with_its_path(
     checkpoint = make_checkpoint(tmp_path / "q")
     with pytest.raises(DriverRefusal, match=r"queries/000001/q\.json cannot be read"):
         make_claims(store).check("q", checkpoint, checkpoint.location)
+
+
+@pytest.mark.parametrize("name", ["\u00b2", "3\u00b2", "x", "-1", "1.tmp"])
+def test_files_that_are_no_batches_do_not_count(tmp_path: Path, name: str) -> None:
+    store = LocalStore(str(tmp_path))
+    for log, batches in (("offsets", (0, 1, 2)), ("commits", (0, 1))):
+        for batch in batches:
+            store.create(f"{log}/{batch}", b"v1")
+        (tmp_path / log / name).write_text("planted")
+
+    assert batch_in_work(store) == 2

@@ -30,6 +30,7 @@ from tests.unit.changes.upgrade.upgrading import Upgraded, end_of
 from tests.unit.changes.upgrade.upgrading import outcome as upgrade_outcome
 from tests.unit.checkpoints.restoring import back_up, is_sound_at, new_store, run_batches
 from tests.unit.faults.disk import FaultyDisk
+from tests.unit.faults.driving import Driven
 from tests.unit.launch.restored_stream import Stream
 from tests.unit.world import make_world
 
@@ -370,6 +371,7 @@ class HandedBack(HandedOver):
 
 
 ACTS: Final[dict[str, Any]] = {
+    "driver": Driven,
     "launch": Launched,
     "relaunch": Relaunched,
     "stop": StoppedByCommand,

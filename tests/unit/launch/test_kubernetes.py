@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.exceptions import LaunchError, SpecError
 from airflow_streaming.launch.kubernetes import (
     KubernetesLauncher,
     judge_pod,
@@ -257,6 +257,55 @@ def test_a_submission_whose_pod_cannot_be_looked_for_is_no_failed_launch(
     assert launch.handle == {"pod": pod_name(asked)}
     assert launcher.probe(asked, launch).state is UNSEEN
     server.close()
+
+
+@pytest.mark.parametrize("how", ["next launch", "death"])
+def test_a_login_left_by_a_killed_submission_is_deleted(
+    epoch: Epoch, tmp_path: Path, how: str
+) -> None:
+    class Killed(BaseException):
+        """The worker of the task is killed while spark-submit runs."""
+
+    def killed(request: Any, command: Any, environment: Any) -> int:
+        assert "canary-4711" in Path(environment["KUBECONFIG"]).read_text()
+        raise Killed
+
+    server = JsonServer(lambda *_: (201, {"items": []}))
+    url = f"http://{server.address}"
+    login = Credentials(server=url, token="canary-4711")
+    launcher = KubernetesLauncher(
+        f"k8s://{url}/streams", login=lambda _: login, run=killed, folder=tmp_path
+    )
+    asked = replace(epoch, host=launcher.host())
+    made = application(asked, tmp_path)
+    request = replace(
+        cluster_request_for(asked, tmp_path),
+        command=("spark-submit",),
+        application=made,
+        log=tmp_path / epoch.stream / "log",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        # A process that is killed runs no more code of its own.
+        patch.setattr("airflow_streaming.launch.kubernetes.delete_secret", lambda _: None)
+        with pytest.raises(Killed):
+            launcher.launch(request)
+    assert holding("canary-4711", tmp_path)
+
+    if how == "death":
+        launcher.clean_up(asked)
+    else:
+        later = replace(asked, number=epoch.number + 1)
+        launcher._run = lambda *_: 1
+        with pytest.raises(LaunchError):
+            launcher.launch(replace(request, epoch=later))
+    server.close()
+
+    assert holding("canary-4711", tmp_path) == []
+
+
+def holding(text: str, folder: Path) -> list[Path]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return [path for path in files if text.encode() in path.read_bytes()]
 
 
 def test_the_end_of_a_pods_log_is_shown(epoch: Epoch, tmp_path: Path) -> None:

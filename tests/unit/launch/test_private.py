@@ -116,7 +116,7 @@ def test_a_launcher_cleans_up_where_the_log_lies_and_where_logs_lie(
 
 
 def test_only_files_with_secrets_are_swept(tmp_path: Path) -> None:
-    gone = ["000001-0a1b2c3d.conf", "000002-0a1b2c3d.keytab"]
+    gone = ["000001-0a1b2c3d.conf", "000002-0a1b2c3d.keytab", "000002-0a1b2c3d.kubeconfig"]
     kept = ["000001.log", "000003-0a1b2c3d.conf", "000001-0a1b2c3d.conf.old", "1-0a1b2c3d.conf"]
     for name in (*gone, *kept):
         (tmp_path / name).write_text("x")

@@ -53,6 +53,8 @@ def test_spark_shows_none_of_what_we_know_to_be_secret_unless_the_user_says_othe
     assert pattern.search("spark.redis.auth")
     assert pattern.search("SPARK.ES.NET.HTTP.AUTH.PASS")
     assert not pattern.search("spark.sql.shuffle.partitions")
+    assert pattern.search("postgresql://app:canary-4711@db.example.com/orders")
+    assert not pattern.search("s3://bucket/streams")
     assert guarded({key: "mine"})[key] == "mine"
     assert key not in guarded({}, defaults=f"# site\n{key}  theirs\n")
     assert key in guarded({}, defaults=f"# {key} was theirs\n")

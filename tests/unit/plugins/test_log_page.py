@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_streaming.launch.port import DriverLog
@@ -15,9 +17,7 @@ JVM = (
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_log_page_masks_what_the_jvm_wrote(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_page_masks_what_the_jvm_wrote(world: World) -> None:
     from airflow_streaming.plugins import routes
 
     class Logs:
@@ -25,9 +25,8 @@ def test_the_log_page_masks_what_the_jvm_wrote(
             return DriverLog(place="/drivers/1.log", tail=JVM, size=len(JVM))
 
     world.run()
-    monkeypatch.setattr(routes, "open_launcher", Logs)
-
-    shown = bytes(routes._end_of_log(world.home).body)
+    drivers: Any = Logs()
+    shown = bytes(routes._end_of_log(world.home, drivers).body)
 
     assert b"canary-4711" not in shown
     assert b"made progress" in shown

@@ -1,0 +1,252 @@
+"""What the API server asks of clusters and stores on the word of records that a stream can write."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_streaming.exceptions import HomeNotAllowed, NotTheOwner
+from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.launch.registry import KUBERNETES, STANDALONE
+from airflow_streaming.model.host import this_host
+from airflow_streaming.model.observation import ProcessState
+from airflow_streaming.model.records.control import Change, ChangeKind
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch, LaunchCause
+from airflow_streaming.model.records.owner import Actor
+from airflow_streaming.plugins.kept import Kept
+from tests.unit.launch.recorded_master import JsonServer
+from tests.unit.world import World
+
+NOW = datetime.now(UTC)
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@dataclass
+class Inside:
+    """A server that the API server can reach, and that nobody has named to it."""
+
+    asked: list[str] = field(default_factory=list)
+    may_answer: threading.Event = field(default_factory=threading.Event)
+    server: JsonServer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.may_answer.set()
+        self.server = JsonServer(self.answer)
+
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        self.asked.append(path)
+        self.may_answer.wait(60)
+        return 200, {"success": True, "driverState": "FINISHED", "items": []}
+
+    @property
+    def master(self) -> str:
+        return f"spark://{self.server.address}"
+
+
+@pytest.fixture
+def inside() -> Iterator[Inside]:
+    found = Inside()
+    yield found
+    found.may_answer.set()
+    found.server.close()
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch, inside: Inside) -> None:
+    host, _, port = inside.server.address.partition(":")
+    cluster = {"deploy-mode": "cluster", "rest-port": port}
+    for name, told in (
+        ("ELSEWHERE", {"conn_type": "spark", "host": "spark://other.example.com:7077"}),
+        ("HERE", {"conn_type": "spark", "host": f"spark://{host}:7077", "extra": cluster}),
+        ("AWS", {"conn_type": "aws", "login": "k", "password": "s"}),
+    ):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(told))
+
+
+def an_epoch(launcher: str = "local", host: Host | None = None) -> Epoch:
+    return Epoch(
+        number=1,
+        stream="orders",
+        deployment=1,
+        token="t" * 32,
+        host=host or this_host(),
+        launcher=launcher,
+        cause=LaunchCause.FIRST,
+        reason="The first launch.",
+        by="test",
+        created_at=NOW,
+    )
+
+
+def a_change(leader: str) -> Change:
+    return Change(
+        number=4,
+        stream="orders",
+        what=ChangeKind.CUTOVER,
+        replaced=1,
+        deployment=2,
+        checkpoint="/ck",
+        by="kim",
+        reason="x",
+        at=NOW,
+        leader=leader,
+    )
+
+
+def keeps(conn_id: str, home: str = "/srv/streams", **more: Any) -> Kept:
+    actor = Actor(dag_id="orders", bundle="b", file="f.py", team="")
+    return Kept(
+        **{
+            "home": home,
+            "home_conn_id": None,
+            "stream": "orders",
+            "written": home,
+            "dag": actor,
+            "conn_id": conn_id,
+            **more,
+        }
+    )
+
+
+def launched(epoch: Epoch) -> Launch:
+    return Launch(
+        epoch=epoch.number,
+        token=epoch.token,
+        host=epoch.host,
+        launched_at=epoch.created_at,
+        handle={"submission": "driver-1"},
+        driver="driver-1",
+        log="",
+    )
+
+
+@pytest.mark.usefixtures("connections")
+@pytest.mark.parametrize("conn_id", ["elsewhere", "nosuch", "aws", ""])
+def test_a_cluster_that_only_a_record_names_is_not_asked(
+    inside: Inside, conn_id: str, tmp_path: Path
+) -> None:
+    from airflow_streaming.plugins.drivers import PageDrivers
+
+    drivers = PageDrivers(keeps(conn_id))
+    url = f"k8s://http://{inside.server.address}/streams"
+    for launcher, host in ((STANDALONE, inside.master), (KUBERNETES, url)):
+        epoch = an_epoch(launcher=launcher, host=Host(name=host))
+        assert drivers.probe(epoch, launched(epoch)).state is ProcessState.UNSEEN
+        assert drivers.logs(epoch, launched(epoch), tmp_path / "x.log", 100).tail is None
+
+    assert inside.asked == []
+
+
+@pytest.mark.usefixtures("connections")
+def test_the_cluster_of_the_tasks_connection_is_asked(inside: Inside) -> None:
+    from airflow_streaming.plugins.drivers import PageDrivers
+
+    epoch = an_epoch(launcher=STANDALONE, host=Host(name=inside.master))
+
+    assert PageDrivers(keeps("here")).probe(epoch, launched(epoch)).state is ProcessState.GONE
+    assert inside.asked == ["/v1/submissions/status/driver-1"]
+
+
+@pytest.mark.usefixtures("connections")
+def test_a_cluster_that_hangs_does_not_hold_the_page(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow_streaming.plugins import drivers
+
+    monkeypatch.setattr(drivers, "PATIENCE", 0.2)
+    epoch = an_epoch(launcher=STANDALONE, host=Host(name=inside.master))
+    inside.may_answer.clear()
+
+    seen = drivers.PageDrivers(keeps("here")).probe(epoch, launched(epoch))
+
+    assert (seen.state, inside.may_answer.is_set()) == (ProcessState.UNSEEN, False)
+
+
+@pytest.mark.usefixtures("connections")
+def test_no_page_asks_the_cluster_of_a_forged_epoch(
+    demo_home: Path, tmp_path: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    from fastapi.testclient import TestClient
+
+    from tests.page.server import page_app
+
+    home = Path(shutil.copytree(demo_home, tmp_path / "home"))
+    stream = open_home(str(home)).stream("orders_eu")
+    newest = stream.newest_epoch()
+    assert newest is not None
+    forged = replace(
+        newest, number=newest.number + 1, launcher=STANDALONE, host=Host(name=inside.master)
+    )
+    stream.create_epoch(forged)
+    stream.record_launch(launched(forged))
+    with TestClient(page_app(home, monkeypatch.setattr)) as client:
+        found = client.get("/api/streams/orders_eu/orders_eu")
+        reply = client.post(
+            "/api/streams/orders_eu/orders_eu/acts/declare-dead",
+            headers={"X-Streaming-Act": "1"},
+            json={"reason": "x", "confirm": "orders_eu", "number": forged.number},
+        )
+
+    assert (found.status_code, inside.asked) == (200, []), found.text
+    assert reply.status_code in (200, 409), reply.text
+
+
+@pytest.mark.usefixtures("connections")
+def test_backups_are_not_opened_with_a_connection_of_another_type() -> None:
+    from airflow_streaming.plugins.board import backups_of
+
+    store = "s3://bucket/backups"
+    opens = backups_of(keeps("", home_conn_id="aws", backup_store=store, backup_written=store))
+
+    assert opens is not None
+    with pytest.raises(HomeNotAllowed):
+        opens()
+
+
+def test_backups_are_opened_with_time_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_streaming.plugins import board
+
+    given: list[bool] = []
+    monkeypatch.setattr(
+        board, "open_backup_store", lambda uri, *, looks_only=False, **_: given.append(looks_only)
+    )
+    opens = board.backups_of(keeps(""))
+    assert opens is not None
+    opens()
+
+    assert given == [True]
+
+
+def test_a_guest_of_a_cutover_does_not_command_the_stream_of_another_dag(world: World) -> None:
+    from airflow_streaming.plugins.acts import _command
+
+    guest, led = _guest_and_leader(world.home)
+    kept = keeps("", stream=guest.name)
+
+    with pytest.raises(NotTheOwner):
+        _command(guest, kept, "cutover", "abort", by="kim", reason="x", number=4)
+    assert led.name == "clicks"
+
+
+def _guest_and_leader(home: StreamHome) -> tuple[StreamHome, StreamHome]:
+    led = home.beside("clicks")
+    led.claim_ownership(Actor(dag_id="clicks", bundle="b", file="g.py", team=""), by="t", now=NOW)
+    home.claim_ownership(Actor(dag_id="orders", bundle="b", file="f.py", team=""), by="t", now=NOW)
+    home.begin_change(a_change(leader="clicks/4"))
+    return home, led
+
+
+def test_a_leader_with_an_absurd_number_is_none(world: World) -> None:
+    change = a_change(leader="clicks/" + "9" * 5000)
+
+    led, number = world.home.leader_of(change)
+    assert (led.name, number) == ("orders", change.number)

@@ -1,0 +1,35 @@
+"""What is installed for development is named once by version, and once more by hash."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BUILD_TOOLS = {"hatchling", "tomlkit", "trove-classifiers", "uv"}
+
+
+def versions(name: str) -> dict[str, str]:
+    found = re.findall(r"^([a-z0-9._-]+)==([^\s;\\]+)", (ROOT / name).read_text(), re.MULTILINE)
+    return dict(found)
+
+
+def test_hashes_are_of_the_versions_that_were_tried_together() -> None:
+    named, hashed = versions("constraints.txt"), versions("constraints-hashes.txt")
+
+    assert {name: hashed.get(name) for name in named} == named
+    assert set(hashed) - set(named) <= BUILD_TOOLS
+
+
+def test_every_version_has_a_hash() -> None:
+    text = (ROOT / "constraints-hashes.txt").read_text()
+    blocks = re.split(r"^(?=[a-z0-9._-]+==)", text, flags=re.MULTILINE)[1:]
+
+    assert [block.split()[0] for block in blocks if "--hash=sha256:" not in block] == []
+
+
+def test_the_build_tools_are_pinned() -> None:
+    hashed = versions("constraints-hashes.txt")
+
+    assert f'"hatchling=={hashed["hatchling"]}"' in (ROOT / "pyproject.toml").read_text()
+    assert f"uv=={hashed['uv']} " in (ROOT / "scripts/install.sh").read_text()
