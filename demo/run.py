@@ -102,6 +102,8 @@ def _stage(folder: Path, runtime: Path, pipeline: str | None, say: Say) -> tuple
 
 def _until_interrupted(stage: Stage, dag: str, say: Say) -> None:
     with stage:
+        # Before anything else: it can be looked at while the stream is launched.
+        print(f"\nStreams    {stage.airflow.url}/plugin/streams", flush=True)
         launch(stage, say, dag)
         while True:
             _show(stage)

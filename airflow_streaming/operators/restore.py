@@ -18,6 +18,7 @@ from airflow_streaming.operators.common.checkpoint import (
     positive,
     truth,
 )
+from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -84,6 +85,7 @@ class CheckpointVerifyOperator(CheckpointTask):
             backup = self.find(store, self.backup_id)
             found = self.verify(store, backup, level_of(self.level), narrator, by=who(context))
         context["ti"].xcom_push(key=BACKUP_XCOM_KEY, value=found.to_dict())
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=_page(found))
         check_that_it_holds(backup, found)
         return backup.id
 
@@ -154,6 +156,15 @@ def check_that_it_holds(backup: Backup, found: Verification) -> None:
             f"{' '.join(found.problems[:MOST_PROBLEMS])} Nothing restores from it; take a new one, "
             "and look for what changed the store."
         )
+
+
+def _page(found: Verification | RestorePlan) -> str:
+    from airflow_streaming.reports.backups import restore_plan_report, verification_report
+    from airflow_streaming.reports.markdown import markdown  # not at dag parse
+
+    if isinstance(found, Verification):
+        return markdown(verification_report(found))
+    return markdown(restore_plan_report(found))
 
 
 PLAN_XCOM_KEY: Final = "plan"
@@ -234,6 +245,7 @@ class CheckpointRestoreOperator(CheckpointTask):
             plan = self._plan(store, backup_id, narrator)
             self._tell(plan)
             context["ti"].xcom_push(key=PLAN_XCOM_KEY, value=plan.to_dict())
+            context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=_page(plan))
             if truth(self.is_dry_run, "dry_run"):
                 self.log.info("This was a dry run; nothing was written.")
                 return {"backup": backup_id, "dry_run": True, "is_refused": plan.is_refused}

@@ -26,7 +26,8 @@ the next one adopts the driver.
 - **Replace it without downtime**, or when its checkpoint cannot be reused: `{stream.name}_blue_green` runs
   the new version beside it, compares, and switches.
 - **Resize it**: `{stream.name}_rescale` restarts the same code with other resources.
-- **Back it up**: `{stream.name}_backup` backs the checkpoints up while it runs.
+- **Back it up**: `{stream.name}_backup` backs the checkpoints up while it runs, and
+  `{stream.name}_restore` verifies a backup and restores it.
 """
 
 
@@ -120,7 +121,25 @@ def backup_page(stream: StreamSpec) -> str:
 
 Backs the checkpoints up while the stream runs, reads every byte of the backup again, and then
 removes what retention no longer keeps. The stream is neither paused nor touched. A backup is
-brought back with `CheckpointRestoreOperator` or `airflow-streaming checkpoint restore`.
+verified again and restored with `{stream.name}_restore`.
+"""
+
+
+def restore_page(stream: StreamSpec) -> str:
+    """Return the page of the dag that restores a stream from a backup."""
+    return f"""
+### Restore of stream `{stream.name}`
+
+{_table(stream)}
+
+| task | what it does | after a failure |
+|---|---|---|
+| `verify` | verifies the backup; fails when it does not hold | nothing changed |
+| `restore` | writes it beside the old checkpoint, as a new deployment | nothing changed |
+
+**Start with a dry run**, which is the default: it reports which batches and offsets go back and what the
+sink sees again. A restore needs a stopped stream and leaves it stopped: start it when its new deployment
+is the current one. The old checkpoint stays at its path and is backed up first.
 """
 
 

@@ -20,7 +20,7 @@ from airflow.sdk import Param
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.common.form_edits import ADVISED
-from airflow_streaming.options import RehearseWhen, plain
+from airflow_streaming.options import BackupLevel, RehearseWhen, plain
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 
@@ -53,6 +53,10 @@ REHEARSE_FROM_FORM: Final = (
     "{{ params.get('rehearse') or '" + RehearseWhen.WHEN_UNKNOWN.value + "' }}"
 )
 SOAK_FROM_FORM: Final = "{{ params.get('soak_minutes') or '' }}"
+BACKUP_FROM_FORM: Final = "{{ params.get('backup_id') or '' }}"
+LEVEL_FROM_FORM: Final = "{{ params.get('level') or '" + BackupLevel.FULL.value + "' }}"
+REASON_FROM_FORM: Final = "{{ params.get('reason') or 'Restored from a form.' }}"
+ACCEPT_FROM_FORM: Final = "{{ (params.get('accept') or []) | join(',') }}"
 
 
 def upgrade_params(
@@ -119,6 +123,47 @@ def rescale_params(
         ),
         "conf": conf_param(),
         **_course(soak, approvers, need_approval=need_approval),
+    }
+
+
+def restore_params() -> dict[str, Param]:
+    """Return the form that verifies a backup and restores a stream from it."""
+    return {
+        "backup_id": Param(
+            None,
+            type=["string", "null"],
+            title="Backup",
+            description="Id of the backup, as the Streams page and `airflow-streaming checkpoint "
+            "backups` list it. Empty: the newest.",
+        ),
+        "level": Param(
+            BackupLevel.FULL.value,
+            enum=[level.value for level in BackupLevel],
+            values_display={
+                "quick": "names and sizes",
+                "full": "every byte",
+                "drill": "every byte, and a Spark that opens the state",
+            },
+            title="Verify",
+            description="What is verified before anything is restored.",
+        ),
+        "dry_run": Param(
+            True,
+            type="boolean",
+            title="Dry run",
+            description="Verify, and report what a restore would replay. Turn off to restore; the "
+            "stream must be stopped.",
+        ),
+        "reason": Param(
+            None, type=["string", "null"], title="Reason", description="For the timeline."
+        ),
+        "accept": Param(
+            [],
+            type=["array", "null"],
+            items={"type": "string"},
+            title="Accepted refusals",
+            description="Codes of refusals in the dry run's report that you accept, one per line.",
+        ),
     }
 
 

@@ -19,6 +19,10 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.operators.backup import CheckpointBackupOperator, CheckpointRetentionOperator
 from airflow_streaming.operators.prune import StreamPruneOperator
+from airflow_streaming.operators.restore import (
+    CheckpointRestoreOperator,
+    CheckpointVerifyOperator,
+)
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.options import (
     BackupLevel,
@@ -39,9 +43,19 @@ from airflow_streaming.orchestration.dag_docs import (
     keep_alive_page,
     prune_page,
     rescale_page,
+    restore_page,
     upgrade_page,
 )
-from airflow_streaming.orchestration.form import rescale_params, upgrade_params
+from airflow_streaming.orchestration.form import (
+    ACCEPT_FROM_FORM,
+    BACKUP_FROM_FORM,
+    DRY_RUN_FROM_FORM,
+    LEVEL_FROM_FORM,
+    REASON_FROM_FORM,
+    rescale_params,
+    restore_params,
+    upgrade_params,
+)
 from airflow_streaming.orchestration.upgrade import rescale, upgrade_in_place
 from airflow_streaming.spec import SoakTerms, StreamSpec
 
@@ -71,8 +85,8 @@ def stream_dags(
     Return the dags of one stream, by their ids; assign them with ``globals().update(...)``.
 
     ``<name>`` keeps it alive, ``<name>_upgrade`` upgrades it from a form, ``<name>_blue_green`` runs
-    another version beside it and switches, ``<name>_rescale`` restarts it with another size, and
-    ``<name>_backup`` backs it up.
+    another version beside it and switches, ``<name>_rescale`` restarts it with another size,
+    ``<name>_backup`` backs it up, and ``<name>_restore`` verifies a backup and restores it.
 
     :param stream: The stream; its name is that of its dags, and no template.
     :param upgrade: Options of the upgrade, e.g. ``UpgradeOptions(checks=[has_written])``.
@@ -118,6 +132,7 @@ def stream_dags(
         _blue_green(of_all, _filled(cutover, usual)),
         _rescale(of_all, RestartOptions(soak=soak, approvers=tuple(approvers))),
         _backup(of_all, backup),
+        _restore(of_all),
         *([] if prune is None else [_prune(of_all, prune)]),
     ]
     # A path that is relative to the dag starts at the author's file, not at this one.
@@ -250,14 +265,45 @@ def _rescale(of: _Shared, options: RestartOptions) -> DAG:
     return dag
 
 
-def _backup(of: _Shared, options: BackupOptions) -> DAG:
-    stream = of.stream
-    where: dict[str, Any] = {
-        "home": stream.home,
-        "stream": stream.name,
+def _backups_of(of: _Shared) -> dict[str, Any]:
+    """Return where the stream's backups are, as arguments of an operator."""
+    return {
+        "home": of.stream.home,
+        "stream": of.stream.name,
         "store": of.connections.backup_store,
         "home_conn_id": of.connections.home_conn_id,
     }
+
+
+def _restore(of: _Shared) -> DAG:
+    stream = of.stream
+    with DAG(
+        f"{stream.name}_restore",
+        schedule=None,
+        params=restore_params(),
+        doc_md=restore_page(stream),
+        description=f"Verifies a backup of stream {stream.name} and restores the stream from it.",
+        **of.every,
+    ) as dag:
+        verify = CheckpointVerifyOperator(
+            task_id="verify", backup_id=BACKUP_FROM_FORM, level=LEVEL_FROM_FORM, **_backups_of(of)
+        )
+        # Of what was verified: a newer backup may have been taken meanwhile.
+        restore = CheckpointRestoreOperator(
+            task_id="restore",
+            backup_id="{{ ti.xcom_pull(task_ids='verify') }}",
+            dry_run=DRY_RUN_FROM_FORM,
+            reason=REASON_FROM_FORM,
+            accept=ACCEPT_FROM_FORM,
+            **_backups_of(of),
+        )
+        verify >> restore
+    return dag
+
+
+def _backup(of: _Shared, options: BackupOptions) -> DAG:
+    stream = of.stream
+    where = _backups_of(of)
     with DAG(
         f"{stream.name}_backup",
         schedule=options.schedule,

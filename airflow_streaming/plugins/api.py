@@ -44,6 +44,9 @@ from airflow_streaming.plugins.views import deployments_view, lanes_of, now_utc,
 POINTS: Final = 240
 """Buckets of a chart; more are not seen on a screen of this width."""
 LONGEST: Final = 9 * 86_400
+SHARED: Final = 2.0
+"""Seconds for which pages that show the same streams share one list of them."""
+MOST_SHARED: Final = 16
 Part = Literal["main", "state", "observed", "all"]
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -57,6 +60,7 @@ def add_api(app: FastAPI) -> None:
     """Add the routes of the data, and of what may be done."""
     app.state.keepers = Keepers()
     app.state.boards = Boards(app.state.looks)
+    app.state.answers = {}
     sees = [Depends(requires_access_dag("GET", DagAccessEntity.TASK_INSTANCE))]
     reads = [Depends(requires_access_dag("GET", DagAccessEntity.XCOM))]
     edits = [
@@ -67,6 +71,7 @@ def add_api(app: FastAPI) -> None:
     stream = "/api/streams/{dag_id}/{stream}"
     app.get("/api/fleet")(fleet)  # the list is filtered by what its user may see
     app.get(stream, dependencies=sees)(whole)
+    app.get("/api/external/{dag_id}/{stream}", dependencies=sees)(external)
     app.get(f"{stream}/series", dependencies=sees)(series)
     app.get(f"{stream}/timeline", dependencies=sees)(timeline)
     app.get(f"{stream}/changes", dependencies=sees)(changes)
@@ -108,12 +113,23 @@ def kept_as(request: Request, dag_id: str, stream: Annotated[str, Path(max_lengt
     """Return a stream that a dag keeps."""
     keepers: Keepers = request.app.state.keepers
     for one in keepers.of({dag_id}):
-        if one.stream == stream:
+        if one.stream == stream and not one.is_external:
             return one
     raise HTTPException(
         404,
         f"Dag {dag_id!r} keeps no stream {stream!r}, or its task has not started yet.",
         _HEADERS,
+    )
+
+
+def named_as(request: Request, dag_id: str, stream: Annotated[str, Path(max_length=100)]) -> Kept:
+    """Return an external stream that a sensor of a dag names."""
+    keepers: Keepers = request.app.state.keepers
+    for one in keepers.of({dag_id}):
+        if one.stream == stream and one.is_external:
+            return one
+    raise HTTPException(
+        404, f"No sensor of dag {dag_id!r} names {stream!r}, or none has started yet.", _HEADERS
     )
 
 
@@ -123,8 +139,19 @@ KeptByName = Annotated[Kept, Depends(kept_as)]
 async def fleet(request: Request, seen: Annotated[list[Kept], Depends(seen_by)]) -> Response:
     """Return a row for every stream that the user may see."""
     boards: Boards = request.app.state.boards
+    answers: dict[tuple[Kept, ...], tuple[float, bytes, str]] = request.app.state.answers
+    # Of exactly the streams that this user may see, so that nothing is shared beyond a right.
+    key, now = tuple(seen), time.monotonic()
+    known = answers.get(key)
+    if known is not None and now - known[0] < SHARED:
+        return sent(request, known[1], known[2])
     rows = await boards.rows(seen)
-    return answer(request, {"at": now_utc().isoformat(), "streams": rows}, but=("at", "age"))
+    body, tag = packed({"at": now_utc().isoformat(), "streams": rows}, but=("at", "age"))
+    if all(row["state"] != "loading" for row in rows):
+        if len(answers) >= MOST_SHARED:
+            answers.clear()
+        answers[key] = (now, body, tag)
+    return sent(request, body, tag)
 
 
 async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Response:
@@ -150,6 +177,24 @@ async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Respons
             "dags": dags,
             **found,
             "acts": found["acts"] if can_edit else [],
+        },
+    )
+
+
+async def external(request: Request, kept: Annotated[Kept, Depends(named_as)]) -> Response:
+    """Return one external stream as it is now; nothing can be done to it from here."""
+    boards: Boards = request.app.state.boards
+    found = await look_at(request, kept, lambda: boards.external(kept).whole(now_utc()))
+    return answer(
+        request,
+        {
+            "at": now_utc().isoformat(),
+            "dag": kept.dag.dag_id,
+            "stream": kept.stream,
+            "task": kept.task_id,
+            "run": kept.run_id,
+            "home": kept.home,
+            **found,
         },
     )
 
@@ -296,6 +341,7 @@ async def act(
 ) -> Response:
     """Do something to a stream, in the name of the user who is signed in."""
     by = str(user.get_name())
+    boards: Boards = request.app.state.boards
 
     def do(lane: Lane) -> dict[str, Any]:
         done = act_on(
@@ -303,6 +349,7 @@ async def act(
         )
         lane.live.base.forget()
         lane.views.clear()
+        boards.forget(kept)
         return {"done": done}
 
     try:
@@ -314,9 +361,14 @@ async def act(
 async def look(request: Request, kept: Kept, show: Callable[[Lane], Any]) -> Any:
     """Return what a look at one stream shows, or refuse it in time."""
     boards: Boards = request.app.state.boards
+    return await look_at(request, kept, lambda: show(boards.lane(kept)))
+
+
+async def look_at(request: Request, kept: Kept, show: Callable[[], Any]) -> Any:
+    """Return what a look at one home or checkpoint shows, or refuse it in time."""
     looks: Looks = request.app.state.looks
     try:
-        return await looks.look(kept.home, lambda: show(boards.lane(kept)))
+        return await looks.look(kept.home, show)
     except _REFUSED:
         raise
     except LookRefused as err:
@@ -341,12 +393,21 @@ def answer(request: Request, data: Any, *, but: tuple[str, ...] = ()) -> Respons
 
     :param but: Fields that change by themselves and are no news.
     """
+    return sent(request, *packed(data, but=but))
+
+
+def packed(data: Any, *, but: tuple[str, ...] = ()) -> tuple[bytes, str]:
+    """Return data as JSON, and a tag that changes with what is news in it."""
     body = json.dumps(data, separators=(",", ":"), allow_nan=False, default=str).encode()
     plain = body
     if but:
         bare = _without(data, but)
         plain = json.dumps(bare, separators=(",", ":"), default=str).encode()
-    tag = f'W/"{hashlib.sha256(plain).hexdigest()[:20]}"'
+    return body, f'W/"{hashlib.sha256(plain).hexdigest()[:20]}"'
+
+
+def sent(request: Request, body: bytes, tag: str) -> Response:
+    """Return JSON, or that the browser has it already."""
     headers = {**_HEADERS, "Cache-Control": "private, no-cache", "ETag": tag}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)

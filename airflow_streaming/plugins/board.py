@@ -23,9 +23,12 @@ from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook, access
+from airflow_streaming.model.uris import is_local
 from airflow_streaming.plugins.drivers import PageDrivers
+from airflow_streaming.plugins.external import ExternalWatch, open_observer
 from airflow_streaming.plugins.kept import Kept, check_owner
 from airflow_streaming.plugins.looks import Looks
+from airflow_streaming.plugins.page_store import PageStore
 from airflow_streaming.plugins.trust import check_home
 from airflow_streaming.plugins.views import StreamWatch, now_utc, unreadable
 from airflow_streaming.settings import read_settings
@@ -111,6 +114,8 @@ class HomeBoard:
 
     seen: dict[tuple[str, str], _Seen] = field(default_factory=dict)
     lanes: dict[tuple[str, str], Lane] = field(default_factory=dict)
+    others: dict[tuple[str, str], ExternalWatch] = field(default_factory=dict)
+    store: PageStore | None = None
     problem: str = ""
     answered_at: float = float("-inf")
     next_at: float = float("-inf")
@@ -158,9 +163,29 @@ class Boards:
         lane = board.lanes.get(_key(kept))
         if lane is None or lane.kept != kept:
             store = self._open(kept).store
+            if not is_local(store.uri):
+                store = board.store = board.store or PageStore(store)
             lane = Lane(LiveLaneCache(store, kept.stream, every=10.0), kept, self.parts)
             board.lanes[_key(kept)] = lane
         return lane
+
+    def forget(self, kept: Kept) -> None:
+        """Look anew at what may have changed, because something was just done to a stream."""
+        board = self._boards.get((kept.home, kept.home_conn_id))
+        if board is not None and board.store is not None:
+            board.store.forget()
+
+    def external(self, kept: Kept) -> ExternalWatch:
+        """
+        Return one external stream, to be called in a look.
+
+        :raises StreamingError: its checkpoint cannot be opened.
+        """
+        board = self._boards.setdefault((kept.home, kept.home_conn_id), HomeBoard())
+        watch = board.others.get(_key(kept))
+        if watch is None or watch.kept != kept:
+            watch = board.others[_key(kept)] = ExternalWatch(kept, open_observer(kept))
+        return watch
 
     def _refresh(
         self, key: tuple[str, str | None], ones: Sequence[Kept]
@@ -197,6 +222,8 @@ class Boards:
 
     def _look_at(self, kept: Kept) -> dict[str, Any]:
         try:
+            if kept.is_external:
+                return self.external(kept).row(now_utc())
             return self.lane(kept).view().row(now_utc())
         except HomeNotAllowed as err:
             return unreadable(kept.stream, str(err), level="busy")
@@ -221,6 +248,7 @@ class Boards:
             "task": kept.task_id,
             "run": kept.run_id,
             "home": kept.home,
+            "external": kept.is_external,
             **row,
             "age": None if age is None else round(age, 1),
             "away": board.problem[:600],

@@ -66,13 +66,14 @@ def _change(home: StreamHome, change: Change) -> dict[str, Any]:
 
 def _upgrade(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[str, Any]:
     history = home.upgrade_steps(change.number)
-    reached, now = {step.after: step for step in history}, UPGRADE.state_of(history)
+    reached, now = {step.after: step.at for step in history}, UPGRADE.state_of(history)
+    reached.setdefault(Stage.BEGUN, change.at)
     path = [stage for stage in Stage if stage in reached or stage in _UPGRADE_PATH]
     if any(stage in reached for stage in (Stage.ROLLING_BACK, Stage.ABORTED)):
         path = [stage for stage in path if stage in reached or stage is Stage.BEGUN]
         path += [s for s in (Stage.RESTORED, Stage.ROLLED_BACK) if s not in path and end is None]
     terms = tried(lambda: home.terms(change))
-    since = reached[now].at if now in reached else change.at
+    since = reached.get(now, change.at)
     open_one = OpenUpgrade(
         change=change.number, deployment=change.deployment, stage=now, since=since
     )
@@ -83,7 +84,7 @@ def _upgrade(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
         "table": [
             {
                 "state": stage.value,
-                "at": told(reached[stage].at) if stage in reached else None,
+                "at": told(reached.get(stage)),
                 "now": stage is now and end is None,
             }
             for stage in path
@@ -122,7 +123,7 @@ def _cutover(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
         "state": state.value,
         "since": told(since),
         "until": told(since + deadline) if deadline is not None else None,
-        "table": [*_cutover_table(history, state, is_handover=is_handover)],
+        "table": [*_cutover_table(change, history, state, is_handover=is_handover)],
         "steps": [_step(step) for step in history[-100:]],
         "next": [
             {"event": event.value, "to": to.value}
@@ -135,9 +136,13 @@ def _cutover(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
 
 
 def _cutover_table(
-    history: Sequence[CutoverTransition], state: CutoverState, *, is_handover: bool
+    change: Change,
+    history: Sequence[CutoverTransition],
+    state: CutoverState,
+    *,
+    is_handover: bool,
 ) -> Iterator[dict[str, Any]]:
-    reached = {step.after: step.at for step in history}
+    reached = {C.PLANNED: change.at, **{step.after: step.at for step in history}}
     path = [s for s in _CUTOVER_PATH if is_handover or s not in _OF_HANDOVER or s in reached]
     path += [s for s in CutoverState if s in reached and s not in path]
     if state in (C.ABORTING, C.ABORTED, C.ROLLING_BACK, C.ROLLED_BACK):

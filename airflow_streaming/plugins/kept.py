@@ -22,6 +22,7 @@ from sqlalchemy import func, select
 
 from airflow_streaming.exceptions import NotTheOwner
 from airflow_streaming.model.records.owner import Actor
+from airflow_streaming.plugins.external import SENSORS, external_name
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -41,6 +42,9 @@ class Kept:
     :param dag: The dag of the task, for the stream's owner.
     :param conn_id: Spark connection, rendered; empty where none is known.
     :param backup_store: Where its backups lie, rendered; ``backup_written`` as the dag file has it.
+    :param is_external: It is a stream that this provider did not launch; ``home`` is its checkpoint
+        then, and ``home_conn_id`` the connection for that.
+    :param endpoint: Web page of an external stream's driver.
     """
 
     home: str
@@ -54,6 +58,8 @@ class Kept:
     run_id: str = ""
     task_id: str = ""
     map_index: int = -1
+    is_external: bool = False
+    endpoint: str | None = None
 
 
 KEEPS: Final = ("SparkStreamOperator",)
@@ -96,8 +102,26 @@ def _kept(instance: TaskInstance, rendered: dict[str, Any], session: Session) ->
     )
 
 
+def _external(instance: TaskInstance, rendered: dict[str, Any], session: Session) -> Kept | None:
+    checkpoint = _text(rendered.get("checkpoint"))
+    if checkpoint is None:
+        return None
+    return Kept(
+        home=checkpoint,
+        home_conn_id=_text(rendered.get("conn_id")),
+        stream=external_name(checkpoint),
+        written=_written(instance, "checkpoint", session),
+        dag=_actor(instance.dag_id, session),
+        run_id=instance.run_id,
+        task_id=instance.task_id,
+        map_index=instance.map_index,
+        is_external=True,
+        endpoint=_text(rendered.get("endpoint")),
+    )
+
+
 def all_kept(session: Session) -> list[Kept]:
-    """Return what every keep-alive task of a dag that is there keeps, by its newest start."""
+    """Return what every keep-alive task and sensor of a dag that is there names, by its newest start."""
     newest = (
         select(
             TaskInstance.dag_id,
@@ -106,7 +130,7 @@ def all_kept(session: Session) -> list[Kept]:
             func.max(TaskInstance.start_date).label("started"),
         )
         .join(DagModel, DagModel.dag_id == TaskInstance.dag_id)
-        .where(TaskInstance.operator.in_(KEEPS), DagModel.is_stale.is_(False))
+        .where(TaskInstance.operator.in_([*KEEPS, *SENSORS]), DagModel.is_stale.is_(False))
         .group_by(TaskInstance.dag_id, TaskInstance.task_id, TaskInstance.map_index)
         .subquery()
     )
@@ -128,7 +152,10 @@ def all_kept(session: Session) -> list[Kept]:
             & (fields.map_index == TaskInstance.map_index),
         )
     )
-    found = (_kept(instance, rendered or {}, session) for instance, rendered in rows)
+    found = (
+        (_kept if instance.operator in KEEPS else _external)(instance, rendered or {}, session)
+        for instance, rendered in rows
+    )
     by_stream = {(one.dag.dag_id, one.stream): one for one in found if one is not None}
     return [by_stream[key] for key in sorted(by_stream)]
 
@@ -162,7 +189,9 @@ class Keepers:
 
 def dags_of(stream: str, dag_ids: Collection[str]) -> dict[str, str]:
     """Return the dags that change a stream, by what they do, as far as they are among some ids."""
-    wanted = {f"{stream}_{act}": act for act in ("upgrade", "blue_green", "rescale", "backup")}
+    wanted = {
+        f"{stream}_{act}": act for act in ("upgrade", "blue_green", "rescale", "backup", "restore")
+    }
     with create_session() as session:
         rows = session.scalars(
             select(DagModel.dag_id).where(

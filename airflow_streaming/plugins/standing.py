@@ -67,6 +67,11 @@ class Level(StrEnum):
     OFF = "off"
     """It is down on purpose."""
 
+    @property
+    def rank(self) -> int:
+        """Return its place among all levels, the gravest first."""
+        return [*Level].index(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
@@ -86,7 +91,7 @@ class Standing:
     @property
     def rank(self) -> int:
         """Return its place among all standings, the gravest first."""
-        return [*Level].index(self.level)
+        return self.level.rank
 
 
 S = VerdictState
@@ -105,6 +110,11 @@ _LEVELS: Final = {
     S.COMPLETED: Level.OFF,
     S.STOPPED: Level.OFF,
 }
+
+
+def level_of(state: VerdictState) -> Level:
+    """Return how much a verdict alone needs a person."""
+    return _LEVELS[state]
 
 
 def standing(
@@ -152,7 +162,7 @@ def _never_run(desired: Desired | None) -> Standing:
 
 
 def _of_verdict(verdict: Verdict, incidents: Sequence[Alert], now: datetime) -> Standing:
-    level = _LEVELS[verdict.state]
+    level = level_of(verdict.state)
     known = next((one for one in incidents if one.rule == verdict.rule), None)
     if verdict.is_well and incidents:
         # The task that keeps it watches the figures; a look at its records alone does not.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import math
 import random
 from collections.abc import Iterator
@@ -16,6 +17,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from airflow_streaming.checkpoints.backup.records import Level, Origin
+from airflow_streaming.checkpoints.backup.stream_backup import Asked, back_up_stream, default_store
+from airflow_streaming.checkpoints.vault.store import open_backup_store
+from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.driver.monitoring.heartbeat import History
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.failure_signs import FailureKind
@@ -49,6 +54,13 @@ from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Exit, Launch, LaunchCause, Outcome
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, UpgradeTerms
+from airflow_streaming.model.records.upgrade_table import (
+    UPGRADE,
+    Stage,
+    UpgradeEvent,
+    UpgradeTransition,
+)
 from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
 from airflow_streaming.model.storage import LocalStore
 
@@ -98,6 +110,32 @@ class Making:
         )
         self.epochs(begin)
         self.story(begin)
+        if self.kind in ("healthy", "behind", "restarted", "cutover"):
+            self.back_up()
+
+    def back_up(self) -> None:
+        """Take a real backup of a small checkpoint, and verify it."""
+        epoch = self.home.newest_epoch()
+        status = self.home.status(epoch.number) if epoch else None
+        assert status is not None
+        query, hour = status.queries[0], timedelta(hours=1)
+        folder = Path(query.checkpoint or "")
+        last = max(4, query.batches - round(hour.total_seconds() / self.batch))
+        for name in ("offsets", "commits", "sources"):
+            (folder / name).mkdir(parents=True)
+        (folder / "metadata").write_text(json.dumps({"id": query.id}))
+        for batch in range(last - 2, last + 1):
+            plan = {"batchWatermarkMs": 0, "batchTimestampMs": 1_763_800_000_000, "conf": {}}
+            ends = {"orders.v2": {"0": 88_000_000 + batch, "1": 88_000_000}}
+            (folder / "offsets" / str(batch)).write_text(
+                f"v1\n{json.dumps(plan)}\n{json.dumps(ends)}"
+            )
+            (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+        store = open_backup_store(default_store(self.home.store.uri), create=True)
+        by, at = f"{self.home.name}_backup.backup", self.now - hour
+        asked = Asked(origin=Origin.MANUAL, by=by, clock=lambda: at)
+        taken = back_up_stream(self.home, store, asked)
+        verify(store, taken.id, Level.FULL, by=by, now=at, stream=self.home.name)
 
     def deploy(self, number: int, at: datetime, spark: str) -> None:
         name = self.home.name
@@ -568,6 +606,56 @@ _ERROR = (
     "the position for partition orders.v2-1 could be determined\n"
     "\tat org.apache.spark.sql.kafka010.consumer.FetchedData.fetch(KafkaDataConsumer.scala:104)"
 )
+
+
+def write_upgrade(home: StreamHome, *events: UpgradeEvent) -> int:
+    """Open an upgrade of a stream, let some events happen to it, and return its number."""
+    current, now = home.newest_deployment(), datetime.now(UTC)
+    assert current is not None
+    number = home.next_change()
+    terms = UpgradeTerms(
+        change=number,
+        proposed=replace(current, number=current.number + 1, created_by="ann"),
+        rollback=RollbackPlan(
+            way=RollbackMethod.REWIND,
+            reason="The checkpoint as it was at the stop is backed up.",
+            replay="The batches since the upgrade run again.",
+        ),
+        keeps_by_itself=False,
+    )
+    digest = home.keep_terms(terms)
+    home.begin_change(
+        Change(
+            number=number,
+            stream=home.name,
+            what=ChangeKind.UPGRADE,
+            replaced=current.number,
+            deployment=current.number + 1,
+            checkpoint=current.checkpoint,
+            by="ann",
+            reason="Spark 4.3",
+            at=now,
+            terms=digest,
+        )
+    )
+    stage = Stage.BEGUN
+    for count, event in enumerate(events, start=1):
+        after = UPGRADE.after(stage, event)
+        home.take_step(
+            UpgradeTransition(
+                change=number,
+                number=count,
+                before=stage,
+                event=event,
+                after=after,
+                reason=f"It came to {after.value}.",
+                at=now,
+                by=f"{home.name}_upgrade",
+                facts={"verdict": "good"} if after is Stage.JUDGED else {},
+            )
+        )
+        stage = after
+    return number
 
 
 def write_home(

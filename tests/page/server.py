@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,22 @@ from airflow_streaming.model.names import GREEN_SUFFIX, Layout
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.plugins import api
 from airflow_streaming.plugins.board import Boards
+from airflow_streaming.plugins.external import external_name
 from airflow_streaming.plugins.kept import Kept
 from airflow_streaming.plugins.looks import Looks
 from airflow_streaming.plugins.routes import create_app
 
 RIGHTS: dict[str, dict[str, set[str]]] = {
+    "admin": {"GET": {"*"}, "PUT": {"*"}},
     "editor": {"GET": {"*"}, "PUT": {"*"}},
     "viewer": {"GET": {"*"}, "PUT": set()},
     "stranger": {"GET": {"elsewhere"}, "PUT": {"elsewhere"}},
 }
 """By user, the dags that may be seen and edited; ``*`` for all."""
+
+
+DAG_ACTS = ("upgrade", "blue_green", "rescale", "backup", "restore")
+"""What a stream has dags for, by the end of their ids."""
 
 
 @dataclass
@@ -72,13 +79,13 @@ class Manager:
 class FixedKeepers:
     """What is kept, without a database."""
 
-    kept: list[Kept]
+    find: Callable[[], list[Kept]]
 
     def of(self, dag_ids: Collection[str]) -> list[Kept]:
-        return [one for one in self.kept if one.dag.dag_id in dag_ids]
+        return [one for one in self.find() if one.dag.dag_id in dag_ids]
 
     def all(self) -> list[Kept]:
-        return self.kept
+        return self.find()
 
 
 def kept_in(folder: Path) -> list[Kept]:
@@ -100,6 +107,73 @@ def kept_in(folder: Path) -> list[Kept]:
     ]
 
 
+def external_in(checkpoint: Path, dag_id: str = "lake_report") -> Kept:
+    """Return an external stream as a sensor of a dag names it."""
+    return Kept(
+        home=str(checkpoint),
+        home_conn_id=None,
+        stream=external_name(str(checkpoint)),
+        written=str(checkpoint),
+        dag=Actor(dag_id=dag_id, bundle="dags-folder", file="reports.py", team=""),
+        run_id="scheduled__2026-11-20",
+        task_id="wait_for_lake",
+        is_external=True,
+    )
+
+
+@dataclass
+class AirflowApi:
+    """
+    Airflow's public API, as far as the page uses it: it records who asks for which run.
+
+    :param calls: Method, dag, user and body of every call that changes something.
+    :param paused: Dags that are paused.
+    """
+
+    calls: list[tuple[str, str, str, dict[str, Any]]] = field(default_factory=list)
+    paused: set[str] = field(default_factory=set)
+
+    def add_to(self, root: FastAPI) -> None:
+        dag = "/api/v2/dags/{dag_id}"
+        root.get(f"{dag}/details")(self.details)
+        root.patch(dag)(self.patch)
+        root.post(f"{dag}/dagRuns")(self.trigger)
+
+    def details(self, dag_id: str) -> dict[str, Any]:
+        return {"dag_id": dag_id, "is_paused": dag_id in self.paused, "params": form_of(dag_id)}
+
+    def patch(self, dag_id: str, body: dict[str, Any], request: Request) -> dict[str, Any]:
+        self.calls.append(("PATCH", dag_id, _user(request).name, body))
+        self.paused.discard(dag_id)
+        return {"dag_id": dag_id}
+
+    def trigger(self, dag_id: str, body: dict[str, Any], request: Request) -> dict[str, Any]:
+        user = _user(request)
+        if not RIGHTS[user.name]["PUT"]:
+            raise HTTPException(403, "Forbidden")
+        self.calls.append(("POST", dag_id, user.name, body))
+        return {"dag_run_id": "manual__1", "dag_id": dag_id}
+
+
+@cache
+def _dags() -> dict[str, Any]:
+    from airflow_streaming.orchestration.stream_dags import stream_dags
+    from airflow_streaming.spec import StreamSpec
+
+    spec = StreamSpec(name="s", application="s.py", home="/h", runtime="spark-4.3")
+    return dict(stream_dags(spec))
+
+
+def form_of(dag_id: str) -> dict[str, Any]:
+    """Return the parameters of a stream's dag as Airflow's API tells them."""
+    act = next((act for act in DAG_ACTS if dag_id.endswith(f"_{act}")), None)
+    params = _dags()[f"s_{act}" if act else "s"].params
+    return {
+        name: {"value": one.value, "schema": one.schema, "description": one.description}
+        for name, one in ((name, params.get_param(name)) for name in params)
+    }
+
+
 def page_app(folder: Path, patch: Callable[[Any, str, Any], None], **changes: Any) -> FastAPI:
     """
     Return the app for one home.
@@ -109,22 +183,28 @@ def page_app(folder: Path, patch: Callable[[Any, str, Any], None], **changes: An
     """
     from airflow.api_fastapi.core_api import security
 
-    kept = [replace(one, **changes) for one in kept_in(folder)]
-    manager = Manager(lambda: [one.dag.dag_id for one in kept])
+    lake = folder.parent / "lake"
+    known = [replace(one, **changes) for one in kept_in(folder)]
+
+    def find() -> list[Kept]:
+        found = [replace(one, **changes) for one in kept_in(folder)] or known
+        return [*found, *([external_in(lake)] if lake.is_dir() else [])]
+
+    manager = Manager(lambda: [one.dag.dag_id for one in find()])
     for module in (api, security):
         patch(module, "get_auth_manager", lambda: manager)
     patch(security.DagModel, "get_team_name", lambda *_, **__: None)
     patch(
         api,
         "dags_of",
-        lambda stream, _: {"upgrade": f"{stream}_upgrade", "backup": f"{stream}_backup"},
+        lambda stream, _: {act: f"{stream}_{act}" for act in DAG_ACTS},
     )
     patch(api, "all_reports", lambda _: REPORTS)
     patch(api, "one_report", lambda *asked: REPORT if asked[2] == "gate" else None)
     patch(api, "action_logging", lambda: _not_logged)
     app = create_app(Looks())
     app.dependency_overrides[get_user] = _user
-    app.state.keepers = FixedKeepers(kept)
+    app.state.keepers = FixedKeepers(find)
     app.state.boards = Boards(app.state.looks)
     app.state.manager = manager
     return app
@@ -193,9 +273,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("home", type=Path)
     parser.add_argument("--port", type=int, default=8099)
+    parser.add_argument("--quiet", action="store_true", help="let no driver beat")
     arguments = parser.parse_args()
-    threading.Thread(target=beat, args=(arguments.home, threading.Event()), daemon=True).start()
+    if not arguments.quiet:
+        threading.Thread(target=beat, args=(arguments.home, threading.Event()), daemon=True).start()
     root = FastAPI()
+    AirflowApi().add_to(root)
     root.mount("/streaming", page_app(arguments.home, setattr))
     uvicorn.run(root, host="127.0.0.1", port=arguments.port, log_level="warning", ws="none")
 

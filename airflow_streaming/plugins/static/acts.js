@@ -1,30 +1,56 @@
 // What may be done to a stream: asked once, and twice where something may be lost.
 
-import { Refused, at, open, post, triggerRun } from "./api.js";
-import { h, put } from "./dom.js";
+import { at, open, post, triggerRun } from "./api.js";
+import { clean, h, put } from "./dom.js";
+import { details, fields } from "./form.js";
+import { stamp } from "./format.js";
 
-export function menu(data, done) {
+export function menu(data, done, showPanel) {
   const items = [];
   for (const act of data.acts ?? []) {
     items.push(item(act.label, act.danger, () => ask(data, act, done)));
   }
   const dags = data.dags ?? {};
   if (data.can_edit) {
-    if (dags.backup) items.push(item("Back up now", false, () => askRun(dags.backup, {}, "Back up now", "Takes a backup of the running stream and verifies it. The stream is not stopped.", done)));
+    if (dags.backup) items.push(item("Back up now", false, () => askRun(data, dags.backup, { title: "Back up now", says: "Takes a backup of the running stream and verifies it. The stream is not stopped.", done })));
+    if (dags.restore) items.push(item("Verify or restore …", false, () => showPanel("backups")));
     items.push(
       item("Apply the dag's edited spec", true, () =>
-        askRun(data.dag, { restart: true }, "Apply the dag's edited spec", "Stops the driver at a batch boundary, deploys what the dag file says now, and starts it on the same checkpoint. No gate and no way back: the upgrade dag has both. If the dag says nothing new, only the run is replaced.", done),
+        askRun(data, data.dag, { title: "Apply the dag's edited spec", says: "Stops the driver at a batch boundary, deploys what the dag file says now, and starts it on the same checkpoint. No gate and no way back: the upgrade dag has both. If the dag says nothing new, only the run is replaced.", conf: { restart: true }, isSure: true, done }),
       ),
     );
+    const forms = [
+      [dags.upgrade, "Upgrade …", "Another Spark, script or configuration on the same checkpoint, with gates, backup, soak and rollback."],
+      [dags.blue_green, "Blue-green cutover …", "Runs another version beside this one, compares both, and switches."],
+      [dags.rescale, "Rescale …", "The same code with other resources, with a backup, a soak and a rollback."],
+    ].filter(([dag]) => dag);
+    for (const [dag, label, says] of forms) items.push(item(label, false, () => askForm(data, dag, { title: label.replace(" …", ""), says, done })));
   }
-  const links = [
-    [dags.upgrade, "Upgrade or roll back …"],
-    [dags.blue_green, "Blue-green cutover …"],
-    [dags.rescale, "Rescale …"],
-    [data.dag, "Open the dag"],
-  ].filter(([dag]) => dag);
-  for (const [dag, label] of links) items.push(item(label, false, () => open(`dags/${encodeURIComponent(dag)}`)));
+  items.push(item("Open the dag", false, () => open(`dags/${encodeURIComponent(data.dag)}`)));
   return items;
+}
+
+/** Verify a backup: a run of the restore dag that only looks. */
+export function askVerify(data, backup, done) {
+  askForm(data, data.dags.restore, { title: "Verify backup", says: "Verifies the backup and reports what a restore of it would replay. Nothing is changed.", fill: { backup_id: backup.id, dry_run: true }, done });
+}
+
+/** Restore a backup: asked twice, with what runs again. */
+export function askRestore(data, backup, done) {
+  const isStopped = ["off", "stopped", "gave_up", "never_run", "completed"].includes(data.state);
+  const says = [replays(data, backup), "The old checkpoint stays where it is and is backed up first. The stream stays stopped until you start it.", isStopped ? "" : "The stream is not stopped: stop it first, or the restore is refused."];
+  askForm(data, data.dags.restore, { title: "Restore backup", says: says.filter(Boolean).join(" "), fill: { backup_id: backup.id, dry_run: false }, done });
+}
+
+/** What runs again after a restore, by the records: batches of each query, and since when. */
+export function replays(data, backup) {
+  const parts = Object.entries(backup.batches ?? {}).map(([folder, batch]) => {
+    const query = data.queries.find((one) => one.name === folder) ?? (data.queries.length === 1 ? data.queries[0] : null);
+    if (batch === null || query === null || query.batch === null) return `Query ${clean(folder)} goes back to batch ${batch ?? "none"}.`;
+    const again = query.batch - batch;
+    return again > 0 ? `Query ${clean(folder)} goes back from batch ${query.batch} to ${batch}: ${again} batches run again.` : `Query ${clean(folder)} stays at batch ${batch}.`;
+  });
+  return `${parts.join(" ")} The input since ${stamp(backup.at)} is read again; a sink that is not idempotent gets its rows twice.`;
 }
 
 function item(label, danger, act) {
@@ -94,33 +120,79 @@ function ask(data, act, done) {
   });
 }
 
-function askRun(dag, conf, title, says, done) {
+async function askRun(data, dag, { title, says, conf = {}, isSure = false, done }) {
+  const told = await known(dag);
   dialog({
-    title,
-    says: `${says} This triggers a run of dag ${dag}, in your name.`,
-    name: conf.restart ? dag : "",
+    title: `${title}: ${data.stream}`,
+    says: [says, `This triggers a run of dag ${dag}, in your name.`, paused(told)].filter(Boolean).join(" "),
+    name: () => (isSure ? data.stream : ""),
     button: "Trigger",
     noReason: true,
-    send: () => triggerRun(dag, conf).then((reply) => `Run ${reply.dag_run_id} of ${dag} is triggered.`),
+    send: () => triggered(dag, conf, told),
     done,
   });
 }
 
-function dialog({ title, says, name, button, noReason, send, done }) {
+/** The dag's own form, filled in. Whatever turns the dry run off is asked twice. */
+async function askForm(data, dag, { title, says, fill = {}, done }) {
+  const told = await known(dag);
+  const form = fields(told.params, fill);
+  dialog({
+    title: `${title}: ${data.stream}`,
+    says: [says, `This triggers a run of dag ${dag}, in your name.`, paused(told)].filter(Boolean).join(" "),
+    body: form.node,
+    name: () => (form.value("dry_run") === true ? "" : data.stream),
+    button: "Trigger",
+    noReason: true,
+    send: () => triggered(dag, form.conf(), told),
+    done,
+  });
+}
+
+async function known(dag) {
+  try {
+    return await details(dag);
+  } catch (error) {
+    toast(error.message);
+    throw error;
+  }
+}
+
+function paused(told) {
+  return told.is_paused ? "The dag is paused and is unpaused first." : "";
+}
+
+function triggered(dag, conf, told) {
+  return triggerRun(dag, conf, { isPaused: told.is_paused === true }).then((reply) => `Run ${reply.dag_run_id} of ${dag} is triggered.`);
+}
+
+function dialog({ title, says, name, button, noReason, body, send, done }) {
   let isSecond = false;
+  const wanted = () => (typeof name === "function" ? name() : name);
   const reason = h("input", { name: "reason", required: true, maxlength: 500, autocomplete: "off" });
-  const typed = h("input", { name: "confirm", autocomplete: "off", spellcheck: "false" });
+  const typed = h("input", { name: "confirm", autocomplete: "off", spellcheck: "false", "aria-label": "Name of the stream, to confirm" });
   const problem = h("div", { class: "warns", role: "alert", hidden: true });
-  const second = h("div", { hidden: true }, h("label", {}, h("span", {}, "Type ", h("b", {}, name), " to confirm"), typed));
-  const go = h("button", { class: `button ${name ? "danger" : "main"}`, type: "submit" }, name ? "Continue …" : button);
+  const asked = h("b", {});
+  const second = h("div", { hidden: true }, h("label", {}, h("span", {}, "Type ", asked, " to confirm"), typed));
+  const go = h("button", { type: "submit" });
+  const text = h("p", {}, says);
+  const paint = () => {
+    const isGrave = Boolean(wanted());
+    text.className = isGrave ? "warns" : "says";
+    go.className = `button ${isGrave ? (isSecond ? "sure" : "danger") : "main"}`;
+    put(go, isGrave && !isSecond ? "Continue …" : button);
+    go.disabled = isGrave && isSecond && typed.value !== wanted();
+    second.hidden = !(isGrave && isSecond);
+  };
   const box = h(
     "dialog",
-    { "aria-label": title },
+    { "aria-label": title, class: body ? "wide" : null },
     h(
       "form",
       { method: "dialog" },
       h("h2", {}, title),
-      h("p", { class: name ? "warns" : "says" }, says),
+      text,
+      body,
       noReason ? null : h("label", {}, "Reason, for the timeline", reason),
       second,
       problem,
@@ -128,18 +200,17 @@ function dialog({ title, says, name, button, noReason, send, done }) {
     ),
   );
   box.addEventListener("close", () => box.remove());
+  box.addEventListener("input", paint);
   box.querySelector("form").addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (name && !isSecond) {
+    if (wanted() && !isSecond) {
       isSecond = true;
-      second.hidden = false;
-      go.className = "button sure";
-      put(go, button);
-      go.disabled = true;
-      typed.addEventListener("input", () => (go.disabled = typed.value !== name));
+      put(asked, wanted());
+      paint();
       typed.focus();
       return;
     }
+    if (wanted() && typed.value !== wanted()) return;
     go.disabled = true;
     problem.hidden = true;
     try {
@@ -149,13 +220,14 @@ function dialog({ title, says, name, button, noReason, send, done }) {
       done();
     } catch (error) {
       problem.hidden = false;
-      put(problem, error instanceof Refused ? error.message : String(error));
+      put(problem, error instanceof Error ? error.message : String(error));
       go.disabled = false;
     }
   });
+  paint();
   document.body.append(box);
   box.showModal();
-  (noReason ? go : reason).focus();
+  (noReason ? (box.querySelector(".fields input, .fields select, .fields textarea") ?? go) : reason).focus();
 }
 
 export function toast(text) {

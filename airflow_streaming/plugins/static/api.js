@@ -10,10 +10,14 @@ export class Refused extends Error {
 }
 
 /** Fetch JSON below /streaming/; throws Refused with the reason the server gives. */
-export async function get(path) {
+export function get(path) {
+  return fetchFrom(new URL(path, ROOT));
+}
+
+export async function fetchFrom(url) {
   let reply;
   try {
-    reply = await fetch(new URL(path, ROOT), { headers: { Accept: "application/json" }, cache: "no-cache" });
+    reply = await fetch(url, { headers: { Accept: "application/json" }, cache: "no-cache" });
   } catch {
     throw new Refused(0, "The API server does not answer.");
   }
@@ -21,11 +25,11 @@ export async function get(path) {
 }
 
 /** Do something: the header is what no form of another site can send. */
-export async function post(path, body, headers = { "X-Streaming-Act": "1" }) {
+export async function post(path, body, headers = { "X-Streaming-Act": "1" }, method = "POST") {
   let reply;
   try {
     reply = await fetch(new URL(path, ROOT), {
-      method: "POST",
+      method,
       headers: { "Content-Type": "application/json", ...headers },
       body: JSON.stringify(body),
     });
@@ -112,6 +116,9 @@ export function open(path) {
   window.location.href = url;
 }
 
-export function triggerRun(dag, conf) {
-  return post(airflow(`api/v2/dags/${encodeURIComponent(dag)}/dagRuns`), { logical_date: null, conf }, {});
+/** Trigger a run through Airflow's public API, as the user who is signed in; a paused dag is unpaused first. */
+export async function triggerRun(dag, conf, { isPaused }) {
+  const path = airflow(`api/v2/dags/${encodeURIComponent(dag)}`);
+  if (isPaused) await post(`${path}?update_mask=is_paused`, { is_paused: false }, {}, "PATCH");
+  return post(`${path}/dagRuns`, { logical_date: null, conf }, {});
 }

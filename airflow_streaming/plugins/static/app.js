@@ -37,8 +37,10 @@ export async function show() {
   const only = found.get("stream") ? null : await onlyStream(found.get("dag"));
   if (only) address({ dag: only.dag, stream: only.stream, q: "" });
   if (only || found.get("stream")) {
-    const { stream } = await import("./stream.js");
     const now = params();
+    // No stream of ours may have such a name.
+    const isExternal = now.get("stream").includes("@");
+    const { stream } = isExternal ? await import("./external.js") : await import("./stream.js");
     view = stream(main, now.get("dag") || now.get("stream"), now.get("stream"));
   } else {
     view = fleet(main);

@@ -112,7 +112,11 @@ export class Chart {
     }
     const bucket = Math.max((range.end - range.begin) / 240, 20);
     const { columns, options } = this.layout(lines, figures, rules);
-    const [times, data] = gapped(series.at, columns, bucket);
+    const [times, truth] = gapped(series.at, columns, bucket);
+    this.truth = truth;
+    // A line far above what is shown runs along the upper edge; its value is told beside the title.
+    const top = this.chart.id === "rates" && this.greatest > 0 ? this.greatest * HEADROOM : Infinity;
+    const data = truth.map((column) => column.map((value) => (value !== null && value > top ? top : value)));
     const shape = JSON.stringify([options.map((one) => one.label), range.lane]);
     this.range = range;
     if (!this.plot || this.shape !== shape) {
@@ -124,6 +128,7 @@ export class Chart {
       this.plot.setData([times, ...data], true);
     }
     this.node.setAttribute("aria-label", this.told(lines, series));
+    this.node.dataset.newest = JSON.stringify(Object.fromEntries(lines.map((line) => [line.name, series.figures[line.name].last.findLast((value) => value !== null) ?? null])));
     this.paintValues(null);
   }
 
@@ -186,7 +191,7 @@ export class Chart {
       },
       axes: [
         { ...axis, size: 26, space: 70, values: (_, splits, __, ___, step) => splits.map((split) => utc(split, step)) },
-        { ...axis, size: 62, space: 34, incrs: STEPS.get(this.chart.show), values: (_, splits) => splits.map((split) => this.chart.show(split)) },
+        { ...axis, size: 70, space: 34, incrs: STEPS.get(this.chart.show), values: (_, splits) => splits.map((split) => this.chart.show(split)) },
       ],
       bands: top >= 0 ? [{ series: [top + 1, top + 2], fill: mixed(series[top + 1].bandOf, 0.16) }] : [],
       series: [
@@ -229,7 +234,8 @@ export class Chart {
     const ratio = devicePixelRatio || 1;
     ctx.save();
     ctx.lineWidth = ratio;
-    for (const mark of this.marks) {
+    let signed = -Infinity;
+    for (const mark of [...this.marks].sort((one, other) => one.at - other.at)) {
       const x = Math.round(plot.valToPos(mark.at, "x", true));
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
       ctx.strokeStyle = ctx.fillStyle = color(mark.color);
@@ -243,6 +249,9 @@ export class Chart {
       ctx.globalAlpha = 1;
       ctx.font = `600 ${9 * ratio}px system-ui`;
       ctx.textAlign = "center";
+      // Signs that would lie over each other are left out; the lines are all there.
+      if (x - signed < 11 * ratio) continue;
+      signed = x;
       ctx.fillText(mark.sign, x, bbox.top - 2 * ratio);
     }
     for (const bound of this.bounds ?? []) {
@@ -264,11 +273,11 @@ export class Chart {
     const times = this.plot?.data[0] ?? [];
     const at = index ?? times.length - 1;
     const parts = shown.map((one) => {
-      const column = this.plot.data[this.series.indexOf(one) + 1];
+      const column = this.truth[this.series.indexOf(one)];
       let value = column?.[at] ?? null;
       if (this.chart.stack && value !== null) {
         const next = this.series[this.series.indexOf(one) + 1];
-        const below = next ? this.plot.data[this.series.indexOf(next) + 1]?.[at] : 0;
+        const below = next ? this.truth[this.series.indexOf(next)]?.[at] : 0;
         value -= below ?? 0;
       }
       return h("span", {}, h("span", { class: `dot k${(one.place % 8) + 1}` }), clean(words(one.label)), " ", h("b", {}, this.chart.show(value)));

@@ -9,7 +9,7 @@ import { sparkline } from "./sparks.js";
 const LEVELS = ["down", "bad", "warn", "busy", "well", "off"];
 const NAMES = { down: "down", bad: "not working", warn: "attention", busy: "in transition", well: "well", off: "off" };
 const COLUMNS = [
-  { key: "state", name: "State", sort: (row) => [row.rank, -(time(row.since) ?? 0)] },
+  { key: "state", name: "State", sort: (row) => [place(row), -(time(row.since) ?? 0)] },
   { key: "stream", name: "Stream", sort: (row) => [row.stream] },
   { key: "flow", name: "Input / processing", sort: (row) => [-(row.input_rate ?? -1)] },
   { key: "backlog", name: "Backlog", sort: (row) => [-(row.backlog?.records ?? -1)], num: true },
@@ -123,6 +123,7 @@ export function fleet(root) {
     while (before?.nextSibling) before.nextSibling.remove();
     if (!rows.length) put(body);
     state.nodes = kept;
+    if (kept.size && !performance.getEntriesByName("rows").length) performance.mark("rows");
   }
 
   function heading(column) {
@@ -200,7 +201,7 @@ export function fleet(root) {
 }
 
 function haystack(row) {
-  row.hay ??= [row.stream, row.dag, row.state, words(row.state), row.reason, row.spark, row.launcher, row.lane, row.color, row.change?.kind, NAMES[row.level], row.home]
+  row.hay ??= [row.stream, row.dag, row.state, words(row.state), row.reason, row.spark, row.launcher, row.lane, row.color, row.change?.kind, NAMES[row.level], row.home, row.external ? "external" : ""]
     .join(" ")
     .toLowerCase();
   return row.hay;
@@ -228,7 +229,7 @@ function drawRow(row, now) {
         open();
       },
     },
-    row.stream,
+    row.title ?? row.stream,
   );
   const quiet = row.level === "well" || row.level === "off";
   const cells = [
@@ -238,7 +239,7 @@ function drawRow(row, now) {
       h("div", {}, pill(row.level, words(row.state), clean(row.reason)), row.since ? h("span", { class: "dim", title: stamp(row.since) }, lasted(row.since, now)) : null),
       quiet ? null : h("div", { class: "why", title: clean(row.reason) }, row.reason),
     ),
-    h("td", {}, link, h("div", { class: "dim" }, row.dag === row.stream ? `${row.queries_total ?? 0} ${row.queries_total === 1 ? "query" : "queries"}` : row.dag)),
+    h("td", {}, link, row.external ? [" ", h("span", { class: "tag", title: "This provider did not launch it: it is watched by its checkpoint." }, "external")] : null, h("div", { class: "dim" }, row.dag === row.stream ? `${row.queries_total ?? 0} ${row.queries_total === 1 ? "query" : "queries"}` : row.dag)),
     h(
       "td",
       { class: "flow" },
@@ -249,18 +250,23 @@ function drawRow(row, now) {
     h("td", { class: "num" }, seconds(round(row.watermark_delay_s))),
     h("td", { class: "num" }, milliseconds(row.batch_ms)),
     h("td", { class: `num ${row.restarts_24h ? "hot" : ""}` }, row.restarts_24h ?? NOTHING),
-    h("td", { class: "num" }, backup(row.backup, now)),
+    h("td", { class: "num" }, backup(row.backup, now, row)),
     h(
       "td",
       { class: "version" },
       h("span", {}, row.spark || NOTHING),
-      h("div", { class: "dim" }, [row.deployment ? `deployment ${row.deployment}` : null, row.color === "green" ? "green" : null, row.launcher].filter(Boolean).join(" · ")),
+      h("div", { class: "dim" }, [row.deployment ? `#${row.deployment}` : null, row.color === "green" ? "green" : null, row.launcher].filter(Boolean).join(" · ")),
     ),
     h("td", { class: "event" }, changeCell(row, now)),
   ];
   const node = h("tr", { class: `row ${row.level}`, onclick: (event) => window.getSelection().isCollapsed && !event.defaultPrevented && open() }, cells);
   cells.forEach((cell, index) => cell.setAttribute("data-name", COLUMNS[index].name));
   return node;
+}
+
+/** Its place among all: by level, but what waits for a decision comes before what is in transition. */
+function place(row) {
+  return row.change?.waits || row.change?.overdue ? Math.min(row.rank, 2.5) : row.rank;
 }
 
 function round(value) {
@@ -277,7 +283,8 @@ export function backlog(told) {
   return found.length ? found.join(", ") : NOTHING;
 }
 
-function backup(told, now) {
+function backup(told, now, row) {
+  if (row.external) return h("span", { class: "dim" }, NOTHING);
   if (!told) return h("span", { class: "dim" }, "none");
   if (told.problem) return h("span", { class: "hot", title: clean(told.problem) }, "damaged");
   return [ago(told.at, now), h("div", { class: told.verified ? "dim" : "hot" }, told.verified ? "verified" : "not verified")];

@@ -79,7 +79,7 @@ export function lasted(moment, now) {
 function coarse(gone) {
   if (gone < 60) return `${Math.round(gone)} s`;
   if (gone < 3600) return `${Math.round(gone / 60)} min`;
-  if (gone < 172800) return `${digits(gone / 3600)} h`;
+  if (gone < 172800) return `${Math.round(gone / 360) / 10} h`;
   return `${Math.round(gone / 86400)} d`;
 }
 

@@ -1,5 +1,6 @@
 // What happened and what there is: timeline, changes, deployments, backups and reports.
 
+import { askRestore, askVerify } from "./acts.js";
 import { at, get } from "./api.js";
 import { Chart, MAIN } from "./charts.js";
 import { clean, h, put } from "./dom.js";
@@ -15,7 +16,7 @@ export const PANELS = [
   { id: "reports", name: "Reports", draw: reports },
 ];
 
-const ABOUT = {
+export const ABOUT = {
   begun: "Terms and proposed deployment are recorded.",
   backed_up: "A verified backup of the running stream exists.",
   stopped: "The old driver is proved gone and its last batch is backed up.",
@@ -190,12 +191,13 @@ function sides(change, data, page) {
   const wanted = MAIN.filter((chart) => ["rates", "backlog", "watermark"].includes(chart.id));
   root.append(h("h2", {}, `Blue: ${change.blue}`), h("h2", {}, `Green: ${change.green}`));
   const lanes = [change.blue, change.green];
+  const sources = data.queries[0]?.sources.map((one) => one.name) ?? [];
   const charts = wanted.map((chart) => lanes.map(() => page.own(new Chart(chart, { zoom: page.zoom }))));
   charts.flat().forEach((chart) => root.append(chart.node));
   lanes.forEach(async (lane, side) => {
     try {
       const found = await get(`${base(data)}/series?seconds=7200&lane=${encodeURIComponent(lane)}`);
-      charts.forEach((pair) => pair[side].draw(found.series[0], found, [], []));
+      charts.forEach((pair) => ((pair[side].names = { sources }), pair[side].draw(found.series[0], found, [], [])));
     } catch (error) {
       charts.forEach((pair) => put(pair[side].box, h("div", { class: "none" }, error.message)));
     }
@@ -221,7 +223,8 @@ function deployments(box, data) {
   });
 }
 
-function backups(box, data) {
+function backups(box, data, page) {
+  const canRestore = data.can_edit && Boolean(data.dags?.restore);
   load(box, `${base(data)}/backups`, ({ backups: found, problem }) => {
     if (!found.length) {
       return put(box, problem ? h("p", { class: "dim" }, problem) : null, nothing(data.dags?.backup ? "No backup yet. \"Act ▾, Back up now\" takes one." : "No backup yet, and no dag takes them. stream_dags(...) makes one."));
@@ -229,7 +232,7 @@ function backups(box, data) {
     put(
       box,
       table(
-        ["Backup", "Origin", "Verified", "Batches", "Size", "Added"],
+        ["Backup", "Origin", "Verified", "Batches", "Size", "Added", canRestore ? "Act" : ""],
         found.map((one) => [
           h("td", {}, h("div", { title: stamp(one.at) }, one.at ? stamp(one.at) : ""), h("div", { class: "dim mono" }, one.id)),
           h("td", {}, words(one.origin), h("div", { class: "dim" }, one.note || one.by)),
@@ -237,6 +240,9 @@ function backups(box, data) {
           h("td", {}, Object.entries(one.batches ?? {}).map(([name, batch]) => h("div", {}, `${clean(name)}: ${batch}`))),
           h("td", { class: "num" }, bytes(one.size), h("div", { class: "dim" }, `${count(one.files)} files`)),
           h("td", { class: "num" }, bytes(one.added)),
+          canRestore
+            ? h("td", { class: "acts" }, h("button", { class: "button", onclick: () => askVerify(data, one, page.refresh) }, "Verify …"), one.at ? h("button", { class: "button danger", onclick: () => askRestore(data, one, page.refresh) }, "Restore …") : null)
+            : h("td"),
         ]),
       ),
     );

@@ -7,7 +7,7 @@ import { Chart, MAIN, STATE, shortSource } from "./charts.js";
 import { clean, glyph, h, pill, put, say } from "./dom.js";
 import { backlog, failure, skeleton } from "./fleet.js";
 import { NOTHING, ago, count, lasted, milliseconds, rate, seconds, share, bytes, stamp, time, words } from "./format.js";
-import { PANELS } from "./panels.js";
+import { ABOUT, PANELS } from "./panels.js";
 
 const RANGES = { "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800 };
 const MARKS = {
@@ -39,6 +39,7 @@ export function stream(root, dag, name) {
   const top = h("div", { class: "top" });
   const reason = h("p", { class: "reason" });
   const banner = h("div", { class: "banner", hidden: true, role: "alert" });
+  const change = h("div", { class: "open-change", hidden: true, role: "region", "aria-label": "Open change" });
   const facts = h("dl", { class: "facts" });
   const ranges = h("div", { class: "segment", role: "group", "aria-label": "Range" });
   const queries = h("div", { class: "segment", role: "group", "aria-label": "Query" });
@@ -52,10 +53,10 @@ export function stream(root, dag, name) {
   const rail = h("aside", { class: "rail", "aria-label": "Now" }, card("Right now", now), failed, card("Rules", rules));
   const tabs = h("div", { class: "tabs", role: "tablist" });
   const panel = h("div", { class: "panel", role: "tabpanel" });
-  const whole = h("div", { hidden: true }, reason, facts, h("div", { class: "tools" }, ranges, queries, note, h("span", { class: "grow" }), legend), h("div", { class: "layout" }, h("div", {}, grid, more), rail), tabs, panel);
+  const whole = h("div", { hidden: true }, reason, change, facts, h("div", { class: "tools" }, ranges, queries, note, h("span", { class: "grow" }), legend), h("div", { class: "layout" }, h("div", {}, grid, more), rail), tabs, panel);
   const wait = h("div", {}, skeleton());
   const fresh = h("span", { class: "fresh", role: "status" });
-  const act = menuButton(() => (state.data ? menu(state.data, () => status.run()) : []));
+  const act = menuButton(() => (state.data ? menu(state.data, () => status.run(), showPanel) : []));
   root.append(
     h("nav", { class: "crumb", "aria-label": "Breadcrumb" }, h("a", { href: "?", onclick: back }, "Streams"), " / ", clean(name)),
     h("header", { class: "top" }, top, h("span", { class: "grow" }), fresh, act),
@@ -66,9 +67,10 @@ export function stream(root, dag, name) {
 
   const page = {
     zoom,
+    refresh: () => status.run(),
     own: (chart) => (owned.push(chart), chart),
     actButton(wanted, label) {
-      const found = menu(state.data, () => status.run()).find((one, index) => state.data.acts?.[index]?.act === wanted);
+      const found = menu(state.data, () => status.run(), showPanel).find((one, index) => state.data.acts?.[index]?.act === wanted);
       return found ? h("button", { class: `button ${found.danger ? "danger" : ""}`, onclick: found.act }, label) : h("span", { class: "tag" }, label);
     },
   };
@@ -161,12 +163,32 @@ export function stream(root, dag, name) {
     if (state.error) put(banner, glyph("bad"), `${state.error.message} What is shown was seen ${seconds(Math.round((Date.now() - state.at) / 1000))} ago.`);
     put(top, h("h1", {}, data.stream), pill(data.level, words(data.state)), data.since ? h("span", { class: "since", title: stamp(data.since) }, `for ${lasted(data.since, Date.now())}`) : null, data.change ? h("button", { class: `tag ${data.change.waits ? "warn" : "busy"}`, onclick: () => showPanel("changes") }, data.change.waits ? `${data.change.kind} waits for your decision` : `${data.change.kind}: ${words(data.change.state)}`) : null);
     put(reason, data.reason, data.remedy ? [" ", h("b", {}, data.remedy)] : null);
+    paintChange(data);
     paintFacts(data);
     paintNow(data);
     paintRules(data);
     paintFailure(data);
     if (!panel.childNodes.length) showPanel(params().get("tab") || (data.change ? "changes" : "timeline"), true);
     paintCharts();
+  }
+
+  function paintChange(data) {
+    const open = data.change;
+    change.hidden = !open;
+    const print = JSON.stringify([open, data.acts]);
+    const isNew = print !== state.change;
+    state.change = print;
+    if (isNew && state.panel?.id === "changes" && !document.querySelector("dialog[open]")) state.panel.draw(panel, data, page);
+    if (!open) return;
+    const acts = (data.acts ?? []).filter((one) => one.act.startsWith(`${open.kind}.`));
+    put(
+      change,
+      h("span", { class: `tag ${open.waits || open.overdue ? "warn" : "busy"}` }, `${open.kind}: ${words(open.state)}`),
+      h("span", {}, h("b", {}, `for ${lasted(open.since, Date.now())}. `), ABOUT[open.state] ?? "", open.until ? h("span", { class: "dim" }, ` ${open.overdue ? "Overdue since" : "Until"} ${stamp(open.until)}.`) : null),
+      h("span", { class: "grow" }),
+      acts.map((one) => page.actButton(one.act, words(one.act.split(".")[1]))),
+      h("button", { class: "button", onclick: () => showPanel("changes") }, "Details"),
+    );
   }
 
   function paintFacts(data) {
@@ -322,6 +344,7 @@ export function stream(root, dag, name) {
 
   function showPanel(id, isFirst = false) {
     const chosenPanel = PANELS.find((one) => one.id === id) ?? PANELS[0];
+    state.panel = chosenPanel;
     if (!isFirst) address({ tab: chosenPanel.id });
     owned.splice(0).forEach((chart) => chart.end());
     put(

@@ -37,7 +37,10 @@ SPEC = StreamSpec(
     runtime="spark-4.3",
     conf={"spark.my.password": "canary-4711"},
 )
-NAMES = ["orders", "orders_upgrade", "orders_blue_green", "orders_rescale", "orders_backup"]
+NAMES = [
+    "orders",
+    *(f"orders_{act}" for act in ("upgrade", "blue_green", "rescale", "backup", "restore")),
+]
 
 
 def checks_out(_: Soaked) -> None:
@@ -196,6 +199,17 @@ def test_the_example_is_found_as_airflow_finds_dags() -> None:
     assert {dag.dag_id for dag in found.values()} == set(found)
     assert len(found) == len(NAMES)
     assert {dag.fileloc for dag in found.values()} == {str(path)}
+
+
+def test_a_restore_verifies_first_and_restores_what_was_verified(dags: dict[str, DAG]) -> None:
+    dag = dags["orders_restore"]
+    verify, restore = dag.get_task("verify"), dag.get_task("restore")
+
+    assert restore.upstream_task_ids == {"verify"}
+    assert "ti.xcom_pull(task_ids='verify')" in restore.backup_id
+    assert (verify.home, verify.stream) == (restore.home, restore.stream)
+    assert dag.params["dry_run"] is True
+    assert dag.params["backup_id"] is None
 
 
 def test_old_things_are_removed_by_a_dag_of_their_own_when_asked_for():

@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
-import warnings
-from collections.abc import Iterator
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fastapi import FastAPI
 
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import DesiredState, Event, EventKind
-from tests.integration.plugin.api import serving
-from tests.page.chrome import Page, browsing, chromium
-
-with warnings.catch_warnings():
-    # Starlette would rather have a successor of httpx that Airflow does not bring.
-    warnings.simplefilter("ignore")
-    from tests.page.server import page_app
+from tests.page.chrome import Page, chromium
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif(chromium() is None, reason="Chromium is not installed; no page is opened."),
 ]
 EVIL = "<script>window.hacked=1</script><img src=x onerror='window.hacked=1'>\u202eevil"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Page]:
-    with browsing() as page:
-        yield page
-
-
-@pytest.fixture
-def home(demo_home: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(demo_home, tmp_path / "home"))
-
-
-@pytest.fixture
-def address(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    root = FastAPI()
-    root.mount("/streaming", page_app(home, monkeypatch.setattr))
-    with serving(root) as address:
-        yield f"{address}/streaming/app/"
 
 
 def test_the_fleet_shows_every_stream_the_worst_first(browser: Page, address: str) -> None:
@@ -82,19 +54,80 @@ def test_a_stream_is_opened_and_left_by_keyboard_alone(browser: Page, address: s
     browser.until("document.querySelectorAll('tr.row').length === 3")
 
 
-def test_charts_show_the_figures_that_the_home_holds(
+FIGURES = {
+    "Rows per second": {
+        "input_rate": lambda row: row.input_rows_per_second,
+        "processing_rate": lambda row: row.processed_rows_per_second,
+    },
+    "Batch duration by phase": {
+        f"phase.{phase}": lambda row, phase=phase: row.phases_ms[phase]
+        for phase in ("addBatch", "queryPlanning", "latestOffset", "getBatch", "walCommit")
+    },
+    "Backlog": {"backlog_records.0": lambda row: row.sources[0].backlog_records},
+    "Watermark delay": {"watermark_delay_s": lambda row: row.watermark_delay_s},
+    "State rows": {"state_rows": lambda row: row.state_rows},
+    "State memory": {"state_bytes": lambda row: row.state_bytes},
+    "State commit per store": {"state_commit_ms": lambda row: row.state_commit_ms},
+    "Rows dropped behind the watermark": {"dropped_rows": lambda row: row.dropped_rows},
+    "Executors": {"executors": lambda row: row.executors},
+    "Gets and puts per batch": {
+        "state.rocksdbGetCount": lambda row: row.state_metrics["rocksdbGetCount"],
+        "state.rocksdbPutCount": lambda row: row.state_metrics["rocksdbPutCount"],
+    },
+    "Get and put time per batch": {
+        "state.rocksdbGetLatency": lambda row: row.state_metrics["rocksdbGetLatency"],
+        "state.rocksdbPutLatency": lambda row: row.state_metrics["rocksdbPutLatency"],
+    },
+    "Bytes read and written": {
+        "state.rocksdbTotalBytesRead": lambda row: row.state_metrics["rocksdbTotalBytesRead"],
+        "state.rocksdbTotalBytesWritten": lambda row: row.state_metrics["rocksdbTotalBytesWritten"],
+    },
+    "Block cache misses": {"cache_miss_share": lambda row: row.cache_miss_share},
+    "Commit: flush, compaction, checkpoint, file sync": {
+        f"state.rocksdbCommit{name}": lambda row, name=name: row.state_metrics[
+            f"rocksdbCommit{name}"
+        ]
+        for name in ("FlushLatency", "CompactLatency", "CheckpointLatency", "FileSyncLatencyMs")
+    },
+    "Files copied and reused": {
+        "state.rocksdbFilesCopied": lambda row: row.state_metrics["rocksdbFilesCopied"],
+        "state.rocksdbFilesReused": lambda row: row.state_metrics["rocksdbFilesReused"],
+    },
+    "Writer stall": {
+        "state.rocksdbWriterStallLatencyMs": lambda row: row.state_metrics[
+            "rocksdbWriterStallLatencyMs"
+        ]
+    },
+    "quality.rows": {"observed.quality.rows": lambda row: row.observed["quality.rows"]},
+    "quality.bad_rows": {"observed.quality.bad_rows": lambda row: row.observed["quality.bad_rows"]},
+}
+"""By the title of a chart and the name of its line: the figure of a batch that it shows."""
+
+
+def test_every_chart_shows_the_figures_that_the_home_holds(
     browser: Page, address: str, home: Path
 ) -> None:
     browser.events.clear()
     browser.open(f"{address}?dag=orders_eu&stream=orders_eu&range=1h")
     browser.until("document.querySelectorAll('.u-over').length >= 6")
-    stream = open_home(str(home), probe=False).stream("orders_eu")
-    newest = stream.read_progress(2, limit=1)[0]
-    # Every chart tells its newest figure to screen readers too.
-    told = browser.eval("document.querySelector('.chart').getAttribute('aria-label')")
-    shown = newest.input_rows_per_second or 0
-    digits = f"{shown / 1000:.2f}".rstrip("0").rstrip(".") if shown >= 1000 else f"{shown:.0f}"
-    assert f"input now {digits}" in told
+    for _ in range(2):
+        browser.eval("document.querySelector('.group button[aria-expanded=false]').click()")
+        browser.until("document.querySelectorAll('.group button[aria-expanded=false]').length < 2")
+    browser.until(f"document.querySelectorAll('.chart:not([hidden])').length >= {len(FIGURES)}")
+    browser.until(
+        "[...document.querySelectorAll('.chart:not([hidden])')].every((c) => c.dataset.newest)"
+    )
+    found = json.loads(
+        browser.eval(
+            "JSON.stringify(Object.fromEntries([...document.querySelectorAll('.chart:not([hidden])')]"
+            ".map((c) => [c.querySelector('h2').textContent, JSON.parse(c.dataset.newest)])))"
+        )
+    )
+    newest = open_home(str(home), probe=False).stream("orders_eu").read_progress(2, limit=1)[0]
+    assert found.keys() == FIGURES.keys()
+    for title, lines in FIGURES.items():
+        for name, figure in lines.items():
+            assert found[title][name] == pytest.approx(figure(newest), rel=0.001), (title, name)
     assert browser.troubles() == []
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fastapi import FastAPI
@@ -14,7 +18,8 @@ from fastapi.routing import APIRoute
 
 from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.model.history import ended_at
-from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.control import DesiredState, Event, EventKind
 from airflow_streaming.model.records.owner import Actor
 
 with warnings.catch_warnings():
@@ -23,7 +28,7 @@ with warnings.catch_warnings():
     from fastapi.testclient import TestClient
 
     from airflow_streaming.plugins.pages import POLICY, all_files
-    from tests.page.server import page_app
+    from tests.page.server import RIGHTS, page_app
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 STREAM = "/api/streams/orders_eu/orders_eu"
@@ -66,6 +71,18 @@ def api_routes(app: FastAPI) -> list[APIRoute]:
     return found
 
 
+USERS = {
+    "nobody": {"GET": 401, "POST": 401},
+    "stranger": {"GET": 403, "POST": 403},
+    "viewer": {"GET": 200, "POST": 403},
+    "editor": {"GET": 200, "POST": 200},
+    "admin": {"GET": 200, "POST": 200},
+}
+"""By user and method, what a route about one dag answers."""
+OF_NO_DAG = {"/app", "/app/{name:path}", "/api/fleet"}
+"""Routes that every signed-in user may ask; the fleet is filtered."""
+
+
 PLACES = {
     "dag_id": "orders_eu",
     "stream": "orders_eu",
@@ -98,6 +115,111 @@ def test_no_route_answers_somebody_who_is_not_signed_in(app: FastAPI, client: Te
             assert reply.status_code == 401, (method, route.path, reply.text)
 
 
+@pytest.mark.parametrize("user", USERS)
+def test_every_route_answers_a_user_by_his_right_to_the_dag(
+    app: FastAPI, client: TestClient, user: str
+) -> None:
+    for route in api_routes(app):
+        # These read Airflow's database; tests/integration/plugin asks them of a real Airflow.
+        if route.path.startswith("/tasks/") and user not in ("nobody", "stranger"):
+            continue
+        for method in route.methods:
+            reply = client.request(
+                method,
+                path_of(route),
+                headers=as_user(user, **ACT),
+                json={"reason": "x"},
+                follow_redirects=False,
+            )
+            wanted = USERS[user][method]
+            if route.path in OF_NO_DAG and user == "stranger":
+                wanted = 200
+            if route.path == "/app" and wanted == 200:
+                wanted = 307
+            if "external" in route.path and wanted == 200:
+                wanted = 404  # the dag has a stream of ours and no other
+            assert reply.status_code == wanted, (method, route.path, reply.text)
+
+
+EVIL = "<script>alert(1)</script>\u202e"
+
+
+def test_a_hostile_stream_is_answered_and_is_small(
+    client: TestClient, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = stream(home)
+    status = one.status(2)
+    assert status is not None
+    large = EVIL + "x" * 500_000  # twice: as much as a record may hold
+    worst = replace(status.queries[0], message=large, error=large, name=EVIL)
+    path = Layout("orders_eu").epoch(2, "status.json")
+    one.store.replace(path, replace(status, queries=(worst,)).to_bytes())
+    one.store.replace(
+        f"{Layout('orders_eu').progress(2)}/000099.jsonl",
+        b'{"query": "revenue", "input_rows_per_second": NaN, "duration_ms": Infinity}\n'
+        b'{"query": "revenue", "batch_id": 1e999, "at": "2999-01-01T00:00:00Z"}\n' + b"[" * 9_000,
+    )
+    later = datetime(2999, 1, 1, tzinfo=UTC)
+    one.add_event(Event(event=EventKind.BLOCKED, at=later, by=EVIL, message=large))
+    number = max(one.deployment_numbers()) + 1
+    before = one.deployment(number - 1)
+    conf = {"spark.evil": large[:20_000], EVIL: EVIL}
+    one.create_deployment(
+        replace(before, number=number, conf=conf, created_by=EVIL), b"print('a stream')\n"
+    )
+    for route in ("", "/series", "/series?part=all", "/timeline", "/deployments", "/changes"):
+        reply = client.get(f"{STREAM}{route}")
+        assert reply.status_code == 200, (route, reply.text[:300])
+        assert len(reply.content) < 300_000, route
+        assert reply.headers["content-type"] == "application/json"
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        json.loads(reply.content, parse_constant=pytest.fail)
+    assert client.get("/api/fleet").status_code == 200
+
+
+def test_a_hostile_name_is_not_found_and_opens_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (EVIL, "../orders_eu", "x" * 3_000, "a/b", "\x00"):
+        app = page_app(home, monkeypatch.setattr, stream=name)
+        with TestClient(app) as client:
+            rows = client.get("/api/fleet").json()["streams"]
+            assert {row["state"] for row in rows} <= {"unreadable", "loading"}, name
+            path = quote(name, safe="")
+            reply = client.get(f"/api/streams/orders_eu/{path}")
+            assert reply.status_code in (403, 404, 422, 503), (name, reply.text)
+
+
+def test_an_external_stream_is_shown_as_such_and_takes_no_act(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = home.parent / "lake"
+    for folder in ("offsets", "commits"):
+        (lake / folder).mkdir(parents=True)
+    (lake / "metadata").write_text('{"id": "7f1f1f7e-0000-4000-8000-0000000000aa"}')
+    plan = '{"batchWatermarkMs":0,"batchTimestampMs":1763800000000,"conf":{}}'
+    (lake / "offsets/41").write_text(f'v1\n{plan}\n{{"lake":{{"0":41}}}}')
+    (lake / "commits/41").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    before = {path: path.stat().st_mtime_ns for path in lake.rglob("*")}
+    with TestClient(page_app(home, monkeypatch.setattr)) as client:
+        rows = client.get("/api/fleet").json()["streams"]
+        [row] = [row for row in rows if row["external"]]
+        told = client.get(f"/api/external/lake_report/{row['stream']}").json()
+        act = f"/api/streams/lake_report/{row['stream']}/acts/stop"
+        acted = client.post(
+            act, headers=as_user("editor", **ACT), json={"reason": "x", "confirm": row["stream"]}
+        )
+        other = client.get("/api/external/orders_eu/orders_eu")
+        theirs = client.get(
+            f"/api/external/lake_report/{row['stream']}", headers=as_user("stranger")
+        )
+    assert (row["title"], row["launcher"]) == ("lake", "external")
+    assert [query["batch"] for query in told["queries"]] == [41]
+    assert told["acts"] == []
+    assert [acted.status_code, other.status_code, theirs.status_code] == [404, 404, 403]
+    assert {path: path.stat().st_mtime_ns for path in lake.rglob("*")} == before
+
+
 def test_a_viewer_of_another_dag_gets_nothing_of_this_one(app: FastAPI, client: TestClient) -> None:
     for route in api_routes(app):
         for method in route.methods:
@@ -128,7 +250,8 @@ def test_a_viewer_sees_and_may_not_act(client: TestClient) -> None:
 def test_no_get_changes_a_file(app: FastAPI, client: TestClient, home: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in home.rglob("*")}
     for route in api_routes(app):
-        if "GET" in route.methods and not route.path.startswith("/tasks/"):
+        is_of_this = "GET" in route.methods and "external" not in route.path
+        if is_of_this and not route.path.startswith("/tasks/"):
             reply = client.get(path_of(route), follow_redirects=False)
             assert reply.status_code < 400, (route.path, reply.text)
     assert {path: path.stat().st_mtime_ns for path in home.rglob("*")} == before
@@ -270,6 +393,19 @@ def test_a_list_that_has_no_news_is_not_sent_again(client: TestClient) -> None:
     changes = client.get(f"{STREAM}/changes")
     tag = {"If-None-Match": changes.headers["ETag"]}
     assert client.get(f"{STREAM}/changes", headers=tag).status_code == 304
+
+
+def test_a_list_is_shared_only_by_users_who_see_the_same_streams(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RIGHTS, "partner", {"GET": {"orders_eu"}, "PUT": set()})
+    for _ in range(2):
+        all_of_them = client.get("/api/fleet", headers=as_user("viewer")).json()["streams"]
+        one_of_them = client.get("/api/fleet", headers=as_user("partner")).json()["streams"]
+        none_of_them = client.get("/api/fleet", headers=as_user("stranger")).json()["streams"]
+        assert len(all_of_them) == 3
+        assert [row["stream"] for row in one_of_them] == ["orders_eu"]
+        assert none_of_them == []
 
 
 @pytest.mark.parametrize("seconds", [900, 3600, 7200])

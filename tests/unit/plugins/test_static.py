@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -35,11 +37,58 @@ def test_the_libraries_are_those_of_their_packages(tmp_path: Path) -> None:
     assert {**shipped, **fetched} == shipped
 
 
-@pytest.mark.parametrize("name", ["uPlot.esm.js", "uPlot.css"])
-def test_every_library_has_its_source_and_licence_named(name: str) -> None:
+def test_what_is_shipped_is_what_the_sources_give() -> None:
     told = (STATIC / "vendor/SOURCES.txt").read_text()
-    assert name in told
+    named = dict(re.findall(r"^(\S+) +\S+ +([0-9a-f]{64})$", told, re.MULTILINE))
+    shipped = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (STATIC / "vendor").iterdir()
+        if path.name != "SOURCES.txt"
+    }
+    assert shipped == named
+    assert re.search(r"^npm package uplot@[\d.]+ sha512-\S{88}$", told, re.MULTILINE)
     assert "MIT" in (STATIC / "vendor/uPlot.LICENSE.txt").read_text()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
+def test_a_module_imports_nothing_but_what_is_shipped(module: Path) -> None:
+    found = re.findall(r"""(?:\bfrom\s+|\bimport\s*\(?\s*)"([^"]+)\"""", module.read_text())
+    assert all(one.startswith("./") and (STATIC / one).is_file() for one in found), found
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (
+        one / 12.92 if one <= 0.03928 else ((one + 0.055) / 1.055) ** 2.4 for one in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+LEVELS = ("down", "bad", "warn", "busy", "well", "off")
+PAIRS = [
+    *((ink, back, 4.5) for ink in ("ink", "soft", "accent") for back in ("bg", "card", "hover")),
+    *((level, f"{level}-bg", 4.5) for level in LEVELS),
+    *((level, "card", 4.5) for level in LEVELS),
+    *((f"c{number}", "card", 3.0) for number in range(1, 9)),
+]
+"""Text or line, what is behind it, and the ratio that WCAG 2 asks for (AA; 3 for lines)."""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("ink", "back", "least"), PAIRS)
+def test_every_pair_of_colors_can_be_told_apart(
+    theme: str, ink: str, back: str, least: float
+) -> None:
+    style = (STATIC / "style.css").read_text()
+    head = ":root {" if theme == "light" else '[data-theme="dark"] {'
+    block = style.split(head, 1)[1].split("}", 1)[0]
+    colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+    assert contrast(colors[ink], colors[back]) >= least
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
