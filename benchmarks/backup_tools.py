@@ -77,10 +77,9 @@ class Ours:
     """``airflow-streaming checkpoint``."""
 
     name = "airflow-streaming"
-    stored = "ours"
 
-    def __init__(self, place: Place) -> None:
-        self._place, self._newest = place, ""
+    def __init__(self, place: Place, turn: int) -> None:
+        self._place, self._newest, self.stored = place, "", f"ours{turn}"
         self._store = (
             str(place.local / self.stored) if place.local else f"s3://{place.bucket}/{self.stored}"
         )
@@ -107,9 +106,9 @@ class Restic:
     """restic, with its own encryption and the settings it comes with."""
 
     name = "restic"
-    stored = "restic"
 
-    def __init__(self, place: Place, folder: Path) -> None:
+    def __init__(self, place: Place, folder: Path, turn: int) -> None:
+        self.stored = f"restic{turn}"
         where = f"s3:{place.endpoint}/{place.bucket}/{self.stored}"
         self._environment = {
             **place.environment,
@@ -138,9 +137,9 @@ class Rclone:
     """rclone with 16 transfers at once."""
 
     name = "rclone"
-    stored = "rclone"
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, turn: int) -> None:
+        self.stored = f"rclone{turn}"
         self._environment = place.environment
         self._there = (
             str(place.local / self.stored) if place.local else f"place:{place.bucket}/{self.stored}"
@@ -166,9 +165,9 @@ class Rsync:
     """``rsync -a``; a local folder only."""
 
     name = "rsync"
-    stored = "rsync"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, turn: int) -> None:
+        self.stored = f"rsync{turn}"
         self._there = folder / self.stored
 
     def prepare(self) -> None:
@@ -188,9 +187,9 @@ class Copy:
     """``cp -a``; a local folder only, all of it each time."""
 
     name = "cp"
-    stored = "cp"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, turn: int) -> None:
+        self.stored = f"cp{turn}"
         self._there = folder / self.stored
 
     def prepare(self) -> None:
@@ -207,17 +206,17 @@ class Copy:
         run(["cp", "-a", str(self._there), str(to)])
 
 
-def tools(place: Place, folder: Path) -> list[Tool]:
-    """Return every tool that is installed here and can use the place."""
-    found: list[Tool] = [Ours(place)]
+def tools(place: Place, folder: Path, turn: int = 0) -> list[Tool]:
+    """Return every tool that is installed here and can use the place, with a store for each turn."""
+    found: list[Tool] = [Ours(place, turn)]
     if shutil.which("restic"):
-        found.append(Restic(place, folder))
+        found.append(Restic(place, folder, turn))
     if shutil.which("rclone"):
-        found.append(Rclone(place))
+        found.append(Rclone(place, turn))
     if place.local is not None:
         if shutil.which("rsync"):
-            found.append(Rsync(place.local))
-        found.append(Copy(place.local))
+            found.append(Rsync(place.local, turn))
+        found.append(Copy(place.local, turn))
     return found
 
 
@@ -237,6 +236,12 @@ def run(
     if done.returncode != 0:
         sys.exit(f"{' '.join(command[:6])} failed ({done.returncode}): {done.stderr[-2000:]}")
     return done.stdout
+
+
+def keep_bytecode(cache: Path) -> None:
+    """Let ours keep bytecode, as an installed package does, wherever this environment forbids it."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(cache)
 
 
 def _plain_environment() -> dict[str, str]:

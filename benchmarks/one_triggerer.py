@@ -88,12 +88,15 @@ class Looks:
 
         def noted(observer: Any) -> Any:
             begun.append(time.monotonic())
-            self.failed += 1
-            found = look(observer)
+            try:
+                found = look(observer)
+            except Exception:
+                self.failed += 1
+                raise
             self.seconds.append(time.monotonic() - begun[-1])
             if found is not None:
+                self.failed += 1
                 raise RuntimeError(f"A stream that is well made its trigger fire: {found}")
-            self.failed -= 1
             return None
 
         trigger.look = noted  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-from airflow_streaming.cli import cutover, status, upgrade
+from airflow_streaming.cli import status
 from airflow_streaming.cli.common import (
     OK,
     PROBLEM,
@@ -26,7 +26,6 @@ from airflow_streaming.cli.common import (
     positive,
     seconds,
 )
-from airflow_streaming.cli.cutover import what_a_stop_does, why_there_is_none
 from airflow_streaming.cli.known_home import lane_named, open_known
 from airflow_streaming.cli.output import complain, notice, show_lines
 from airflow_streaming.cli.status import POLL_SECONDS, list_streams, observe, show_status
@@ -107,6 +106,8 @@ def stop(
     """Stop a stream; with ``wait`` until its driver is proved dead."""
     done = streams.stop(stream, by=person.name, reason=person.reason, grace=grace)
     lines = [_desired(stream, done.wish, is_new=done.is_new)]
+    from airflow_streaming.cli.cutover import what_a_stop_does  # see _COMMANDS
+
     if consequence := what_a_stop_does(stream):
         lines.append(consequence)
     if done.epoch is None:
@@ -227,14 +228,15 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
         from airflow_streaming.cli import top  # rich is loaded by this command only
 
         return top.run(home, arguments, probe)
-    if arguments.command == "live":
-        _check_is_there(home, cutover.home_of(home, arguments.stream))
-        return status.show_live(home, arguments)
-    if arguments.command == "cutover":
+    if arguments.command in {"live", "cutover"}:
+        from airflow_streaming.cli import cutover  # see _COMMANDS
+
         stream = cutover.home_of(home, arguments.stream)
     else:
         stream = lane_named(home, arguments.stream, getattr(arguments, "colour", None))
     _check_is_there(home, stream)
+    if arguments.command == "live":
+        return status.show_live(home, arguments)
     if arguments.command in _CHANGES and arguments.verb == "status":
         return _show_change(home, stream, arguments, probe)
     if arguments.command not in READING:
@@ -267,6 +269,8 @@ def _show_change(
 
 def _check_is_there(home: Home, stream: StreamHome) -> None:
     if stream.newest_deployment() is None:
+        from airflow_streaming.cli.cutover import why_there_is_none  # see _COMMANDS
+
         raise StreamingError(
             why_there_is_none(stream)
             or f"There is no stream {stream.name!r} in {home.store.uri}. Its streams are: "
@@ -280,19 +284,32 @@ def _show_conf(stream: StreamHome, arguments: argparse.Namespace) -> int:
     return advice.show_conf(arguments, stream)
 
 
+def _upgrade(stream: StreamHome, arguments: argparse.Namespace) -> int:
+    from airflow_streaming.cli import upgrade  # see _COMMANDS
+
+    return upgrade.run(stream, arguments, person_of(arguments))
+
+
+def _cutover(stream: StreamHome, arguments: argparse.Namespace) -> int:
+    from airflow_streaming.cli import cutover  # see _COMMANDS
+
+    return cutover.run(stream, arguments, person_of(arguments))
+
+
 def _prune(stream: StreamHome, arguments: argparse.Namespace) -> int:
     from airflow_streaming.cli import prune  # the others do without
 
     return prune.run(Home(stream.store), stream, arguments, person_of(arguments))
 
 
+# The engine of changes is half of what would be imported; commands that make none do without.
 _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int]]] = {
     "status": lambda stream, a, probe: show_status(stream, probe, as_json=a.json),
     "start": lambda stream, a, _: start(stream, person_of(a)),
     "stop": lambda stream, a, probe: stop(stream, person_of(a), probe, grace=a.grace, wait=a.wait),
     "conf": lambda stream, a, _: _show_conf(stream, a),
-    "upgrade": lambda stream, a, _: upgrade.run(stream, a, person_of(a)),
-    "cutover": lambda stream, a, _: cutover.run(stream, a, person_of(a)),
+    "upgrade": lambda stream, a, _: _upgrade(stream, a),
+    "cutover": lambda stream, a, _: _cutover(stream, a),
     "prune": lambda stream, a, _: _prune(stream, a),
     "close-circuit": lambda stream, a, _: close_circuit(stream, person_of(a)),
     "hand-over": lambda stream, a, _: hand_over(stream, person_of(a), dag_id=a.to),

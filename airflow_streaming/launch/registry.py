@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
@@ -172,6 +171,8 @@ def _make(name: str, folder: Path | None, cluster: str) -> Launcher:
         own = _OWN.get(name)
         if own is not None:
             return own(folder, cluster)
+        from importlib.metadata import entry_points  # heavy, and not needed for ours
+
         # An entry point takes the place of none of ours: a record names who can see a driver.
         for found in entry_points(group=GROUP, name=name):
             made: Launcher = found.load()()

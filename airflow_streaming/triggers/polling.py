@@ -114,7 +114,8 @@ def _give_back() -> None:
 HOLD: Final = timedelta(seconds=15)
 """
 Least age of a deferral before an event. Airflow 3.3 fails a task whose trigger fires before the
-scheduler has seen its worker end: measured with 3 s, gone with 12 s.
+scheduler has seen its worker end, and nothing tells when it has: measured with 3 s, gone with 12 s. See
+ADR 25.
 """
 LOOK_PATIENCE: Final = 30.0
 """Seconds after which a look counts as failed. It is not repeated before it has come back: looks at

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from argparse import Namespace
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from airflow_streaming.checkpoints.backup.records import Level
-from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE, RefusalCode
 from airflow_streaming.cli.common import Person, add_home, add_json, add_person, count, pair, place
 
 if TYPE_CHECKING:
+    from airflow_streaming.checkpoints.restore.replay import RefusalCode
+    from airflow_streaming.cli.parser import Parser
     from airflow_streaming.home.home import StreamHome
 
 Kinds: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -144,7 +145,13 @@ def _verify(kinds: Kinds) -> None:
 
 
 def _restore(kinds: Kinds) -> None:
-    verb = _verb(kinds, "restore", "Restore a backup into a new place")
+    verb = cast("Parser", _verb(kinds, "restore", "Restore a backup into a new place"))
+    verb.fill = _fill_restore
+
+
+def _fill_restore(verb: argparse.ArgumentParser) -> None:
+    from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE  # not for the other verbs
+
     verb.add_argument("store", type=place, metavar="STORE", help="backup store")
     verb.add_argument("backup_id", metavar="BACKUP_ID", help="id as `checkpoint list` shows it")
     verb.add_argument(
@@ -279,6 +286,8 @@ def _sink(text: str) -> tuple[str, str]:
 
 
 def _reason(text: str) -> RefusalCode:
+    from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE, RefusalCode
+
     try:
         return RefusalCode(text)
     except ValueError as err:

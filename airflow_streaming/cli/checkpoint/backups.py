@@ -9,8 +9,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_streaming.checkpoints.backup.backup import check_places, take_backup
-from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, Source, sources_of
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin
 from airflow_streaming.checkpoints.vault.layout import name_for
 from airflow_streaming.checkpoints.vault.retention_policy import (
@@ -20,7 +18,6 @@ from airflow_streaming.checkpoints.vault.retention_policy import (
     unreadable,
 )
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
-from airflow_streaming.checkpoints.vault.verify import Drill, verify
 from airflow_streaming.cli.common import OK, PROBLEM, Person
 from airflow_streaming.cli.output import Told, progress, show, show_json
 from airflow_streaming.exceptions import CheckpointError, RuntimeNotFound, SpecError
@@ -36,9 +33,12 @@ from airflow_streaming.reports.backups import (
 from airflow_streaming.reports.report import Paragraph, report_of
 from airflow_streaming.storage.folders import open_folders
 
+# Each verb loads what it needs when it runs: half of what a small one takes is imports.
 if TYPE_CHECKING:
+    from airflow_streaming.checkpoints.backup.live_copy import Source
     from airflow_streaming.checkpoints.vault.retention import Retained
     from airflow_streaming.checkpoints.vault.store import Listed
+    from airflow_streaming.checkpoints.vault.verify import Drill
     from airflow_streaming.home.home import StreamHome
 
 
@@ -58,12 +58,18 @@ def check_stream(store: BackupStore, name: str) -> None:
 
 def sink_logs(arguments: Namespace) -> dict[str, str] | None:
     """Return the log of each file sink that was named; ``None`` when none was."""
-    named = {query: f"{uri.rstrip('/')}/{SINK_LOG}" for query, uri in arguments.sink}
-    return named or None
+    if not arguments.sink:
+        return None
+    from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
+
+    return {query: f"{uri.rstrip('/')}/{SINK_LOG}" for query, uri in arguments.sink}
 
 
 def backup(arguments: Namespace, person: Person | None) -> int:
     """Back up a checkpoint."""
+    from airflow_streaming.checkpoints.backup.backup import check_places, take_backup
+    from airflow_streaming.checkpoints.backup.live_copy import sources_of
+
     stream = check_stream_name(arguments.stream or name_for(arguments.uri))
     sources = _with_sinks(sources_of(open_folders(arguments.uri)), sink_logs(arguments) or {})
     # Before the store is made: a wrong place is left as it is.
@@ -122,6 +128,8 @@ def _as_dict(backup: Backup) -> dict[str, Any]:
 
 
 def _with_sinks(sources: Sequence[Source], sinks: Mapping[str, str]) -> list[Source]:
+    from airflow_streaming.checkpoints.backup.live_copy import Source
+
     names = {source.folder for source in sources}
     if unknown := sorted(set(sinks) - names):
         known = ", ".join(sorted(filter(None, names))) or "none, for it is a single checkpoint"
@@ -168,6 +176,8 @@ def _listed_as_dict(listed: Listed, verified: str) -> dict[str, Any]:
 
 def verify_backup(arguments: Namespace, person: Person | None) -> int:
     """Verify a backup and print what was found."""
+    from airflow_streaming.checkpoints.vault.verify import verify
+
     level = Level(arguments.level)
     _check_used(arguments, level)
     store = open_backup_store(arguments.store)

@@ -70,7 +70,8 @@ class Listing:
     def stat(self, path: str) -> FileStat | None:
         """Return what is known of one file, ``None`` when it was not there."""
         folder, _, name = path.rpartition("/")
-        return self.files(folder).get(name)
+        files = self.folders.get(folder)
+        return None if files is None else files.get(name)
 
     def paths(self) -> Iterator[tuple[str, FileStat]]:
         """Return every file with its path."""

@@ -92,8 +92,8 @@ def _is_free(port: int) -> bool:
 
 
 @contextlib.contextmanager
-def seaweedfs(folder: Path) -> Iterator[S3Server]:
-    """Run SeaweedFS, which honours ``If-None-Match``."""
+def seaweedfs(folder: Path, *options: str) -> Iterator[S3Server]:
+    """Run SeaweedFS, which honours ``If-None-Match``, with further options of its own."""
     s3, master, volume, filer = free_ports(4, also_above=10_000)
     keys = [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]
     rights = ["Admin", "Read", "Write", "List", "Tagging"]
@@ -121,6 +121,7 @@ def seaweedfs(folder: Path) -> Iterator[S3Server]:
         # Two catalogs on fixed ports that nobody here asks for.
         "-s3.port.iceberg=0",
         "-s3.port.lance=0",
+        *options,
     ]
     with _running(command, folder, s3, {}) as server:
         yield server

@@ -38,6 +38,7 @@ PROBLEMS: dict[str, Any] = {
     "top": ("--home", "/no/such/home", "top", "--once"),
     "events": ("events", "nosuch"),
     "close-circuit": ("close-circuit", "nosuch"),
+    "prune": ("prune", "nosuch"),
     "declare-dead": ("declare-dead", "orders", "--epoch", "9", "--reason", "sure"),
     "hand-over": ("hand-over", "orders", "--to", "a b", "--reason", "moved"),
     "plan": ("plan", "/no/such/job.py", *RUNTIME),

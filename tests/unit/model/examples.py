@@ -20,6 +20,7 @@ from airflow_streaming.checkpoints.vault.gc_marks import ActiveHolders, GcCandid
 from airflow_streaming.checkpoints.vault.holds import Hold
 from airflow_streaming.gates.findings import GateDecision, GateFinding
 from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery
+from airflow_streaming.gates.rehearsal_compare import Answer, Compared, ComparedQuery
 from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.health_rules import HealthRule, HealthRules, Severity
 from airflow_streaming.model.jobs.comparison import (
@@ -78,6 +79,7 @@ from airflow_streaming.model.records.epoch import (
 )
 from airflow_streaming.model.records.owner import Owner
 from airflow_streaming.model.records.policy import Blackout, RestartPolicy, Supervision
+from airflow_streaming.model.records.removal import Removal, RemovalEnd, RemovalKind
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
     RollbackPlan,
@@ -144,6 +146,16 @@ QUERY_PLAN: Final = QueryPlan(
 )
 
 EXAMPLES: Final[tuple[Record, ...]] = (
+    Removal(
+        number=1,
+        stream="orders",
+        what=RemovalKind.CHECKPOINT,
+        name="restored-000002",
+        reason="no deployment has used it within the period",
+        by="dag run scheduled__1",
+        at=NOW,
+    ),
+    RemovalEnd(number=1, files=420, size=1_048_576, by="dag run scheduled__1", at=NOW),
     CheckResult(
         change=4,
         step=5,
@@ -314,6 +326,22 @@ EXAMPLES: Final[tuple[Record, ...]] = (
                 query="counts",
             ),
         ),
+    ),
+    Compared(
+        subject="a copy of /ck/counts",
+        queries=(
+            ComparedQuery(
+                query="counts",
+                answer=Answer.SETTLES,
+                reason="The state ended up as that of a run from scratch.",
+                batches=(17, 18),
+                other_than_old=(17,),
+                other_than_fresh=(17,),
+                from_scratch=True,
+                not_seen=("The sink was not run.",),
+            ),
+        ),
+        seconds=42.5,
     ),
     Event(event=EventKind.LAUNCHED, at=NOW, by="kim", message="Up.", epoch=3, facts={"pid": "7"}),
     Event(event=EventKind.DESIRED, at=NOW, by="kim", message="\0 \N{SNOWMAN} \ud800"),
