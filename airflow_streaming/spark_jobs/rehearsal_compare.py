@@ -168,7 +168,9 @@ def _run(sides: _Sides, name: str, version: Version, copies: Sequence[DrilledQue
         return _Ran(by_name, ())
     folder = sides.folder(name)
     order = replace(
-        scratch_order(Scratch(folder, sides.own.held), list(copies), version.program, sides.bounds),
+        scratch_order(
+            Scratch(folder=folder, held=sides.own.held), list(copies), version.program, sides.bounds
+        ),
         scratch=str(sides.own.folder),
         events=str(folder / "events.jsonl"),
         compares=True,
