@@ -23,6 +23,7 @@ from airflow_streaming.checkpoints.backup.records import Level as BackupLevel
 from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
 from airflow_streaming.model.fields import check_number
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
@@ -45,6 +46,7 @@ __all__ = [
     "GreenStart",
     "PruneOptions",
     "PrunePolicy",
+    "RehearsalAnswer",
     "RehearsalOptions",
     "RehearseWhen",
     "RestartOptions",
@@ -208,16 +210,24 @@ class RehearsalOptions:
     :param backup_id: Id of the backup to rehearse on, or ``newest``; a copy of the live checkpoints
         when not given.
     :param time_limit: The most that all queries together may take.
+    :param compare: Also run the old version over the same batches, and the new one from scratch where
+        the checkpoint reaches back that far; then only the answers in ``accept`` let an upgrade pass
+        that a gate calls *unknown*. Each of these runs has ``time_limit`` of its own.
+    :param accept: Answers of that comparison that are a yes.
     """
 
     when: RehearseWhen | str | None = None
     batches: int = 5
     backup_id: str | None = None
     time_limit: timedelta = timedelta(minutes=10)
+    compare: bool = False
+    accept: tuple[RehearsalAnswer | str, ...] = (RehearsalAnswer.SAME, RehearsalAnswer.NOT_REVISED)
 
     def __post_init__(self) -> None:
         check_fields(self)
         check_choice("rehearse", self.when, RehearseWhen)
+        for answer in self.accept:
+            check_choice("accept", answer, RehearsalAnswer)
 
 
 _KINDS: Final[Mapping[str, type]] = {

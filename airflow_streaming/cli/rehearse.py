@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.cli.common import (
+    INCONCLUSIVE,
     OK,
     PROBLEM,
     add_conf,
@@ -19,12 +20,22 @@ from airflow_streaming.cli.common import (
 )
 from airflow_streaming.cli.output import NOT_WRITTEN, progress, show, show_json, write_page
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.gates.findings import GateDecision, GateReport
+from airflow_streaming.gates.rehearsal_compare import CLEAN
 from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
+
+CODES: Final = {
+    GateDecision.ALLOWED: OK,
+    GateDecision.ALLOWED_WITH_CONSEQUENCE: OK,
+    GateDecision.NOT_ALLOWED: PROBLEM,
+    GateDecision.UNKNOWN: INCONCLUSIVE,
+}
 
 if TYPE_CHECKING:
     from airflow_streaming.checkpoints.copies import OfBackup, OfCheckpoints
     from airflow_streaming.gates.rehearsal import Rehearsed
     from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.spark_jobs.runner import Program
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_runtime(parser, "the new version is meant for (required)")
     _add_bounds(parser.add_argument_group("how far it runs"))
+    _add_comparison(parser.add_argument_group("comparison with the version that runs now"))
     add_conf(parser, "the new version")
     add_report(parser)
     add_script_arguments(parser)
@@ -86,6 +98,73 @@ def _add_bounds(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def _add_comparison(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--compare",
+        action="store_true",
+        help="run both versions over the same batches, and the new one from scratch where the "
+        "checkpoint reaches back that far, and compare rows and state",
+    )
+    group.add_argument(
+        "--old-script",
+        metavar="OLD",
+        help="version that runs now (default: that of the stream's deployment)",
+    )
+    group.add_argument(
+        "--old-runtime",
+        metavar="NAME",
+        help="its Spark, a name or a folder (default: that of --runtime)",
+    )
+
+
+def _compared(arguments: argparse.Namespace, home: StreamHome | None) -> int:
+    from airflow_streaming.cli.program import runtime_named, script_of
+    from airflow_streaming.gates.rehearsal_compare import findings_after
+    from airflow_streaming.reports.gate import gate_report
+    from airflow_streaming.reports.markdown import markdown
+    from airflow_streaming.spark_jobs.rehearsal_compare import Version, compare_versions
+
+    new = Version(
+        program=script_of(arguments, arguments.script), runtime=runtime_named(arguments.runtime)
+    )
+    old = Version(
+        program=_old_program(arguments, home),
+        runtime=runtime_named(arguments.old_runtime or arguments.runtime),
+    )
+    with progress() as told:
+        found = compare_versions(
+            _subject(arguments, home),
+            old,
+            new,
+            bounds=_bounds(arguments),
+            plans=() if home is None else home.newest_plans(),
+            progress=told,
+        )
+    report = GateReport(findings=findings_after(found, GateReport(), CLEAN))
+    page = gate_report(report)
+    if arguments.json:
+        show_json({"decision": report.decision.value, **found.to_dict()})
+    else:
+        show(page)
+    if not write_page(arguments.report, lambda: markdown(page)):
+        return NOT_WRITTEN
+    return CODES[report.decision]
+
+
+def _old_program(arguments: argparse.Namespace, home: StreamHome | None) -> Program:
+    from airflow_streaming.cli.known_home import open_known
+    from airflow_streaming.cli.program import script_of
+    from airflow_streaming.spark_jobs.runner import deployed_program
+
+    if arguments.old_script is not None:
+        return script_of(arguments, arguments.old_script)
+    deployment = None if home is None else home.newest_deployment()
+    if home is None or deployment is None:
+        raise SpecError("What is the new version compared with? Give --old-script.")
+    conf = dict(arguments.conf)
+    return deployed_program(open_known(arguments.home), home.name, deployment.number, conf)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """
     Rehearse, show what was found, and return the exit code.
@@ -100,6 +179,10 @@ def run(arguments: argparse.Namespace) -> int:
     from airflow_streaming.spark_jobs.rehearsal import rehearse
 
     home = _home(arguments)
+    if arguments.compare:
+        return _compared(arguments, home)
+    if arguments.old_script is not None or arguments.old_runtime is not None:
+        raise SpecError("--old-script and --old-runtime have no effect without --compare.")
     with progress() as told:
         found = rehearse(
             _subject(arguments, home),
@@ -120,8 +203,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _is_good(found: Rehearsed) -> bool:
-    from airflow_streaming.gates.findings import GateDecision
-
     return found.decision in (GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from airflow_streaming.model.codec import encode
+from airflow_streaming.model.codec import encode, reader_of
 from airflow_streaming.model.failures import mask_secrets
 
 
@@ -94,6 +94,16 @@ class GateReport:
         """Return the JSON form that ``gate --json`` prints."""
         shown: dict[str, Any] = encode(self)
         return {"decision": self.decision.value, **shown}
+
+
+def report_from(shown: Mapping[str, Any]) -> GateReport:
+    """
+    Return the report of a JSON form, e.g. from another task.
+
+    :raises RecordError: it is none.
+    """
+    report: GateReport = reader_of(GateReport)(shown, "report")
+    return report
 
 
 def worst(decisions: Iterable[GateDecision]) -> GateDecision:

@@ -24,7 +24,7 @@ undecided               anything else, with the reason
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import ClassVar, Final, NamedTuple
@@ -320,26 +320,37 @@ CLEAN: Final = frozenset({Answer.SAME, Answer.NOT_REVISED})
 """The answers that a policy may take for a yes."""
 
 
-def decision_after(
-    gate: GateReport, compared: Compared, accepted: Collection[Answer] = CLEAN
-) -> GateDecision:
+def findings_after(
+    compared: Compared, gate: GateReport, accepted: Collection[Answer] = CLEAN
+) -> tuple[GateFinding, ...]:
     """
-    Return what the gates and a comparison decide together.
+    Return what a comparison says of the unknown findings of the gates, the worst first.
 
-    An unknown of the gates gives way only where every query with one was compared and has an
-    accepted answer. What the gates refuse, and what the comparison shows to be wrong, stays refused.
+    An unknown gives way only where its query was compared and has an accepted answer. An unknown of the
+    whole script is settled by no query.
 
     :param accepted: Answers that the policy takes for a yes.
     """
-    shown = compared.report.decision
-    if GateDecision.NOT_ALLOWED in (gate.decision, shown):
-        return GateDecision.NOT_ALLOWED
-    if gate.decision is not GateDecision.UNKNOWN:
-        return max(gate.decision, shown, key=lambda one: one.weight)
+    found = [_finding(query) for query in compared.queries]
     answers = {query.query: query.answer for query in compared.queries}
-    asked = {f.query for f in gate.findings if f.severity is GateDecision.UNKNOWN}
-    # A finding on the whole script is settled by no query.
-    if any(answers.get(query) not in accepted for query in asked):
-        return GateDecision.UNKNOWN
-    known = [f.severity for f in gate.findings if f.severity is not GateDecision.UNKNOWN]
-    return max([*known, shown], key=lambda one: one.weight)
+    found = [
+        replace(one, severity=GateDecision.UNKNOWN)
+        if one.severity.weight < GateDecision.UNKNOWN.weight and answers[one.query] not in accepted
+        else one
+        for one in found
+    ]
+    asked = {f.query: f for f in gate.findings if f.severity is GateDecision.UNKNOWN}
+    found += [_not_compared(asked[query]) for query in sorted(asked.keys() - answers.keys())]
+    return report_of(found).findings
+
+
+def _not_compared(finding: GateFinding) -> GateFinding:
+    what = f"Query {finding.query!r}" if finding.query else "The script as a whole"
+    return GateFinding(
+        rule="rehearsal.not_compared",
+        severity=GateDecision.UNKNOWN,
+        message=f"{what} was not compared, so {finding.rule} stays unknown.",
+        query=finding.query,
+        evidence="the comparison",
+        remedy=finding.remedy,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
@@ -24,7 +24,13 @@ from airflow_streaming.operators.common.gate import (
     fail_if_refused,
     line_of,
 )
-from airflow_streaming.options import GateDecision, RehearseWhen, check_choice, plain
+from airflow_streaming.options import (
+    GateDecision,
+    RehearsalAnswer,
+    RehearseWhen,
+    check_choice,
+    plain,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -83,6 +89,19 @@ def candidate_of(hook: SparkStreamHook) -> tuple[Candidate, bytes]:
     program = program_of(hook.spec, proposed, source)
     runtime = hook.runtime(hook.spec.runtime)
     return Candidate(deployment=proposed, program=program, runtime=runtime), source
+
+
+class Proposed(NamedTuple):
+    """What is to be tried on a stream, with the Spark that it is meant for."""
+
+    hook: SparkStreamHook
+    program: Program
+    runtime: Runtime
+
+    @property
+    def home(self) -> StreamHome:
+        """Return the stream's home."""
+        return self.hook.home
 
 
 class RehearsalOperator(GateTask):
@@ -182,13 +201,13 @@ class RehearsalOperator(GateTask):
             program = self.script(str(self.application), self.application_args, conf)
             runtime = self.runtime_of(str(self.runtime))
             return rehearse(place, program, runtime, bounds=bounds, progress=narrator)
-        home, program, runtime = self._of_stream(context)
+        proposed = self.proposed(context)
         return rehearse(
-            self._place(home),
-            program,
-            runtime,
+            self._place(proposed.home),
+            proposed.program,
+            proposed.runtime,
             bounds=bounds,
-            compare_with=home,
+            compare_with=proposed.home,
             progress=narrator,
         )
 
@@ -219,16 +238,17 @@ class RehearsalOperator(GateTask):
             return replace(QUICK, seconds=min(seconds, QUICK.seconds))
         return Bounds(batches=int(text), seconds=seconds)
 
-    def _of_stream(self, context: Context) -> tuple[StreamHome, Program, Runtime]:
+    def proposed(self, context: Context) -> Proposed:
+        """Return what is to be tried on the stream."""
         from airflow_streaming.operators.common.form_edits import edited  # not at dag parse
 
         spec = edited(
             self.stream, runtime=self.runtime, application=self.application, conf=self.conf
         )
         hook = self.open_hook(context, spec)
-        proposed, source = hook.proposal()
-        program = program_of(spec, proposed, source, is_scratch=True)
-        return hook.home, program, hook.runtime(spec.runtime)
+        deployment, source = hook.proposal()
+        program = program_of(spec, deployment, source, is_scratch=True)
+        return Proposed(hook, program, hook.runtime(spec.runtime))
 
     def _place(self, home: StreamHome) -> OfBackup | OfCheckpoints:
         from airflow_streaming.checkpoints.backup.stream_backup import default_store
@@ -260,6 +280,10 @@ class UpgradeRehearsalOperator(RehearsalOperator):
 
     :param preflight_task_id: The task whose report says whether one is needed.
     :param when: When it is rehearsed. (templated)
+    :param compare: Also run the old version over the same batches, and the new one from scratch where
+        the checkpoint reaches back that far. What a gate does not know then passes only with an answer
+        in ``accept``.
+    :param accept: Answers that are a yes: ``same``, ``not_revised`` and ``settles`` may be.
     """
 
     template_fields: Sequence[str] = (*RehearsalOperator.template_fields, "when")
@@ -270,12 +294,55 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         preflight_task_id: str,
         when: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
         fail_on: GateDecision | str | None = GateDecision.UNKNOWN.value,
+        compare: bool = False,
+        accept: Sequence[RehearsalAnswer | str] = ("same", "not_revised"),
         **kwargs: Any,
     ) -> None:
         super().__init__(fail_on=fail_on, **kwargs)
         self.preflight_task_id = preflight_task_id
         self.when = plain(when)
+        self.compare = compare
+        self.accept = [plain(answer) for answer in accept]
         check_choice("rehearse", when, RehearseWhen)
+        for answer in self.accept:
+            check_choice("accept", answer, RehearsalAnswer)
+
+    def rehearse(self, context: Context) -> Rehearsed:
+        """Rehearse, and compare with the old version where that is asked for and nothing failed."""
+        found = super().rehearse(context)
+        if not self.compare or found.decision is GateDecision.NOT_ALLOWED:
+            return found
+        return self._compared(found, context)
+
+    def _compared(self, found: Rehearsed, context: Context) -> Rehearsed:
+        from airflow_streaming.gates.findings import report_from, report_of  # not at dag parse
+        from airflow_streaming.gates.rehearsal_compare import findings_after
+        from airflow_streaming.spark_jobs.rehearsal_compare import Version, compare_versions
+
+        proposed = self.proposed(context)
+        home = proposed.home
+        current = home.newest_deployment()
+        if current is None:
+            return found
+        program = program_of(
+            proposed.hook.spec, current, home.application(current.number), is_scratch=True
+        )
+        compared = compare_versions(
+            self._place(home),
+            Version(program=program, runtime=proposed.hook.runtime(current.runtime)),
+            Version(program=proposed.program, runtime=proposed.runtime),
+            bounds=self.bounds(),
+            plans=home.newest_plans(),
+            progress=ProgressLogger(self.log),
+        )
+        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
+        gate = report_from(report.get("gates") or {})
+        more = findings_after(compared, gate, {RehearsalAnswer(one) for one in self.accept})
+        return replace(
+            found,
+            seconds=found.seconds + compared.seconds,
+            findings=report_of([*found.findings, *more]).findings,
+        )
 
     def execute(self, context: Context) -> str:
         report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}

@@ -268,6 +268,8 @@ def upgrade_in_place(
             batches=rehearsal.batches,
             backup_id=rehearsal.backup_id,
             time_limit=rehearsal.time_limit,
+            compare=rehearsal.compare,
+            accept=[plain(answer) for answer in rehearsal.accept],
         ),
         tooltip="Another runtime, script or configuration on the same checkpoint; can be rolled back.",
     )

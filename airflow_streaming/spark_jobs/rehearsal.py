@@ -146,8 +146,8 @@ def rehearse(
                 seconds=round(time.monotonic() - begun, 1),
                 findings=(no_copy(str(err)),),
             )
-        order = _order(own, copies, program, bounds)
-        ended = _run(order, runtime, program, own.folder, progress)
+        order = scratch_order(own, copies, program, bounds)
+        ended = run_events(order, runtime, program, own.folder, progress)
         found = judge_rehearsal(
             order,
             ended.events,
@@ -162,16 +162,19 @@ def rehearse(
     return replace(found, leftovers=str(own.folder) if own.folder.exists() else "")
 
 
-class _Ended(NamedTuple):
+class Ended(NamedTuple):
+    """What a rehearsal's Spark told, and how it ended otherwise than by its own word."""
+
     events: list[RehearsalEvent]
     failure: str = ""
     is_late: bool = False
     in_our_code: bool = False
 
 
-def _order(
+def scratch_order(
     own: Scratch, copies: list[DrilledQuery], program: Program, bounds: Bounds
 ) -> RehearsalOrder:
+    """Return the order of a rehearsal of a program on copies, all in one scratch folder."""
     output = str(own.folder / "output")
     return RehearsalOrder(
         events=str(own.folder / "events.jsonl"),
@@ -186,9 +189,15 @@ def _order(
     )
 
 
-def _run(
+def run_events(
     order: RehearsalOrder, runtime: Runtime, program: Program, scratch: Path, progress: Progress
-) -> _Ended:
+) -> Ended:
+    """
+    Run a rehearsal's Spark to its end.
+
+    :param scratch: A private folder for the files of this Spark.
+    :raises LaunchError: it could not be started.
+    """
     task = Task(
         job=Job.REHEARSE,
         order=order,
@@ -201,10 +210,10 @@ def _run(
         in_time = await_end(process, order.seconds, telling.tell)
     events = _events(order)
     if any(event.seen is Seen.END for event in events):
-        return _Ended(events)
+        return Ended(events)
     if not in_time:
-        return _Ended(events, f"It was ended after {duration_text(order.seconds)}.", is_late=True)
-    return _Ended(
+        return Ended(events, f"It was ended after {duration_text(order.seconds)}.", is_late=True)
+    return Ended(
         events,
         f"The Spark of the rehearsal ended with code {process.returncode}: {last_words(scratch)}",
         in_our_code=ends_in_our_code(scratch),

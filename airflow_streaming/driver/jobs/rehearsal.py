@@ -30,6 +30,7 @@ from typing import Any, Final
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import ScriptState
 from airflow_streaming.driver.jobs.drill import later, leave_after
+from airflow_streaming.driver.jobs.rehearsal_bags import SteppedRun, bag_of, state_events
 from airflow_streaming.driver.jobs.scratch_patch import (
     Absent,
     Asked,
@@ -164,10 +165,20 @@ class Run:
     :param query: Its copy.
     :param deadline: When it is ended, by the monotonic clock.
     :param tell: Called with every event at once.
+    :param compares: As of ``RehearsalOrder``.
     """
 
-    def __init__(self, query: DrilledQuery, bounds: Bounds, deadline: float, tell: Tell) -> None:
+    def __init__(
+        self,
+        query: DrilledQuery,
+        bounds: Bounds,
+        deadline: float,
+        tell: Tell,
+        *,
+        compares: bool = False,
+    ) -> None:
         self._query, self._bounds, self._deadline, self._tell = query, bounds, deadline, tell
+        self._compares = compares
         self._rows: dict[int, int] = {}
         self._sampled = 0
         self._told = -1
@@ -204,6 +215,10 @@ class Run:
         if error is not None and is_failed:
             self._say_failed(error, str(started.exception()))
             ending = Ending.FAILED
+        elif self._compares and self._rows:
+            last = max(commits_of(query.copy), default=-1)
+            for event in state_events(starter.session, query, last):
+                self._tell(event)
         self._say(Seen.ENDED, ending=ending, rows=len(commits_of(query.copy) - before))
         return started if error is None or is_failed else Absent(started.name)
 
@@ -214,7 +229,7 @@ class Run:
             self._stopping.wait(_STOPPING)
             return
         try:
-            count, sample = count_and_sample(rows, self._bounds.sample - self._sampled)
+            count, sample, digest = self._computed(rows)
         except Exception as err:
             if self._stopping.is_set():
                 return
@@ -222,9 +237,17 @@ class Run:
             self._error = error_of(err)
             raise
         self._rows[batch] = count
+        if self._compares:
+            self._say(Seen.ROWS, batch=batch, rows=count, digest=digest)
         if sample:
             self._sampled += len(sample)
             self._say(Seen.SAMPLE, batch=batch, sample=tuple(sample))
+
+    def _computed(self, rows: Any) -> tuple[int, list[dict[str, str]], str]:
+        if self._compares:
+            count, digest = bag_of(rows)
+            return count, [], digest
+        return *count_and_sample(rows, self._bounds.sample - self._sampled), ""
 
     def _is_enough(self) -> bool:
         if self._bounds.until_caught_up and not self._bounds.replay_only:
@@ -345,7 +368,18 @@ class Rehearsal:
         self._ran.add(query.folder)
         now = time.monotonic()
         deadline = now + max(0.0, self._deadline - now) / left
-        ended = Run(query, self._order.bounds, deadline, self._tell).go(asked.writer)
+        run = (
+            SteppedRun(query, deadline, self._tell)
+            if query.steps
+            else Run(
+                query,
+                self._order.bounds,
+                deadline,
+                self._tell,
+                compares=self._order.compares,
+            )
+        )
+        ended = run.go(asked.writer)
         if {q.folder for q in self._order.queries} <= self._ran:
             self._leave_soon()
         return ended

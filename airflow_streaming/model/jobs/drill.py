@@ -61,6 +61,8 @@ class DrilledQuery:
     :param has_input: That batch reads something.
     :param cut: Files of the copy to delete before the query is started.
     :param run_note: Why no batch can be run again; empty when one can.
+    :param steps: Batches to run one by one as another run has planned them; empty to plan itself.
+    :param plans: Folder with those plans, a file of the batch's number each.
     """
 
     folder: str
@@ -74,6 +76,8 @@ class DrilledQuery:
     has_input: bool = True
     cut: tuple[str, ...] = ()
     run_note: str = ""
+    steps: tuple[int, ...] = ()
+    plans: str = ""
 
     @property
     def shown(self) -> str:

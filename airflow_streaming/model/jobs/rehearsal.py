@@ -79,6 +79,7 @@ class RehearsalOrder(Record):
     :param scratch: Folder of the rehearsal, which it removes when the ordering process is gone.
     :param held: File that the ordering process keeps locked for as long as it lives.
     :param source: Where the bytes of the script lie; ``application`` is its path to its author.
+    :param compares: Tell the rows of every batch and the state at the end as bags, and show none.
     """
 
     KIND: ClassVar[str] = "rehearsal-order"
@@ -92,6 +93,7 @@ class RehearsalOrder(Record):
     scratch: str
     held: str
     arguments: tuple[str, ...] = ()
+    compares: bool = False
 
 
 class Seen(StrEnum):
@@ -105,6 +107,11 @@ class Seen(StrEnum):
     """Spark has taken the query; the columns are those of its output."""
     BATCH = "batch"
     """A batch was committed in the copy; the figures are those of its progress."""
+    ROWS = "rows"
+    """What a batch would have written, as a bag; only where two versions are compared."""
+    STATE = "state"
+    """What a store holds at the end, as a bag; the subject names the store."""
+    STATE_UNREAD = "state_unread"
     SAMPLE = "sample"
     ENDED = "ended"
     """The query reached a bound, named by ``ending``; ``rows`` is how many batches it committed."""
@@ -138,6 +145,7 @@ class RehearsalEvent(Record):
     :param rows: Rows that would have been written; see ``Seen.ENDED`` for its other meaning.
     :param sample: Rows of output, values as text, secrets masked.
     :param remedy: What to do about an error.
+    :param digest: Of the rows, whatever their order.
     """
 
     KIND: ClassVar[str] = "rehearsal-event"
@@ -153,6 +161,7 @@ class RehearsalEvent(Record):
     sample: tuple[Mapping[str, str], ...] = ()
     ending: Ending | None = None
     remedy: str = ""
+    digest: str = ""
 
 
 def read_told(data: bytes) -> list[RehearsalEvent]:

@@ -1,6 +1,18 @@
 from __future__ import annotations
 
-from airflow_streaming.gates.findings import GateDecision, GateFinding, Pattern, report_of
+import json
+
+import pytest
+
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.gates.findings import (
+    GateDecision,
+    GateFinding,
+    GateReport,
+    Pattern,
+    report_from,
+    report_of,
+)
 from airflow_streaming.reports.gate import gate_report
 from airflow_streaming.reports.markdown import markdown
 
@@ -87,3 +99,19 @@ def test_secrets_that_a_plan_quotes_are_not_shown() -> None:
 def test_a_value_that_was_not_there_is_not_called_nothing() -> None:
     found = GateFinding(rule="r", severity=GateDecision.ALLOWED, message="m", new="3.5")
     assert "    - then: `3.5`" in markdown(gate_report(report_of([found]))).splitlines()
+
+
+def test_a_report_travels_between_tasks() -> None:
+    finding = GateFinding(
+        rule="plan.unexplained",
+        severity=GateDecision.UNKNOWN,
+        message="It differs.",
+        query="q",
+        about=("steps[0].filter",),
+    )
+    report = report_of([finding], Pattern.RESTART_IN_PLACE)
+
+    assert report_from(json.loads(json.dumps(report.to_dict()))) == report
+    assert report_from({}) == GateReport()
+    with pytest.raises(RecordError):
+        report_from({"findings": "none"})

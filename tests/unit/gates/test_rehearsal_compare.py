@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport
+from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, worst
 from airflow_streaming.gates.rehearsal import RULES
 from airflow_streaming.gates.rehearsal_compare import (
     Answer,
@@ -16,7 +16,7 @@ from airflow_streaming.gates.rehearsal_compare import (
     Kind,
     SideRun,
     compare_runs,
-    decision_after,
+    findings_after,
 )
 
 STATELESS, ENDLESS, ENDING = Kind(False), Kind(True), Kind(True, ends=True)
@@ -190,23 +190,27 @@ TOGETHER = {
     "undecided": (gated(q0=UNKNOWN), (Answer.UNDECIDED,), UNKNOWN),
     "wrong": (gated(q0=UNKNOWN), (Answer.WRONG_FOR_GOOD,), NO),
     "wrong although the gates allow it": (gated(q0=YES), (Answer.WRONG_FOR_GOOD,), NO),
-    "refused whatever was compared": (gated(q0=NO), (Answer.SAME,), NO),
-    "a consequence stays": (gated(q0=UNKNOWN, q1=TOLD), (Answer.SAME, Answer.SAME), TOLD),
     "one of two was not compared": (gated(q0=UNKNOWN, q1=UNKNOWN), (Answer.SAME,), UNKNOWN),
-    "the whole script is unknown": (GateReport(findings=gated(q=UNKNOWN).findings), (), UNKNOWN),
+    "the whole script is unknown": (gated(**{"": UNKNOWN}), (Answer.SAME,), UNKNOWN),
     "nothing was compared": (gated(q0=UNKNOWN), (), UNKNOWN),
 }
 
 
 @pytest.mark.parametrize(("gate", "answers", "decision"), TOGETHER.values(), ids=TOGETHER.keys())
-def test_what_gates_and_comparison_decide_together(
+def test_what_a_comparison_says_of_the_gates_unknown(
     gate: GateReport, answers: tuple[Answer, ...], decision: GateDecision
 ) -> None:
-    assert decision_after(gate, compared(*answers)) is decision
+    found = findings_after(compared(*answers), gate)
+
+    assert worst(finding.severity for finding in found) is decision
+    assert {finding.rule for finding in found} <= RULES.keys()
+    assert all(finding.remedy for finding in found if finding.rule != "rehearsal.not_compared")
 
 
 def test_a_policy_may_accept_what_settles() -> None:
-    accepted = frozenset({Answer.SETTLES})
+    accepted, gate = frozenset({Answer.SETTLES}), gated(q0=UNKNOWN)
 
-    assert decision_after(gated(q0=UNKNOWN), compared(Answer.SETTLES), accepted) is TOLD
-    assert decision_after(gated(q0=UNKNOWN), compared(Answer.SAME), accepted) is UNKNOWN
+    settles = findings_after(compared(Answer.SETTLES), gate, accepted)
+    same = findings_after(compared(Answer.SAME), gate, accepted)
+
+    assert [finding.severity for finding in (*settles, *same)] == [TOLD, UNKNOWN]

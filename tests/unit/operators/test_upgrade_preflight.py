@@ -13,6 +13,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
+from airflow_streaming.gates.rehearsal import Rehearsed
+from airflow_streaming.gates.rehearsal_compare import Answer, Compared, ComparedQuery
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import ChangeEnd, ChangeOutcome
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
@@ -219,6 +221,59 @@ def test_it_is_rehearsed_when_it_has_to_be_or_is_wanted(
         return
     with pytest.raises(expected):
         task.execute(context(xcoms, "rehearse"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "accept", "passes"),
+    [
+        pytest.param(Answer.SAME, ("same", "not_revised"), True, id="the same"),
+        pytest.param(Answer.SETTLES, ("same", "not_revised"), False, id="settles"),
+        pytest.param(Answer.SETTLES, ("same", "settles"), True, id="settles, which is accepted"),
+        pytest.param(Answer.UNDECIDED, ("same", "not_revised"), False, id="undecided"),
+        pytest.param(Answer.WRONG_FOR_GOOD, ("same", "settles"), False, id="wrong"),
+    ],
+)
+def test_what_a_gate_does_not_know_passes_with_an_accepted_answer_of_the_comparison(
+    answer: Answer,
+    accept: tuple[str, ...],
+    passes: bool,
+    stream: World,
+    gates: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+
+    def compare(place: Any, old: Any, new: Any, **_: Any) -> Compared:
+        asked.append((old.program.source, new.program.source))
+        query = ComparedQuery(query="revenue", answer=answer, reason="So it is.")
+        return Compared(subject="a copy", queries=(query,), seconds=2.0)
+
+    clean = Rehearsed(application="job.py", spark="4.3.0", subject="a copy", seconds=1.0)
+    unknown = GateFinding(
+        rule="plan.unexplained",
+        severity=GateDecision.UNKNOWN,
+        message="It differs.",
+        query="revenue",
+    )
+    jobs = "airflow_streaming.spark_jobs"
+    monkeypatch.setattr(f"{jobs}.rehearsal.rehearse", lambda *_, **__: clean)
+    monkeypatch.setattr(f"{jobs}.rehearsal_compare.compare_versions", compare)
+    monkeypatch.setattr(UpgradeRehearsalOperator, "_place", lambda *_: "a copy")
+    report = {"has_to_be_rehearsed": True, "gates": report_of([unknown]).to_dict()}
+    xcoms: dict[tuple[str, str], Any] = {("preflight", "report"): report}
+    running = stream.script.read_bytes()
+    stream.script.write_text("other = True\n")
+    task = rehearsal(stream, compare=True, accept=accept)
+
+    if passes:
+        task.execute(context(xcoms, "rehearse"))
+    else:
+        with pytest.raises(AirflowFailException, match=answer.value):
+            task.execute(context(xcoms, "rehearse"))
+
+    assert asked == [(running, b"other = True\n")]
+    (finding,) = xcoms["rehearse", "report"]["findings"]
+    assert finding["rule"] == f"rehearsal.{answer}"
 
 
 def begin(world: World) -> UpgradeStepOperator:
