@@ -143,7 +143,7 @@ def test_the_log_says_in_one_line_what_was_taken(
 
     [line] = caplog.messages
     assert line == (
-        "Profile 'production' for 8 cores: 11 values from the profile, 1 overridden by the stream. "
+        "Profile 'production' for 8 cores: 12 values from the profile, 1 overridden by the stream. "
         "'airflow-streaming conf' explains each value."
     )
 

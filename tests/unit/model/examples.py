@@ -72,6 +72,7 @@ from airflow_streaming.model.records.cutover_table import (
 )
 from airflow_streaming.model.records.epoch import (
     Barrier,
+    KeptLog,
     OrderAct,
     QueryClaim,
     StandbyAnswer,
@@ -486,6 +487,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
     StandbyOrder(epoch=4, number=1, act=OrderAct.ABSORB, at=NOW, by="kim", absorb={"revenue": 8}),
     StandbyAnswer(epoch=4, number=1, at=NOW, committed={"revenue": 8}),
     Barrier(epoch=4, queries=("revenue",), at=NOW),
+    KeptLog(epoch=4, place="node-3:/logs/4.log", text="Killed\n", kept_at=NOW, size=9),
     RestoreMarker(
         source="20261121-120000-000000-0a1b2c3d",
         folders=("revenue",),

@@ -39,7 +39,8 @@ def words(stream: Upgraded) -> UpgradeCommands:
 
 
 def cli(stream: Upgraded, *arguments: str) -> int:
-    return main(["--home", stream.uri, "upgrade", *arguments, "--by", "ada"])
+    who = () if arguments[0] == "status" else ("--by", "ada")
+    return main(["--home", stream.uri, "upgrade", *arguments, *who])
 
 
 class Refuses:
