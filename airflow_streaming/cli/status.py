@@ -110,7 +110,11 @@ def _standby(home: StreamHome, probe: Probe, seen: Observation | None) -> str:
         return now - status.at if status is not None else timedelta(0)
 
     live = seen.epoch if seen is not None else None
-    return summary(view_standby(home.standbys(), probe, live, silence), now)
+    try:
+        return summary(view_standby(home.standbys(), probe, live, silence), now)
+    except RecordError as err:
+        # What is wrong with the standby does not hide the stream.
+        return f"unreadable: {err}"
 
 
 def _has_lanes(streams: Home, lane: str) -> bool:

@@ -225,9 +225,7 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     if arguments.command == "list":
         return list_streams(home, probe, as_json=arguments.json)
     if arguments.command == "top":
-        from airflow_streaming.cli import top  # rich is loaded by this command only
-
-        return top.run(home, arguments, probe)
+        return _show_top(home, arguments, probe)
     if arguments.command in {"live", "cutover"}:
         from airflow_streaming.cli import cutover  # see _COMMANDS
 
@@ -254,6 +252,14 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
 
         return advice.show_advice(home, stream, cores=arguments.cores, as_json=arguments.json)
     return _COMMANDS[arguments.command](stream, arguments, probe)
+
+
+def _show_top(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
+    from airflow_streaming.cli import top  # rich is loaded by this command only
+
+    if arguments.stream is not None:
+        _check_is_there(home, home.stream(arguments.stream))
+    return top.run(home, arguments, probe)
 
 
 def _show_change(

@@ -113,4 +113,7 @@ def prune_policy_of(given: PrunePolicy | Mapping[str, Any]) -> PrunePolicy:
     days = values.get("keep")
     if isinstance(days, int | float) and not isinstance(days, bool) and abs(days) < 1e6:
         values["keep"] = timedelta(days=days)
+    if "outputs" in values:
+        # A template gives text.
+        values["outputs"] = truth(values["outputs"], "outputs")
     return PrunePolicy(**values)

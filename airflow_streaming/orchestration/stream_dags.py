@@ -111,6 +111,8 @@ def stream_dags(
             "they are parsed. Give the name itself."
         )
     check_is_stream(stream.name)
+    if isinstance(approvers, str):
+        raise SpecError(f"approvers is {approvers!r}; give a list of ids of users.")
     _check_options(upgrade=(upgrade, UpgradeOptions), cutover=(cutover, CutoverOptions))
     if prune is not None:
         _check_options(prune=(prune, PruneOptions))

@@ -212,6 +212,9 @@ def _logs(
     for lane in lanes:
         stays = epochs_that_stay(lane, before, policy)
         newest = lane.epochs[-1].number if lane.epochs else 0
+        if (folder / lane.lane).is_symlink():
+            log.warning("%s is a link; the logs behind it stay.", folder / lane.lane)
+            continue
         try:
             files = sorted((folder / lane.lane).glob("*.log"))
         except OSError as err:

@@ -57,6 +57,7 @@ class ReconcileInput:
     :param successor_waits: Another run of the dag is queued, and this one is in its way.
     :param wants_standby: The stream asks for a hot standby, and this task looks after it.
     :param standby: The newest one; ``None`` when there was none, or none was asked for.
+    :param is_standby_unreadable: A record of it is damaged: none is started, promoted or waited for.
     :param is_unreleased: The newest epoch is a promoted standby that was given no order yet.
     """
 
@@ -82,6 +83,7 @@ class ReconcileInput:
     may_stand_by: bool = False
     wants_standby: bool = False
     standby: StandbyView | None = None
+    is_standby_unreadable: bool = False
     is_unreleased: bool = False
 
 
@@ -228,7 +230,7 @@ def decide(situation: ReconcileInput) -> Step:
 
 
 def _with_standby(s: ReconcileInput, step: Step) -> Step:
-    if not s.wants_standby or s.deployment is None:
+    if not s.wants_standby or s.is_standby_unreadable or s.deployment is None:
         return step
     if step.action is Action.LAUNCH and s.change is None:
         is_there = can_take_over(s.standby, s.deployment.number, s.now)
@@ -316,6 +318,7 @@ def _with_driver(s: ReconcileInput, seen: Observation, verdict: Verdict) -> Step
 def _waits_for_standby(s: ReconcileInput, deployment: Deployment) -> bool:
     return (
         s.wants_standby
+        and not s.is_standby_unreadable
         and _may_have_standby(s)
         and is_worth_waiting_for(s.standby, deployment.number, deployment.created_at, s.now)
     )

@@ -505,9 +505,9 @@ class Observer:
             alerts=self._home.alerts() if tells else (),
             change=change_in_progress(self._home) if asks_change else None,
             follows=self._follows(),
-            wants_standby=wants_standby,
-            standby=self._standby(epoch) if wants_standby else None,
         )
+        if wants_standby:
+            situation = self._with_standby(situation, epoch)
         return situation if epoch is None else self._with_epoch(situation, epoch)
 
     def _with_epoch(self, situation: ReconcileInput, epoch: Epoch) -> ReconcileInput:
@@ -558,12 +558,23 @@ class Observer:
             )
             return None
 
-    def _standby(self, live: Epoch | None) -> StandbyView | None:
+    def _with_standby(self, situation: ReconcileInput, live: Epoch | None) -> ReconcileInput:
         if self._standbys is None:
             self._standbys = StandbyObserver(
                 self._home, self._launcher, memory=self._standby_memory, clock=self._clock
             )
-        return self._standbys.look(live)
+        try:
+            standby = self._standbys.look(live)
+        except RecordError as err:
+            # The live driver is looked after all the same; of the standby nothing is believed.
+            log.warning(
+                "Stream %r: a record of its hot standby is unreadable, so none is started or "
+                "promoted; restore or remove the record: %s",
+                self._home.name,
+                err,
+            )
+            return replace(situation, wants_standby=True, is_standby_unreadable=True)
+        return replace(situation, wants_standby=True, standby=standby)
 
     def _follows(self) -> str | None:
         live = self._live() if self._live is not None else self._home.name

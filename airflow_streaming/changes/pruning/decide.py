@@ -10,11 +10,13 @@ Everything errs on the side of keeping:
 - a deployment is in use while it is the newest of a lane that is live, wanted running, has a driver
   that was not proved dead, or ended any of this within the period; and while less than the period has
   passed since it was replaced;
-- a checkpoint or an output goes only when it lies in the home, under a name that we gave it, and
-  neither holds nor lies in one that any stream of the home uses.
+- a checkpoint or an output goes only when it lies in the home, a deployment of the stream names it or a
+  place in it, and it neither holds nor lies in a checkpoint or an output that any stream of the home
+  uses. What no deployment names stays: a copy that was restored beside it, or notes.
 
 Outputs are data. They go only when that was asked for, and not while a backup names their
-deployment: restoring a file sink's query rewrites the log in its output.
+deployment: restoring a file sink's query rewrites the log in its output. One that lies in a checkpoint
+keeps that checkpoint, and the other way round.
 """
 
 from __future__ import annotations
@@ -68,6 +70,8 @@ class PrunePolicy:
             raise SpecError(
                 f"keep_epochs is {self.keep_epochs!r}; give a whole number from 3 to 10,000."
             )
+        if type(self.outputs) is not bool:
+            raise SpecError(f"outputs is {self.outputs!r}; give True or False.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,8 +240,9 @@ def decide_pruning(
     for lane in lanes:
         found += _epochs(lane, before, policy)
         found += _events(lane, before)
-    found += _checkpoints(lanes, used_elsewhere, before)
-    found += _outputs(lanes, used_elsewhere, before, policy)
+    needed = list(_needed(lanes, used_elsewhere, before, policy))
+    found += _checkpoints(lanes, needed)
+    found += _outputs(lanes, needed, policy)
     return PrunePlan(
         period=period,
         remove=tuple(one for one in found if isinstance(one, PruneItem)),
@@ -365,43 +370,56 @@ def _events(lane: LaneFacts, before: datetime) -> Iterator[PruneItem]:
         )
 
 
-def _checkpoints(
-    lanes: Sequence[LaneFacts], used_elsewhere: Sequence[str], before: datetime
-) -> Iterator[PruneItem | Spared]:
-    used = [(uri, "used by another stream") for uri in used_elsewhere]
-    for lane in lanes:
-        reasons = deployments_in_use(lane, before)
-        used += [
-            (deployment.checkpoint, f"deployment {deployment.number}: {reasons[deployment.number]}")
-            for deployment in lane.deployments
-            if deployment.number in reasons
-        ]
-    for lane in lanes:
-        for folder in lane.checkpoints:
-            yield _judged(RemovalKind.CHECKPOINT, lane, folder, used)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A checkpoint or an output that stays, and why."""
+
+    uri: str
+    why: str
 
 
-def _outputs(
+def _needed(
     lanes: Sequence[LaneFacts],
     used_elsewhere: Sequence[str],
     before: datetime,
     policy: PrunePolicy,
-) -> Iterator[PruneItem | Spared]:
-    used = [(uri, "used by another stream") for uri in used_elsewhere]
+) -> Iterator[_Place]:
+    """Return every checkpoint and output that stays, of whichever kind: one may lie in the other."""
+    for uri in used_elsewhere:
+        yield _Place(uri, "used by another stream")
     for lane in lanes:
         reasons = deployments_in_use(lane, before)
         for deployment in lane.deployments:
+            name = f"deployment {deployment.number}"
             if deployment.number in reasons:
-                why = f"deployment {deployment.number}: {reasons[deployment.number]}"
-                used.append((deployment.output, why))
+                why = f"{name}: {reasons[deployment.number]}"
+                yield _Place(deployment.checkpoint, why)
+                yield _Place(deployment.output, why)
+            elif not policy.outputs:
+                yield _Place(deployment.output, f"the output of {name}: outputs are kept")
             elif lane.backed_up is None:
-                used.append((deployment.output, "the backups could not be read"))
+                yield _Place(deployment.output, "the backups could not be read")
             elif deployment.number in lane.backed_up:
-                used.append((deployment.output, f"a backup of deployment {deployment.number}"))
+                yield _Place(deployment.output, f"a backup of {name}")
+
+
+def _checkpoints(
+    lanes: Sequence[LaneFacts], needed: Sequence[_Place]
+) -> Iterator[PruneItem | Spared]:
+    named = [one.checkpoint for lane in lanes for one in lane.deployments]
+    for lane in lanes:
+        for folder in lane.checkpoints:
+            yield _judged(RemovalKind.CHECKPOINT, lane, folder, needed, named)
+
+
+def _outputs(
+    lanes: Sequence[LaneFacts], needed: Sequence[_Place], policy: PrunePolicy
+) -> Iterator[PruneItem | Spared]:
+    named = [one.output for lane in lanes for one in lane.deployments]
     for lane in lanes:
         for folder in lane.outputs:
             if policy.outputs:
-                yield _judged(RemovalKind.OUTPUT, lane, folder, used)
+                yield _judged(RemovalKind.OUTPUT, lane, folder, needed, named)
             else:
                 yield Spared(
                     what=RemovalKind.OUTPUT,
@@ -412,11 +430,20 @@ def _outputs(
 
 
 def _judged(
-    what: RemovalKind, lane: LaneFacts, folder: FolderFacts, used: Iterable[tuple[str, str]]
+    what: RemovalKind,
+    lane: LaneFacts,
+    folder: FolderFacts,
+    needed: Iterable[_Place],
+    named: Iterable[str],
 ) -> PruneItem | Spared:
-    for uri, why in used:
-        if _touches(folder, lane.lane, what, uri):
-            return Spared(what=what, lane=lane.lane, name=folder.name, reason=why)
+    def spared(why: str) -> Spared:
+        return Spared(what=what, lane=lane.lane, name=folder.name, reason=why)
+
+    for place in needed:
+        if _touches(folder, lane.lane, what, place.uri):
+            return spared(place.why)
+    if not any(_tail(folder, lane.lane, what) in f"{uri.rstrip('/')}/" for uri in named):
+        return spared("no deployment names it")
     reason = "no deployment has used it within the period"
     return PruneItem(what=what, lane=lane.lane, name=folder.name, reason=reason)
 
@@ -424,8 +451,11 @@ def _judged(
 def _touches(folder: FolderFacts, lane: str, what: RemovalKind, used: str) -> bool:
     """Tell whether a place in use is a folder, holds it, or lies in it."""
     # A home that was mounted or linked under another path has the same end: that is enough to stay.
-    tail = f"/{lane}/{FOLDER_OF[what]}/{folder.name}/"
-    return overlap(folder.uri, used) or tail in f"{used.rstrip('/')}/"
+    return overlap(folder.uri, used) or _tail(folder, lane, what) in f"{used.rstrip('/')}/"
+
+
+def _tail(folder: FolderFacts, lane: str, what: RemovalKind) -> str:
+    return f"/{lane}/{FOLDER_OF[what]}/{folder.name}/"
 
 
 def describe(plan: PrunePlan) -> list[str]:

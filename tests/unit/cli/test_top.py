@@ -85,6 +85,10 @@ def test_events_are_lines_for_people(home: str, capsys: pytest.CaptureFixture[st
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+def test_a_stream_that_is_not_there_is_a_problem(home: str) -> None:
+    assert main(["--home", home, "top", "nosuch", "--once"]) == 1
+
+
 def test_a_home_without_streams_is_an_empty_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

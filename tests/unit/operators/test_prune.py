@@ -42,6 +42,7 @@ def test_a_dry_run_only_counts(world: World, old: Path) -> None:
 def test_fields_of_a_policy_come_from_a_mapping() -> None:
     expected = PrunePolicy(keep=timedelta(days=21), outputs=True)
     assert prune_policy_of({"keep": 21, "outputs": True}) == expected
+    assert not prune_policy_of({"outputs": "False"}).outputs
 
 
 @pytest.mark.parametrize("wrong", [{"keep": 3}, {"days": 14}, "14", {"keep": True}])

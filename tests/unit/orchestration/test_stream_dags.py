@@ -183,6 +183,11 @@ def test_a_name_that_is_a_template_is_refused() -> None:
         stream_dags(replace(SPEC, name="{{ var.value.name }}"))
 
 
+def test_one_approver_as_text_is_refused() -> None:
+    with pytest.raises(SpecError):
+        stream_dags(SPEC, approvers="ann")
+
+
 def load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None

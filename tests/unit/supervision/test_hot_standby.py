@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from airflow_streaming.cli.status import view_stream
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import LaunchRequest
@@ -125,6 +126,7 @@ NEW_WARM: Final = a_standby(deployment=NEXT.number)
 CASES: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "there is none": ({"standby": None}, "standby"),
     "none is asked for": ({"standby": None, "wants_standby": False}, "watch"),
+    "its record is damaged": ({"standby": None, "is_standby_unreadable": True}, "watch"),
     "it is warm": ({}, "watch"),
     "it is on its way": ({"standby": STATES["on its way"][0]}, "watch"),
     "it was promoted": ({"standby": STATES["promoted"][0]}, "standby"),
@@ -269,6 +271,16 @@ def test_a_standby_has_a_record_of_its_own_and_no_epoch(keeping: Keeping) -> Non
     assert (waiting.serves, waiting.standby, waiting.queries) == ("orders", True, ("revenue",))
     assert keeping.home.epoch_numbers() == [1]
     assert decide(keeping.look()).action is Action.WATCH
+
+
+def test_a_damaged_record_of_a_standby_leaves_the_stream_watched(keeping: Keeping) -> None:
+    keeping.home.store.replace(f"{keeping.standbys.name}/epochs/000001.json", b"junk")
+    found = keeping.look()
+    assert (found.is_standby_unreadable, found.standby) == (True, None)
+    assert decide(found).action is Action.WATCH
+    shown = view_stream(keeping.home, keeping.launcher.probe, patience=0)
+    assert shown.seen is not None
+    assert shown.standby != ""
 
 
 def test_the_promoted_epoch_is_the_drivers_that_waits_and_is_released(keeping: Keeping) -> None:

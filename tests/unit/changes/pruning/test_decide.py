@@ -224,6 +224,35 @@ def test_outputs_go_only_when_asked_for():
 
 
 @pytest.mark.parametrize(
+    "newest",
+    [
+        pytest.param({"checkpoint": f"{HOME}/orders/output/000001/_checkpoint"}, id="checkpoint"),
+        pytest.param({"output": f"{HOME}/orders/checkpoints/000001/out"}, id="output"),
+    ],
+)
+def test_what_is_in_use_stays_in_a_folder_of_the_other_kind(newest: dict[str, Any]):
+    deployments = (deployment(1, 100), deployment(2, 60), deployment(3, 40, **newest))
+    kind = RemovalKind.OUTPUT if "checkpoint" in newest else RemovalKind.CHECKPOINT
+    assert names(kind, lane(deployments=deployments), outputs=True)[:1] == ["000002"]
+
+
+def test_an_output_in_an_old_checkpoint_stays_unless_outputs_go():
+    old = deployment(1, 100, output=f"{HOME}/orders/checkpoints/000001/out")
+    one = lane(deployments=(old, deployment(2, 60), deployment(3, 40)))
+    assert names(RemovalKind.CHECKPOINT, one) == ["000002"]
+    assert names(RemovalKind.CHECKPOINT, one, outputs=True) == ["000001", "000002"]
+
+
+def test_a_folder_that_no_deployment_names_stays():
+    one = lane(
+        checkpoints=(folder("restored-today"), folder("000009"), folder("000001")),
+        outputs=(folder("mine", "output"), folder("000002", "output")),
+    )
+    assert names(RemovalKind.CHECKPOINT, one) == ["000001"]
+    assert names(RemovalKind.OUTPUT, one, outputs=True) == ["000002"]
+
+
+@pytest.mark.parametrize(
     ("backed_up", "found"),
     [(frozenset(), ["000001", "000002"]), (frozenset({2}), ["000001"]), (None, [])],
 )
@@ -247,6 +276,7 @@ def test_the_period_is_at_least_the_longest_replay_and_budget():
         {"keep": 14},
         {"keep_epochs": 2},
         {"keep_epochs": True},
+        {"outputs": "False"},
     ],
 )
 def test_a_policy_out_of_its_bounds_is_refused(wrong: dict[str, Any]):

@@ -240,6 +240,18 @@ def test_old_driver_logs_of_this_host_go(kept: Kept, tmp_path: Path):
     assert left == ["000002.log", "000007.log", "000011.log"]
 
 
+def test_logs_behind_a_link_stay(kept: Kept, tmp_path: Path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    file = outside / "000001.log"
+    file.write_text("")
+    os.utime(file, (ago(90).timestamp(),) * 2)
+    (tmp_path / "drivers").mkdir()
+    (tmp_path / "drivers" / "orders").symlink_to(outside)
+    kept.prune(driver_folder=tmp_path / "drivers")
+    assert file.exists()
+
+
 def test_a_store_whose_clock_is_behind_makes_nothing_old(kept: Kept):
     when = ago(49).timestamp()
 
