@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import NoneType
 from typing import Any, ClassVar, Final
 
 from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
@@ -164,6 +165,7 @@ class StreamSpec:
             if not isinstance(value, str) or not (value.strip() or what == "launcher"):
                 raise SpecError(f"Stream {self.name!r} has no {what}. Give it as a text.")
         check_is_stream(check_stream_name(self.name))
+        _check_kinds(self)
         _check_standby(self)
         _check_lost_host(self)
         for what in ("home", "output", "checkpoint"):
@@ -181,6 +183,26 @@ class StreamSpec:
             )
         if not timedelta(0) <= self.stop_grace <= MAX_STOP_GRACE:
             raise SpecError(f"stop_grace of stream {self.name!r} must be between 0 s and one day.")
+
+
+_KINDS: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
+    "restart": (RestartPolicy, "a RestartPolicy"),
+    "health": (HealthRules, "a HealthRules"),
+    "fair_pools": ((bool, NoneType), "True, False or None"),
+    "lease": (timedelta, "a timedelta"),
+    "stop_grace": (timedelta, "a timedelta"),
+    "conf": (Mapping, "a mapping of keys to values"),
+    "env": (Mapping, "a mapping of names to texts"),
+}
+
+
+def _check_kinds(spec: StreamSpec) -> None:
+    for what, (kind, named) in _KINDS.items():
+        value = getattr(spec, what)
+        if not isinstance(value, kind):
+            raise SpecError(
+                f"{what} of stream {spec.name!r} is {type(value).__name__}. Give {named}."
+            )
 
 
 def _check_standby(spec: StreamSpec) -> None:

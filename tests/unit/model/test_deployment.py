@@ -98,6 +98,13 @@ PLAIN_KEYS = [
         ({"env": {"A": "x\0"}}, "'A' in env of stream 'orders' must be a text without NUL."),
         ({"stop_grace": timedelta(seconds=-1)}, "stop_grace of stream 'orders' must be between 0"),
         ({"stop_grace": timedelta(days=2)}, "stop_grace of stream 'orders' must be between 0 s"),
+        ({"stop_grace": 60}, "stop_grace of stream 'orders' is int"),
+        ({"lease": 60}, "lease of stream 'orders' is int"),
+        ({"health": "strict"}, "health of stream 'orders' is str"),
+        ({"restart": 3}, "restart of stream 'orders' is int"),
+        ({"fair_pools": "yes"}, "fair_pools of stream 'orders' is str"),
+        ({"conf": None}, "conf of stream 'orders' is NoneType"),
+        ({"env": "x"}, "env of stream 'orders' is str"),
     ],
 )
 def test_a_spec_that_cannot_run_is_refused_with_a_sentence(
