@@ -11,7 +11,7 @@ by its folder.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,7 +84,8 @@ def prune(
         )
     now = clock() if dry_run else _earlier(clock(), blobs)
     plan = decide_pruning(lanes, used_by_others(home, stream), policy, now)
-    run = _Run(home=home, blobs=blobs, by=by, now=now, dry_run=dry_run)
+    seen = {lane.lane: lane.deployments[-1].number for lane in lanes if lane.deployments}
+    run = _Run(home=home, blobs=blobs, by=by, now=now, dry_run=dry_run, seen=seen)
     removed, problems = [], []
     for item in plan.remove:
         try:
@@ -107,14 +108,21 @@ def prune(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
+    """
+    One run.
+
+    :param seen: The newest deployment of each lane that the plan knows of.
+    """
+
     home: Home
     blobs: Blobs
     by: str
     now: datetime
     dry_run: bool
+    seen: Mapping[str, int]
 
     def remove(self, item: PruneItem) -> Removed | None:
-        """Remove one thing; ``None`` when a change was begun meanwhile."""
+        """Remove one thing; ``None`` when a change or a deployment was begun meanwhile."""
         if item.what in _WHOLE:
             return self._remove_folder(item)
         layout = Layout(item.lane)
@@ -152,7 +160,7 @@ class _Run:
             )
         )
         if self._is_changing(item.lane):
-            log.info("%s of %s stays: a change was begun.", item.name, item.lane)
+            log.info("%s of %s stays: a change or a deployment was begun.", item.name, item.lane)
             return None
         self.blobs.delete_tree(folder)
         end = RemovalEnd(
@@ -175,8 +183,13 @@ class _Run:
                     )
 
     def _is_changing(self, lane: str) -> bool:
-        lanes = (base_of(lane), other_lane(base_of(lane)))
-        return any(open_change_of(self.home.stream(name)) for name in lanes)
+        lanes = [self.home.stream(name) for name in (base_of(lane), other_lane(base_of(lane)))]
+        if any(open_change_of(one) for one in lanes):
+            return True
+        # A deployment that the plan does not know may name the folder: a dag may go back to it.
+        return any(
+            max(one.deployment_numbers(), default=0) != self.seen.get(one.name, 0) for one in lanes
+        )
 
 
 def _removed(item: PruneItem, sizes: list[int]) -> Removed:

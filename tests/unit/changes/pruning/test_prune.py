@@ -283,6 +283,23 @@ def test_a_change_that_is_begun_after_the_look_finds_the_checkpoint_whole(kept: 
     assert (kept.folder / "orders/checkpoints/000001/revenue/offsets/0").exists()
 
 
+def test_a_deployment_that_goes_back_to_an_old_checkpoint_finds_it_whole(kept: Kept):
+    before = len(kept.lane().deployment_numbers())
+
+    class Late(LocalBlobs):
+        """Deploys to the old checkpoint at the moment in which its files are counted."""
+
+        def entries(self, folder: str) -> Any:
+            is_first = len(kept.lane().deployment_numbers()) == before
+            if folder == "orders/checkpoints/000001" and is_first:
+                kept.deploy(0, place="000001")
+            return super().entries(folder)
+
+    kept.prune(blobs=Late(str(kept.folder)))
+    assert len(kept.lane().deployment_numbers()) == before + 1
+    assert (kept.folder / "orders/checkpoints/000001/revenue/offsets/0").exists()
+
+
 def test_an_undo_is_refused_when_its_checkpoint_is_being_removed(tmp_path: Path):
     kept = Kept(tmp_path)
     kept.deploy(100)
