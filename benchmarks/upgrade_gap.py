@@ -39,8 +39,6 @@ from typing import Final, Self
 from airflow_streaming.changes.upgrade.begin import Asked
 from airflow_streaming.changes.upgrade.engine import EXCHANGE_PACE, UpgradeInPlace
 from airflow_streaming.checkpoints.vault.store import open_backup_store
-from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SoakTerms
 from airflow_streaming.model.records.upgrade_table import Stage as Reached
@@ -56,6 +54,7 @@ from tests.system.cutovers.shop import Shop, expected
 from tests.system.cutovers.stage import CONF, QUERY, STREAM, Stage
 from tests.system.cutovers.truth import Verdict, judge_rows
 from tests.system.cutovers.waiting import until
+from tests.system.standby_kills import end_standbys
 
 GOAL_SECONDS: Final = 3.0
 STEADY_SECONDS: Final = 10.0
@@ -306,16 +305,6 @@ class Exchange:
 
 def _at(moment: datetime) -> float:
     return moment.timestamp()
-
-
-def end_standbys(stage: Stage) -> None:
-    """Kill the standbys that wait still."""
-    standbys: StreamHome = stage.lane(STREAM).standbys()
-    launcher = stage.keeper(STREAM, "benchmark").launcher
-    for number in standbys.epoch_numbers():
-        epoch, launch = standbys.epoch(number), standbys.launch(number)
-        if launcher.probe(epoch, launch).state is not ProcessState.GONE:
-            launcher.kill(epoch, launch)
 
 
 def tell(gaps: Sequence[Gap], rows: Verdict) -> int:

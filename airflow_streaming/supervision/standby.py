@@ -117,7 +117,9 @@ def summary(standby: StandbyView | None, now: datetime) -> str:
     if state is StandbyState.PROMOTED:
         return f"{standby.epoch.number} was promoted; none waits"
     seen = "" if state is StandbyState.ENDED else f", {standby.process.detail}"
-    return f"{standby.epoch.number} of deployment {standby.epoch.deployment}: {state}{seen}"
+    change = "" if standby.epoch.change is None else f", change {standby.epoch.change}"
+    what = f"{standby.epoch.number} of deployment {standby.epoch.deployment}{change}"
+    return f"{what}: {state}{seen}"
 
 
 def can_take_over(standby: StandbyView | None, deployment: int, now: datetime) -> bool:
