@@ -323,7 +323,10 @@ class Sized:
             by="a test",
             now=lambda: self.now,
         )
-        self.observer = Observer(self.home, self.launcher, now=lambda: self.now)
+        self.clock = 1000.0
+        self.observer = Observer(
+            self.home, self.launcher, now=lambda: self.now, clock=lambda: self.clock
+        )
 
     def submit(self, submission: Submission) -> LaunchRequest:
         self.confs.append(submission.conf)
@@ -382,8 +385,7 @@ def test_a_change_is_recorded_with_its_figures_before_the_driver_is_stopped(tmp_
     assert (change.before, change.executors, change.code, change.epoch) == (4, 6, SizeCode.UP, 1)
     assert change.figures is not None
     assert change.figures["share"] == pytest.approx(1.0, abs=0.05)
-    event = stream.home.events()[-1]
-    assert event.event is EventKind.SIZED
+    event = next(one for one in stream.home.events() if one.event is EventKind.SIZED)
     assert (event.facts["from"], event.facts["to"]) == ("4", "6")
     assert float(event.facts["capacity"]) > 0
 
@@ -418,19 +420,15 @@ def test_a_stream_without_autoscale_starts_as_its_configuration_says(tmp_path: P
 
 
 def test_figures_are_read_once_a_minute(tmp_path: Path) -> None:
-    clock = [1000.0]
     stream = Sized(tmp_path)
-    stream.observer = Observer(
-        stream.home, stream.launcher, now=lambda: NOW, clock=lambda: clock[0]
-    )
     stream.launch()
     stream.works(1, CALM["q"])
     assert decide(stream.look()).action is Action.WATCH
     stream.works(1, BUSY["q"])
-    clock[0] += 30
+    stream.clock += 30
     assert decide(stream.look()).action is Action.WATCH
     stream.works(1, BUSY["q"])
-    clock[0] += 31
+    stream.clock += 31
     assert decide(stream.look()).action is Action.RESIZE
 
 
