@@ -148,6 +148,7 @@ class Control(StreamFolder):
 log: Final = logging.getLogger(__name__)
 MAX_LINE_BYTES: Final = 16 * 1024
 """A line of progress has nine figures and is about 300 bytes long."""
+_EVENT_TIME: Final = "%Y%m%dT%H%M%S.%f"
 _EVENT_FILE: Final = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}\.json")
 
 
@@ -157,16 +158,21 @@ class Timeline(StreamFolder):
     def add_event(self, event: Event) -> None:
         """Add a line to the timeline; a home that cannot take it is logged, not raised."""
         moment = event.at.astimezone(UTC)
-        name = f"{moment:%Y%m%dT%H%M%S.%f}Z-{uuid.uuid4().hex[:8]}.json"
+        name = f"{moment:{_EVENT_TIME}}Z-{uuid.uuid4().hex[:8]}.json"
         try:
             self.store.create(f"{self._layout.events()}/{name}", event.to_bytes())
         except StreamingError as err:
             log.warning("The timeline of stream %s misses %s: %s", self.name, event.event, err)
 
-    def events(self, limit: int = 50) -> list[Event]:
-        """Return the last events, the newest last."""
+    def events(self, limit: int = 50, since: datetime | None = None) -> list[Event]:
+        """
+        Return the last events, the newest last.
+
+        :param since: Only those recorded from then on; what is older is not read at all.
+        """
         folder = self._layout.events()
-        names = [name for name in self.store.names(folder) if _EVENT_FILE.fullmatch(name)]
+        first = "" if since is None else f"{since.astimezone(UTC):{_EVENT_TIME}}"
+        names = [n for n in self.store.names(folder) if _EVENT_FILE.fullmatch(n) and n >= first]
         found = (self._event(f"{folder}/{name}") for name in names[-max(limit, 1) :])
         return [event for event in found if event is not None]
 
