@@ -248,6 +248,7 @@ class SparkStreamOperator(SpecTask):
             successor_waits=bool(event.get("successor_waits")),
             tells=True,
             wants_standby=self.stream.standby and hook.launcher.kind in WITH_STANDBY,
+            autoscale=self.stream.autoscale,
         )
 
     def _rollover(self) -> timedelta | None:
@@ -280,6 +281,8 @@ class SparkStreamOperator(SpecTask):
                 return keeper.kill(seen, step.reason)
             case Action.STANDBY:
                 return keeper.launch_standby(situation, step)
+            case Action.RESIZE:
+                keeper.resize(situation, step)
             case Action.RELEASE if seen is not None:
                 keeper.release(seen.epoch)
             case Action.BLOCKED | Action.FOLLOW:
