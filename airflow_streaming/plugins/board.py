@@ -153,6 +153,14 @@ class Boards:
             await asyncio.wait(first, timeout=FIRST_WAIT)
         return [self._row(one) for ones in by_home.values() for one in ones]
 
+    def seen_at(self, kept: Sequence[Kept]) -> str:
+        """Return a text that is another one when a look has seen any of the streams since."""
+        told = []
+        for one in kept:
+            board = self._boards.get((one.home, one.home_conn_id)) or HomeBoard()
+            told.append(f"{_key(one)} {self._at(board, one)} {board.problem}")
+        return "\n".join(told)
+
     def lane(self, kept: Kept) -> Lane:
         """
         Return one stream, to be called in a look.

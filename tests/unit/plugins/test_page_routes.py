@@ -408,6 +408,30 @@ def test_a_list_is_shared_only_by_users_who_see_the_same_streams(
         assert none_of_them == []
 
 
+@pytest.mark.parametrize("part", ["main", "state", "observed"])
+def test_a_part_of_a_series_has_its_own_figures_only(client: TestClient, part: str) -> None:
+    [whole] = client.get(f"{STREAM}/series?part=all").json()["series"]
+    [series] = client.get(f"{STREAM}/series?part={part}").json()["series"]
+    others = ("state.", "observed.")
+    mine = {
+        n
+        for n in whole["figures"]
+        if (n.startswith(f"{part}.") if part != "main" else not n.startswith(others))
+    }
+    assert mine
+    assert {name: whole["figures"][name] for name in mine} == series["figures"]
+
+
+def test_a_timeline_goes_back_as_far_as_it_is_asked(client: TestClient) -> None:
+    whole = client.get(f"{STREAM}/timeline").json()["entries"]
+    between = datetime.fromisoformat(whole[1]["at"]).timestamp()
+    found = client.get(f"{STREAM}/timeline?since={between}").json()["entries"]
+    assert found == [
+        one for one in whole if datetime.fromisoformat(one["at"]).timestamp() >= between
+    ]
+    assert 0 < len(found) < len(whole)
+
+
 @pytest.mark.parametrize("seconds", [900, 3600, 7200])
 def test_a_series_has_the_extremes_that_the_home_holds(
     client: TestClient, home: Path, seconds: int
