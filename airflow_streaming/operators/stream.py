@@ -35,9 +35,11 @@ from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, d
 from airflow_streaming.supervision.standby import WITH_STANDBY
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
     from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.model.spark.plan import QueryPlan
     from airflow_streaming.supervision.observer import Observer
 
 MAX_ACTS: Final = 8
@@ -161,6 +163,25 @@ class SparkStreamOperator(SpecTask):
         # A worker's SIGTERM comes here on every deploy. The driver is no child of this task.
         self.log.info("The stream is left running; the next attempt adopts it.")
 
+    def get_openlineage_facets_on_start(self) -> OperatorLineage | None:
+        """Return what the stream reads and writes, by the plans that its drivers have recorded."""
+        from airflow_streaming.hooks.lineage import operator_lineage  # not at dag parse
+
+        return operator_lineage(self._recorded_plans)
+
+    def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage | None:
+        """Return the same; by then the first driver of a new deployment has recorded its plans."""
+        del task_instance
+        return self.get_openlineage_facets_on_start()
+
+    def _recorded_plans(self) -> list[QueryPlan]:
+        # Not at dag parse.
+        from airflow_streaming.home.live_lane import live_lane
+        from airflow_streaming.hooks.home import StreamHomeHook
+
+        home = StreamHomeHook(self.stream.home, self.home_conn_id).get_conn()
+        return home.stream(live_lane(home, self.stream.name)).newest_plans()
+
     def _claim(self, hook: SparkStreamHook, actor: Actor) -> None:
         with spec_errors_are_final():
             hook.home.claim_ownership(actor, self.changed_by, by=hook.by, now=datetime.now(UTC))
@@ -225,6 +246,7 @@ class SparkStreamOperator(SpecTask):
             successor_waits=bool(event.get("successor_waits")),
             tells=True,
             wants_standby=self.stream.standby and hook.launcher.kind in WITH_STANDBY,
+            autoscale=self.stream.autoscale,
         )
 
     def _rollover(self) -> timedelta | None:
@@ -257,6 +279,8 @@ class SparkStreamOperator(SpecTask):
                 return keeper.kill(seen, step.reason)
             case Action.STANDBY:
                 return keeper.launch_standby(situation, step)
+            case Action.RESIZE:
+                keeper.resize(situation, step)
             case Action.RELEASE if seen is not None:
                 keeper.release(seen.epoch)
             case Action.BLOCKED | Action.FOLLOW:

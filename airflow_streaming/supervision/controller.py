@@ -17,13 +17,25 @@ from functools import partial
 from typing import Final
 
 from airflow_streaming.advice.profile import effective, summary
-from airflow_streaming.exceptions import AlreadyExists, LaunchError, SpecError, StreamingError
+from airflow_streaming.exceptions import (
+    AlreadyExists,
+    LaunchError,
+    RecordError,
+    SpecError,
+    StreamingError,
+)
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher, LaunchRequest
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.lease import OnLostHost
 from airflow_streaming.model.names import Layout, colour_of
 from airflow_streaming.model.observation import Observation, ProcessState
+from airflow_streaming.model.records.autoscale import (
+    SizeChange,
+    configured_executors,
+    sized_conf,
+    wanted_executors,
+)
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import (
@@ -251,7 +263,8 @@ class StreamController(StreamActions):
             queries=queries,
             step=step_number,
         )
-        epoch = self._with_lease(epoch, previous)
+        epoch = replace(self._with_lease(epoch, previous), executors=self._executors(deployment))
+        conf = sized_conf(self._spec.autoscale, conf, epoch.executors)
         request = self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf))
         try:
             if not self._take(epoch):
@@ -424,6 +437,50 @@ class StreamController(StreamActions):
         if previous is None or previous.death is not None or not previous.is_past_lease:
             return epoch
         return replace(epoch, overtakes=previous.status.beat if previous.status else 0)
+
+    def _executors(self, deployment: Deployment) -> int | None:
+        """Return how many executors the next driver gets; ``None`` where its deployment says so."""
+        policy = self._spec.autoscale
+        if policy is None:
+            return None
+        try:
+            newest = self._home.newest_size()
+        except RecordError as err:
+            log.warning("Stream %r starts with the size of its conf: %s", self._spec.name, err)
+            newest = None
+        return wanted_executors(policy, deployment.conf, newest)
+
+    def resize(self, situation: ReconcileInput, step: Step) -> None:
+        """Record another number of executors, with its figures, unless another task was first."""
+        deployment, seen, size = situation.deployment, situation.seen, step.size
+        if deployment is None or seen is None or size is None or situation.size is None:
+            return
+        change = SizeChange(
+            number=max(self._home.size_numbers(), default=0) + 1,
+            epoch=seen.epoch.number,
+            code=size.code,
+            executors=size.executors,
+            before=situation.size.present or size.executors,
+            configured=configured_executors(deployment.conf) or size.executors,
+            reason=size.reason,
+            by=self._by,
+            at=self._now(),
+            figures=size.figures,
+        )
+        newest = self._home.newest_size()
+        if newest is not None and newest.epoch == change.epoch:
+            return  # another task was faster
+        if not self._home.add_size(change):
+            return
+        figures = {name: f"{value:g}" for name, value in size.figures.items()}
+        self.tell(
+            EventKind.SIZED,
+            f"From {change.before} to {change.executors} executors: {change.reason}",
+            epoch=change.epoch,
+            code=change.code.value,
+            **{"from": str(change.before), "to": str(change.executors)},
+            **figures,
+        )
 
     def _take(self, epoch: Epoch) -> bool:
         try:
