@@ -43,6 +43,7 @@ def get_provider_info() -> dict[str, Any]:
             "checkpoint",
             "clusters",
             "home",
+            "lineage",
             "snapshot",
             "spark_submit",
             "sql_pointer",

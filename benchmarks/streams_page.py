@@ -24,6 +24,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -243,7 +244,7 @@ async def _poll(address: str, rows: list[dict[str, Any]], seconds: float) -> Non
             tasks += [
                 page(base, 5, number / 2),
                 page(f"{base}/series?seconds=3600", 15, number / 2),
-                page(f"{base}/timeline?most=120", 30, number / 2),
+                page(f"{base}/timeline?most=120&since={time.time() - 3600:.0f}", 30, number / 2),
             ]
         await asyncio.gather(*tasks)
 
@@ -274,23 +275,33 @@ class Counting:
 def store_requests(home: Path) -> None:
     """Count what one page of a stream asks of a store, when nothing is known and when much is."""
     kept = next(one for one in kept_in(home) if one.stream == "orders_eu")
-    store = Counting(LocalStore(str(home)))
-    lane = Lane(LiveLaneCache(PageStore(store), kept.stream, every=10.0), kept, PartCache())
+    store, later = Counting(LocalStore(str(home))), [0.0]
+
+    def clock() -> float:
+        return time.monotonic() + later[0]
+
+    live = LiveLaneCache(PageStore(store, clock=clock), kept.stream, every=10.0, clock=clock)
+    lane = Lane(live, kept, PartCache())
+
+    def an_hour_ago() -> datetime:
+        return now_utc() - timedelta(hours=1)
 
     def page() -> dict[str, Counter[str]]:
         told = {}
         for name, act in (
             ("status", lambda: lane.view().whole(now_utc())),
             ("series", lambda: lane.view().history.read(time.time() - 3600, time.time())),
-            ("timeline", lambda: timeline_view(lane.view().home, most=120)),
+            ("marks", lambda: timeline_view(lane.view().home, most=120, since=an_hour_ago())),
+            ("timeline", lambda: timeline_view(lane.view().home, most=20)),
         ):
             store.asked.clear()
             act()
             told[name] = Counter(store.asked)
         return told
 
-    print("\n| page | status | series | timeline | all |\n|---|---:|---:|---:|---:|")
-    for name in ("cold", "warm", "warm again"):
+    print("\n| page | status | series | marks | timeline | all |\n|---|---:|---:|---:|---:|---:|")
+    for name, seconds in (("cold", 0.0), ("warm, 5 s later", 5.0), ("10 s later", 5.0)):
+        later[0] += seconds
         shown = page()
         told = [sum(asked.values()) for asked in shown.values()]
         print(f"| {name} | {' | '.join(map(str, told))} | {sum(told)} |")

@@ -25,6 +25,7 @@ from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import number_of, numbered
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert, AlertSent, AlertTry, is_told
+from airflow_streaming.model.records.autoscale import SizeChange
 from airflow_streaming.model.records.control import (
     Circuit,
     CircuitState,
@@ -144,10 +145,35 @@ class Control(StreamFolder):
         with contextlib.suppress(AlreadyExists):  # another task says what its dag asks
             self.store.create(self._layout.record("supervision", number), record.to_bytes())
 
+    def size_numbers(self) -> list[int]:
+        """Return the numbers of the changes of the stream's size, the newest last."""
+        return self._numbers("sizes")
+
+    def size_change(self, number: int) -> SizeChange:
+        """
+        Return one change of the stream's size.
+
+        :raises RecordError: there is none of that number, or it cannot be read.
+        """
+        return self._numbered(SizeChange, "sizes", number)
+
+    def newest_size(self) -> SizeChange | None:
+        """Return the newest change of the stream's size, ``None`` when it was never changed."""
+        return self._newest(SizeChange, "sizes")
+
+    def add_size(self, change: SizeChange) -> bool:
+        """Record a change of the size under its number; tell whether no other task was first."""
+        try:
+            self.store.create(self._layout.record("sizes", change.number), change.to_bytes())
+        except AlreadyExists:
+            return False
+        return True
+
 
 log: Final = logging.getLogger(__name__)
 MAX_LINE_BYTES: Final = 16 * 1024
 """A line of progress has nine figures and is about 300 bytes long."""
+_EVENT_TIME: Final = "%Y%m%dT%H%M%S.%f"
 _EVENT_FILE: Final = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}\.json")
 
 
@@ -157,16 +183,21 @@ class Timeline(StreamFolder):
     def add_event(self, event: Event) -> None:
         """Add a line to the timeline; a home that cannot take it is logged, not raised."""
         moment = event.at.astimezone(UTC)
-        name = f"{moment:%Y%m%dT%H%M%S.%f}Z-{uuid.uuid4().hex[:8]}.json"
+        name = f"{moment:{_EVENT_TIME}}Z-{uuid.uuid4().hex[:8]}.json"
         try:
             self.store.create(f"{self._layout.events()}/{name}", event.to_bytes())
         except StreamingError as err:
             log.warning("The timeline of stream %s misses %s: %s", self.name, event.event, err)
 
-    def events(self, limit: int = 50) -> list[Event]:
-        """Return the last events, the newest last."""
+    def events(self, limit: int = 50, since: datetime | None = None) -> list[Event]:
+        """
+        Return the last events, the newest last.
+
+        :param since: Only those recorded from then on; what is older is not read at all.
+        """
         folder = self._layout.events()
-        names = [name for name in self.store.names(folder) if _EVENT_FILE.fullmatch(name)]
+        first = "" if since is None else f"{since.astimezone(UTC):{_EVENT_TIME}}"
+        names = [n for n in self.store.names(folder) if _EVENT_FILE.fullmatch(n) and n >= first]
         found = (self._event(f"{folder}/{name}") for name in names[-max(limit, 1) :])
         return [event for event in found if event is not None]
 

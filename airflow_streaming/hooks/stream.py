@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
@@ -63,6 +63,8 @@ _PYTHONS: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 MINOR: Final = 2
 """Parts of a Spark version that a deployment holds on to; patch releases read each other's state."""
 
+LaunchConf: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
+
 
 class SparkStreamHook(BaseHook):
     """
@@ -76,6 +78,8 @@ class SparkStreamHook(BaseHook):
     :param by: Who acts, for the records.
     :param folders: Where a relative application path may start.
     :param lane: Act on this lane of the stream, live or not.
+    :param launch_conf: Returns what a new driver is configured with beside its deployment, given that;
+        default: nothing.
     :raises SpecError: the spec cannot be, or the lane is none of the stream's.
     """
 
@@ -93,6 +97,7 @@ class SparkStreamHook(BaseHook):
         by: str,
         folders: Sequence[Path] = (),
         lane: str | None = None,
+        launch_conf: LaunchConf | None = None,
     ) -> None:
         super().__init__()
         check_airflow()
@@ -101,6 +106,7 @@ class SparkStreamHook(BaseHook):
             raise SpecError(f"{lane!r} is not a lane of stream {spec.name!r}.")
         self.asked, self.conn_id, self.home_conn_id = spec, conn_id, home_conn_id
         self.by, self.folders, self._given_lane = by, folders, lane
+        self._launch_conf = launch_conf
 
     def lane(self, lane: str) -> SparkStreamHook:
         """
@@ -117,6 +123,7 @@ class SparkStreamHook(BaseHook):
             by=self.by,
             folders=self.folders,
             lane=lane,
+            launch_conf=self._launch_conf,
         )
 
     @cached_property
@@ -244,7 +251,9 @@ class SparkStreamHook(BaseHook):
         The configuration goes to a file that only this user can read and that the driver deletes.
         """
         access = store_access(self.asked.home, self.home_conn_id, submission.conf)
-        submission = replace(submission, conf={**access, **submission.conf})
+        conf = {**access, **submission.conf}
+        more = self._launch_conf(conf) if self._launch_conf is not None else {}
+        submission = replace(submission, conf={**more, **conf})
         if self.target.cluster:
             return self._submit_to_cluster(submission)
         from airflow_streaming.hooks.spark_submit import build_submit_command

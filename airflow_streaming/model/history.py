@@ -11,7 +11,7 @@ Whatever a line holds, reading it raises nothing: a figure that cannot be read i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -196,10 +196,13 @@ class Series:
         """Return the series as JSON; a figure whose buckets all hold one value has no extremes."""
         figures: dict[str, Any] = {}
         for name, lasts in self.lasts.items():
-            told: dict[str, Any] = {"last": [_short(value) for value in lasts]}
-            if list(lasts) != list(self.lows[name]) or list(lasts) != list(self.highs[name]):
-                told["min"] = [_short(value) for value in self.lows[name]]
-                told["max"] = [_short(value) for value in self.highs[name]]
+            shorts = [*map(_short, lasts)]
+            told: dict[str, Any] = {"last": shorts}
+            if lasts != self.lows[name] or lasts != self.highs[name]:
+                # A bucket of one batch holds one value three times, and it is rounded once.
+                for key, column in (("min", self.lows[name]), ("max", self.highs[name])):
+                    three = zip(column, lasts, shorts, strict=True)
+                    told[key] = [last if v is value else _short(v) for v, value, last in three]
             figures[name] = told
         return {"query": self.query, "at": [round(at, 1) for at in self.at], "figures": figures}
 
@@ -211,31 +214,62 @@ def _short(value: float | None) -> float | int | None:
     return int(short) if short.is_integer() else short
 
 
-def downsample(buckets: Iterable[Bucket], *, begin: float, end: float, count: int) -> list[Series]:
+def _all(name: str) -> bool:
+    return True
+
+
+def downsample(
+    buckets: Iterable[Bucket],
+    *,
+    begin: float,
+    end: float,
+    count: int,
+    wants: Callable[[str], bool] = _all,
+) -> list[Series]:
     """
     Return the figures of every query over a range, in at most ``count`` buckets each.
 
     Points outside the range are left out, whatever clock they come from.
 
     :param count: At least 1.
+    :param wants: Tells by its name whether a figure is asked for.
     """
     length = (end - begin) / max(1, count)
-    by_query: dict[str, dict[int, Bucket]] = {}
+    by_query: dict[str, dict[int, list[Bucket]]] = {}
     for bucket in sorted(buckets, key=lambda one: one.end):
         if not begin <= bucket.end <= end or length <= 0:
             continue
-        slots = by_query.setdefault(bucket.query, {})
         slot = min(int((bucket.end - begin) / length), count - 1)
-        slots[slot] = slots[slot].joined(bucket) if slot in slots else bucket
-    return [_series(query, [slots[n] for n in sorted(slots)]) for query, slots in by_query.items()]
+        by_query.setdefault(bucket.query, {}).setdefault(slot, []).append(bucket)
+    # The buckets came in the order of time, and so did their slots.
+    return [_series(query, [*slots.values()], wants) for query, slots in by_query.items()]
 
 
-def _series(query: str, buckets: Sequence[Bucket]) -> Series:
-    names = list(dict.fromkeys(name for bucket in buckets for name in bucket.lasts))[:MAX_FIGURES]
+def _series(query: str, slots: Sequence[list[Bucket]], wants: Callable[[str], bool]) -> Series:
+    names: dict[str, None] = {}
+    for slot in slots:
+        for bucket in slot:
+            names.update(dict.fromkeys(bucket.lasts))
+    lows: dict[str, list[float | None]] = {}
+    highs: dict[str, list[float | None]] = {}
+    lasts: dict[str, list[float | None]] = {}
+    for name in [*filter(wants, names)][:MAX_FIGURES]:
+        three = [_extremes(slot, name) for slot in slots]
+        lows[name], highs[name], lasts[name] = map(list, zip(*three, strict=True))
     return Series(
-        query=query,
-        at=[bucket.end for bucket in buckets],
-        lows={name: [bucket.lows.get(name) for bucket in buckets] for name in names},
-        highs={name: [bucket.highs.get(name) for bucket in buckets] for name in names},
-        lasts={name: [bucket.lasts.get(name) for bucket in buckets] for name in names},
+        query=query, at=[slot[-1].end for slot in slots], lows=lows, highs=highs, lasts=lasts
     )
+
+
+def _extremes(slot: Sequence[Bucket], name: str) -> tuple[float | None, float | None, float | None]:
+    """Return the least, the greatest and the newest value of a figure in buckets that follow."""
+    low = high = last = None
+    for bucket in slot:
+        value = bucket.lasts.get(name)
+        if value is None:
+            continue
+        least, most = bucket.lows[name], bucket.highs[name]
+        low = least if low is None or least < low else low
+        high = most if high is None or most > high else high
+        last = value
+    return low, high, last

@@ -16,7 +16,6 @@ from airflow.sdk import BaseOperatorLink
 from airflow_streaming import telemetry
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.hooks.home import spec_errors_are_final
-from airflow_streaming.launch.registry import LOCAL
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import EventKind
@@ -33,17 +32,18 @@ from airflow_streaming.operators.common.base import (
 from airflow_streaming.operators.common.stream import Deploying, TriggerFactory
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, decide
+from airflow_streaming.supervision.standby import WITH_STANDBY
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
     from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.model.spark.plan import QueryPlan
     from airflow_streaming.supervision.observer import Observer
 
 MAX_ACTS: Final = 8
 """Acts in one worker slice; a healthy path needs two. More means that something fights back."""
-WITH_STANDBY: Final = frozenset({LOCAL})
-"""Launchers that keep a hot standby; a promoted driver was tried with these only."""
 _LOGGED_BY_THE_ACT: Final = frozenset(
     {
         *(Action.ALERT, Action.BLOCKED, Action.KILL, Action.LAUNCH, Action.SETTLE, Action.STOP),
@@ -163,6 +163,25 @@ class SparkStreamOperator(SpecTask):
         # A worker's SIGTERM comes here on every deploy. The driver is no child of this task.
         self.log.info("The stream is left running; the next attempt adopts it.")
 
+    def get_openlineage_facets_on_start(self) -> OperatorLineage | None:
+        """Return what the stream reads and writes, by the plans that its drivers have recorded."""
+        from airflow_streaming.hooks.lineage import operator_lineage  # not at dag parse
+
+        return operator_lineage(self._recorded_plans)
+
+    def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage | None:
+        """Return the same; by then the first driver of a new deployment has recorded its plans."""
+        del task_instance
+        return self.get_openlineage_facets_on_start()
+
+    def _recorded_plans(self) -> list[QueryPlan]:
+        # Not at dag parse.
+        from airflow_streaming.home.live_lane import live_lane
+        from airflow_streaming.hooks.home import StreamHomeHook
+
+        home = StreamHomeHook(self.stream.home, self.home_conn_id).get_conn()
+        return home.stream(live_lane(home, self.stream.name)).newest_plans()
+
     def _claim(self, hook: SparkStreamHook, actor: Actor) -> None:
         with spec_errors_are_final():
             hook.home.claim_ownership(actor, self.changed_by, by=hook.by, now=datetime.now(UTC))
@@ -227,6 +246,7 @@ class SparkStreamOperator(SpecTask):
             successor_waits=bool(event.get("successor_waits")),
             tells=True,
             wants_standby=self.stream.standby and hook.launcher.kind in WITH_STANDBY,
+            autoscale=self.stream.autoscale,
         )
 
     def _rollover(self) -> timedelta | None:
@@ -259,6 +279,8 @@ class SparkStreamOperator(SpecTask):
                 return keeper.kill(seen, step.reason)
             case Action.STANDBY:
                 return keeper.launch_standby(situation, step)
+            case Action.RESIZE:
+                keeper.resize(situation, step)
             case Action.RELEASE if seen is not None:
                 keeper.release(seen.epoch)
             case Action.BLOCKED | Action.FOLLOW:

@@ -12,6 +12,8 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -19,6 +21,7 @@ from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from airflow.api_fastapi.logging.decorators import action_logging
+from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, Header, HTTPException, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
@@ -99,9 +102,12 @@ def from_this_page(
 
 
 def seen_by(request: Request, user: GetUserDep) -> list[Kept]:
-    """Return the streams of the dags that a user may see."""
+    """Return the streams of the dags that a user may see, as one who may see their task instances."""
     keepers: Keepers = request.app.state.keepers
-    return keepers.of(authorized_dags(user))
+    may_see = get_auth_manager().is_authorized_dag(
+        method="GET", access_entity=DagAccessEntity.TASK_INSTANCE, user=user
+    )
+    return keepers.of(authorized_dags(user)) if may_see else []
 
 
 def authorized_dags(user: Any, method: Any = "GET") -> set[str]:
@@ -146,7 +152,8 @@ async def fleet(request: Request, seen: Annotated[list[Kept], Depends(seen_by)])
     if known is not None and now - known[0] < SHARED:
         return sent(request, known[1], known[2])
     rows = await boards.rows(seen)
-    body, tag = packed({"at": now_utc().isoformat(), "streams": rows}, but=("at", "age"))
+    body, _ = packed({"at": now_utc().isoformat(), "streams": rows})
+    tag = tag_of(boards.seen_at(seen).encode())  # without a new look, only the ages are others
     if all(row["state"] != "loading" for row in rows):
         if len(answers) >= MOST_SHARED:
             answers.clear()
@@ -228,29 +235,29 @@ async def series(
     until = time.time() if end is None else end
     begin = until - seconds
 
-    def show(one: Lane) -> dict[str, Any]:
+    def show(one: Lane) -> tuple[bytes, str]:
         view = one.view(_checked_lane(one, lane))
         found = view.history.read(begin, until)
-        told = downsample(found.buckets, begin=begin, end=until, count=POINTS)
-        return {
-            "lane": view.home.name,
-            "begin": begin,
-            "end": until,
-            "cut": found.is_cut,
-            "series": [_only(one.to_dict(), part) for one in told],
-        }
+        told = downsample(
+            found.buckets, begin=begin, end=until, count=POINTS, wants=partial(_belongs, part)
+        )
+        # Here and not on the event loop, on which every other request waits.
+        return packed(
+            {
+                "lane": view.home.name,
+                "begin": begin,
+                "end": until,
+                "cut": found.is_cut,
+                "series": [one.to_dict() for one in told],
+            }
+        )
 
-    return answer(request, await look(request, kept, show))
+    return sent(request, *await look(request, kept, show))
 
 
-def _only(told: dict[str, Any], part: Part) -> dict[str, Any]:
-    def belongs(name: str) -> bool:
-        kind = name.split(".")[0]
-        if part == "all":
-            return True
-        return (kind if kind in ("state", "observed") else "main") == part
-
-    return {**told, "figures": {k: v for k, v in told["figures"].items() if belongs(k)}}
+def _belongs(part: Part, name: str) -> bool:
+    kind = name.split(".", 1)[0]
+    return part == "all" or (kind if kind in ("state", "observed") else "main") == part
 
 
 def _checked_lane(one: Lane, lane: str | None) -> str | None:
@@ -265,12 +272,19 @@ async def timeline(
     request: Request,
     kept: KeptByName,
     most: Annotated[int, Query(ge=1, le=500)] = 60,
+    since: Annotated[float | None, Query(ge=0, le=1e11)] = None,
     lane: Annotated[str | None, Query(max_length=110)] = None,
 ) -> Response:
-    """Return what happened to a stream, the newest first."""
+    """
+    Return what happened to a stream, the newest first.
+
+    :param since: Unix time; what is older is not read.
+    """
+    first = None if since is None else datetime.fromtimestamp(since, UTC)
 
     def show(one: Lane) -> dict[str, Any]:
-        return {"entries": timeline_view(one.view(_checked_lane(one, lane)).home, most=most)}
+        home = one.view(_checked_lane(one, lane)).home
+        return {"entries": timeline_view(home, most=most, since=first)}
 
     return answer(request, await look(request, kept, show))
 
@@ -309,9 +323,19 @@ async def reports(request: Request, kept: KeptByName, user: GetUserDep) -> Respo
 
     def find() -> dict[str, Any]:
         _, dags = _rights(kept, user)
-        return {"reports": all_reports(dags.values())}
+        return {"reports": all_reports(dag for dag in dags.values() if _may_read(dag, user))}
 
     return answer(request, await _in_thread(find))
+
+
+def _may_read(dag_id: str, user: Any) -> bool:
+    """Tell whether a user may read the XComs of a dag, where its reports are."""
+    return get_auth_manager().is_authorized_dag(
+        method="GET",
+        access_entity=DagAccessEntity.XCOM,
+        details=DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id)),
+        user=user,
+    )
 
 
 async def report(request: Request, dag_id: str, run_id: str, task_id: str) -> Response:
@@ -387,23 +411,20 @@ async def _in_thread(read: Callable[[], Any]) -> Any:
     return await run_in_threadpool(read)
 
 
-def answer(request: Request, data: Any, *, but: tuple[str, ...] = ()) -> Response:
-    """
-    Return data as JSON, or that nothing of it is new.
-
-    :param but: Fields that change by themselves and are no news.
-    """
-    return sent(request, *packed(data, but=but))
+def answer(request: Request, data: Any) -> Response:
+    """Return data as JSON, or that nothing of it is new."""
+    return sent(request, *packed(data))
 
 
-def packed(data: Any, *, but: tuple[str, ...] = ()) -> tuple[bytes, str]:
-    """Return data as JSON, and a tag that changes with what is news in it."""
+def packed(data: Any) -> tuple[bytes, str]:
+    """Return data as JSON, and a tag that changes with it."""
     body = json.dumps(data, separators=(",", ":"), allow_nan=False, default=str).encode()
-    plain = body
-    if but:
-        bare = _without(data, but)
-        plain = json.dumps(bare, separators=(",", ":"), default=str).encode()
-    return body, f'W/"{hashlib.sha256(plain).hexdigest()[:20]}"'
+    return body, tag_of(body)
+
+
+def tag_of(content: bytes) -> str:
+    """Return the tag of some content."""
+    return f'W/"{hashlib.sha256(content).hexdigest()[:20]}"'
 
 
 def sent(request: Request, body: bytes, tag: str) -> Response:
@@ -412,9 +433,3 @@ def sent(request: Request, body: bytes, tag: str) -> Response:
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     return Response(body, media_type="application/json", headers=headers)
-
-
-def _without(data: Any, names: tuple[str, ...]) -> Any:
-    if isinstance(data, dict):
-        return {k: _without(v, names) for k, v in data.items() if k not in names}
-    return [_without(v, names) for v in data] if isinstance(data, list) else data

@@ -3,7 +3,8 @@ A store that pages read through: it asks an object store only for what may have 
 
 Records are created once, so one that was read stays as it is. Of what is not there, and of listings,
 the answer is good for some seconds, and a listing also answers for names that it does not have.
-Heartbeats and the newest file of a history are read each time.
+Heartbeats and files of a history are good for less than the time between two looks of one page, so
+that its parts, and other pages, read them once together.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from airflow_streaming.model.storage import Store
 
 FRESH: Final = 15.0
 """Seconds for which a listing, or that a record is missing, is good enough for a page."""
+SHORTLY: Final = 2.0
+"""Seconds for which a file that is written again is good enough."""
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _MOST_ANSWERS: Final = 50_000
 _CREATED_ONCE: Final = re.compile(
@@ -43,6 +46,7 @@ class PageStore:
     uri: str = ""
     _records: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
     _bytes: int = 0
+    _recent: OrderedDict[str, tuple[float, bytes]] = field(default_factory=OrderedDict)
     _missing: dict[str, float] = field(default_factory=dict)
     _listed: dict[str, tuple[float, list[str]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -58,6 +62,9 @@ class PageStore:
                 return known
             if self._is_missing(path):
                 return None
+            self._drop_old()
+            if (recent := self._recent.get(path)) is not None:
+                return recent[1]
         data = self.store.read(path)
         with self._lock:
             if data is None:
@@ -65,6 +72,9 @@ class PageStore:
                 self._missing[path] = self.clock()
             elif _CREATED_ONCE.search(path):
                 self._keep(path, data)
+            else:
+                self._recent[path] = (self.clock(), data)
+                self._recent.move_to_end(path)
         return data
 
     def names(self, folder: str) -> list[str]:
@@ -74,13 +84,16 @@ class PageStore:
             if self.clock() - at < FRESH:
                 return list(known)
         parent, name = posixpath.split(folder)
-        # One listing of a stream tells which of its folders there are at all.
-        if parent and "/" not in parent and name not in self.names(parent):
-            return []
-        found = self.store.names(folder)
+        # One listing of the home tells which lanes there are, and one of a lane which of its folders.
+        is_absent = bool(folder) and "/" not in parent and name not in self.names(parent)
+        found = [] if is_absent else self.store.names(folder)
         with self._lock:
             self._trim()
-            self._listed[folder] = (self.clock(), list(found))
+            # What the parent's listing says is as old as that is.
+            at, _ = (
+                self._listed.get(parent, (self.clock(), [])) if is_absent else (self.clock(), [])
+            )
+            self._listed[folder] = (at, list(found))
         return found
 
     def create(self, path: str, data: bytes) -> None:
@@ -103,6 +116,7 @@ class PageStore:
         with self._lock:
             self._missing.clear()
             self._listed.clear()
+            self._recent.clear()
 
     def _is_missing(self, path: str) -> bool:
         now = self.clock()
@@ -118,6 +132,12 @@ class PageStore:
         self._bytes += len(data) - len(old)
         while self._bytes > _MOST_BYTES and self._records:
             self._bytes -= len(self._records.popitem(last=False)[1])
+
+    def _drop_old(self) -> None:
+        """Forget what is no longer good enough; so the bound is what is read in that time."""
+        oldest = self.clock() - SHORTLY
+        while self._recent and next(iter(self._recent.values()))[0] <= oldest:
+            self._recent.popitem(last=False)
 
     def _trim(self) -> None:
         if len(self._missing) + len(self._listed) > _MOST_ANSWERS:

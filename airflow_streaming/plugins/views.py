@@ -177,13 +177,15 @@ class StreamWatch:
             "epoch": seen.epoch.number if seen else None,
             "seen_at": told(status.at) if status else None,
             "queries_total": len(status.queries) if status else 0,
-            "input_rate": 0.0 if is_idle else _sum(row.input_rows_per_second for row in flow),
-            "processing_rate": _sum(row.processed_rows_per_second for row in flow),
+            "input_rate": 0.0 if is_idle else _short(_sum(r.input_rows_per_second for r in flow)),
+            "processing_rate": _short(_sum(row.processed_rows_per_second for row in flow)),
             "batch_ms": max((row.duration_ms for row in flow), default=None),
             "backlog": _backlog(latest),
-            "watermark_delay_s": max(
-                (row.watermark_delay_s for row in latest if row.watermark_delay_s is not None),
-                default=None,
+            "watermark_delay_s": _short(
+                max(
+                    (r.watermark_delay_s for r in latest if r.watermark_delay_s is not None),
+                    default=None,
+                )
             ),
             "state_rows": _sum(row.state_rows for row in latest),
             "change": change_view(look.change, look.now),
@@ -217,7 +219,9 @@ class StreamWatch:
         with suppress(StreamingError, OSError):
             store = self.open_backups()
             ids = store.ids(self.home.name)
-            return None if not ids else _backup(store, self.home.name, ids[-1])
+            if ids:
+                found = _backup(store, self.home.name, ids[-1])
+                return {name: found.get(name) for name in ("at", "verified", "problem")}
         return None
 
     def backups(self, most: int = 20) -> list[dict[str, Any]]:
@@ -348,19 +352,23 @@ def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any
     if change is None:
         return None
     at: Stage | CutoverState | None = None
+    lasts = timedelta(0)
     match change:
         case OpenUpgrade():
-            at = change.stage
+            at, lasts = change.stage, change.soaks_for
         case CutoverStanding():
-            at = change.state
+            at, lasts = change.state, change.deadline
+    is_overdue = change.is_overdue(now)
+    # A change is overdue some time after its state had to end: its task may only be slow.
+    lasts = lasts or (change.patience if is_overdue else lasts)
     return {
         "kind": "upgrade" if isinstance(change, OpenUpgrade) else "cutover",
         "state": at.value if at is not None else "",
         "text": cut(str(change), 300),
         "since": told(change.since),
-        "until": told(change.since + change.patience),
+        "until": told(change.since + lasts) if lasts else None,
         "waits": at in _WAITS_FOR_PERSON,
-        "overdue": change.is_overdue(now),
+        "overdue": is_overdue,
     }
 
 
@@ -440,8 +448,10 @@ def _verification(checked: Said | None) -> dict[str, Any]:
             return {"verified": False, "level": "", "verified_at": None, "problem": ""}
 
 
-def timeline_view(home: StreamHome, *, most: int) -> list[dict[str, Any]]:
-    """Return what happened to a lane, the newest first: its events and what people were told."""
+def timeline_view(
+    home: StreamHome, *, most: int, since: datetime | None = None
+) -> list[dict[str, Any]]:
+    """Return what happened to a lane, the newest first: its events and the alerts that were sent."""
     rows = [
         {
             "at": told(event.at),
@@ -451,7 +461,7 @@ def timeline_view(home: StreamHome, *, most: int) -> list[dict[str, Any]]:
             "epoch": event.epoch,
             "facts": {cut(k, 60): cut(v, 300) for k, v in [*event.facts.items()][:20]},
         }
-        for event in home.events(most)
+        for event in home.events(most, since)
     ]
     rows += [
         {
@@ -464,6 +474,7 @@ def timeline_view(home: StreamHome, *, most: int) -> list[dict[str, Any]]:
             "facts": {"rule": cut(alert.rule, 100), "query": cut(alert.query, 100)},
         }
         for alert in home.alerts(min(most, 100))
+        if since is None or alert.at >= since
     ]
     return sorted(rows, key=lambda row: str(row["at"]), reverse=True)[:most]
 
@@ -493,6 +504,11 @@ def _backlog(latest: Sequence[BatchProgress]) -> dict[str, float | None]:
 def _sum(values: Any) -> float | None:
     found = [value for value in values if value is not None]
     return sum(found) if found else None
+
+
+def _short(value: float | None) -> float | None:
+    # More digits are not shown, and hundreds of rows are sent.
+    return None if value is None else float(f"{value:.5g}")
 
 
 def unreadable(kept_stream: str, reason: str, *, level: str = "bad") -> dict[str, Any]:

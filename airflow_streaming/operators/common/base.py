@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -166,7 +167,9 @@ class SpecTask(BaseOperator):
         :param spec: The stream with what a form has changed; the task's own when not given.
         :raises AirflowFailException: the spec cannot run.
         """
-        from airflow_streaming.hooks.stream import SparkStreamHook  # not at dag parse
+        # Not at dag parse.
+        from airflow_streaming.hooks.lineage import driver_lineage
+        from airflow_streaming.hooks.stream import SparkStreamHook
 
         with spec_errors_are_final():
             return SparkStreamHook(
@@ -175,6 +178,7 @@ class SpecTask(BaseOperator):
                 home_conn_id=self.home_conn_id,
                 by=who(context),
                 folders=self.dag_folders(),
+                launch_conf=functools.partial(driver_lineage, context),
             )
 
     def dag_folders(self) -> tuple[Path, ...]:

@@ -23,7 +23,7 @@ const COLUMNS = [
 
 export function fleet(root) {
   document.title = "Streams";
-  const state = { rows: null, error: null, at: 0, cursor: 0, nodes: new Map() };
+  const state = { rows: null, error: null, at: 0, answered: 0, stamp: "", cursor: 0, nodes: new Map() };
   const q = params();
   const filter = { text: q.get("q") ?? "", level: q.get("level") ?? "", sort: q.get("sort") ?? "state", down: q.get("order") === "desc" };
 
@@ -60,7 +60,10 @@ export function fleet(root) {
       const data = await get("api/fleet");
       state.rows = data.streams;
       state.error = null;
-      state.at = Date.now();
+      state.answered = Date.now();
+      // An answer that the browser had already is as old as it was then.
+      if (data.at !== state.stamp) state.at = state.answered;
+      state.stamp = data.at;
     } catch (error) {
       state.error = error;
     }
@@ -116,7 +119,9 @@ export function fleet(root) {
       kept.set(id, { node, print });
       const place = before ? before.nextSibling : body.firstChild;
       if (place !== node) body.insertBefore(node, place);
-      node.classList.toggle("stale", (row.age ?? 0) > 30);
+      node.classList.toggle("stale", age(row) > 30);
+      // Its driver has not reported for long: its last figures are no longer true.
+      node.classList.toggle("silent", row.level === "bad");
       before = node;
     }
     for (const [id, { node }] of state.nodes) if (!kept.has(id)) node.remove();
@@ -124,6 +129,11 @@ export function fleet(root) {
     if (!rows.length) put(body);
     state.nodes = kept;
     if (kept.size && !performance.getEntriesByName("rows").length) performance.mark("rows");
+  }
+
+  /** Seconds since a stream was last seen. */
+  function age(row) {
+    return (row.age ?? 0) + (Date.now() - state.at) / 1000;
   }
 
   function heading(column) {
@@ -164,9 +174,9 @@ export function fleet(root) {
 
   function paintAge() {
     if (!state.at) return;
-    const ages = (state.rows ?? []).map((row) => row.age ?? 0);
-    const oldest = Math.max(0, ...ages) + (Date.now() - state.at) / 1000;
-    say(fresh, state.error ? `last answer ${seconds(Math.round((Date.now() - state.at) / 1000))} ago` : `seen ${seconds(Math.round(oldest))} ago`);
+    const ages = (state.rows ?? []).map(age);
+    const oldest = Math.max(0, ...ages);
+    say(fresh, state.error ? `last answer ${seconds(Math.round((Date.now() - state.answered) / 1000))} ago` : `seen ${seconds(Math.round(oldest))} ago`);
     fresh.classList.toggle("late", Boolean(state.error) || oldest > 30);
   }
 

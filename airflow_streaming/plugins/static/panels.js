@@ -56,7 +56,8 @@ function base(data) {
 }
 
 function timeline(box, data) {
-  let most = 60;
+  // Each entry is a file of its own: the first look at a stream on an object store reads this many.
+  let most = 20;
   const search = h("input", { type: "search", class: "search", placeholder: "Filter: kind, text, who …", "aria-label": "Filter the timeline", oninput: () => paint() });
   const list = h("div");
   let entries = [];

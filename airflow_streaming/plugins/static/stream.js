@@ -117,7 +117,9 @@ export function stream(root, dag, name) {
 
   async function loadMarks() {
     try {
-      const { entries } = await get(`${path}/timeline?most=120`);
+      const asked = span();
+      const since = (asked.end ?? Math.floor(Date.now() / 1000)) - asked.seconds;
+      const { entries } = await get(`${path}/timeline?most=120&since=${since}`);
       state.marks = entries
         .filter((entry) => MARKS[entry.kind])
         .map((entry) => ({ at: (time(entry.at) ?? 0) / 1000, sign: MARKS[entry.kind][0], color: MARKS[entry.kind][1], name: MARKS[entry.kind][2], text: entry.text }));
@@ -137,6 +139,7 @@ export function stream(root, dag, name) {
     address({ from: fixed[0], to: fixed[1] });
     paintRanges();
     figures.run();
+    story.run();
   }
 
   function setRange(name) {
@@ -145,6 +148,7 @@ export function stream(root, dag, name) {
     address({ range: name, from: "", to: "" });
     paintRanges();
     figures.run();
+    story.run();
   }
 
   function paint() {
@@ -214,7 +218,7 @@ export function stream(root, dag, name) {
         "div",
         { class: "query" },
         h("div", {}, h("b", {}, query.name), " ", h("span", { class: "dim" }, query.active ? "" : "ended")),
-        h("div", {}, query.message || "No message."),
+        h("div", { class: "message" }, query.message || "No message."),
         h(
           "dl",
           { class: "pairs" },

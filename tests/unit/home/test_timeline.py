@@ -58,6 +58,21 @@ def test_the_last_events_are_those_asked_for(stream: StreamHome) -> None:
     assert stream.events(2) == [make_event(4), make_event(5)]
 
 
+def test_events_before_a_time_are_not_even_read(
+    stream: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for minutes in range(6):
+        stream.add_event(make_event(minutes))
+    read, store = [], stream.store
+    monkeypatch.setattr(
+        store, "read", lambda path: read.append(path) or LocalStore.read(store, path)
+    )
+
+    since = (NOON + timedelta(minutes=4)).astimezone(timezone(timedelta(hours=5)))
+    assert stream.events(50, since) == [make_event(4), make_event(5)]
+    assert len(read) == 2
+
+
 def test_a_bad_event_is_left_out(stream: StreamHome) -> None:
     stream.add_event(make_event())
     stream.store.create("orders/events/20260301T120000.000001Z-0123abcd.json", b"{}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.model.storage import LocalStore
-from airflow_streaming.plugins.page_store import FRESH, PageStore
+from airflow_streaming.plugins.page_store import FRESH, SHORTLY, PageStore
 from benchmarks.streams_page import Counting
 
 
@@ -47,12 +47,26 @@ def asked(under: Counting) -> int:
         ("orders/epochs/000001/progress/000001.jsonl", 2),
     ],
 )
-def test_only_what_is_created_once_is_kept(
-    under: Counting, store: PageStore, path: str, times: int
+def test_only_what_is_created_once_is_kept_for_long(
+    under: Counting, store: PageStore, clock: Clock, path: str, times: int
 ) -> None:
     under.store.create(path, b"{}")
     assert [store.read(path), store.read(path)] == [b"{}", b"{}"]
+    assert asked(under) == 1
+    clock.now += SHORTLY
+    assert store.read(path) == b"{}"
     assert asked(under) == times
+
+
+def test_what_a_driver_has_written_again_is_seen_shortly_after(
+    under: Counting, store: PageStore, clock: Clock
+) -> None:
+    path = "orders/epochs/000001/status.json"
+    under.store.replace(path, b"1")
+    store.read(path)
+    under.store.replace(path, b"2")
+    clock.now += SHORTLY
+    assert store.read(path) == b"2"
 
 
 def test_what_is_missing_is_asked_for_again_after_some_seconds(
@@ -70,13 +84,27 @@ def test_a_listing_answers_for_names_that_it_does_not_have(
     under: Counting, store: PageStore
 ) -> None:
     under.store.create("orders/owners/000001.json", b"{}")
-    assert store.names("orders/owners") == ["000001.json"] or store.names("orders/owners")
+    assert store.names("orders/owners") == ["000001.json"]
     assert store.read("orders/owners/000002.json") is None
     assert store.read("orders/owners/000001.json") == b"{}"
-    assert under.asked == {"list": 2, "read": 1}
-    # The stream itself was listed first: a folder that it does not have costs nothing.
+    # The home and the stream were listed first: what they do not have costs nothing.
+    assert under.asked == {"list": 3, "read": 1}
     assert store.names("orders/circuit") == []
-    assert under.asked == {"list": 2, "read": 1}
+    assert store.read("orders/circuit/000001.json") is None
+    assert store.names("orders.green") == []
+    assert under.asked == {"list": 3, "read": 1}
+
+
+def test_an_absent_folder_is_no_fresher_than_the_listing_that_lacks_it(
+    under: Counting, store: PageStore, clock: Clock
+) -> None:
+    under.store.create("orders/owners/000001.json", b"{}")
+    store.names("orders")
+    clock.now += FRESH / 2
+    assert store.names("orders/circuit") == []
+    under.store.create("orders/circuit/000001.json", b"{}")
+    clock.now += FRESH / 2
+    assert store.names("orders/circuit") == ["000001.json"]
 
 
 def test_what_is_done_through_it_is_seen_at_once(under: Counting, store: PageStore) -> None:

@@ -1,0 +1,153 @@
+"""
+OpenLineage: what a stream reads and writes, and whose child its driver is.
+
+The datasets are those of the plans that the stream's drivers have recorded, under the names that
+OpenLineage gives them, so that Spark's own listener and other tools mean the same dataset. What has
+no name of that kind is left out: a socket, a function of ``foreachBatch``, a pattern of topics.
+
+Whose child the driver is comes from Airflow's own injection, and is switched on where Airflow's
+``SparkSubmitOperator`` has it: ``[openlineage] spark_inject_parent_job_info`` and
+``spark_inject_transport_info``. It goes to the driver only, never into a deployment: another run of
+the dag is no other version of the stream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from airflow.providers.common.compat.sdk import conf as airflow_conf
+
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from airflow.sdk import Context
+
+SECTION: Final = "openlineage"
+PARENT: Final = "spark_inject_parent_job_info"
+TRANSPORT: Final = "spark_inject_transport_info"
+_SCHEMES: Final[Mapping[str, str]] = {"s3a": "s3", "s3n": "s3"}
+"""Hadoop's names of what OpenLineage names otherwise."""
+_BUCKETS: Final = frozenset({"s3", "gs"})
+"""Where a dataset is named without the slash in front of it."""
+_SERVERS: Final = "kafka.bootstrap.servers"
+
+
+class DatasetName(NamedTuple):
+    """
+    What OpenLineage calls a dataset.
+
+    :param namespace: Where it is, e.g. ``s3://lake`` or ``kafka://broker:9092``.
+    :param name: Which one there, e.g. ``orders/2026``.
+    """
+
+    namespace: str
+    name: str
+
+
+class StreamDatasets(NamedTuple):
+    """What a stream reads and what it writes, each once and in order."""
+
+    inputs: tuple[DatasetName, ...] = ()
+    outputs: tuple[DatasetName, ...] = ()
+
+
+def stream_datasets(plans: Sequence[QueryPlan]) -> StreamDatasets:
+    """
+    Return the datasets of all queries of a stream.
+
+    :param plans: As the drivers recorded them; passwords in their places are masked.
+    """
+    read = {name for plan in plans for source in plan.sources for name in _read(source)}
+    written = {name for plan in plans for name in _written(plan.sink)}
+    return StreamDatasets(inputs=tuple(sorted(read)), outputs=tuple(sorted(written)))
+
+
+def place_name(place: str) -> DatasetName:
+    """
+    Return the name of a folder by OpenLineage's naming of stores.
+
+    :param place: A path or URI.
+    """
+    parts = urlsplit(place)
+    scheme = _SCHEMES.get(parts.scheme, parts.scheme)
+    path = parts.path.rstrip("/") or "/"
+    if scheme in ("", "file"):
+        return DatasetName("file", path)
+    namespace = f"{scheme}://{parts.netloc}"
+    if scheme in _BUCKETS or scheme.startswith(("abfs", "wasb")):
+        return DatasetName(namespace, path.lstrip("/") or "/")
+    return DatasetName(namespace, path)
+
+
+def _read(source: SourcePlan) -> Iterator[DatasetName]:
+    if source.source == "file":
+        yield from map(place_name, source.paths)
+    elif source.source == "kafka":
+        yield from _topics(source.options, [*_subscribed(source.paths)])
+
+
+def _subscribed(paths: Sequence[str]) -> Iterator[str]:
+    # As the plan has them: the option, and what it says.
+    for path in paths:
+        how, _, what = path.partition(" ")
+        if how == "subscribe":
+            yield from filter(None, map(str.strip, what.split(",")))
+        elif how == "assign":
+            with contextlib.suppress(ValueError, TypeError):
+                yield from map(str, json.loads(what))
+
+
+def _written(sink: SinkPlan) -> Iterator[DatasetName]:
+    if sink.sink == "file" and sink.target:
+        yield place_name(sink.target)
+    elif sink.sink == "kafka" and sink.target:
+        yield from _topics(sink.options, (sink.target,))
+
+
+def _topics(options: Mapping[str, str], topics: Sequence[str]) -> Iterator[DatasetName]:
+    # Of several brokers the first names the cluster, as it does for OpenLineage's own integrations.
+    server = options.get(_SERVERS, "").partition(",")[0].strip()
+    if server:
+        yield from (DatasetName(f"kafka://{server}", topic) for topic in topics)
+
+
+def operator_lineage(plans: Callable[[], Sequence[QueryPlan]]) -> OperatorLineage | None:
+    """
+    Return what the OpenLineage provider asks an operator for; ``None`` where it is not installed.
+
+    :param plans: Returns the recorded plans; not called without the provider.
+    """
+    try:
+        from airflow.providers.openlineage.extractors import OperatorLineage
+        from openlineage.client.event_v2 import Dataset
+    except ImportError:
+        return None
+    found = stream_datasets(plans())
+    return OperatorLineage(
+        inputs=[Dataset(namespace=one.namespace, name=one.name) for one in found.inputs],
+        outputs=[Dataset(namespace=one.namespace, name=one.name) for one in found.outputs],
+    )
+
+
+def driver_lineage(context: Context, properties: Mapping[str, str]) -> dict[str, str]:
+    """
+    Return what a driver's configuration is given beside its own, so that OpenLineage knows its parent.
+
+    The parent is the task's try that launches the driver, and stays so when a later task adopts it.
+    What the configuration says itself counts.
+
+    :param properties: The driver's configuration.
+    """
+    from airflow.providers.common.compat.openlineage.utils import spark  # not at dag parse
+
+    given: dict[str, Any] = dict(properties)
+    if airflow_conf.getboolean(SECTION, PARENT, fallback=False):
+        given = spark.inject_parent_job_information_into_spark_properties(given, context)
+    if airflow_conf.getboolean(SECTION, TRANSPORT, fallback=False):
+        given = spark.inject_transport_information_into_spark_properties(given, context)
+    return {key: str(value) for key, value in given.items() if key not in properties}
