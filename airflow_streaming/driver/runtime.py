@@ -208,9 +208,9 @@ class Driver:
         if not standby.serves:
             return None
         self._wanted = StandbyWatch(
-            lambda: read_signs(self._store, Layout(standby.serves)),
+            lambda: read_signs(self._store, Layout(standby.serves), standby.change),
             self._give_up_waiting,
-            deployment=standby.deployment,
+            standby=standby,
         )
         return PromotionBook(self._store, standby, adopt=self._adopt)
 
