@@ -131,12 +131,14 @@ class _Hidden:
     def __init__(self) -> None:
         self._values: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
+        self.forms: tuple[bytes, ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
         self._values |= frozenset(values)
         forms = {form for value in self._values for form in _forms(value)}
         longest_first = sorted(forms, key=lambda form: (-len(form), form))
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
+        self.forms = tuple(form.encode(errors="replace") for form in longest_first)
 
     def mask(self, text: str) -> str:
         return text if self._pattern is None else self._pattern.sub(REDACTED, text)
@@ -148,6 +150,11 @@ _HIDDEN: Final = _Hidden()
 def hide(values: Iterable[str]) -> None:
     """Replace these secrets by a mark wherever a text is masked from now on."""
     _HIDDEN.add(values)
+
+
+def hidden_forms() -> tuple[bytes, ...]:
+    """Return every secret that was passed to ``hide``, in all its spellings, the longest first."""
+    return _HIDDEN.forms
 
 
 def _forms(value: str) -> Iterator[str]:
