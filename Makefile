@@ -12,6 +12,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK_4 := .runtimes/spark-4.3/.installed
 SPARK_3 := .runtimes/spark-3.5/.installed
+S3A := .runtimes/s3a/.installed
 STATEFUL := .runtimes/spark-4.3/.stateful
 
 # Three legs beside each other: what starts no JVM and then streams and most drivers, which mostly wait;
@@ -48,7 +49,7 @@ check: $(INSTALLED) ## The same, and the unit tests.
 	$(IN_MEMORY) $(BIN)/pytest tests/unit -q -n 3 --dist worksteal -o tmp_path_retention_policy=failed $(ARGS); \
 	unit=$$?; wait $$lint; lint=$$?; cat .test-lint.log; exit $$((unit | lint))
 
-test: setup lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
+test: setup $(S3A) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
 	@{ scripts/leg.sh unit env $(IN_MEMORY) $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed; unit=$$?; \
 	scripts/leg.sh streams $(BIN)/pytest $(SERVERS) $(STREAMS) -q --durations=20; exit $$((unit | $$?)); } & streams=$$!; \
 	scripts/leg.sh airflow $(BIN)/pytest tests/system -q --durations=20 & airflow=$$!; \
@@ -108,6 +109,12 @@ $(SPARK_3): scripts/install.sh | $(INSTALLED)
 	@echo "Installing Spark 3.5 into .runtimes/spark-3.5 ..."
 	@scripts/install.sh .runtimes/spark-3.5 pyspark==3.5.9 setuptools
 	@touch $@
+
+# Hadoop's S3 file system as a Python package carries it; where it cannot be had, its tests are skipped.
+$(S3A): scripts/install.sh | $(INSTALLED)
+	@echo "Installing hadoop-aws into .runtimes/s3a ..."
+	@scripts/install.sh .runtimes/s3a --no-deps bodo-iceberg-connector==2026.10 && touch $@ || \
+	  echo "hadoop-aws cannot be had here; the tests of streams on S3 are skipped."
 
 audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt names.
 	$(BIN)/uv tool run pip-audit@2.10.1 --requirement constraints.txt --no-deps --disable-pip

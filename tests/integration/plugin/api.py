@@ -135,6 +135,7 @@ def _run(dag: Any, chosen: str) -> None:
         )
         instance = run.get_task_instance("keep", session=session)
         instance.task = task
+        instance.start_date = datetime.now(UTC)
         fields = RenderedTaskInstanceFields(
             instance, render_templates=False, rendered_fields=_serialize_rendered_fields(task)
         )
