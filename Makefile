@@ -12,6 +12,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK_4 := .runtimes/spark-4.3/.installed
 SPARK_3 := .runtimes/spark-3.5/.installed
+S3A := .runtimes/s3a/.installed
 STATEFUL := .runtimes/spark-4.3/.stateful
 
 # Two halves that take about as long: whatever starts no JVM, then streams and most drivers, which
@@ -46,7 +47,7 @@ lint: $(INSTALLED) ## Format, lint, types, rooms.
 check: lint ## The same, and the unit tests.
 	$(IN_MEMORY) $(BIN)/pytest tests/unit -q -n 3 --dist worksteal -o tmp_path_retention_policy=failed $(ARGS)
 
-test: setup lint ## Everything, with real Spark, real stores and a real Airflow.
+test: setup $(S3A) lint ## Everything, with real Spark, real stores and a real Airflow.
 	@{ $(IN_MEMORY) $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed > .unit.log 2>&1; unit=$$?; \
 	$(BIN)/pytest $(SERVERS) $(STREAMS) -q --durations=20 > .beside.log 2>&1; exit $$((unit | $$?)); } & beside=$$!; \
 	$(BIN)/pytest tests/integration tests/system --durations=20 $(patsubst %,--ignore=%,$(SERVERS) $(STREAMS)); \
@@ -105,6 +106,12 @@ $(SPARK_3): scripts/install.sh | $(INSTALLED)
 	@echo "Installing Spark 3.5 into .runtimes/spark-3.5 ..."
 	@scripts/install.sh .runtimes/spark-3.5 pyspark==3.5.9 setuptools
 	@touch $@
+
+# Hadoop's S3 file system as a Python package carries it; where it cannot be had, its tests are skipped.
+$(S3A): scripts/install.sh | $(INSTALLED)
+	@echo "Installing hadoop-aws into .runtimes/s3a ..."
+	@scripts/install.sh .runtimes/s3a --no-deps bodo-iceberg-connector==2026.10 && touch $@ || \
+	  echo "hadoop-aws cannot be had here; the tests of streams on S3 are skipped."
 
 audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt names.
 	$(BIN)/uv tool run pip-audit@2.10.1 --requirement constraints.txt --no-deps --disable-pip
