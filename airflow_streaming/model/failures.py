@@ -45,7 +45,11 @@ _AUTHORIZATION: Final = re.compile(
     re.IGNORECASE,
 )
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]{1,200}:)[^\s/]{1,200}@")
-_WRAPPER: Final = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
+_WRAPPER: Final = re.compile(
+    r"^(?:\[STREAM_FAILED\] Query \[.*?\] terminated with exception: "
+    r"|An error occurred while calling \S{1,100}\.\s{0,4}\n: )"
+)
+"""What Spark and py4j put before the error itself."""
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _PLAN: Final = "=== Streaming Query ==="
 _AFTER_PLAN: Final = ("Caused by: ", _TRACEBACK, "JVM stacktrace:")
@@ -81,7 +85,7 @@ def with_core(message: str, core: str) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line that says something, without Spark's wrapper around it."""
+    """Return the first line that says something, without the wrapper of Spark or py4j."""
     said = _WRAPPER.sub("", text.strip()[:MAX_READ])
     return next((line.strip() for line in said.splitlines() if line.strip()), "")
 
