@@ -1,8 +1,8 @@
 """
 Records what the gate gets to see: the plans of every base and edit, and the bases' checkpoints.
 
-``python -m tests.system.edits.record --runtime .runtimes/spark-4.3``. With both of them a unit test
-predicts every edit without Spark.
+``python -m tests.system.edits.record --runtime .runtimes/spark-4.3 [--only totals pairs]``. With both
+of them a unit test predicts every edit without Spark.
 """
 
 # ruff: noqa: T201 - a program that prints
@@ -10,9 +10,10 @@ predicts every edit without Spark.
 from __future__ import annotations
 
 import argparse
+import io
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tests.system.edits.bases import BASES
@@ -28,19 +29,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime", type=Path, required=True)
     parser.add_argument("--plans-only", action="store_true")
+    parser.add_argument(
+        "--only", nargs="*", default=[""], help="bases and edits whose name begins so"
+    )
     args = parser.parse_args()
+    only = tuple(args.only)
     with tempfile.TemporaryDirectory(prefix="edits-") as name:
         folder = Path(name)
         if not args.plans_only:
             with Spark(args.runtime) as spark:
                 trials = Trials(spark, arrivals(), folder)
-                _pack({base.name: trials.old(base) for base in BASES})
+                _pack({b.name: trials.old(b) for b in BASES if b.name.startswith(only)})
         with Spark(args.runtime, PLAN_PROGRAM) as spark:
             plans = Plans.of(spark.version)
             for base in BASES:
                 # A file source wants to see its folder.
                 arrivals().arrive(0, folder / "old" / base.name / "input")
             for name, base, source in _scripts(spark.version):
+                if not name.startswith(only):
+                    continue
                 plan = plans.note(name, spark.plan(base, source, folder / "old" / base.name))
                 for told in (plan.problem, *(note for one in plan.queries for note in one.notes)):
                     if told:
@@ -58,7 +65,11 @@ def _scripts(version: str) -> Iterator[tuple[str, Base, str]]:
 
 
 def _pack(folders: dict[str, Path]) -> None:
+    """Write the archive; of bases that are not given it keeps what it has."""
+    kept = _members(folders)
     with tarfile.open(CHECKPOINTS, "w:xz") as archive:
+        for member, content in kept:
+            archive.addfile(member, io.BytesIO(content))
         for base, folder in folders.items():
             for path in sorted((folder / "checkpoint").rglob("*")):
                 if path.is_file() and not path.name.startswith("."):
@@ -66,6 +77,16 @@ def _pack(folders: dict[str, Path]) -> None:
                         text = path.read_text().replace(str(folder), recorded_folder(base))
                         path.write_text(text)
                     archive.add(path, f"{base}/{path.relative_to(folder)}", filter=_without_owner)
+
+
+def _members(but: Collection[str]) -> list[tuple[tarfile.TarInfo, bytes]]:
+    found = []
+    with tarfile.open(CHECKPOINTS) as archive:
+        for member in archive:
+            content = archive.extractfile(member)
+            if content is not None and member.name.partition("/")[0] not in but:
+                found.append((member, content.read()))
+    return found
 
 
 def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
