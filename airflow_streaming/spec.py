@@ -29,11 +29,25 @@ from airflow_streaming.model.names import (
     other_lane,
     standby_of,
 )
+from airflow_streaming.model.records.autoscale import (
+    CORES_EACH,
+    EXECUTORS,
+    Autoscale,
+    configured_executors,
+    executor_cores,
+    is_dynamic,
+)
 from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
 from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
 from airflow_streaming.model.records.upgrade import SoakTerms
-from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, mask_password, redact
+from airflow_streaming.model.spark.conf import (
+    REDACTED,
+    check_conf_key,
+    conf_text,
+    mask_password,
+    redact,
+)
 from airflow_streaming.model.uris import check_uri
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -85,6 +99,10 @@ class StreamSpec:
         epoch is that driver's. It takes the memory of a second driver, and the script's part before
         its first query runs in it too. For drivers on the worker's host (launcher ``local``);
         elsewhere it is not started.
+    :param autoscale: Change the number of executors with the load, by planned restarts at a batch
+        boundary, inside the limits given; default: the size stays what ``conf`` says. It needs
+        ``spark.executor.instances`` and ``spark.executor.cores`` in ``conf``, the size to begin with.
+        With dynamic allocation Spark is given the limits instead, unless ``conf`` has its own.
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed.
     """
 
@@ -125,6 +143,7 @@ class StreamSpec:
     on_lost_host: OnLostHost | str = OnLostHost.ASK
     lease: timedelta = USUAL_LEASE
     standby: bool = False
+    autoscale: Autoscale | None = None
     stop_grace: timedelta = USUAL_STOP_GRACE
 
     def __repr__(self) -> str:
@@ -167,6 +186,7 @@ class StreamSpec:
         check_is_stream(check_stream_name(self.name))
         _check_kinds(self)
         _check_standby(self)
+        _check_autoscale(self)
         _check_lost_host(self)
         for what in ("home", "output", "checkpoint"):
             if uri := getattr(self, what):
@@ -190,6 +210,7 @@ _KINDS: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
     "health": (HealthRules, "a HealthRules"),
     "fair_pools": ((bool, NoneType), "True, False or None"),
     "lease": (timedelta, "a timedelta"),
+    "autoscale": ((Autoscale, NoneType), "an Autoscale or None"),
     "stop_grace": (timedelta, "a timedelta"),
     "conf": (Mapping, "a mapping of keys to values"),
     "env": (Mapping, "a mapping of names to texts"),
@@ -211,6 +232,22 @@ def _check_standby(spec: StreamSpec) -> None:
     if spec.standby:
         # Both lanes can have one.
         check_stream_name(standby_of(other_lane(spec.name)))
+
+
+def _check_autoscale(spec: StreamSpec) -> None:
+    conf = {key: conf_text(value) for key, value in spec.conf.items()}
+    if spec.autoscale is None or is_dynamic(conf):
+        return
+    if spec.standby:
+        raise SpecError(
+            f"Stream {spec.name!r} has both standby and autoscale. A standby driver has the size it was "
+            "warmed with, so give one of them."
+        )
+    if configured_executors(conf) is None or not executor_cores(conf):
+        raise SpecError(
+            f"autoscale of stream {spec.name!r} counts executors. Give {EXECUTORS} and {CORES_EACH} in "
+            "its conf, the size to begin with."
+        )
 
 
 def _check_lost_host(spec: StreamSpec) -> None:
@@ -252,6 +289,7 @@ def _shown(value: Any) -> Any:
 
 
 __all__ = [
+    "Autoscale",
     "Blackout",
     "Budget",
     "CompareTerms",

@@ -10,6 +10,7 @@ from airflow_streaming.advice.sizing import Size, SizeAdvice, SizeSource, advise
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.autoscale import EXECUTORS
 from airflow_streaming.model.spark.conf import configured_cores
 
 BATCHES: Final = 200
@@ -54,6 +55,8 @@ def _figures(home: StreamHome, cores: int | None) -> _Figures | None:
     if epoch is None:
         return None
     conf = home.deployment(epoch.deployment).conf
+    if epoch.executors is not None:
+        conf = {**conf, EXECUTORS: str(epoch.executors)}
     status = home.status(epoch.number)
     queries = status.queries if status else ()
     partitions = conf.get(_PARTITIONS, "")

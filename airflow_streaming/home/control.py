@@ -25,6 +25,7 @@ from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import number_of, numbered
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert, AlertSent, AlertTry, is_told
+from airflow_streaming.model.records.autoscale import SizeChange
 from airflow_streaming.model.records.control import (
     Circuit,
     CircuitState,
@@ -143,6 +144,30 @@ class Control(StreamFolder):
         )
         with contextlib.suppress(AlreadyExists):  # another task says what its dag asks
             self.store.create(self._layout.record("supervision", number), record.to_bytes())
+
+    def size_numbers(self) -> list[int]:
+        """Return the numbers of the changes of the stream's size, the newest last."""
+        return self._numbers("sizes")
+
+    def size_change(self, number: int) -> SizeChange:
+        """
+        Return one change of the stream's size.
+
+        :raises RecordError: there is none of that number, or it cannot be read.
+        """
+        return self._numbered(SizeChange, "sizes", number)
+
+    def newest_size(self) -> SizeChange | None:
+        """Return the newest change of the stream's size, ``None`` when it was never changed."""
+        return self._newest(SizeChange, "sizes")
+
+    def add_size(self, change: SizeChange) -> bool:
+        """Record a change of the size under its number; tell whether no other task was first."""
+        try:
+            self.store.create(self._layout.record("sizes", change.number), change.to_bytes())
+        except AlreadyExists:
+            return False
+        return True
 
 
 log: Final = logging.getLogger(__name__)

@@ -27,6 +27,7 @@ from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import LaunchCause, StopRequest
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
 from airflow_streaming.supervision.alerts.alerting import decided, due
+from airflow_streaming.supervision.autoscale import SizeStep, SizeView
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.standby import (
     StandbyView,
@@ -58,6 +59,7 @@ class ReconcileInput:
     :param wants_standby: The stream asks for a hot standby, and this task looks after it.
     :param standby: The newest one; ``None`` when there was none, or none was asked for.
     :param is_standby_unreadable: A record of it is damaged: none is started, promoted or waited for.
+    :param size: The size as it was looked at; ``None`` where it does not change with the load.
     :param is_unreleased: The newest epoch is a promoted standby that was given no order yet.
     """
 
@@ -85,6 +87,7 @@ class ReconcileInput:
     standby: StandbyView | None = None
     is_standby_unreadable: bool = False
     is_unreleased: bool = False
+    size: SizeView | None = None
 
 
 def untold(s: ReconcileInput, verdict: Verdict | None, *, blocked: str | None) -> tuple[Alert, ...]:
@@ -169,6 +172,8 @@ class Action(StrEnum):
     """Another lane of the stream has become live: leave this one, and keep that one alive."""
     STANDBY = "standby"
     """Start the stream's hot standby, in the place of one that is of no more use."""
+    RESIZE = "resize"
+    """Record another number of executors; the driver is then stopped, and started with it."""
     RELEASE = "release"
     """Release a promoted standby; the task that took the epoch died in between."""
     FINISH = "finish"
@@ -177,6 +182,8 @@ class Action(StrEnum):
 
 PASSIVE: Final = frozenset({Action.WATCH, Action.WAIT, Action.PARK})
 """Steps during which a task stays deferred."""
+_RESIZABLE: Final = frozenset({VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED})
+"""The figures of any other state say nothing of the load; a long batch is not cut off for a size."""
 STOP_MARGIN: Final = timedelta(seconds=15)
 """Added to the grace of a stop: the driver's own shutdown after its queries have stopped."""
 
@@ -190,6 +197,7 @@ class Step:
     :param verdict: For a stop: what the health verdict behind it asked for; ``None`` for a stop
         that a user or a deployment asked for.
     :param alerts: Alerts to send before the step is taken.
+    :param size: For a change of the size: which.
     :param promotes: For a launch: the hot standby whose driver is the next epoch's; ``None`` for
         one that is started.
     """
@@ -200,6 +208,7 @@ class Step:
     verdict: Severity | None = None
     alerts: tuple[Alert, ...] = ()
     promotes: int | None = None
+    size: SizeStep | None = None
 
     @property
     def is_passive(self) -> bool:
@@ -312,7 +321,22 @@ def _with_driver(s: ReconcileInput, seen: Observation, verdict: Verdict) -> Step
         return Step(
             action=Action.STOP, reason="Standby driver was abandoned at the barrier; stopping it."
         )
-    return _on_verdict(s, verdict)
+    step = _on_verdict(s, verdict)
+    is_at_work = verdict.state in _RESIZABLE and step.action is Action.WATCH
+    return _on_size(s, seen, s.size, step) if s.size is not None and is_at_work else step
+
+
+def _on_size(s: ReconcileInput, seen: Observation, size: SizeView, step: Step) -> Step:
+    if not has_settled(seen) or s.change is not None or _blackout(s) is not None:
+        return step
+    if size.is_due:
+        return Step(
+            action=Action.STOP,
+            reason=f"The stream gets {size.wanted} executors; its driver has {size.present}.",
+        )
+    if size.step.changes:
+        return Step(action=Action.RESIZE, reason=size.step.reason, size=size.step)
+    return step
 
 
 def _waits_for_standby(s: ReconcileInput, deployment: Deployment) -> bool:

@@ -42,6 +42,7 @@ from airflow_streaming.model.observation import (
     VerdictState,
 )
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.autoscale import Autoscale
 from airflow_streaming.model.records.control import (
     Change,
     ChangeInProgress,
@@ -59,6 +60,7 @@ from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.rules.rulebook import RuleBook
+from airflow_streaming.supervision.sizing import SizeObserver
 from airflow_streaming.supervision.standby import StandbyView
 
 
@@ -269,13 +271,14 @@ def change_in_progress(home: StreamHome) -> ChangeInProgress | None:
         return None
     match change.what:
         case ChangeKind.UPGRADE:
-            return _upgrade(home, change)
+            return upgrade_in_progress(home, change)
         case ChangeKind.CUTOVER:
             return _cutover(home, change)
     return None
 
 
-def _upgrade(home: StreamHome, change: Change) -> OpenUpgrade:
+def upgrade_in_progress(home: StreamHome, change: Change) -> OpenUpgrade:
+    """Return how far an upgrade has come, and since when."""
     history = home.upgrade_steps(change.number)
     stage = UPGRADE.state_of(history)
     return OpenUpgrade(
@@ -444,6 +447,7 @@ class Observer:
         self._memory = Memory.from_event(memory, self._heard) if memory else None
         self._standbys: StandbyObserver | None = None
         self._standby_memory = memory
+        self._sizes: SizeObserver | None = None
 
     def lose_sight(self) -> None:
         """Take note that a look failed: the time until the next one that succeeds is no silence."""
@@ -474,6 +478,7 @@ class Observer:
         tells: bool = False,
         asks_change: bool = True,
         wants_standby: bool = False,
+        autoscale: Autoscale | None = None,
     ) -> ReconcileInput:
         """
         Look once.
@@ -484,6 +489,7 @@ class Observer:
         :param tells: The calling task sends alerts that were not sent yet.
         :param asks_change: Also look for an open change; the task that runs the change need not.
         :param wants_standby: The stream asks for a hot standby, and this task looks after it.
+        :param autoscale: What the dag says of the stream's size, where this task looks after it.
         :raises HomeUnavailable: the home could not be read; this says nothing of the stream.
         """
         now = self._now()
@@ -508,7 +514,20 @@ class Observer:
         )
         if wants_standby:
             situation = self._with_standby(situation, epoch)
-        return situation if epoch is None else self._with_epoch(situation, epoch)
+        if epoch is None:
+            return situation
+        return self._with_size(self._with_epoch(situation, epoch), autoscale)
+
+    def _with_size(self, situation: ReconcileInput, policy: Autoscale | None) -> ReconcileInput:
+        deployment, seen = situation.deployment, situation.seen
+        is_asked = policy is not None and situation.stop is None and situation.change is None
+        if policy is None or not is_asked or deployment is None or seen is None:
+            return situation
+        if seen.status is None or seen.epoch.deployment != deployment.number:
+            return situation
+        if self._sizes is None:
+            self._sizes = SizeObserver(self._home, policy, self._clock)
+        return replace(situation, size=self._sizes.look(deployment, seen, situation.policy))
 
     def _with_epoch(self, situation: ReconcileInput, epoch: Epoch) -> ReconcileInput:
         launch = self._home.launch(epoch.number)

@@ -15,6 +15,7 @@ from airflow_streaming.launch.driver_end import DriverEnd
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
+from airflow_streaming.model.records.autoscale import Autoscale
 from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.triggers.polling import PollingTrigger
@@ -144,6 +145,14 @@ def rules_from(data: dict[str, Any] | None) -> HealthRules | None:
 def policy_from(data: dict[str, Any] | None) -> RestartPolicy | None:
     """Return the restart policy that a trigger's kwargs hold, if any; the same holds for it."""
     return None if data is None else _understood(RestartPolicy.from_dict, data, RestartPolicy())
+
+
+def autoscale_from(data: dict[str, Any] | None) -> Autoscale | None:
+    """Return what a trigger's kwargs hold of the size; what is not understood changes no size."""
+    if data is None:
+        return None
+    read: Callable[[dict[str, Any]], Autoscale | None] = Autoscale.from_dict
+    return _understood(read, data, None)
 
 
 def _understood(

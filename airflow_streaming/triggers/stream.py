@@ -19,7 +19,7 @@ from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.supervision.decide import Action, Step, decide
 from airflow_streaming.supervision.observer import Observer
-from airflow_streaming.triggers.home import HomeTrigger, policy_from, rules_from
+from airflow_streaming.triggers.home import HomeTrigger, autoscale_from, policy_from, rules_from
 
 RELOOK: Final = timedelta(minutes=5)
 """How often a blocked stream is shown to a worker again; the worker may see what we cannot."""
@@ -53,6 +53,7 @@ class StreamTrigger(HomeTrigger):
     :param until_parked: Fire as well when the stream is down and nothing is to be done.
     :param keeps: The lane that the task keeps alive; it is woken when another one has become live.
         Default: the lane with the stream's name; with ``until_parked``, whichever is live.
+    :param autoscale: ``Autoscale`` as JSON; the task is woken when the stream's size is to change.
     :param standby: The stream asks for a hot standby, and the task is woken to start it.
     """
 
@@ -74,6 +75,7 @@ class StreamTrigger(HomeTrigger):
         until_parked: bool = False,
         keeps: str | None = None,
         standby: bool = False,
+        autoscale: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -81,6 +83,7 @@ class StreamTrigger(HomeTrigger):
         self.follows = not until_parked
         self.keeps = keeps
         self.standby = standby
+        self.autoscale = autoscale
         self.watched = watched
         self.run_started_at = run_started_at
         self.rollover_seconds = rollover_seconds
@@ -110,6 +113,7 @@ class StreamTrigger(HomeTrigger):
             "until_parked": self.until_parked,
             "keeps": self.keeps,
             "standby": self.standby,
+            "autoscale": self.autoscale,
         }
 
     def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
@@ -130,6 +134,7 @@ class StreamTrigger(HomeTrigger):
             successor_waits=self._successor_waits,
             tells=not self.until_parked,
             wants_standby=self.standby,
+            autoscale=autoscale_from(self.autoscale),
         )
         step = decide(situation)
         if not self._needs_a_worker(step) and not self._has_to_deliver():

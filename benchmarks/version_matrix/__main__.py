@@ -127,13 +127,13 @@ def main() -> int:
         "--work", type=Path, required=True, help="folder to work in, and to resume in"
     )
     parser.add_argument("--libraries", type=Path, help="folder with pandas, PyArrow and protobuf")
-    parser.add_argument("--only", default="", help="cells whose name begins so")
+    parser.add_argument("--only", nargs="*", default=[""], help="cells whose name begins so")
     given = parser.parse_args()
     work = given.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     runtimes = {version: Path(path) for version, path in given.runtimes.items()}
     measuring = Measuring(work, runtimes, given.libraries)
-    cells = [cell for cell in all_cells() if cell.name.startswith(given.only)]
+    cells = [cell for cell in all_cells() if cell.name.startswith(tuple(given.only))]
     for is_core in (True, False):
         _go_there_and_back(measuring, [cell for cell in cells if cell.is_core is is_core])
     return 0

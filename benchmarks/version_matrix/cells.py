@@ -27,7 +27,7 @@ STORES: Final[Mapping[str, Mapping[str, str]]] = {
 
 SCHEMA_CHECK_OFF: Final[Mapping[str, str]] = {_STORE + "stateSchemaCheck": "false"}
 
-_STATELESS: Final = ("stateless", "stateless_file_sink")
+_STATELESS: Final = ("stateless", "stateless_file_sink", "python_source")
 _STATEFUL: Final = (
     "window_aggregate",
     "aggregate_update",
@@ -51,6 +51,8 @@ _ONE_STORE: Final = (
     "window_aggregate_file_sink",
     "aggregate_complete",
     "join_aggregate",
+    "union_aggregate",
+    "aggregate_aggregate",
     "limit",
 )
 _ALL_STORES: Final = (
@@ -60,6 +62,8 @@ _ALL_STORES: Final = (
     "session_window",
 )
 _ON_ROCKSDB: Final = ("transform_with_state", "transform_with_state_list")
+_ON_ROCKSDB_ALONE: Final = ("transform_with_state_timers", "transform_with_state_ttl")
+_SINCE_4: Final = ("python_source", *_ON_ROCKSDB, *_ON_ROCKSDB_ALONE)
 _CORE_SHAPES: Final = ("aggregate_update", "inner_join")
 
 
@@ -81,7 +85,7 @@ class Cell:
 
     def exists_in(self, version: str) -> bool:
         """Tell whether a release can write it at all."""
-        is_new = self.store == "format_2" or self.shape in _ON_ROCKSDB
+        is_new = self.store == "format_2" or self.shape in _SINCE_4
         return version != "3.5" or not is_new
 
 
@@ -100,3 +104,5 @@ def all_cells() -> Iterator[Cell]:
     for shape in _ON_ROCKSDB:
         for store in ("rocksdb", "format_2"):
             yield Cell(shape=shape, store=store)
+    for shape in _ON_ROCKSDB_ALONE:
+        yield Cell(shape=shape, store="rocksdb")

@@ -127,6 +127,69 @@ def join_aggregate(spark: SparkSession, folder: Path) -> DataFrame:
     return joined.groupBy(F.window("ts", "10 seconds")).agg(F.sum("v").alias("v"))
 
 
+def union_aggregate(spark: SparkSession, folder: Path) -> DataFrame:
+    """Two streams in one, each with a watermark of its own: the slower one counts."""
+    left = marked(spark, folder).select("k", "v", "ts")
+    right = read(spark, folder, "right").withWatermark("ts", "12 seconds").select("k", "v", "ts")
+    grouped = left.unionByName(right).groupBy(F.window("ts", "10 seconds"), "k")
+    return grouped.agg(F.count("*").alias("c"), F.sum("v").alias("v"))
+
+
+def aggregate_aggregate(spark: SparkSession, folder: Path) -> DataFrame:
+    """Windows of windows."""
+    small = marked(spark, folder).groupBy(F.window("ts", "5 seconds"), "k")
+    sums = small.agg(F.sum("v").alias("v"))
+    return sums.groupBy(F.window("window", "10 seconds")).agg(F.max("v").alias("v"))
+
+
+def python_source(spark: SparkSession, folder: Path) -> DataFrame:
+    """Read from a data source that is written in Python."""
+    from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+    class Lines(SimpleDataSourceStreamReader):
+        def __init__(self, place: str) -> None:
+            self.place = place
+
+        def initialOffset(self) -> dict[str, int]:
+            return {"file": 0}
+
+        def read(self, start: dict[str, int]) -> tuple[Iterator[Any], dict[str, int]]:
+            from pathlib import Path
+
+            files = sorted(Path(self.place).glob("*.json"))
+            return self.rows(files[start["file"] :]), {"file": len(files)}
+
+        def readBetweenOffsets(
+            self, start: dict[str, int], end: dict[str, int]
+        ) -> Iterator[tuple[str, int]]:
+            from pathlib import Path
+
+            return self.rows(sorted(Path(self.place).glob("*.json"))[start["file"] : end["file"]])
+
+        def rows(self, files: list[Path]) -> Iterator[tuple[str, int]]:
+            import json
+
+            lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+            return iter([(line["k"], line["id"]) for line in lines])
+
+        def commit(self, end: dict[str, int]) -> None:
+            pass
+
+    class Own(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "lines"
+
+        def schema(self) -> str:
+            return "k string, id bigint"
+
+        def simpleStreamReader(self, schema: Any) -> Lines:
+            return Lines(self.options["place"])
+
+    spark.dataSource.register(Own)
+    return spark.readStream.format("lines").option("place", str(folder / "left")).load()
+
+
 def session_window(spark: SparkSession, folder: Path) -> DataFrame:
     grouped = marked(spark, folder).groupBy(F.session_window("ts", "4 seconds"), "k")
     return grouped.agg(F.count("*").alias("c"), F.sum("v").alias("v"))
@@ -191,6 +254,70 @@ def variables(spark: SparkSession, folder: Path, *, with_list: bool) -> DataFram
     )
 
 
+def timers(spark: SparkSession, folder: Path) -> DataFrame:
+    """Timers of event time, which are state of their own."""
+    import pandas as pd
+    from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+    class Reminded(StatefulProcessor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self.handle = handle
+            self.count = handle.getValueState("count", "c bigint")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timers: Any) -> Iterator[Any]:
+            count = self.count.get()[0] if self.count.exists() else 0
+            newest = 0
+            for frame in rows:
+                count += len(frame)
+                newest = max(newest, int(frame["ts"].max().timestamp() * 1000))
+            self.count.update((count,))
+            self.handle.registerTimer(newest + 3_000)
+            yield pd.DataFrame({"k": [key[0]], "c": [count], "what": ["rows"]})
+
+        def handleExpiredTimer(self, key: Any, timers: Any, expired: Any) -> Iterator[Any]:
+            count = self.count.get()[0] if self.count.exists() else 0
+            at = str(expired.getExpiryTimeInMs())
+            yield pd.DataFrame({"k": [key[0]], "c": [count], "what": [at]})
+
+        def close(self) -> None:
+            pass
+
+    grouped = marked(spark, folder).where("k IS NOT NULL").groupBy("k")
+    return grouped.transformWithStateInPandas(
+        Reminded(), "k string, c bigint, what string", "Update", "EventTime"
+    )
+
+
+def expiring(spark: SparkSession, folder: Path) -> DataFrame:
+    """Variables with a time to live, which is longer than a measurement."""
+    import pandas as pd
+    from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+    class Forgetting(StatefulProcessor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            day = 86_400_000
+            self.count = handle.getValueState("count", "c bigint", day)
+            self.seen = handle.getMapState("seen", "n int", "times bigint", day)
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timers: Any) -> Iterator[Any]:
+            count = self.count.get()[0] if self.count.exists() else 0
+            for frame in rows:
+                count += len(frame)
+                for n in frame["n"].tolist():
+                    times = self.seen.getValue((n,))[0] if self.seen.containsKey((n,)) else 0
+                    self.seen.updateValue((n,), (times + 1,))
+            self.count.update((count,))
+            yield pd.DataFrame({"k": [key[0]], "c": [count], "d": [len(list(self.seen.keys()))]})
+
+        def close(self) -> None:
+            pass
+
+    grouped = read(spark, folder).where("k IS NOT NULL").groupBy("k")
+    return grouped.transformWithStateInPandas(
+        Forgetting(), "k string, c bigint, d bigint", "Update", "ProcessingTime"
+    )
+
+
 def transform_with_state(spark: SparkSession, folder: Path) -> DataFrame:
     return variables(spark, folder, with_list=False)
 
@@ -224,4 +351,9 @@ SHAPES = {
     "groups_with_state": Shape(groups_with_state, "update"),
     "transform_with_state": Shape(transform_with_state, "update"),
     "transform_with_state_list": Shape(transform_with_state_list, "update"),
+    "transform_with_state_timers": Shape(timers, "update"),
+    "transform_with_state_ttl": Shape(expiring, "update"),
+    "union_aggregate": Shape(union_aggregate),
+    "aggregate_aggregate": Shape(aggregate_aggregate),
+    "python_source": Shape(python_source),
 }

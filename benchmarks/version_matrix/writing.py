@@ -1,15 +1,15 @@
 """
 Writes what was measured as the data that the package is shipped with.
 
-``python -m benchmarks.version_matrix.writing --work DIR``; pairs that were not measured yet are left
-out, so that the gate calls them unknown.
+``python -m benchmarks.version_matrix.writing --work DIR``; cells that were measured in another folder
+stay as they are. Pairs that were not measured yet are left out, so that the gate calls them unknown.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -28,22 +28,26 @@ TARGET: Final = (
 )
 
 
-def matrix_of(results: Results, measured: str) -> dict[str, Any]:
+def matrix_of(results: Results, measured: str, known: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return the matrix; ``core.compatibility.version.matrix`` reads it.
+    Return the matrix; ``gates.version.matrix`` reads it.
 
     :param measured: Day of the measurement.
+    :param known: The matrix so far; its other cells stay, and its runs count.
+    :raises ValueError: it was measured with other releases.
     """
+    if results.versions() != known["releases"]:
+        raise ValueError(f"Measured with {results.versions()}, and before {known['releases']}.")
     cells = {}
     for cell in all_cells():
-        pairs = dict(_pairs(results, cell))
+        pairs = dict(_pairs(results, cell)) or known["cells"].get(cell.name)
         if pairs:
             cells[cell.name] = pairs
     return {
         "format": 1,
         "measured": measured,
         "releases": results.versions(),
-        "runs": results.count(),
+        "runs": results.count() + known["runs"],
         "cells": cells,
     }
 
@@ -88,7 +92,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="folder that was measured in")
     given = parser.parse_args()
     results = Results(given.work / "results.jsonl")
-    matrix = matrix_of(results, datetime.now(UTC).date().isoformat())
+    known = json.loads(TARGET.read_text(encoding="utf-8"))
+    matrix = matrix_of(results, datetime.now(UTC).date().isoformat(), known)
     TARGET.write_text(text_of(matrix), encoding="utf-8")
     print(f"{sum(map(len, matrix['cells'].values()))} pairs of {len(matrix['cells'])} cells")
 

@@ -26,7 +26,7 @@ from airflow_streaming.storage.folders import open_folders
 from benchmarks.version_matrix.cells import SCHEMA_CHECK_OFF, VERSIONS, all_cells
 from benchmarks.version_matrix.results import Results
 from benchmarks.version_matrix.trips import Trip
-from tests.unit.gates.version.measured import FILE, Measured, plan_of, text_of
+from tests.unit.gates.version.measured import FILE, Measured, measured_checkpoints, plan_of, text_of
 
 MOST_REFUSED: Final = 0.02
 
@@ -121,7 +121,10 @@ def main() -> int:
     given = parser.parse_args()
     results = Results(given.work / "results.jsonl")
     if given.record:
-        FILE.write_text(text_of(recorded(given.work, results)), encoding="utf-8")
+        fresh = list(recorded(given.work, results))
+        names = {one.name for one in fresh}
+        kept = (one for one in measured_checkpoints() if one.name not in names)
+        FILE.write_text(text_of([*kept, *fresh]), encoding="utf-8")
     found = list(cases(given.work, results))
     _print(found)
     wrong = sum(case.is_wrong for case in found)

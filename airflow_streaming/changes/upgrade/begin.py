@@ -107,6 +107,7 @@ class Asked:
     :param keeps_by_itself: A good soak is kept without asking anybody.
     :param stop_grace: How long the old driver may take to reach a batch boundary.
     :param sinks: Of the old deployment: what the way back has to put in step.
+    :param prewarm: Warm the new deployment's driver up before the old one is stopped.
     :param accepts_no_way_back: A person has agreed that there is none.
     :param key: Names the wish, e.g. the dag run: whoever begins with the same key is given the same
         upgrade, ended or not, so that a retry never begins a second one.
@@ -118,6 +119,7 @@ class Asked:
     keeps_by_itself: bool = True
     stop_grace: timedelta = timedelta(seconds=60)
     sinks: tuple[SinkFacts, ...] = ()
+    prewarm: bool = False
     accepts_no_way_back: bool = False
     key: str = ""
     reason: str = ""
@@ -230,6 +232,7 @@ class Beginning:
             keeps_by_itself=asked.keeps_by_itself,
             stop_grace=asked.stop_grace,
             sinks=asked.sinks,
+            prewarm=asked.prewarm,
             key=asked.key,
         )
         self._home.keep_application(proposed, source)

@@ -59,6 +59,7 @@ class Preflight:
     :param sizes: Where each size comes from that the stream is given; empty where none was asked for.
     :param queries: Names of the queries that the proposed deployment starts, as plan mode saw them;
         empty when they are not known.
+    :param prewarm: The new driver is warmed up before the old one is stopped.
     """
 
     stream: str
@@ -71,6 +72,7 @@ class Preflight:
     advice: tuple[str, ...] = ()
     sizes: tuple[SizeSource, ...] = ()
     queries: tuple[str, ...] = ()
+    prewarm: bool = False
 
     @property
     def decision(self) -> GateDecision:

@@ -131,7 +131,10 @@ _JOINS: Final = (
 _WITHIN: Final = ("deduplicate_within_watermark",)
 _SESSIONS: Final = ("session_window",)
 _GROUPS: Final = ("groups_with_state",)
-_VARIABLES: Final = ("transform_with_state", "transform_with_state_list")
+_TIMERS: Final = "transform_with_state_timers"
+_TTL: Final = "transform_with_state_ttl"
+_VARIABLES: Final = ("transform_with_state", "transform_with_state_list", _TIMERS, _TTL)
+_NO_TIME: Final = "NoTime"
 _LIMITS: Final = ("limit",)
 # What 3.5, which does not name its operators, can have in a store that is named default.
 _DEFAULT_STORES: Final = (
@@ -169,6 +172,7 @@ _BY_SORT: Final[Mapping[OperatorKind, tuple[str, ...]]] = {
 _CHAINS: Final[Mapping[tuple[tuple[str, ...], ...], str]] = {
     (_AGGREGATES, _DEDUPLICATIONS): "deduplicate_aggregate",
     (_AGGREGATES, _JOINS): "join_aggregate",
+    (_AGGREGATES, _AGGREGATES): "aggregate_aggregate",
 }
 """Measured queries of more than one operator, the one nearest to the sink first."""
 
@@ -267,10 +271,13 @@ def _of_variables(operator: Operator) -> Sequence[str]:
     variables = operator.state.get("stateVariables")
     if not isinstance(variables, Sequence) or not all(isinstance(v, Mapping) for v in variables):
         return _VARIABLES
-    if any(variable.get("ttlEnabled") for variable in variables):
-        return []
     has_list = any(variable.get("stateVariableType") == "ListState" for variable in variables)
-    return [each for each in _VARIABLES if each.endswith("_list") is has_list]
+    expires = any(variable.get("ttlEnabled") for variable in variables)
+    # Timers are state of their own, whether or not the user's code registers any.
+    has_timers = operator.state.get("timeMode", _NO_TIME) != _NO_TIME
+    if expires or has_timers:
+        return [] if has_list else [_TTL if expires else _TIMERS]
+    return ["transform_with_state_list" if has_list else "transform_with_state"]
 
 
 def _by_checkpoint(operators: Sequence[Operator], schemas: Sequence[StoreSchema]) -> Sequence[str]:

@@ -93,6 +93,8 @@ class EventKind(StrEnum):
     BLOCKED = "blocked"
     STANDBY = "standby"
     """A hot standby was launched, promoted or retired."""
+    SIZED = "sized"
+    """The number of executors changes with the load; see ``supervision.autoscale``."""
     CHECKPOINT_CHANGED = "checkpoint_changed"
     UPGRADE = "upgrade"
     CUTOVER = "cutover"

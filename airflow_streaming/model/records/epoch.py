@@ -104,6 +104,8 @@ class Epoch(Record):
         its driver waits. Such a record gives no right to write to anything.
     :param promotes: Number of the hot standby whose driver is this epoch's: it has that one's
         token, host and launcher. The driver stays at the barrier until it is released.
+    :param executors: How many executors its driver was given; ``None`` where its deployment alone
+        says so.
     :param token_since: With ``promotes``: when that driver was about to be started.
     """
 
@@ -129,6 +131,7 @@ class Epoch(Record):
     serves: str = ""
     promotes: int | None = None
     token_since: datetime | None = None
+    executors: int | None = None
 
     def __post_init__(self) -> None:
         if self.lease_seconds is not None:

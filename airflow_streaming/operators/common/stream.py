@@ -206,6 +206,7 @@ class TriggerFactory:
             due_in_seconds=_due_in(situation),
             keeps=lane,
             standby=situation.wants_standby,
+            autoscale=self.spec.autoscale.to_dict() if self.spec.autoscale else None,
         )
 
 

@@ -156,7 +156,7 @@ class UpgradeTask(ChangeTask):
 
     def engine(self, hook: SparkStreamHook, observer: Observer) -> UpgradeInPlace:
         """Return who upgrades the stream."""
-        from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
+        from airflow_streaming.changes.upgrade.engine import EXCHANGE_PACE, UpgradeInPlace
         from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind  # not at dag parse
         from airflow_streaming.hooks.home import access_options
 
@@ -168,6 +168,7 @@ class UpgradeTask(ChangeTask):
             open_folders=self.open_folders,
             storage_options=options,
             progress=ProgressLogger(self.log),
+            pace=EXCHANGE_PACE,
         )
 
     def command(

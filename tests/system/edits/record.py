@@ -1,8 +1,9 @@
 """
 Records what the gate gets to see: the plans of every base and edit, and the bases' checkpoints.
 
-``python -m tests.system.edits.record --runtime .runtimes/spark-4.3 [--only totals pairs]``. With both
-of them a unit test predicts every edit without Spark.
+``python -m tests.system.edits.record --runtime .runtimes/spark-4.3 [--missing] [--only totals pairs]``.
+With both of them a unit test predicts every edit without Spark. Of the edits made at random those are
+planned that were tried.
 """
 
 # ruff: noqa: T201 - a program that prints
@@ -13,6 +14,7 @@ import argparse
 import io
 import tarfile
 import tempfile
+import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -21,6 +23,8 @@ from tests.system.edits.catalogue import EDITS
 from tests.system.edits.edit import Base
 from tests.system.edits.input import arrivals
 from tests.system.edits.plans import CHECKPOINTS, Plans, names_paths, recorded_folder
+from tests.system.edits.random_edits import random_edits
+from tests.system.edits.recorded import Truths
 from tests.system.edits.trial import PLAN_PROGRAM, Spark, Trials
 
 
@@ -32,11 +36,14 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="*", default=[""], help="bases and edits whose name begins so"
     )
+    parser.add_argument("--missing", action="store_true", help="only plans that are not there yet")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no other plan after it")
     args = parser.parse_args()
+    begun = time.monotonic()
     only = tuple(args.only)
     with tempfile.TemporaryDirectory(prefix="edits-") as name:
         folder = Path(name)
-        if not args.plans_only:
+        if not (args.plans_only or args.missing):
             with Spark(args.runtime) as spark:
                 trials = Trials(spark, arrivals(), folder)
                 _pack({b.name: trials.old(b) for b in BASES if b.name.startswith(only)})
@@ -48,6 +55,10 @@ def main() -> None:
             for name, base, source in _scripts(spark.version):
                 if not name.startswith(only):
                     continue
+                if args.missing and name in plans:
+                    continue
+                if time.monotonic() - begun > args.seconds:
+                    break
                 plan = plans.note(name, spark.plan(base, source, folder / "old" / base.name))
                 for told in (plan.problem, *(note for one in plan.queries for note in one.notes)):
                     if told:
@@ -59,7 +70,8 @@ def _scripts(version: str) -> Iterator[tuple[str, Base, str]]:
     for base in BASES:
         if base.oldest <= version:
             yield base.name, base, base.source
-    for edit in EDITS:
+    tried = Truths.of(version)
+    for edit in (*EDITS, *(one for one in random_edits() if one.name in tried)):
         if edit.base.oldest <= version:
             yield edit.name, edit.base, edit.source
 

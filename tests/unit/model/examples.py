@@ -45,6 +45,7 @@ from airflow_streaming.model.jobs.rehearsal import (
 )
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.records.alert import AlertSent, AlertTry
+from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
 from airflow_streaming.model.records.control import (
     Change,
     ChangeEnd,
@@ -254,6 +255,18 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         failure_kind=FailureKind.USER_CODE,
         signature="0a1b",
         offsets=('{"orders":{"0":12}}', "-"),
+    ),
+    SizeChange(
+        number=1,
+        epoch=3,
+        code=SizeCode.UP,
+        executors=6,
+        before=4,
+        configured=4,
+        reason="Query 'revenue' works 95% of its time.",
+        by="kim",
+        at=NOW,
+        figures={"share": 0.95, "backlog": 1200.0},
     ),
     Desired(number=1, state=DesiredState.STOPPED, by="kim", reason="Schönes Wetter.", at=NOW),
     PlanOrder(

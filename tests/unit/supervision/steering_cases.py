@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.model.observation import ProcessState
+from airflow_streaming.model.records.autoscale import SizeCode
 from airflow_streaming.model.records.control import CircuitState, DesiredState
 from airflow_streaming.model.records.epoch import LaunchCause, Outcome
 from airflow_streaming.model.records.policy import Blackout, RestartPolicy
 from airflow_streaming.model.status import DriverState
+from airflow_streaming.supervision.autoscale import SizeStep, SizeView
 from airflow_streaming.supervision.decide import STOP_MARGIN
 from tests.unit.supervision.builders import (
     EPOCH,
@@ -318,6 +320,16 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "a stream that asks for a hot standby and has none gets one": (
         {"wants_standby": True},
         "standby",
+    ),
+    "a stream whose load has changed gets another size": (
+        {
+            "size": SizeView(
+                wanted=4,
+                present=4,
+                step=SizeStep(code=SizeCode.UP, executors=6, reason="It is busy."),
+            )
+        },
+        "resize",
     ),
     "a promoted standby that was not released is": (
         {"seen": observed(epoch=an_epoch(promotes=5)), "is_unreleased": True},

@@ -8,8 +8,8 @@ The checkpoints that the version matrix was measured with, and the plans of thei
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -66,6 +66,11 @@ _OPERATORS: Final[Mapping[str, tuple[OperatorPlan, ...]]] = {
     "groups_with_state": (OperatorPlan(sort=OperatorKind.GROUPS_WITH_STATE),),
     "transform_with_state": (_VARIABLES,),
     "transform_with_state_list": (_VARIABLES,),
+    "transform_with_state_timers": (replace(_VARIABLES, time_mode="EventTime"),),
+    "transform_with_state_ttl": (replace(_VARIABLES, time_mode="ProcessingTime"),),
+    "union_aggregate": (_AGGREGATE,),
+    "aggregate_aggregate": (_AGGREGATE, _AGGREGATE),
+    "python_source": (),
 }
 _UPDATE: Final = (
     "aggregate_update",
@@ -73,7 +78,14 @@ _UPDATE: Final = (
     "groups_with_state",
     "transform_with_state",
     "transform_with_state_list",
+    "transform_with_state_timers",
+    "transform_with_state_ttl",
 )
+LIKE: Final[Mapping[str, str]] = {
+    "union_aggregate": "window_aggregate",
+    "python_source": "stateless",
+}
+"""Queries that the gate takes for another measured one, which they test: their state is the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +115,7 @@ class Measured:
 def plan_of(shape: str) -> QueryPlan:
     """Return the plan of a measured shape, as far as the version gate looks at it."""
     mode = "complete" if shape == "aggregate_complete" else "append"
-    sides = 2 if "join" in shape else 1
+    sides = 2 if "join" in shape or "union" in shape else 1
     return QueryPlan(
         query="measured",
         spark="",
@@ -121,7 +133,7 @@ def measured_checkpoints() -> tuple[Measured, ...]:
     return tuple(_read(one, recorded["confs"][one["conf"]]) for one in recorded["checkpoints"])
 
 
-def text_of(found: Iterator[Measured]) -> str:
+def text_of(found: Iterable[Measured]) -> str:
     """Return checkpoints as they are recorded, one a line."""
     confs: list[Mapping[str, str]] = []
     lines = []
@@ -154,6 +166,7 @@ def _operator(operator: Operator) -> dict[str, Any]:
         "schema": operator.schema_version,
         "partitions": operator.partitions,
         "state": operator.state.get("stateVariables", []),
+        "time": operator.state.get("timeMode", ""),
         "stores": {store.name: store.store for store in operator.stores},
     }
 
@@ -186,13 +199,18 @@ def _read(told: Mapping[str, Any], conf: Mapping[str, str]) -> Measured:
     )
 
 
+def _state(told: Mapping[str, Any]) -> dict[str, Any]:
+    time = {"timeMode": told["time"]} if told.get("time") else {}
+    return {"stateVariables": told["state"], **time} if told["state"] else {}
+
+
 def _operator_of(number: int, told: Mapping[str, Any]) -> Operator:
     return Operator(
         id=number,
         name=told["name"],
         partitions=told["partitions"],
         schema_version=told["schema"],
-        state={"stateVariables": told["state"]} if told["state"] else {},
+        state=_state(told),
         stores=tuple(
             StateStore(
                 name=name,

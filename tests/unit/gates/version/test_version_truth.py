@@ -7,6 +7,7 @@ the query's plan, as of a stream that we launched, and by the checkpoint alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from tests.unit.gates.version.measured import Measured, measured_checkpoints
 
 SCHEMA_CHECK_OFF = {"spark.sql.streaming.stateStore.stateSchemaCheck": "false"}
 MOST_REFUSED = 0.02
+NEXT = "4.4"
 GO = (GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE)
 
 KNOWS = pytest.mark.parametrize("has_plan", [True, False], ids=["with its plan", "alone"])
@@ -125,6 +127,14 @@ def test_hardly_any_way_back_is_denied_that_was_there(has_plan: bool) -> None:
     denied = [asked for asked in fine if asked.said.decision is GateDecision.NOT_ALLOWED]
 
     assert len(denied) <= MOST_REFUSED * len(fine), [asked.name for asked in denied]
+
+
+@KNOWS
+def test_the_next_release_of_spark_is_unknown_until_it_was_measured(has_plan: bool) -> None:
+    ways = [ask(measured, NEXT, has_plan=has_plan, conf={}) for measured in measured_checkpoints()]
+
+    assert Counter(said.decision in GO for said in ways) == {False: len(ways)}
+    assert Counter(said.decision for said in ways)[GateDecision.UNKNOWN] > 0.9 * len(ways)
 
 
 def test_every_verdict_of_a_measurement_cites_it() -> None:

@@ -1,0 +1,200 @@
+"""What a stream's dag says of its size, and the record of each change that was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, ClassVar, Final, Self
+
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.fields import check_values
+from airflow_streaming.model.wire import Record, decode
+
+EXECUTORS: Final = "spark.executor.instances"
+CORES_EACH: Final = "spark.executor.cores"
+MOST_CORES: Final = "spark.cores.max"
+DYNAMIC: Final = "spark.dynamicAllocation.enabled"
+_DYNAMIC_MIN: Final = "spark.dynamicAllocation.minExecutors"
+_DYNAMIC_MAX: Final = "spark.dynamicAllocation.maxExecutors"
+_DAY: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autoscale:
+    """
+    How many executors a stream may have, and when their number changes.
+
+    The number is the one at which the busiest query works ``target`` of its time, and which reads an
+    existing backlog within ``catch_up``. A change is a planned restart at a batch boundary, so it
+    costs the time of one; ``up_after``, ``down_after``, ``cool_down`` and ``changes_a_day`` bound how
+    often that is. The blackouts of the stream's restart policy hold here too.
+
+    :param min: Fewest executors, at least 1.
+    :param max: Most executors.
+    :param target: Share of its time that the busiest query should work, above 0 and below 1.
+    :param up_above: Share above which it gets more; between ``target`` and this nothing changes.
+    :param up_after: How long figures must show that it needs more.
+    :param down_after: How long they must show that it needs fewer.
+    :param catch_up: Time within which a backlog should be read.
+    :param cool_down: Least time between two changes.
+    :param changes_a_day: Most changes in any 24 hours; at most half of them make the stream smaller.
+    """
+
+    min: int
+    max: int
+    target: float = 0.7
+    up_above: float = 0.85
+    up_after: timedelta = timedelta(minutes=2)
+    down_after: timedelta = timedelta(minutes=30)
+    catch_up: timedelta = timedelta(minutes=10)
+    cool_down: timedelta = timedelta(minutes=5)
+    changes_a_day: int = 24
+
+    def __post_init__(self) -> None:
+        check_values(self)
+        if not 1 <= self.min <= self.max:
+            raise ValueError("Autoscale needs 1 <= min <= max executors.")
+        if not 0 < self.target < self.up_above < 1:
+            raise ValueError("Autoscale needs 0 < target < up_above < 1.")
+        if self.changes_a_day < 1:
+            raise ValueError("changes_a_day of Autoscale must be at least 1.")
+        for name in ("up_after", "down_after", "catch_up", "cool_down"):
+            if not timedelta(0) < getattr(self, name) <= _DAY:
+                raise ValueError(f"{name} of Autoscale must be above 0 s and at most one day.")
+
+    def within(self, executors: int) -> int:
+        """Return a number of executors brought inside the limits."""
+        return min(max(executors, self.min), self.max)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON; durations as seconds."""
+        encoded: dict[str, Any] = encode(self)
+        return encoded
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """
+        Build it from its JSON form.
+
+        :raises RecordError: a field is of the wrong type or out of its bounds.
+        """
+        return decode(cls, data, "autoscale")
+
+
+class SizeCode(StrEnum):
+    """Why the number of executors changes, or does not."""
+
+    UP = "up"
+    DOWN = "down"
+    STEADY = "steady"
+    """It has what it needs."""
+    NO_FIGURES = "no_figures"
+    """Too few batches, or too short a time, since the driver started."""
+    UNCLEAR = "unclear"
+    """The batches do not show how much of their time depends on the number of rows."""
+    FIXED_COST = "fixed_cost"
+    """Most of a batch's time does not depend on the number of rows, so executors do not help."""
+    COOL_DOWN = "cool_down"
+    DAY_LIMIT = "day_limit"
+    BLACKOUT = "blackout"
+    AT_MAX = "at_max"
+    """It needs more than the limit allows."""
+    AT_MIN = "at_min"
+    NOT_ARRIVED = "not_arrived"
+    """The cluster has not given all executors that were asked for."""
+    LEFT_TO_SPARK = "left_to_spark"
+    """Dynamic allocation is on: Spark chooses between the limits."""
+    NO_EXECUTORS = "no_executors"
+    """The driver works without executors (local mode), or does not report them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeChange(Record):
+    """
+    One change of a stream's number of executors, recorded before it is carried out.
+
+    It holds for every launch from then on, as long as the deployment's configuration asks for
+    ``configured`` executors: who gives the stream another number has decided anew.
+
+    :param epoch: The epoch whose figures it follows from.
+    :param executors: How many the stream gets; ``before`` how many it had.
+    :param configured: What the deployment's own configuration asked for then.
+    :param figures: Share of its time that the busiest query worked, rows that came and could be
+        processed per second, the backlog; by name.
+    """
+
+    KIND: ClassVar[str] = "size_change"
+
+    number: int
+    epoch: int
+    code: SizeCode
+    executors: int
+    before: int
+    configured: int
+    reason: str
+    by: str
+    at: datetime
+    figures: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.executors < 1 or self.before < 1 or self.configured < 1:
+            raise ValueError("A size has at least one executor.")
+
+
+def configured_executors(conf: Mapping[str, str]) -> int | None:
+    """Return the executors that a configuration asks for; ``None`` where it does not fix them."""
+    if conf.get(EXECUTORS, "").isdecimal():
+        return int(conf[EXECUTORS]) or None
+    most, each = conf.get(MOST_CORES, ""), executor_cores(conf)
+    return int(most) // each or None if most.isdecimal() and each else None
+
+
+def executor_cores(conf: Mapping[str, str]) -> int:
+    """Return the cores that a configuration gives each executor; 0 where it does not say."""
+    each = conf.get(CORES_EACH, "")
+    return int(each) if each.isdecimal() else 0
+
+
+def is_dynamic(conf: Mapping[str, str]) -> bool:
+    """Tell whether Spark itself chooses the number of executors."""
+    return conf.get(DYNAMIC, "").lower() == "true"
+
+
+def wanted_executors(
+    policy: Autoscale | None, conf: Mapping[str, str], newest: SizeChange | None
+) -> int | None:
+    """
+    Return how many executors the next driver gets; ``None`` where its configuration stays as it is.
+
+    :param conf: Of the deployment.
+    :param newest: The newest change of the stream's size.
+    """
+    configured = configured_executors(conf)
+    if policy is None or configured is None or is_dynamic(conf):
+        return None
+    counts = newest is not None and newest.configured == configured
+    return policy.within(newest.executors if counts and newest else configured)
+
+
+def sized_conf(
+    policy: Autoscale | None, conf: Mapping[str, str], executors: int | None
+) -> dict[str, str]:
+    """
+    Return a configuration with the size that a stream is to have.
+
+    A standalone cluster goes by ``spark.cores.max``, others by ``spark.executor.instances``. With
+    dynamic allocation the limits are Spark's to keep, unless the stream gives its own.
+
+    :param executors: As ``wanted_executors`` gives it.
+    """
+    if policy is None:
+        return dict(conf)
+    if is_dynamic(conf):
+        return {_DYNAMIC_MIN: str(policy.min), _DYNAMIC_MAX: str(policy.max), **conf}
+    if executors is None:
+        return dict(conf)
+    each = executor_cores(conf)
+    most = {MOST_CORES: str(executors * each)} if each else {}
+    return {**conf, EXECUTORS: str(executors), **most}

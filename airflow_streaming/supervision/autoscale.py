@@ -1,0 +1,401 @@
+"""
+Figures to size: how many executors a stream needs, and whether their number changes now.
+
+A batch of ``x`` rows takes ``a + b * x`` seconds. More executors make ``b`` smaller and leave ``a``:
+planning, scheduling, commits. Both are fitted to the batches of the present driver, because the pace
+of small batches says nothing: a stream without a processing trigger always works all of its time, on
+whatever has come meanwhile. That ``b`` shrinks with the number of executors is an assumption; where it
+does not hold the next figures show it, and one change makes the number at most four times as large, or
+half.
+
+Rows that come are those that were read and what the backlog grew by, so a stream that falls behind is
+not taken for one with little input. A source that does not report its backlog, and is read with a
+limit, hides it; then the share of time alone decides.
+
+The law of this file: what was decided before is in the records, and the figures are those of the
+present epoch. So a trigger may ask at any time, twice, or after a day, and gets the same answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.autoscale import Autoscale, SizeChange, SizeCode
+
+MIN_BATCHES: Final = 5
+WARM_UP: Final = 2
+"""First batches of a query that are left out, as they compile."""
+_LONG: Final = 30.0
+"""Seconds of a batch from which on its compiling does not matter."""
+_SPREAD: Final = 0.15
+"""Of the number of rows a batch, relative to its mean, from which on a fit says something."""
+_FIT: Final = 0.5
+"""Share of the variance of the durations that the number of rows must explain."""
+_MOSTLY_FIXED: Final = 0.9
+_PARTS: Final = 3
+"""Parts of ``down_after`` that are judged one by one; the one that needs most counts."""
+_UP_FACTOR: Final = 4
+_DOWN_FACTOR: Final = 2
+_DAY: Final = timedelta(days=1)
+
+
+class Sample(NamedTuple):
+    """One batch: when it began, its rows, its seconds, and the rows left behind it."""
+
+    at: datetime
+    rows: int
+    seconds: float
+    backlog: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeInput:
+    """
+    What the decision depends on.
+
+    :param executors: With how many the present driver was started.
+    :param alive: How many it has; ``None`` where the driver does not tell.
+    :param batches: Batches of the present epoch, oldest first, by query.
+    :param intervals_s: Interval of the processing trigger, by query; missing where Spark starts the
+        next batch at once.
+    :param changes: Changes of the last day at least, oldest first.
+    :param blackout_until: End of the blackout that holds now.
+    """
+
+    policy: Autoscale
+    now: datetime
+    executors: int | None
+    alive: int | None = None
+    batches: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
+    intervals_s: Mapping[str, float] = field(default_factory=dict)
+    changes: Sequence[SizeChange] = ()
+    blackout_until: datetime | None = None
+    is_dynamic: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """
+    What one query needs, by the batches of some time.
+
+    :param share: Of its time that it works.
+    :param arrival: Rows that come a second.
+    :param capacity: Rows a second that it could process.
+    :param backlog: Rows that wait; 0 where the source does not say.
+    :param executors: Needed for it; ``None`` when no number is enough.
+    """
+
+    query: str
+    share: float
+    arrival: float
+    capacity: float
+    backlog: float
+    executors: int | None
+
+    @property
+    def is_behind(self) -> bool:
+        """Tell whether rows come faster than they can be processed."""
+        return self.arrival > self.capacity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeStep:
+    """
+    What becomes of the size.
+
+    :param executors: The number to have; the present one where nothing changes, 0 if unknown.
+    :param need: The figures of the query that needs most.
+    """
+
+    code: SizeCode
+    executors: int
+    reason: str
+    need: Need | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Tell whether the number of executors changes now."""
+        return self.code in (SizeCode.UP, SizeCode.DOWN)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Return the figures as the record keeps them."""
+        need = self.need
+        if need is None:
+            return {}
+        return {
+            "share": round(need.share, 3),
+            "arrival": round(need.arrival, 1),
+            "capacity": round(need.capacity, 1),
+            "backlog": round(need.backlog, 0),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeView:
+    """
+    The size of a stream as it was looked at.
+
+    :param wanted: Executors that its driver should have; ``None`` where that is not for us to say.
+    :param present: Executors that the present driver was started with.
+    :param step: What the figures ask for.
+    """
+
+    wanted: int | None
+    present: int | None
+    step: SizeStep
+
+    @property
+    def is_due(self) -> bool:
+        """Tell whether a size that was recorded, or a limit, is not carried out yet."""
+        return self.wanted is not None and self.present is not None and self.wanted != self.present
+
+
+def samples(batches: Iterable[BatchProgress]) -> dict[str, list[Sample]]:
+    """Return batches by query, oldest first, without those whose time or backlog cannot be read."""
+    found: dict[str, list[Sample]] = defaultdict(list)
+    for batch in batches:
+        at = _moment(batch.at)
+        if at is not None and batch.duration_ms > 0:
+            told = [source.backlog_records for source in batch.sources]
+            known = [amount for amount in told if amount is not None]
+            backlog = sum(known) if known else None
+            found[batch.query].append(
+                Sample(at, batch.input_rows, batch.duration_ms / 1000, backlog)
+            )
+    return dict(found)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else None
+
+
+def size_step(s: SizeInput) -> SizeStep:
+    """Decide what becomes of the number of executors."""
+    if s.is_dynamic:
+        return _hold(s, SizeCode.LEFT_TO_SPARK, "Dynamic allocation is on: Spark chooses.")
+    if s.executors is None:
+        return _hold(s, SizeCode.NO_EXECUTORS, "The driver has no executors that could be counted.")
+    if s.alive is not None and s.alive < s.executors:
+        return _hold(
+            s,
+            SizeCode.NOT_ARRIVED,
+            f"{s.alive} of {s.executors} executors are there; the cluster has not given the others.",
+        )
+    up = _needs(s, s.policy.up_after, parts=1)
+    if up is None:
+        return _hold(
+            s,
+            SizeCode.NO_FIGURES,
+            f"Figures of {duration_text(s.policy.up_after)} and of {MIN_BATCHES} batches with input "
+            "are needed.",
+        )
+    wanted = _wanted_up(s, s.executors, up)
+    if wanted is not None:
+        return _allowed(s, s.executors, wanted)
+    return _down(s, s.executors, up)
+
+
+def _wanted_up(s: SizeInput, present: int, need: Need | SizeCode) -> SizeStep | None:
+    """Return the step to more executors, or why there is none; ``None`` when none is needed."""
+    if isinstance(need, SizeCode):
+        return None
+    drain = need.arrival + need.backlog / s.policy.catch_up.total_seconds()
+    if need.share <= s.policy.up_above and drain <= need.capacity:
+        return None
+    if need.executors is None:
+        return _hold(
+            s,
+            SizeCode.FIXED_COST,
+            f"Query {need.query!r} works {need.share:.0%} of its time, most of it not on rows: more "
+            "executors do not help. Give it a longer processing trigger.",
+            need,
+        )
+    wanted = min(need.executors, present * _UP_FACTOR)
+    if wanted <= present:
+        return None
+    if present >= s.policy.max:
+        return _hold(s, SizeCode.AT_MAX, f"{_told(need)} The limit is {s.policy.max}.", need)
+    return SizeStep(
+        code=SizeCode.UP, executors=s.policy.within(wanted), reason=_told(need), need=need
+    )
+
+
+def _down(s: SizeInput, present: int, recent: Need | SizeCode) -> SizeStep:
+    need = _needs(s, s.policy.down_after, parts=_PARTS)
+    if isinstance(recent, SizeCode):
+        return _hold(s, recent, "The batches do not show what their time depends on.")
+    if need is None or isinstance(need, SizeCode) or need.executors is None:
+        return _hold(s, SizeCode.STEADY, _told(recent), recent)
+    wanted = max(need.executors, math.ceil(present / _DOWN_FACTOR))
+    if wanted >= present or recent.executors is None or recent.executors >= present:
+        return _hold(s, SizeCode.STEADY, _told(recent), recent)
+    if present <= s.policy.min:
+        return _hold(s, SizeCode.AT_MIN, _told(need), need)
+    step = SizeStep(
+        code=SizeCode.DOWN, executors=s.policy.within(wanted), reason=_told(need), need=need
+    )
+    return _allowed(s, present, step)
+
+
+def _allowed(s: SizeInput, present: int, step: SizeStep) -> SizeStep:
+    """Return a step, or why it must wait."""
+    if not step.changes:
+        return step
+    if s.blackout_until is not None:
+        until = f"{s.blackout_until:%Y-%m-%d %H:%M %Z}"
+        return _wait(present, step, SizeCode.BLACKOUT, f"The blackout ends at {until}.")
+    newest = s.changes[-1].at if s.changes else None
+    if newest is not None and s.now - newest < s.policy.cool_down:
+        cool_down = duration_text(s.policy.cool_down)
+        return _wait(present, step, SizeCode.COOL_DOWN, f"A change rests for {cool_down}.")
+    today = [change for change in s.changes if s.now - change.at < _DAY]
+    smaller = sum(change.code is SizeCode.DOWN for change in today)
+    is_spent = len(today) >= s.policy.changes_a_day
+    # What is left of the day is for load that rises.
+    if is_spent or (step.code is SizeCode.DOWN and smaller >= s.policy.changes_a_day // 2):
+        return _wait(
+            present, step, SizeCode.DAY_LIMIT, f"{len(today)} changes were made in 24 hours."
+        )
+    return step
+
+
+def _wait(present: int, step: SizeStep, code: SizeCode, why: str) -> SizeStep:
+    return SizeStep(
+        code=code,
+        executors=present,
+        reason=f"{step.reason} {step.executors} executors must wait: {why}",
+        need=step.need,
+    )
+
+
+def _hold(s: SizeInput, code: SizeCode, reason: str, need: Need | None = None) -> SizeStep:
+    return SizeStep(code=code, executors=s.executors or 0, reason=reason, need=need)
+
+
+def _told(need: Need) -> str:
+    needed = "no number of" if need.executors is None else str(need.executors)
+    waits = f", {need.backlog:,.0f} rows wait" if need.backlog else ""
+    return (
+        f"Query {need.query!r} works {need.share:.0%} of its time: {need.arrival:,.0f} rows/s come, "
+        f"{need.capacity:,.0f} rows/s can be processed{waits}. It needs {needed} executors."
+    )
+
+
+def _needs(s: SizeInput, over: timedelta, *, parts: int) -> Need | SizeCode | None:
+    """
+    Return the need of the query that needs most, in the part of some time in which it did.
+
+    ``None``: not every part has figures of all queries with input; a code: they say nothing.
+    """
+    found: list[Need | SizeCode] = []
+    part = over / parts
+    for query, batches in s.batches.items():
+        settled = [one for n, one in enumerate(batches) if n >= WARM_UP or one.seconds >= _LONG]
+        # A quiet query has no say, and its driver must have been watched for the whole time.
+        if not any(sample.rows for sample in settled):
+            continue
+        if not settled or s.now - settled[0].at < over:
+            return None
+        for number in range(parts):
+            begin, end = s.now - part * (number + 1), s.now - part * number
+            inside = [one for one in settled if begin <= one.at < end]
+            if parts == 1 and len(inside) < MIN_BATCHES:
+                # Long batches: a stream that is far behind has few of them, and waits for no more.
+                inside = settled[-MIN_BATCHES:]
+            told = _need_of(s, query, inside, settled)
+            if told is None:
+                return None
+            found.append(told)
+    codes = [one for one in found if isinstance(one, SizeCode)]
+    needs = [one for one in found if isinstance(one, Need)]
+    if not found:
+        return None
+    if codes:
+        # One that cannot be judged may be the one that needs most; it hides no need that shows.
+        behind = [one for one in needs if one.share > s.policy.up_above]
+        return max(behind, key=lambda one: _weight(one.executors)) if behind else codes[0]
+    return max(needs, key=lambda one: (_weight(one.executors), one.share))
+
+
+def _weight(executors: int | None) -> float:
+    return math.inf if executors is None else executors
+
+
+def _need_of(
+    s: SizeInput, query: str, inside: Sequence[Sample], settled: Sequence[Sample]
+) -> Need | SizeCode | None:
+    interval = s.intervals_s.get(query)
+    full = [one for one in settled if one.rows]
+    worked = timedelta(seconds=sum(one.seconds for one in full))
+    if len(inside) < 2 or (len(full) < MIN_BATCHES and worked < s.policy.up_after):
+        return None
+    span = (inside[-1].at - inside[0].at).total_seconds()
+    if span <= 0:
+        return None
+    first, last = inside[0].backlog, inside[-1].backlog
+    grown = 0.0 if first is None or last is None else last - first
+    # What the first batch read had come before it.
+    arrival = max(0.0, (sum(one.rows for one in inside[1:]) + grown) / span)
+    cost = _cost(full, inside, is_free=not interval)
+    if cost is None:
+        return SizeCode.UNCLEAR
+    fixed, each = cost
+    usable = 1.0 if not interval else max(0.0, 1.0 - fixed / interval)
+    capacity = usable / each if each > 0 else math.inf
+    share = arrival * each + (fixed / interval if interval else 0.0)
+    waiting = max(0.0, (last or 0.0) - (inside[-1].rows if not interval else arrival * interval))
+    return Need(
+        query=query,
+        share=share,
+        arrival=arrival,
+        capacity=capacity,
+        backlog=waiting,
+        executors=_executors(s, arrival, waiting, each, usable),
+    )
+
+
+def _executors(
+    s: SizeInput, arrival: float, backlog: float, each: float, usable: float
+) -> int | None:
+    rate = max(arrival / s.policy.target, arrival + backlog / s.policy.catch_up.total_seconds())
+    if usable <= 1 - _MOSTLY_FIXED:
+        return None
+    return max(1, math.ceil(rate * each * (s.executors or 1) / usable - 1e-9))
+
+
+def _cost(
+    batches: Sequence[Sample], inside: Sequence[Sample], *, is_free: bool
+) -> tuple[float, float] | None:
+    """
+    Return the seconds that a batch takes whatever it reads, and those of a row.
+
+    :param is_free: No processing trigger: the next batch begins at once.
+    """
+    rows, seconds = [float(one.rows) for one in batches], [one.seconds for one in batches]
+    mean_rows, mean_seconds = sum(rows) / len(rows), sum(seconds) / len(seconds)
+    spread = sum((one - mean_rows) ** 2 for one in rows)
+    joint = sum((x - mean_rows) * (y - mean_seconds) for x, y in zip(rows, seconds, strict=True))
+    total = sum((one - mean_seconds) ** 2 for one in seconds)
+    if math.sqrt(spread / len(rows)) >= _SPREAD * mean_rows and joint > 0 and total > 0:
+        slope = joint / spread
+        if joint * slope / total >= _FIT:
+            fixed = max(0.0, mean_seconds - slope * mean_rows)
+            return fixed, (mean_seconds - fixed) / mean_rows
+    # Batches of one size: all of their time counts as spent on rows, which asks for more rather
+    # than fewer executors. Without a trigger that is known only while there is always more to read.
+    is_full = all(one.backlog is not None and one.backlog >= one.rows for one in inside)
+    if is_free and not is_full:
+        return None
+    return 0.0, mean_seconds / mean_rows

@@ -1,0 +1,103 @@
+"""Looking at a stream's size: its figures, the changes that were recorded, and what follows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.observation import Observation
+from airflow_streaming.model.records.autoscale import (
+    Autoscale,
+    SizeChange,
+    configured_executors,
+    is_dynamic,
+    wanted_executors,
+)
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.supervision.autoscale import SizeInput, SizeView, samples, size_step
+
+log: Final = logging.getLogger(__name__)
+LOOK_EVERY: Final = 60.0
+"""Seconds between two looks at the figures; in between the size is taken for right."""
+_BATCHES: Final = 2_000
+_DAY: Final = timedelta(days=1)
+
+
+class SizeObserver:
+    """
+    Looks at the size of one stream, at most once a minute.
+
+    :param home: The stream's records.
+    :param policy: What its dag says of its size.
+    :param clock: Monotonic seconds.
+    """
+
+    def __init__(self, home: StreamHome, policy: Autoscale, clock: Callable[[], float]) -> None:
+        self._home, self._policy, self._clock = home, policy, clock
+        self._changes: dict[int, SizeChange] = {}
+        self._looked: tuple[int, float, SizeView] | None = None
+
+    def look(
+        self, deployment: Deployment, seen: Observation, restarts: RestartPolicy
+    ) -> SizeView | None:
+        """
+        Look once; ``None`` where a record of the size is damaged, so that nothing is decided.
+
+        :param restarts: Its blackouts hold for a change of the size too.
+        :raises HomeUnavailable: the home could not be read.
+        """
+        number, clock = seen.epoch.number, self._clock()
+        if self._looked is not None:
+            epoch, at, view = self._looked
+            if epoch == number and clock - at < LOOK_EVERY and not view.step.changes:
+                return view
+        try:
+            view = self._view(deployment, seen, restarts)
+        except RecordError as err:
+            log.warning(
+                "Stream %r keeps its size: a record of it is unreadable; restore or remove it: %s",
+                self._home.name,
+                err,
+            )
+            return None
+        self._looked = (number, clock, view)
+        return view
+
+    def _view(self, deployment: Deployment, seen: Observation, restarts: RestartPolicy) -> SizeView:
+        conf, status = deployment.conf, seen.status
+        changes = self._newest(self._policy.changes_a_day)
+        present = seen.epoch.executors or configured_executors(conf)
+        found = status.executors if status is not None else None
+        queries = status.queries if status is not None else ()
+        progress = self._home.read_progress(seen.epoch.number, _BATCHES)
+        step = size_step(
+            SizeInput(
+                policy=self._policy,
+                now=seen.now,
+                executors=present if found is not None else None,
+                alive=found.alive if found is not None else None,
+                batches=samples(progress),
+                intervals_s={
+                    query.name: query.processing_interval_s
+                    for query in queries
+                    if query.processing_interval_s
+                },
+                changes=[change for change in changes if seen.now - change.at < _DAY],
+                blackout_until=restarts.blackout_until(seen.now),
+                is_dynamic=is_dynamic(conf),
+            )
+        )
+        wanted = wanted_executors(self._policy, conf, changes[-1] if changes else None)
+        return SizeView(wanted=wanted, present=present, step=step)
+
+    def _newest(self, most: int) -> list[SizeChange]:
+        numbers = self._home.size_numbers()[-most:]
+        for number in numbers:
+            if number not in self._changes:
+                self._changes[number] = self._home.size_change(number)
+        return [self._changes[number] for number in numbers]
