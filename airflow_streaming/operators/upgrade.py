@@ -206,6 +206,7 @@ class UpgradeStepOperator(UpgradeTask):
             sinks=tuple(decode(SinkFacts, sink, "sink") for sink in report["sinks"]),
             accepts_no_way_back=True,  # or the preflight had refused it
             key=report["key"],
+            partitions=int(report.get("partitions", 0)),
             reason=f"Asked by a run of a dag: {report['key']}.",
         )
 

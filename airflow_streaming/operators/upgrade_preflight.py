@@ -86,6 +86,8 @@ class UpgradePreflightOperator(UpgradeTask):
     :param needs_way_back: Refuse an upgrade that could not be taken back. (templated)
     :param same_code: Refuse a change of the code or of Spark's minor version: for a rolling
         restart.
+    :param repartitions: Give state the number of shuffle partitions that is asked for, where Spark and
+        the checkpoints allow it; otherwise that number has no effect on state.
     :param even_if_equal: Go on when nothing differs: a plain restart with all of an upgrade's care.
     :param is_dry_run: The run only looks, so it goes on with no upgrade that it finds open.
         (templated)
@@ -109,6 +111,7 @@ class UpgradePreflightOperator(UpgradeTask):
         accept_replay: bool | str = False,
         needs_way_back: bool | str = True,
         same_code: bool = False,
+        repartitions: bool = False,
         even_if_equal: bool = False,
         is_dry_run: bool | str = False,
         asks_person: bool | str = True,
@@ -120,6 +123,7 @@ class UpgradePreflightOperator(UpgradeTask):
         self.accept_replay = accept_replay
         self.needs_way_back = needs_way_back
         self.same_code = same_code
+        self.repartitions = repartitions
         self.even_if_equal = even_if_equal
         self.is_dry_run = is_dry_run
         self.asks_person = asks_person
@@ -197,7 +201,10 @@ class UpgradePreflightOperator(UpgradeTask):
 
         options = access_options(self.stream.home, self.home_conn_id)
         return preflight(
-            *(hook.home, current, candidate, self._ways()), sizes=sizes, storage_options=options
+            *(hook.home, current, candidate, self._ways()),
+            sizes=sizes,
+            repartitions=self.repartitions,
+            storage_options=options,
         )
 
     def _ways(self) -> Ways:

@@ -111,6 +111,7 @@ class Asked:
     :param key: Names the wish, e.g. the dag run: whoever begins with the same key is given the same
         upgrade, ended or not, so that a retry never begins a second one.
     :param reason: Why, for the records.
+    :param partitions: State partitions that the checkpoints are given; 0 leaves them.
     """
 
     rollback: RollbackPlan
@@ -121,6 +122,7 @@ class Asked:
     accepts_no_way_back: bool = False
     key: str = ""
     reason: str = ""
+    partitions: int = 0
 
 
 class Beginning:
@@ -212,6 +214,11 @@ class Beginning:
             raise self._refused(
                 f"a safe rollback is not possible: {rollback.refused or rollback.reason}"
             )
+        if asked.partitions and rollback.way is RollbackMethod.NONE:
+            raise self._refused(
+                "another number of state partitions needs a rollback, and there is none: "
+                f"{rollback.reason}"
+            )
         if asked.soak.at_most < asked.soak.at_least:
             raise self._refused("its soak would end before it may: at_most is below at_least.")
         for deployment in (current, replace(proposed, number=current.number + 1)):
@@ -231,6 +238,7 @@ class Beginning:
             stop_grace=asked.stop_grace,
             sinks=asked.sinks,
             key=asked.key,
+            partitions=asked.partitions,
         )
         self._home.keep_application(proposed, source)
         return Change(

@@ -24,6 +24,7 @@ from airflow_streaming.changes.upgrade.begin import Asked, Beginning, Recorder
 from airflow_streaming.changes.upgrade.commands import UpgradeCommands
 from airflow_streaming.changes.upgrade.decide import next_move, settled, way_out
 from airflow_streaming.changes.upgrade.finish import Ending, terms_for
+from airflow_streaming.changes.upgrade.repartition import Repartitioner
 from airflow_streaming.changes.upgrade.rollback import BoundaryBack, TakingBack, Undo
 from airflow_streaming.changes.upgrade.state import Do, Move, UpgradeView
 from airflow_streaming.checkpoints.backup.records import Level
@@ -47,7 +48,11 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import RollbackMethod, UpgradeTerms
+from airflow_streaming.model.records.upgrade import (
+    RollbackMethod,
+    SinkReplaySemantics,
+    UpgradeTerms,
+)
 from airflow_streaming.model.records.upgrade_table import (
     UPGRADE,
     Stage,
@@ -77,6 +82,7 @@ class Acts:
     :param backups: Takes the backups.
     :param back: Puts checkpoint and sinks back.
     :param committed: Looks what the stream has committed.
+    :param repartitioner: Changes the number of state partitions; ``None`` where no one asks for it.
     """
 
     def __init__(
@@ -87,7 +93,9 @@ class Acts:
         backups: BackingUp,
         back: TakingBack,
         committed: Committed,
+        repartitioner: Repartitioner | None = None,
     ) -> None:
+        self._repartitioner = repartitioner
         self._home, self._keeper, self._recorder = home, keeper, recorder
         self._backups, self._back, self._committed = backups, back, committed
         self._ending: Final = Ending(home, keeper, recorder)
@@ -96,6 +104,7 @@ class Acts:
             Do.STOP: self._stop,
             Do.KILL: self._kill,
             Do.BACK_UP_AGAIN: self._back_up_again,
+            Do.REPARTITION: self._repartition,
             Do.LAUNCH: self._launch,
             Do.RESTORE: self._restore,
             Do.LAUNCH_OLD: self._launch_old,
@@ -149,6 +158,30 @@ class Acts:
         reason = f"The old driver is dead; backup {boundary} holds its last batch boundary."
         self._recorder.take(state, E.OLD_STOPPED, reason, facts)
 
+    def _repartition(self, state: UpgradeView, act: Move) -> str | None:
+        spark, partitions = self._repartitioner, state.terms.partitions
+        if spark is None:
+            return "The task that upgrades the stream changes the number of its state partitions."
+        # Only one Spark may do it to a checkpoint: the one of the task whose step this is.
+        if not self._recorder.take(state, E.REPARTITION, act.reason):
+            return None
+        answer = spark.run(partitions)
+        history = tuple(self._home.upgrade_steps(state.change.number))
+        newest = replace(state, history=history)
+        if newest.state is not Stage.REPARTITIONING:
+            return None
+        if not answer.condition:
+            reason = f"All state has {partitions} partitions."
+            self._recorder.take(newest, E.REPARTITION_DONE, reason)
+            return None
+        self._recorder.take(
+            newest,
+            E.REPARTITION_FAILED,
+            f"State did not get {partitions} partitions: {answer.failed}",
+            {"condition": answer.condition},
+        )
+        return None
+
     def _launch(self, state: UpgradeView, act: Move) -> None:
         try:
             self._begin(state, act)
@@ -165,8 +198,16 @@ class Acts:
             deployment=state.back,
             is_needed=lambda: _PUT_BACK.isdisjoint(self._home.stages(change.number)),
         )
+        if state.leaves_checkpoint:
+            # No driver has written since the backup, so every sink is in step with it.
+            quiet = (replace(one, habit=SinkReplaySemantics.NOTHING) for one in undo.terms.sinks)
+            undo = replace(undo, terms=replace(undo.terms, sinks=tuple(quiet)))
         try:
-            why, checkpoint = self._taken_back(undo, was_launched=_was_launched(state))
+            if state.leaves_checkpoint:
+                why = "The checkpoint was restored, with the number of state partitions it had."
+                checkpoint = self._back.rewind(undo)
+            else:
+                why, checkpoint = self._taken_back(undo, was_launched=_was_launched(state))
         except RestoreTaken as err:
             return str(err)
         except CheckpointError as err:
@@ -256,6 +297,7 @@ class UpgradeInPlace:
     :param open_folders: Opens the checkpoints and outputs for a backup.
     :param storage_options: Passed to fsspec for checkpoints that are no local folders.
     :param back: Puts checkpoint and sinks back; by default from the boundary backup.
+    :param repartitioner: Changes the number of state partitions, where that is asked for.
     :param progress: Told how far backups and restores are.
     :param now: The time of day.
     """
@@ -272,6 +314,7 @@ class UpgradeInPlace:
         open_folders: Open = open_folders,
         storage_options: Mapping[str, Any] | None = None,
         back: TakingBack | None = None,
+        repartitioner: Repartitioner | None = None,
         progress: Narrated = no_progress,
         now: Callable[[], datetime] = now_in_utc,
     ) -> None:
@@ -292,7 +335,9 @@ class UpgradeInPlace:
                 progress=progress,
             ),
             self._committed,
+            repartitioner,
         )
+        self._repartitioner = repartitioner
 
     def begin(self, proposed: Deployment, source: bytes, asked: Asked) -> Change:
         """
@@ -330,12 +375,18 @@ class UpgradeInPlace:
         found = self._find(change)
         terms = terms_for(self._home, found)
         engine: Engine[UpgradeView, Move] = Engine(
-            look=lambda: look(self._home, self._observer, found, terms, self._committed),
+            look=lambda: look(
+                *(self._home, self._observer, found, terms, self._committed),
+                repartitioned=lambda: self._has(terms.partitions),
+            ),
             decide=next_move,
             act=self._acts.do,
             most_moves=MOST_MOVES,
         )
         return engine.advance(lambda view, _: is_there(view, until))
+
+    def _has(self, partitions: int) -> bool:
+        return self._repartitioner is not None and self._repartitioner.is_done(partitions)
 
     def command(
         self, command: UpgradeCommand, reason: str, change: int | None = None

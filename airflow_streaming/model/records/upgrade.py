@@ -219,6 +219,8 @@ class UpgradeTerms(Record):
     :param stop_grace: How long the old driver may take to reach a batch boundary.
     :param sinks: Of the old deployment: what a rollback must put in step.
     :param key: Names the request: a request with the same key means this upgrade, ended or not.
+    :param partitions: State partitions that the checkpoints are given before the new deployment
+        starts; 0 leaves them as they are.
     """
 
     KIND: ClassVar[str] = "upgrade_terms"
@@ -231,6 +233,7 @@ class UpgradeTerms(Record):
     stop_grace: timedelta = timedelta(seconds=60)
     sinks: tuple[SinkFacts, ...] = ()
     key: str = ""
+    partitions: int = 0
 
     @property
     def sink_logs(self) -> dict[str, str]:
@@ -250,6 +253,7 @@ _DOWN: Final = frozenset(
     {
         Stage.STOPPED,
         Stage.APPLYING,
+        Stage.REPARTITIONED,
         Stage.DEPLOYED,
         Stage.ROLLING_BACK,
         Stage.LEFT,
