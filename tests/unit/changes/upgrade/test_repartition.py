@@ -13,6 +13,7 @@ from airflow_streaming.changes.upgrade.decide import REPARTITION_PATIENCE
 from airflow_streaming.checkpoints.read.report import Checkpoint, Finding, FindingCode, Operator
 from airflow_streaming.exceptions import UpgradeRefused
 from airflow_streaming.gates.state_partitions import Refusal, is_done, plan_repartition
+from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.jobs.repartition import RepartitionAnswer
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
@@ -21,6 +22,7 @@ from airflow_streaming.model.records.upgrade import (
     SinkReplaySemantics,
 )
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
+from tests.unit.changes.upgrade.killing import died
 from tests.unit.changes.upgrade.upgrading import QUERY, REWIND, TICK, Upgraded
 
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -274,3 +276,40 @@ def test_the_time_that_spark_has_is_over_before_it_is_taken_for_failed() -> None
     from airflow_streaming.changes.upgrade.decide import REPARTITION_WITHIN
 
     assert timedelta(minutes=1) <= REPARTITION_PATIENCE - REPARTITION_WITHIN
+
+
+def to_the_end(stream: Upgraded, home: StreamHome) -> None:
+    """Begin with another number of partitions, and go on until it is over."""
+    stream.begin(home, partitions=8)
+    for _ in range(REPARTITION_PATIENCE // TICK + 60):
+        if stream.advance(Stage.KEPT, home).is_there:
+            return
+        stream.tick()
+    raise AssertionError("It came to no end.")
+
+
+@pytest.mark.parametrize("first", range(1, 8, 2))
+def test_a_worker_killed_before_any_step_loses_no_batch_and_starts_no_second_spark(
+    tmp_path: Path, first: int
+) -> None:
+    ends = set()
+    for step in range(first, 200, 7):
+        stream, spark = repartitioned(tmp_path / str(step))
+        has_died = died(stream, to_the_end, step)
+        if has_died:
+            stream.tick()
+            to_the_end(stream, stream.home)
+        stream.tick()
+        stages, batches = stream.stages(), [batch for _, batch in stream.written]
+        ends.add(stages[-1])
+
+        assert len(spark.runs) <= 1
+        assert batches == sorted(set(batches)), f"A batch was run twice: killed before step {step}."
+        # Spark's own batch is none of a driver's; where it was taken back there is no gap.
+        gaps = {*range(1, batches[-1] + 1)} - {*batches}
+        assert len(gaps) == (stages[-1] == "kept"), f"Killed before step {step}: {stages}"
+        assert stream.running() == stream.deployment.number
+        if not has_died:
+            break
+    assert ends <= {"kept", "rolled_back"}
+    assert "kept" in ends
