@@ -249,11 +249,13 @@ class RestartOptions(ChangeOptions):
         rolled back.
     :param rewind_sink: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
     :param conf: Changes of the configuration; templated. ``None``: the form decides.
+    :param prewarm: As of ``UpgradeOptions``.
     """
 
     checks: Sequence[Check] = ()
     rewind_sink: AuthorsRewind | None = None
     conf: Mapping[str, Any] | str | None = None
+    prewarm: bool | str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,6 +269,10 @@ class UpgradeOptions(ChangeOptions):
     :param rewind_sink: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
     :param accept_replay: Rows that are written twice after a rollback are accepted.
     :param needs_rollback: Refuse an upgrade that could not be rolled back.
+    :param prewarm: Start the new driver before the old one is stopped; it waits, warm, and writes
+        nothing until then; templated. It takes the memory of a second driver for that time. For drivers
+        on the worker's host (launcher ``local``); elsewhere the new driver is started after the stop.
+        ``None``: the form decides, and without one the stream's ``standby``.
     :param edits: ``runtime``, ``application`` and ``conf`` to go to; templated. ``None``: the form
         decides.
     """
@@ -276,6 +282,7 @@ class UpgradeOptions(ChangeOptions):
     rewind_sink: AuthorsRewind | None = None
     accept_replay: bool = False
     needs_rollback: bool = True
+    prewarm: bool | str | None = None
     edits: Mapping[str, Any] | None = None
 
 

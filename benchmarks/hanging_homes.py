@@ -35,6 +35,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as text, pytest.MonkeyPatch.context() as patch:
         folder = Path(text)
+        patch.setenv("AIRFLOW_HOME", str(folder / "airflow"))
         with settings_of(folder):
             from airflow.api_fastapi.app import create_app
             from airflow.utils.db import initdb

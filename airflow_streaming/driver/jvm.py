@@ -50,6 +50,11 @@ _SIGNAL_WITH_PARENT: Final = 1
 """``PR_SET_PDEATHSIG`` of Linux."""
 
 
+def is_under_jvm() -> bool:
+    """Tell whether spark-submit, which is the JVM, has started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ and os.getppid() > 1
+
+
 def set_properties(conf: Mapping[str, str]) -> None:
     """
     Set Spark configuration as system properties of the JVM, from which every SparkConf takes it.
@@ -85,8 +90,7 @@ class JvmProcess:
 
     def __init__(self) -> None:
         self._parent = os.getppid()
-        under_submit = "PYSPARK_GATEWAY_PORT" in os.environ and self._parent > 1
-        self._pid = self._parent if under_submit else 0
+        self._pid = self._parent if is_under_jvm() else 0
         self._confirmed = False
 
     def confirm(self, gateway: Any) -> None:

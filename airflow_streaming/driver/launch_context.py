@@ -173,7 +173,7 @@ def read_assignment(store: Store, layout: Layout, order: DriverArgs, epoch: Epoc
     :raises RecordError: a record is malformed.
     :raises HomeUnavailable: the home cannot be read.
     """
-    deployment = Deployment.from_bytes(_read(store, layout.record("deployments", epoch.deployment)))
+    deployment = _deployment(store, layout, epoch)
     copy = layout.application(epoch.deployment, deployment.application_sha256)
     source = _read(store, copy)
     if hashlib.sha256(source).hexdigest() != deployment.application_sha256:
@@ -182,6 +182,27 @@ def read_assignment(store: Store, layout: Layout, order: DriverArgs, epoch: Epoc
             f"{epoch.deployment}: its digest differs. Deploy the stream again."
         )
     return LaunchContext(home=order.home, epoch=epoch, deployment=deployment, source=source)
+
+
+def _deployment(store: Store, layout: Layout, epoch: Epoch) -> Deployment:
+    path = layout.record("deployments", epoch.deployment)
+    if not epoch.serves or epoch.change is None:
+        return Deployment.from_bytes(_read(store, path))
+    # Warmed for an upgrade, whose terms hold what is not made yet. Only such a driver needs them.
+    from airflow_streaming.model.records.control import Change
+    from airflow_streaming.model.records.upgrade import UpgradeTerms
+
+    change = Change.from_bytes(_read(store, layout.record("changes", epoch.change)))
+    path = layout.terms(change.number, change.terms)
+    terms = UpgradeTerms.from_bytes(_read(store, path))
+    proposed = terms.proposed
+    said = (change.number, terms.change, terms.digest, proposed.number, proposed.stream)
+    if said != (epoch.change, epoch.change, change.terms, epoch.deployment, epoch.serves):
+        raise DriverRefusal(
+            f"{store.uri}/{path} holds no deployment {epoch.deployment} that change {epoch.change} of "
+            f"stream {epoch.serves!r} proposes. Start the upgrade again."
+        )
+    return proposed
 
 
 def check_newest(store: Store, layout: Layout, epoch: int) -> None:

@@ -41,6 +41,7 @@ from airflow_streaming.driver.jvm import (
     JvmProcess,
     JvmView,
     die_with_jvm,
+    is_under_jvm,
     set_properties,
     stop_spark,
 )
@@ -55,6 +56,7 @@ from airflow_streaming.driver.launch_context import (
 )
 from airflow_streaming.driver.lease import LeaseKeeper, instant
 from airflow_streaming.driver.monitoring.heartbeat import Report
+from airflow_streaming.driver.monitoring.output_mask import OutputMask
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.plan.reading import PlanKeeper
 from airflow_streaming.driver.script import has_script_threads, run_script
@@ -98,6 +100,7 @@ WANTED_SECONDS_AWAY: Final = 30.0
 _LOOK_SECONDS: Final = 0.2
 _MARGIN: Final = 2.0
 _LAST_BEAT: Final = 5.0
+_LAST_MASK: Final = 2.0
 _SPARK_STOP: Final = 10.0
 
 
@@ -208,9 +211,9 @@ class Driver:
         if not standby.serves:
             return None
         self._wanted = StandbyWatch(
-            lambda: read_signs(self._store, Layout(standby.serves)),
+            lambda: read_signs(self._store, Layout(standby.serves), standby.change),
             self._give_up_waiting,
-            deployment=standby.deployment,
+            standby=standby,
         )
         return PromotionBook(self._store, standby, adopt=self._adopt)
 
@@ -347,10 +350,19 @@ def _may_have_lost_jvm(script: ScriptEnd) -> bool:
 def run(arguments: Sequence[str]) -> int:
     """Run the driver that the command line names and return the exit code."""
     log_to_stderr()
+    mask = OutputMask((os.getppid(), os.getpid()) if is_under_jvm() else (os.getpid(),))
     if os.environ.pop(DIES_WITH_JVM, "") and not die_with_jvm():
         return _leave("This host cannot end the driver together with its JVM.", REFUSED_CODE)
     order, began = DriverArgs.parse(arguments), instant()
     forget_properties(order.properties_file)
+    mask.begin()
+    try:
+        return _run(order, began)
+    finally:
+        bounded(mask.look, seconds=_LAST_MASK)
+
+
+def _run(order: DriverArgs, began: Instant) -> int:
     try:
         private = take_private_conf(os.environ)
         if private:

@@ -19,7 +19,7 @@ from typing import Any, Final, Self, TypeVar
 
 from airflow_streaming.exceptions import AlreadyExists, RecordError
 from airflow_streaming.home.folder import StreamFolder
-from airflow_streaming.model.names import is_path_part, is_sha256, numbered
+from airflow_streaming.model.names import is_path_part, numbered
 from airflow_streaming.model.records.change_table import ChangeTable, Transition
 from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
 from airflow_streaming.model.records.cutover import CheckResult, CutoverTerms
@@ -151,7 +151,7 @@ class Changes(Histories):
     def keep_terms(self, terms: UpgradeTerms) -> str:
         """Keep the terms of an upgrade that is about to be begun; return their digest."""
         digest = terms.digest
-        self._create_or_read(terms, self._terms(terms.change, digest), change=terms.change)
+        self._create_or_read(terms, self._layout.terms(terms.change, digest), change=terms.change)
         return digest
 
     def terms(self, change: Change) -> UpgradeTerms:
@@ -160,7 +160,7 @@ class Changes(Histories):
 
         :raises RecordError: they are missing, or not what the change was begun with.
         """
-        path = self._terms(change.number, change.terms)
+        path = self._layout.terms(change.number, change.terms)
         found = self._read(UpgradeTerms, path, change=change.number, digest=change.terms)
         if found is None:
             raise RecordError(
@@ -196,14 +196,6 @@ class Changes(Histories):
         with contextlib.suppress(AlreadyExists):
             self.store.create(self._layout.claim(deployment, claim.query), claim.to_bytes())
 
-    def _terms(self, number: int, digest: str) -> str:
-        if not is_sha256(digest):
-            raise RecordError(
-                f"Change {number} of stream {self.name!r} names no terms. It is no upgrade, or its "
-                "record was changed."
-            )
-        return self._layout.change_file(number, f"terms-{digest[:16]}.json")
-
     def _claims(self, deployment: int, names: list[str]) -> Iterator[QueryClaim]:
         for name in names:
             path = self._layout.claim(deployment, name)
@@ -218,7 +210,7 @@ class Cutovers(Histories):
     def keep_cutover_terms(self, terms: CutoverTerms) -> str:
         """Keep the terms of a cutover that is about to be begun; return their digest."""
         digest = terms.digest
-        path = self._cutover_terms(terms.change, digest)
+        path = self._layout.terms(terms.change, digest)
         self._create_or_read(terms, path, change=terms.change)
         return digest
 
@@ -228,7 +220,7 @@ class Cutovers(Histories):
 
         :raises RecordError: they are missing, or not what the change was begun with.
         """
-        path = self._cutover_terms(change.number, change.terms)
+        path = self._layout.terms(change.number, change.terms)
         found = self._read(CutoverTerms, path, change=change.number, digest=change.terms)
         if found is None:
             raise RecordError(
@@ -280,11 +272,3 @@ class Cutovers(Histories):
     def leads(self, change: Change) -> bool:
         """Tell whether a change of this home is a cutover that this home leads."""
         return change.what is ChangeKind.CUTOVER and not change.leader
-
-    def _cutover_terms(self, number: int, digest: str) -> str:
-        if not is_sha256(digest):
-            raise RecordError(
-                f"Change {number} of stream {self.name!r} names no terms. It is no cutover that "
-                "this stream leads, or its record was changed."
-            )
-        return self._layout.change_file(number, f"terms-{digest[:16]}.json")

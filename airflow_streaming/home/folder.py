@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, Self, TypeVar
+from functools import lru_cache
+from typing import Final, Self, TypeVar, cast
 
 from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
 from airflow_streaming.model.names import Layout, is_absurd, number_of
@@ -24,6 +25,9 @@ _KEPT: Final = frozenset({"cutover_terms", "cutover_transition", "live", "upgrad
 there."""
 APPEND_TRIES: Final = 100
 """Every lost try means that another writer got one record in; a hundred in a row is a fault."""
+_SMALL: Final = 8 * 1024
+"""Bytes. Larger than nearly every record that is created once; a status is larger, and never the same
+twice."""
 
 
 class StreamFolder:
@@ -53,7 +57,7 @@ class StreamFolder:
         if data is None:
             return None
         try:
-            record = cls.from_bytes(data)
+            record = _record(cls, data)
         except RecordError as err:
             raise RecordError(
                 f"{self._shown(path)} cannot be read: {err}{self._what_to_do(cls)}"
@@ -137,3 +141,16 @@ class StreamFolder:
         if cls.KIND not in _KEPT:
             return ""
         return f" Stream {self.name!r} cannot continue without it: put back what was there."
+
+
+def _record(cls: type[R], data: bytes) -> R:
+    if len(data) > _SMALL:
+        return cls.from_bytes(data)
+    return cast("R", _decoded(cls.from_bytes, data))
+
+
+# A change reads the same records at every step, to act on what the home says and not on what was
+# remembered. The bytes are read each time; what they mean is worked out once.
+@lru_cache(maxsize=512)
+def _decoded(read: Callable[[bytes], Record], data: bytes) -> Record:
+    return read(data)

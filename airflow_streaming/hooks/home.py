@@ -183,6 +183,23 @@ def _another_type(conn_id: str, connection: Connection) -> HomeNotAllowed:
     )
 
 
+def store_access(home: str, home_conn_id: str | None, conf: Mapping[str, str]) -> dict[str, str]:
+    """
+    Return the settings by which a Spark of a stream reaches the home as Airflow does.
+
+    :param home_conn_id: Connection with credentials for the home.
+    :param conf: The stream's own; when it says how to log in to this kind of store, it counts.
+    :returns: Empty without a connection, for a local home, and for a connection of another type: only its
+        provider knows its fields.
+    """
+    if home_conn_id is None or is_local(home):
+        return {}
+    connection = StreamHomeHook.get_connection(home_conn_id)
+    if connection.conn_type != StreamHomeHook.conn_type:
+        return {}
+    return hadoop_options(home, connection, conf)
+
+
 def hadoop_options(home: str, connection: Connection, conf: Mapping[str, str]) -> dict[str, str]:
     """
     Return the Spark configuration by which a driver reaches a home with the same connection.

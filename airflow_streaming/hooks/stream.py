@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
@@ -16,7 +16,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.clusters import Target, application_for, target_of
-from airflow_streaming.hooks.home import StreamHomeHook, hadoop_options
+from airflow_streaming.hooks.home import StreamHomeHook, store_access
 from airflow_streaming.hooks.snapshot import for_lane
 from airflow_streaming.launch.environment import (
     delete_secret,
@@ -46,15 +46,18 @@ from airflow_streaming.launch.runtime import (
     resolve_runtime,
     split_options,
 )
+from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.spark.conf import secret_values
-from airflow_streaming.model.uris import is_local
+from airflow_streaming.model.spark.conf import REDACTED, conf_text, secret_values
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.version_compat import check_airflow
+
+if TYPE_CHECKING:
+    from airflow_streaming.spark_jobs.runner import Program
 
 _PYTHONS: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 MINOR: Final = 2
@@ -209,13 +212,46 @@ class SparkStreamHook(BaseHook):
         """Return a Spark installation by its name in ``[streaming] runtimes``."""
         return resolve_runtime(name, read_settings().runtimes)
 
+    def program(
+        self, deployment: Deployment, source: bytes, *, is_scratch: bool = False
+    ) -> Program:
+        """
+        Return a deployment for a short Spark job, with the secrets of the dag and of the home's connection.
+
+        :param is_scratch: Let ``{output}`` be a folder of the scratch. A plan needs the real one, of
+            which nothing is touched; what runs batches must not know it.
+        """
+        from airflow_streaming.spark_jobs.runner import Program  # not at dag parse
+
+        if is_scratch:
+            deployment = replace(deployment, output=SCRATCH_OUTPUT)
+        given = self.asked.conf
+        conf = {
+            key: conf_text(given[key]) if value == REDACTED and key in given else value
+            for key, value in deployment.conf.items()
+        }
+        unknown = sorted(key for key, value in conf.items() if value == REDACTED)
+        known = {key: value for key, value in conf.items() if key not in unknown}
+        return Program(
+            application=deployment.application,
+            source=source,
+            arguments=tuple(deployment.arguments(self.asked.home)),
+            conf={**store_access(self.asked.home, self.home_conn_id, known), **known},
+            py_files=deployment.py_files,
+            jars=deployment.jars,
+            packages=deployment.packages,
+            files=deployment.files,
+            left_out=tuple(unknown),
+        )
+
     def submit(self, submission: Submission) -> LaunchRequest:
         """
         Build the driver's command, environment and log.
 
         The configuration goes to a file that only this user can read and that the driver deletes.
         """
-        conf = {**self._store_access(submission.conf), **submission.conf}
+        access = store_access(self.asked.home, self.home_conn_id, submission.conf)
+        conf = {**access, **submission.conf}
         more = self._launch_conf(conf) if self._launch_conf is not None else {}
         submission = replace(submission, conf={**more, **conf})
         if self.target.cluster:
@@ -327,15 +363,6 @@ class SparkStreamHook(BaseHook):
         # Spark hands these on to the application master, on whose host they mean nothing.
         kept = {k: v for k, v in request.environment.items() if k not in _PYTHONS}
         return replace(request, command=command, environment=kept)
-
-    def _store_access(self, conf: Mapping[str, str]) -> dict[str, str]:
-        """Return the settings by which Spark reaches the home with the home's own connection."""
-        if self.home_conn_id is None or is_local(self.asked.home):
-            return {}
-        connection = self.get_connection(self.home_conn_id)
-        if connection.conn_type != StreamHomeHook.conn_type:
-            return {}  # only its provider knows its fields; Spark takes the stream's conf
-        return hadoop_options(self.asked.home, connection, conf)
 
     def _mask(self, conf: Mapping[str, str]) -> None:
         """Keep the stream's secrets out of Airflow's logs, wherever they are quoted."""

@@ -45,7 +45,11 @@ _AUTHORIZATION: Final = re.compile(
     re.IGNORECASE,
 )
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]{1,200}:)[^\s/]{1,200}@")
-_WRAPPER: Final = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
+_WRAPPER: Final = re.compile(
+    r"^(?:\[STREAM_FAILED\] Query \[.*?\] terminated with exception: "
+    r"|An error occurred while calling \S{1,100}\.\s{0,4}\n: )"
+)
+"""What Spark and py4j put before the error itself."""
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _PLAN: Final = "=== Streaming Query ==="
 _AFTER_PLAN: Final = ("Caused by: ", _TRACEBACK, "JVM stacktrace:")
@@ -81,7 +85,7 @@ def with_core(message: str, core: str) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line that says something, without Spark's wrapper around it."""
+    """Return the first line that says something, without the wrapper of Spark or py4j."""
     said = _WRAPPER.sub("", text.strip()[:MAX_READ])
     return next((line.strip() for line in said.splitlines() if line.strip()), "")
 
@@ -131,12 +135,14 @@ class _Hidden:
     def __init__(self) -> None:
         self._values: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
+        self.forms: tuple[bytes, ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
         self._values |= frozenset(values)
         forms = {form for value in self._values for form in _forms(value)}
         longest_first = sorted(forms, key=lambda form: (-len(form), form))
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
+        self.forms = tuple(form.encode(errors="replace") for form in longest_first)
 
     def mask(self, text: str) -> str:
         return text if self._pattern is None else self._pattern.sub(REDACTED, text)
@@ -148,6 +154,11 @@ _HIDDEN: Final = _Hidden()
 def hide(values: Iterable[str]) -> None:
     """Replace these secrets by a mark wherever a text is masked from now on."""
     _HIDDEN.add(values)
+
+
+def hidden_forms() -> tuple[bytes, ...]:
+    """Return every secret that was passed to ``hide``, in all its spellings, the longest first."""
+    return _HIDDEN.forms
 
 
 def _forms(value: str) -> Iterator[str]:

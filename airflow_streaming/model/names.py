@@ -175,6 +175,19 @@ class Layout:
         """Return a record beside a change, e.g. ``orders/changes/000002/stopped.json``."""
         return f"{self.root}/changes/{numbered(number)}/{name}"
 
+    def terms(self, change: int, digest: str) -> str:
+        """
+        Return the terms of a change, named after their digest.
+
+        :raises RecordError: it is no digest, so that the change has no terms.
+        """
+        if not is_sha256(digest):
+            raise RecordError(
+                f"Change {change} of stream {self.root!r} names no terms. It has none, or its record "
+                "was changed."
+            )
+        return self.change_file(change, f"terms-{digest[:16]}.json")
+
     def plan(self, epoch: int, query: str) -> str:
         """
         Return the plan of one query of an epoch, e.g. ``orders/epochs/000017/plans/revenue.json``.

@@ -159,10 +159,11 @@ class LocalFolder:
         parts = check_relative(path).split("/") if path else []
         if make:
             self.path.mkdir(parents=True, exist_ok=True)
-        handle, done = os.open(self.path, _ROOT), self.path
+        handle, done = os.open(self.path, _ROOT), str(self.path)
         try:
             for part in parts:
-                done /= part
+                # Only a message needs it, and making a Path of it takes longer than opening it.
+                done = f"{done}/{part}"
                 below = _enter(handle, part, done, make=make)
                 os.close(handle)
                 handle = below
@@ -325,7 +326,7 @@ def _sweep(handle: int) -> None:
                 os.unlink(name, dir_fd=handle)
 
 
-def _enter(handle: int, part: str, path: Path, *, make: bool) -> int:
+def _enter(handle: int, part: str, path: str, *, make: bool) -> int:
     if make:
         with contextlib.suppress(FileExistsError):
             os.mkdir(part, dir_fd=handle)
@@ -335,7 +336,7 @@ def _enter(handle: int, part: str, path: Path, *, make: bool) -> int:
     except OSError as err:
         # With O_NOFOLLOW a link to a folder is "not a directory", like a file in its place.
         if err.errno in {errno.ENOTDIR, errno.ELOOP} and (sort := _sort_of(handle, part)):
-            raise BehindLink(errno.ENOTDIR, sort, str(path)) from err
+            raise BehindLink(errno.ENOTDIR, sort, path) from err
         raise
 
 

@@ -123,6 +123,11 @@ def to_hadoop(uri: str) -> str:
     return _with_scheme(uri, _HADOOP_OF)
 
 
+def for_spark(uri: str) -> str:
+    """Return a place as a script hands it to Spark: a local one as it is, others as ``to_hadoop``."""
+    return uri if is_local(uri) else to_hadoop(uri)
+
+
 def to_fsspec(uri: str) -> str:
     """Return the URI as fsspec spells it (``s3a`` becomes ``s3``)."""
     return local_path(uri) if is_local(uri) else _with_scheme(uri, _FSSPEC_OF)

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
-from airflow_streaming.model.spark.conf import REDACTED, conf_text
 from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.checkpoint import Terminated, positive
 from airflow_streaming.operators.common.form_edits import pulled
@@ -41,40 +39,7 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.launch.runtime import Runtime
-    from airflow_streaming.model.records.deployment import Deployment
     from airflow_streaming.spark_jobs.runner import Program
-    from airflow_streaming.spec import StreamSpec
-
-
-def program_of(
-    spec: StreamSpec, deployment: Deployment, source: bytes, *, is_scratch: bool = False
-) -> Program:
-    """
-    Return the program of a deployment, with the secrets that the dag gives.
-
-    :param is_scratch: Let ``{output}`` be a folder of the scratch. A plan needs the real one, of
-        which nothing is touched; what runs batches must not know it.
-    """
-    from airflow_streaming.spark_jobs.runner import Program  # not at dag parse
-
-    if is_scratch:
-        deployment = replace(deployment, output=SCRATCH_OUTPUT)
-    conf = {
-        key: conf_text(spec.conf[key]) if value == REDACTED and key in spec.conf else value
-        for key, value in deployment.conf.items()
-    }
-    unknown = sorted(key for key, value in conf.items() if value == REDACTED)
-    return Program(
-        application=deployment.application,
-        source=source,
-        arguments=tuple(deployment.arguments(spec.home)),
-        conf={key: value for key, value in conf.items() if key not in unknown},
-        py_files=deployment.py_files,
-        jars=deployment.jars,
-        packages=deployment.packages,
-        files=deployment.files,
-        left_out=tuple(unknown),
-    )
 
 
 def candidate_of(hook: SparkStreamHook) -> tuple[Candidate, bytes]:
@@ -86,7 +51,7 @@ def candidate_of(hook: SparkStreamHook) -> tuple[Candidate, bytes]:
     from airflow_streaming.changes.upgrade.preflight import Candidate  # not at dag parse
 
     proposed, source = hook.proposal()
-    program = program_of(hook.spec, proposed, source)
+    program = hook.program(proposed, source)
     runtime = hook.runtime(hook.spec.runtime)
     return Candidate(deployment=proposed, program=program, runtime=runtime), source
 
@@ -247,7 +212,7 @@ class RehearsalOperator(GateTask):
         )
         hook = self.open_hook(context, spec)
         deployment, source = hook.proposal()
-        program = program_of(spec, deployment, source, is_scratch=True)
+        program = hook.program(deployment, source, is_scratch=True)
         return Proposed(hook, program, hook.runtime(spec.runtime))
 
     def _place(self, home: StreamHome) -> OfBackup | OfCheckpoints:
@@ -324,9 +289,8 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         current = home.newest_deployment()
         if current is None:
             return found
-        program = program_of(
-            proposed.hook.spec, current, home.application(current.number), is_scratch=True
-        )
+        source = home.application(current.number)
+        program = proposed.hook.program(current, source, is_scratch=True)
         compared = compare_versions(
             self._place(home),
             Version(program=program, runtime=proposed.hook.runtime(current.runtime)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -111,6 +112,7 @@ class CheckpointVerifyOperator(CheckpointTask):
         return found
 
     def _drill(self, backup: Backup, narrator: ProgressLogger) -> Drill:
+        from airflow_streaming.hooks.home import store_access
         from airflow_streaming.settings import read_settings
         from airflow_streaming.spark_jobs.drill import (
             choose_runtime,
@@ -123,6 +125,8 @@ class CheckpointVerifyOperator(CheckpointTask):
             program = read_program(self.script)
         elif self.home and backup.deployment is not None:
             program = deployed_program(self.open_home(), backup.stream, backup.deployment)
+            access = store_access(self.home, self.home_conn_id, program.conf)
+            program = replace(program, conf={**access, **program.conf})
         return partial(
             drill,
             runtime=choose_runtime(read_settings().runtimes, backup, self.runtime or None),

@@ -16,7 +16,6 @@ from airflow.sdk import BaseOperatorLink
 from airflow_streaming import telemetry
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.hooks.home import spec_errors_are_final
-from airflow_streaming.launch.registry import LOCAL
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import EventKind
@@ -33,6 +32,7 @@ from airflow_streaming.operators.common.base import (
 from airflow_streaming.operators.common.stream import Deploying, TriggerFactory
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, decide
+from airflow_streaming.supervision.standby import WITH_STANDBY
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 MAX_ACTS: Final = 8
 """Acts in one worker slice; a healthy path needs two. More means that something fights back."""
-WITH_STANDBY: Final = frozenset({LOCAL})
-"""Launchers that keep a hot standby; a promoted driver was tried with these only."""
 _LOGGED_BY_THE_ACT: Final = frozenset(
     {
         *(Action.ALERT, Action.BLOCKED, Action.KILL, Action.LAUNCH, Action.SETTLE, Action.STOP),

@@ -108,8 +108,8 @@ class UpgradeStepOperator(UpgradeTask):
 
     ``until="judged"`` is the soak; it fails when the new deployment is not good.
 
-    :param until: The stage, by name: ``backed_up``, ``stopped``, ``deployed``, ``launched`` or
-        ``judged``.
+    :param until: The stage, by name: ``backed_up``, ``ready`` (the same without a warm-up), ``stopped``,
+        ``deployed``, ``launched`` or ``judged``.
     :param preflight_task_id: The task of the same run that made the report.
     :param soak: What the new deployment has to show.
     :param soak_minutes: The most that the soak may take; that of ``soak`` when empty. (templated)
@@ -204,6 +204,7 @@ class UpgradeStepOperator(UpgradeTask):
             keeps_by_itself=False,  # the checks, and the task that settles it, come first
             stop_grace=self.stream.stop_grace,
             sinks=tuple(decode(SinkFacts, sink, "sink") for sink in report["sinks"]),
+            prewarm=bool(report.get("prewarm", False)),
             accepts_no_way_back=True,  # or the preflight had refused it
             key=report["key"],
             partitions=int(report.get("partitions", 0)),
@@ -225,7 +226,10 @@ def stage_of(name: str) -> Stage:
 
     :raises SpecError: there is none of that name.
     """
-    allowed = (Stage.BACKED_UP, Stage.STOPPED, Stage.DEPLOYED, Stage.LAUNCHED, Stage.JUDGED)
+    allowed = (
+        *(Stage.BACKED_UP, Stage.READY, Stage.STOPPED),
+        *(Stage.DEPLOYED, Stage.LAUNCHED, Stage.JUDGED),
+    )
     if name not in allowed:
         raise SpecError(f"until is {name!r}; give {', '.join(allowed)}.")
     return Stage(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -25,6 +26,7 @@ from airflow_streaming.operators.common.gate import (
 from airflow_streaming.operators.common.upgrade import UpgradeTask
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.upgrade import upgrade_report
+from airflow_streaming.supervision.standby import WITH_STANDBY
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -89,6 +91,8 @@ class UpgradePreflightOperator(UpgradeTask):
     :param repartitions: Give state the number of shuffle partitions that is asked for, where Spark and
         the checkpoints allow it; otherwise that number has no effect on state.
     :param even_if_equal: Go on when nothing differs: a plain restart with all of an upgrade's care.
+    :param prewarm: Warm the new driver up before the old one is stopped, where the launcher can; empty
+        or ``None``: as the stream's ``standby`` says, which pays for a second driver already. (templated)
     :param is_dry_run: The run only looks, so it goes on with no upgrade that it finds open.
         (templated)
     :param asks_person: A person reads the report before anything is done. With ``same_code`` there
@@ -99,6 +103,7 @@ class UpgradePreflightOperator(UpgradeTask):
         *UpgradeTask.template_fields,
         "accept_replay",
         "needs_way_back",
+        "prewarm",
         "is_dry_run",
         "asks_person",
     )
@@ -110,6 +115,7 @@ class UpgradePreflightOperator(UpgradeTask):
         sink_habits: Mapping[str, str] | None = None,
         accept_replay: bool | str = False,
         needs_way_back: bool | str = True,
+        prewarm: bool | str | None = None,
         same_code: bool = False,
         repartitions: bool = False,
         even_if_equal: bool = False,
@@ -122,6 +128,7 @@ class UpgradePreflightOperator(UpgradeTask):
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
         self.accept_replay = accept_replay
         self.needs_way_back = needs_way_back
+        self.prewarm = prewarm
         self.same_code = same_code
         self.repartitions = repartitions
         self.even_if_equal = even_if_equal
@@ -153,10 +160,18 @@ class UpgradePreflightOperator(UpgradeTask):
         if current.fingerprint == candidate.deployment.fingerprint and not self.even_if_equal:
             self._skip(context, f"Stream {self.stream.name!r} already runs what is asked for.")
         found = self._look(hook, current, candidate, sizes)
+        # Not while Spark writes all state anew: the driver would wait at the barrier all the while.
+        warms = not found.partitions and self._prewarms(hook.launcher.kind)
+        found = replace(found, prewarm=warms)
         self._tell(found, context)
         fail_if_refused(found.gates, "not_allowed", what=f"The upgrade of {self.stream.name!r}")
         self._check_is_known(found)
         return found.decision.value
+
+    def _prewarms(self, launcher: str) -> bool:
+        if self.prewarm is None or str(self.prewarm).strip() == "":
+            return self.stream.standby and launcher in WITH_STANDBY
+        return truth(self.prewarm, "prewarm")
 
     def _carry_out(self, hook: SparkStreamHook) -> None:
         """Carry out what was decided of an earlier upgrade, when no run of its own is left to."""

@@ -52,6 +52,7 @@ APPROVERS_FROM_FORM: Final = "{{ (params.get('approvers') or []) | join(',') }}"
 REHEARSE_FROM_FORM: Final = (
     "{{ params.get('rehearse') or '" + RehearseWhen.WHEN_UNKNOWN.value + "' }}"
 )
+PREWARM_FROM_FORM: Final = "{{ params.get('prewarm', '') }}"
 SOAK_FROM_FORM: Final = "{{ params.get('soak_minutes') or '' }}"
 BACKUP_FROM_FORM: Final = "{{ params.get('backup_id') or '' }}"
 LEVEL_FROM_FORM: Final = "{{ params.get('level') or '" + BackupLevel.FULL.value + "' }}"
@@ -66,13 +67,19 @@ def upgrade_params(
     approvers: Sequence[str] = (),
     need_approval: bool = True,
     rehearse: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
+    prewarm: bool | None = None,
 ) -> dict[str, Param]:
-    """Return the form of an upgrade, for the ``params`` of a dag."""
+    """
+    Return the form of an upgrade, for the ``params`` of a dag.
+
+    :param prewarm: What is chosen there at first; ``None``: the stream's ``standby``.
+    """
+    prewarm = stream.standby if prewarm is None else prewarm
     return {
         "runtime": runtime_param(stream),
         "application": application_param(),
         "conf": conf_param(),
-        **_course(soak, approvers, need_approval=need_approval),
+        **_course(soak, approvers, need_approval=need_approval, prewarm=prewarm),
         "rehearse": Param(
             plain(rehearse),
             enum=[choice.value for choice in RehearseWhen],
@@ -92,6 +99,7 @@ def rescale_params(
     soak: SoakTerms | None = None,
     approvers: Sequence[str] = (),
     need_approval: bool = False,
+    prewarm: bool = False,
 ) -> dict[str, Param]:
     """Return the form of a rolling restart with another size, for the ``params`` of a dag."""
     number = ["integer", "null"]
@@ -123,7 +131,7 @@ def rescale_params(
             f"why it keeps the number it has. {_LEFT}",
         ),
         "conf": conf_param(),
-        **_course(soak, approvers, need_approval=need_approval),
+        **_course(soak, approvers, need_approval=need_approval, prewarm=prewarm),
     }
 
 
@@ -172,13 +180,20 @@ _LEFT: Final = "Leave empty to keep the current value."
 
 
 def _course(
-    soak: SoakTerms | None, approvers: Sequence[str], *, need_approval: bool
+    soak: SoakTerms | None, approvers: Sequence[str], *, need_approval: bool, prewarm: bool
 ) -> dict[str, Param]:
     terms = soak or SoakTerms()
     return {
         "dry_run": dry_run_param(),
         "need_approval": need_approval_param(is_bound=bool(approvers), default=need_approval),
         "approvers": approvers_param(approvers),
+        "prewarm": Param(
+            prewarm,
+            type="boolean",
+            title="Pre-warm",
+            description="Start the new driver before the old one is stopped; it waits, warm, and writes "
+            "nothing until then. Both take their memory for that time.",
+        ),
         "soak_minutes": Param(
             terms.at_most / _MINUTE,
             type="number",

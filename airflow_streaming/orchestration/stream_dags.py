@@ -209,15 +209,17 @@ def _upgrade(of: _Shared, options: UpgradeOptions) -> DAG:
     rehearse: dict[str, Any] = {"rehearse": when} if is_shown else {}
     # What the form shows, it decides.
     left = replace(options.rehearsal, when=None if is_shown else when)
+    warms = options.prewarm if isinstance(options.prewarm, bool) else None
     with DAG(
         f"{stream.name}_upgrade",
         schedule=None,
-        params=upgrade_params(stream, **_asking(of, options), **rehearse),
+        params=upgrade_params(stream, **_asking(of, options), **rehearse, prewarm=warms),
         doc_md=upgrade_page(stream),
         description=f"Upgrades stream {stream.name} in place; can be rolled back.",
         **of.every,
     ) as dag:
-        upgrade_in_place(stream, replace(options, rehearsal=left), connections=of.connections)
+        shown = replace(options, rehearsal=left, prewarm=options.prewarm if warms is None else None)
+        upgrade_in_place(stream, shown, connections=of.connections)
     return dag
 
 
@@ -257,7 +259,10 @@ def _rescale(of: _Shared, options: RestartOptions) -> DAG:
         f"{stream.name}_rescale",
         schedule=None,
         params=rescale_params(
-            soak=options.soak, approvers=options.approvers, need_approval=bool(options.approvers)
+            soak=options.soak,
+            approvers=options.approvers,
+            need_approval=bool(options.approvers),
+            prewarm=stream.standby,
         ),
         doc_md=rescale_page(stream),
         description=f"Restarts stream {stream.name} with another size.",

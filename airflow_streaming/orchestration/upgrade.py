@@ -157,7 +157,7 @@ class Path(Chain):
     def finish(self) -> None:
         """Add what comes after the looks: the question, the exchange, the soak, and the end."""
         approve = self._approve()
-        back_up = self._step("back_up", Stage.BACKED_UP)
+        back_up = self._step("back_up", Stage.READY)
         patience = self._wishes.stream.stop_grace + _STARTING
         switch = self._step("switch", Stage.LAUNCHED, patience=patience)
         soak = self._step("soak", Stage.JUDGED, patience=_NO_PATIENCE)
@@ -259,6 +259,7 @@ def upgrade_in_place(
                 "sink_habits": habits_of(options),
                 "accept_replay": options.accept_replay,
                 "needs_way_back": options.needs_rollback,
+                "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
             },
             edits=dict(form.FROM_FORM if options.edits is None else options.edits),
         ),
@@ -308,6 +309,7 @@ def rolling_restart(
                 "even_if_equal": True,
                 "needs_way_back": False,
                 "repartitions": bool(size),
+                "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
                 "sink_habits": habits_of(options),
             },
             edits={"conf": conf, "size": dict(size or {})},

@@ -21,6 +21,7 @@ from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from airflow.api_fastapi.logging.decorators import action_logging
+from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, Header, HTTPException, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
@@ -101,9 +102,12 @@ def from_this_page(
 
 
 def seen_by(request: Request, user: GetUserDep) -> list[Kept]:
-    """Return the streams of the dags that a user may see."""
+    """Return the streams of the dags that a user may see, as one who may see their task instances."""
     keepers: Keepers = request.app.state.keepers
-    return keepers.of(authorized_dags(user))
+    may_see = get_auth_manager().is_authorized_dag(
+        method="GET", access_entity=DagAccessEntity.TASK_INSTANCE, user=user
+    )
+    return keepers.of(authorized_dags(user)) if may_see else []
 
 
 def authorized_dags(user: Any, method: Any = "GET") -> set[str]:
@@ -319,9 +323,19 @@ async def reports(request: Request, kept: KeptByName, user: GetUserDep) -> Respo
 
     def find() -> dict[str, Any]:
         _, dags = _rights(kept, user)
-        return {"reports": all_reports(dags.values())}
+        return {"reports": all_reports(dag for dag in dags.values() if _may_read(dag, user))}
 
     return answer(request, await _in_thread(find))
+
+
+def _may_read(dag_id: str, user: Any) -> bool:
+    """Tell whether a user may read the XComs of a dag, where its reports are."""
+    return get_auth_manager().is_authorized_dag(
+        method="GET",
+        access_entity=DagAccessEntity.XCOM,
+        details=DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id)),
+        user=user,
+    )
 
 
 async def report(request: Request, dag_id: str, run_id: str, task_id: str) -> Response:

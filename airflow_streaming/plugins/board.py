@@ -18,7 +18,13 @@ from typing import Any, Final
 
 from airflow_streaming.checkpoints.backup.stream_backup import default_store
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
-from airflow_streaming.exceptions import HomeNotAllowed, LookRefused, StreamingError
+from airflow_streaming.exceptions import (
+    HomeNotAllowed,
+    HomeUnavailable,
+    LookRefused,
+    NotTheOwner,
+    StreamingError,
+)
 from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import LiveLaneCache
@@ -81,12 +87,15 @@ class Lane:
     kept: Kept
     parts: PartCache
     views: dict[str, StreamWatch] = field(default_factory=dict)
+    was_seen: bool = False
+    """Its owner was found in the home once."""
 
     def view(self, name: str | None = None) -> StreamWatch:
         """
         Return the view of a lane; of the live one when no name is given.
 
         :raises NotTheOwner: the stream belongs to another dag, or to none yet.
+        :raises HomeUnavailable: the home lacks what was there before.
         :raises StreamingError: it cannot be looked at.
         """
         lane = name or self.live()
@@ -98,7 +107,16 @@ class Lane:
                 probe=PageDrivers(self.kept).probe,
             )
         found = self.views[lane]
-        check_owner(found.home, self.kept)
+        try:
+            check_owner(found.home, self.kept)
+        except NotTheOwner:
+            if self.was_seen and found.home.owner() is None:
+                raise HomeUnavailable(
+                    f"Home {self.kept.home} no longer has the records of stream "
+                    f"{self.kept.stream!r}. Perhaps it is not mounted, or was moved."
+                ) from None
+            raise
+        self.was_seen = True
         return found
 
 
@@ -235,8 +253,16 @@ class Boards:
             return self.lane(kept).view().row(now_utc())
         except HomeNotAllowed as err:
             return unreadable(kept.stream, str(err), level="busy")
+        except HomeUnavailable as err:
+            if not kept.is_external and self._is_away(kept):
+                raise  # what was last seen of all its streams stays, and says how old it is
+            return unreadable(kept.stream, str(err))
         except StreamingError as err:
             return unreadable(kept.stream, str(err))
+
+    def _is_away(self, kept: Kept) -> bool:
+        """Tell whether a home has nothing at all, as a mount point does when nothing is mounted."""
+        return not self.lane(kept).live.base.store.names("")
 
     def _at(self, board: HomeBoard, kept: Kept) -> float:
         seen = board.seen.get(_key(kept))

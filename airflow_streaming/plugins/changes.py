@@ -16,10 +16,10 @@ from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind, DesiredState
 from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition
-from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
 from airflow_streaming.plugins.standing import Look, cut, told, tried
 from airflow_streaming.services.streams import stop_grace
+from airflow_streaming.supervision.observer import upgrade_in_progress
 
 MOST: Final = 8
 C = CutoverState
@@ -81,14 +81,12 @@ def _upgrade(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
         path = [stage for stage in path if stage in reached or stage is Stage.BEGUN]
         path += [s for s in (Stage.RESTORED, Stage.ROLLED_BACK) if s not in path and end is None]
     terms = tried(lambda: home.terms(change))
-    since = reached.get(now, change.at)
-    open_one = OpenUpgrade(
-        change=change.number, deployment=change.deployment, stage=now, since=since
-    )
+    open_one = upgrade_in_progress(home, change)
+    is_soaking = end is None and bool(open_one.soaks_for)
     return {
         "state": now.value,
-        "since": told(since),
-        "until": told(since + open_one.patience) if end is None else None,
+        "since": told(open_one.since),
+        "until": told(open_one.since + open_one.soaks_for) if is_soaking else None,
         "table": [
             {
                 "state": stage.value,

@@ -249,6 +249,11 @@ def check_owner(stream: StreamHome, kept: Kept) -> None:
 
     :raises NotTheOwner: it belongs to another dag, or to none yet.
     """
+    if stream.owner() is None and not stream.epoch_numbers():
+        raise NotTheOwner(
+            f"Home {kept.home} has no record of stream {kept.stream!r} yet; its first launch writes "
+            "them. If it has run before, the home is not mounted, or was moved."
+        )
     if stream.owner() is None:
         raise NotTheOwner(
             f"Stream {kept.stream!r} has no recorded owner yet. Its keep-alive task records it when "

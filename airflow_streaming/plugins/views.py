@@ -352,19 +352,23 @@ def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any
     if change is None:
         return None
     at: Stage | CutoverState | None = None
+    lasts = timedelta(0)
     match change:
         case OpenUpgrade():
-            at = change.stage
+            at, lasts = change.stage, change.soaks_for
         case CutoverStanding():
-            at = change.state
+            at, lasts = change.state, change.deadline
+    is_overdue = change.is_overdue(now)
+    # A change is overdue some time after its state had to end: its task may only be slow.
+    lasts = lasts or (change.patience if is_overdue else lasts)
     return {
         "kind": "upgrade" if isinstance(change, OpenUpgrade) else "cutover",
         "state": at.value if at is not None else "",
         "text": cut(str(change), 300),
         "since": told(change.since),
-        "until": told(change.since + change.patience),
+        "until": told(change.since + lasts) if lasts else None,
         "waits": at in _WAITS_FOR_PERSON,
-        "overdue": change.is_overdue(now),
+        "overdue": is_overdue,
     }
 
 

@@ -55,7 +55,7 @@ def _blocks(found: Preflight, soak: SoakTerms) -> Iterator[Block]:
     yield Heading("What the gates found")
     yield from gate_report(found.gates).blocks
     yield from _rollback(found)
-    yield from _course(soak)
+    yield from _course(found, soak)
     if found.advice:
         yield Heading("What the figures show")
         yield Items(items=found.advice)
@@ -89,8 +89,17 @@ def _rollback(found: Preflight) -> Iterator[Block]:
         yield Paragraph(plan.refused)
 
 
-def _course(soak: SoakTerms) -> Iterator[Block]:
+_WARMED: Final = (
+    "The new driver is started first and waits, warm and without writing anything, until the old one has "
+    "stopped; until then both take their memory. If it does not come that far, it is started after the "
+    "stop."
+)
+
+
+def _course(found: Preflight, soak: SoakTerms) -> Iterator[Block]:
     yield Heading("What happens after the approval")
+    if found.prewarm:
+        yield Paragraph(_WARMED)
     yield Paragraph(
         "A verified backup, a stop at a batch boundary, the new deployment on the same checkpoint. The "
         f"soak lasts at least {duration_text(soak.at_least)} and at most {duration_text(soak.at_most)}: "

@@ -95,6 +95,32 @@ class StreamActions:
         desired = self._home.desired()
         return desired.number if desired is not None else 0
 
+    def retire_standby(self, reason: str, *, change: int | None = None) -> None:
+        """
+        Ask the newest standby to end, if there is one that waits or starts.
+
+        :param change: Only one that was warmed for this change.
+        """
+        standbys, live = self._home.standbys(), self._home.newest_epoch()
+        waiting = standbys.newest_epoch()
+        if waiting is None or (live is not None and live.token == waiting.token):
+            return
+        if change is not None and waiting.change != change:
+            return
+        written = standbys.aftermath(waiting.number)
+        if written.exit or written.death or written.stop:
+            return
+        standbys.request_stop(
+            StopRequest(
+                epoch=waiting.number,
+                by=self._by,
+                reason=reason,
+                grace_seconds=0.0,
+                requested_at=self._now(),
+            )
+        )
+        self.tell(EventKind.STANDBY, f"Standby {waiting.number} was asked to end: {reason}")
+
     def kill(self, seen: Observation, reason: str) -> bool:
         """Kill the driver; tell whether it is proved gone."""
         number = seen.epoch.number

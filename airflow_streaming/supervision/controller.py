@@ -44,7 +44,6 @@ from airflow_streaming.model.records.epoch import (
     LaunchCause,
     OrderAct,
     StandbyOrder,
-    StopRequest,
 )
 from airflow_streaming.model.spark.conf import REDACTED, conf_text, redact, secret_values
 from airflow_streaming.model.uris import join
@@ -252,7 +251,7 @@ class StreamController(StreamActions):
         if deployment is None:
             raise SpecError(f"Stream {self._spec.name!r} has no deployment to launch.")
         if step.promotes is not None:
-            return self._promote(situation, step, deployment)
+            return self._promote(situation, step, deployment, change)
         conf = self._whole_conf(deployment)
         epoch = self._epoch_after(
             previous.epoch if previous else None,
@@ -281,7 +280,7 @@ class StreamController(StreamActions):
         return epoch
 
     def _promote(
-        self, situation: ReconcileInput, step: Step, deployment: Deployment
+        self, situation: ReconcileInput, step: Step, deployment: Deployment, change: int | None
     ) -> Epoch | None:
         """
         Take the next epoch for the driver of the hot standby, and release it.
@@ -294,11 +293,18 @@ class StreamController(StreamActions):
         if standby is None or standby.epoch.number != step.promotes:
             raise StreamingError(f"Standby {step.promotes} is not the one that was looked at.")
         waiting = standby.epoch
+        if waiting.change != change or waiting.deployment != deployment.number:
+            raise StreamingError(
+                f"Standby {waiting.number} of stream {self._home.name!r} is of deployment "
+                f"{waiting.deployment}, change {waiting.change}; it is not promoted to run deployment "
+                f"{deployment.number}, change {change}."
+            )
         epoch = self._epoch_after(
             previous.epoch if previous else None,
             deployment.number,
             step.cause,
             step.reason,
+            change,
             standby=True,
             queries=waiting.queries,
         )
@@ -348,24 +354,46 @@ class StreamController(StreamActions):
         if deployment is None or live is None:
             return False
         try:
-            self._launch_standby(situation, step, deployment, live)
+            self._launch_standby(situation, step.reason, deployment, _queries_of(live))
         except StreamingError as err:
             self.tell(EventKind.STANDBY, f"No standby driver was started: {err}")
             return False
         return True
 
+    def warm_up(
+        self,
+        situation: ReconcileInput,
+        reason: str,
+        deployment: Deployment,
+        queries: tuple[str, ...],
+        change: int,
+    ) -> None:
+        """
+        Start a standby of a deployment that a change proposes; only that change promotes it.
+
+        :param queries: Those that are to come to the barrier; default: those that run now.
+        :raises StreamingError: it could not be started.
+        """
+        queries = queries or _queries_of(situation.seen)
+        self._launch_standby(situation, reason, deployment, queries, change)
+
     def _launch_standby(
-        self, situation: ReconcileInput, step: Step, deployment: Deployment, live: Observation
+        self,
+        situation: ReconcileInput,
+        reason: str,
+        deployment: Deployment,
+        queries: tuple[str, ...],
+        change: int | None = None,
     ) -> None:
         standbys, before = self._home.standbys(), situation.standby
-        queries = live.status.queries if live.status is not None else ()
         waiting = self._epoch_after(
             before.epoch if before is not None else None,
             deployment.number,
             LaunchCause.STANDBY,
-            step.reason,
+            reason,
+            change,
             standby=True,
-            queries=tuple(query.name for query in queries),
+            queries=queries,
         )
         waiting = replace(waiting, stream=standbys.name, serves=self._home.name)
         request = self._submit(
@@ -385,7 +413,7 @@ class StreamController(StreamActions):
         standbys.record_launch(launch)
         self.tell(
             EventKind.STANDBY,
-            f"Standby {waiting.number} of deployment {deployment.number} launched: {step.reason}",
+            f"Standby {waiting.number} of deployment {deployment.number} launched: {reason}",
             driver=launch.driver,
             host=launch.host.name,
             log=launch.log,
@@ -400,26 +428,6 @@ class StreamController(StreamActions):
             self._launcher.kill(
                 before.epoch, before.launch, partial(standbys.heartbeat, before.epoch.number)
             )
-
-    def retire_standby(self, reason: str) -> None:
-        """Ask the newest hot standby to end, if there is one that has not; see ``launch_standby``."""
-        standbys, live = self._home.standbys(), self._home.newest_epoch()
-        waiting = standbys.newest_epoch()
-        if waiting is None or (live is not None and live.token == waiting.token):
-            return
-        written = standbys.aftermath(waiting.number)
-        if written.exit or written.death or written.stop:
-            return
-        standbys.request_stop(
-            StopRequest(
-                epoch=waiting.number,
-                by=self._by,
-                reason=reason,
-                grace_seconds=0.0,
-                requested_at=self._now(),
-            )
-        )
-        self.tell(EventKind.STANDBY, f"Standby {waiting.number} was asked to end: {reason}")
 
     def _with_lease(self, epoch: Epoch, previous: Observation | None) -> Epoch:
         has_lease = self._spec.on_lost_host == OnLostHost.TAKEOVER
@@ -523,9 +531,11 @@ class StreamController(StreamActions):
         # we looked, ends itself when it sees the fence. It must be gone before ours starts. An
         # epoch that got as far as a driver had made sure of the ones before it.
         for number in range(before.number - 1, 0, -1):
-            launch = self._home.launch(number)
-            self._prove_dead(self._home.epoch(number), launch, before)
-            if launch is not None or self._home.status(number) is not None:
+            old, launch = self._home.epoch(number), self._home.launch(number)
+            self._prove_dead(old, launch, before)
+            has_driver = launch is not None or self._home.status(number) is not None
+            # A promoted driver is there first, and is released once that was made sure.
+            if has_driver and (old.promotes is None or self._home.is_released(number)):
                 return
 
     def _prove_dead(self, old: Epoch, launch: Launch | None, before: Epoch) -> None:
@@ -571,6 +581,11 @@ class StreamController(StreamActions):
                 )
             conf[key] = conf_text(self._spec.conf[key])
         return conf
+
+
+def _queries_of(live: Observation | None) -> tuple[str, ...]:
+    status = live.status if live is not None else None
+    return tuple(query.name for query in status.queries) if status is not None else ()
 
 
 def _digests(

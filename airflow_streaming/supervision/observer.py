@@ -271,13 +271,14 @@ def change_in_progress(home: StreamHome) -> ChangeInProgress | None:
         return None
     match change.what:
         case ChangeKind.UPGRADE:
-            return _upgrade(home, change)
+            return upgrade_in_progress(home, change)
         case ChangeKind.CUTOVER:
             return _cutover(home, change)
     return None
 
 
-def _upgrade(home: StreamHome, change: Change) -> OpenUpgrade:
+def upgrade_in_progress(home: StreamHome, change: Change) -> OpenUpgrade:
+    """Return how far an upgrade has come, and since when."""
     history = home.upgrade_steps(change.number)
     stage = UPGRADE.state_of(history)
     return OpenUpgrade(

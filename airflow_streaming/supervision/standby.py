@@ -33,6 +33,10 @@ WARM_PATIENCE: Final = timedelta(minutes=5)
 """How long the replacement of a deployment waits for the standby of the new one."""
 
 
+WITH_STANDBY: Final = frozenset({"local"})
+"""Launchers that keep a standby; a promoted driver was tried with these only."""
+
+
 class StandbyState(StrEnum):
     """How a standby stands."""
 
@@ -95,6 +99,16 @@ def state_of(standby: StandbyView, now: datetime) -> StandbyState:
     return StandbyState.SILENT if age >= BIRTH_PATIENCE else StandbyState.STARTING
 
 
+def is_of(standby: StandbyView, deployment: int) -> bool:
+    """
+    Tell whether a standby is of a deployment of the stream.
+
+    One that an upgrade has warmed is only that upgrade's: the deployment that was proposed there may
+    never have been made, and another one have its number.
+    """
+    return standby.epoch.change is None and standby.epoch.deployment == deployment
+
+
 def summary(standby: StandbyView | None, now: datetime) -> str:
     """Return how a standby stands in a few words, empty when there was none."""
     if standby is None:
@@ -103,14 +117,16 @@ def summary(standby: StandbyView | None, now: datetime) -> str:
     if state is StandbyState.PROMOTED:
         return f"{standby.epoch.number} was promoted; none waits"
     seen = "" if state is StandbyState.ENDED else f", {standby.process.detail}"
-    return f"{standby.epoch.number} of deployment {standby.epoch.deployment}: {state}{seen}"
+    change = "" if standby.epoch.change is None else f", change {standby.epoch.change}"
+    what = f"{standby.epoch.number} of deployment {standby.epoch.deployment}{change}"
+    return f"{what}: {state}{seen}"
 
 
 def can_take_over(standby: StandbyView | None, deployment: int, now: datetime) -> bool:
     """Tell whether the next epoch of a deployment may be this driver's."""
     return (
         standby is not None
-        and standby.epoch.deployment == deployment
+        and is_of(standby, deployment)
         and state_of(standby, now) is StandbyState.WARM
     )
 
@@ -126,6 +142,8 @@ def reason_to_make(standby: StandbyView | None, deployment: int, now: datetime) 
     number, state = standby.epoch.number, state_of(standby, now)
     if state is StandbyState.PROMOTED:
         return f"Standby {number} was promoted."
+    if standby.epoch.change is not None:
+        return f"Standby {number} is of change {standby.epoch.change}."
     if standby.epoch.deployment != deployment:
         return f"Standby {number} is of deployment {standby.epoch.deployment}, not {deployment}."
     if state is StandbyState.SILENT:
@@ -155,6 +173,6 @@ def is_worth_waiting_for(
     """
     if now - since >= WARM_PATIENCE or can_take_over(standby, deployment, now):
         return False
-    if standby is None or standby.epoch.deployment != deployment:
+    if standby is None or not is_of(standby, deployment):
         return True
     return state_of(standby, now) in {StandbyState.STARTING, StandbyState.AWAY}

@@ -1,9 +1,11 @@
 """
 Fails every durable write of every act with every fault, and counts what does not hold.
 
-    python -m tests.system.faults [ACT ...] [--every N]
+    python -m tests.system.faults [ACT ...] [--every N] [--in-turn]
 
-Acts are those of ``tests.unit.faults.acts``. With ``--every N`` each N-th change is tried.
+Acts are those of ``tests.unit.faults.acts``. With ``--every N`` each N-th change is tried. With
+``--in-turn`` each change gets one of the errors in turn, the lost answer and the kill before it, which is
+also the kill after the change before: for acts of hundreds of changes.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Final
 
 import pytest
+import structlog
 
 from tests.unit.faults.acts import ACTS
 from tests.unit.faults.disk import Fault
 from tests.unit.faults.striking import judge, strike
+
+ERRORS: Final = (Fault.EIO, Fault.ENOSPC, Fault.EACCES, Fault.ETIMEDOUT)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -29,15 +35,33 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tests.system.faults", description=__doc__)
     parser.add_argument("acts", nargs="*", choices=[[], *ACTS], help="acts to try")
     parser.add_argument("--every", type=int, default=1, help="try each so-many-th change")
+    parser.add_argument("--in-turn", action="store_true", help="try one of the errors a change")
     asked = parser.parse_args(words)
-    logging.disable(logging.CRITICAL)
+    quiet()
     wrong = 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)
         patch.setattr("os.sync", lambda: None)
         for name in asked.acts or ACTS:
-            wrong += _try(name, asked.every)
+            wrong += _try(name, asked.every, is_in_turn=asked.in_turn)
     return 1 if wrong else 0
+
+
+def quiet() -> None:
+    """Keep the log lines of tasks to themselves; they take longer than the writes."""
+    logging.disable(logging.CRITICAL)
+    structlog.configure(
+        processors=[structlog.processors.KeyValueRenderer()],
+        logger_factory=structlog.ReturnLoggerFactory(),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
+    )
+
+
+def faults_at(change: int, *, is_in_turn: bool) -> list[Fault]:
+    """Return the faults to try at a change, counted from 1."""
+    if not is_in_turn:
+        return [*Fault]
+    return [ERRORS[change % len(ERRORS)], Fault.LOST, Fault.BEFORE]
 
 
 def say(line: str) -> None:
@@ -46,14 +70,14 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _try(name: str, every: int) -> int:
+def _try(name: str, every: int, *, is_in_turn: bool) -> int:
     begun, found = time.monotonic(), Counter[str]()
     base = Path(tempfile.mkdtemp(prefix="faults-"))
     try:
         sound = strike(name, base / "none")
         tried = 0
         for at in range(1, sound.changes + 1, every):
-            for fault in Fault:
+            for fault in faults_at(at, is_in_turn=is_in_turn):
                 folder = base / f"{at}-{fault.name}"
                 _, problems = judge(name, folder, at, fault, sound.outcome)
                 shutil.rmtree(folder)

@@ -176,7 +176,7 @@ class Driver:
 
     def _is_unwanted(self) -> bool:
         signs = read_signs(self.store, Layout(self.epoch.serves))
-        return bool(reason_to_end(signs, deployment=self.epoch.deployment))
+        return bool(reason_to_end(signs, self.epoch))
 
     def _adopt(self, epoch: Epoch, _: Any) -> None:
         path = Layout(self.epoch.stream).epoch(self.epoch.number, "exit.json")

@@ -4,7 +4,9 @@ Ten thousand upgrades with the real engine and a played driver, by seed.
 ``python -m tests.system.upgrade_simulated --seeds 10000`` needs no Spark. In each course workers are
 killed before durable steps, or suspended and overtaken; drivers are killed; the new code fails at
 once, later, falls behind, or hangs; an operator aborts, rolls back or keeps, and the stream's desired
-state becomes "stopped". In the end the upgrade has to be closed, every batch has to have been written
+state becomes "stopped". Half of the upgrades are pre-warmed, and their warmed drivers come to the
+barrier, or end, hang or are killed before, at or after it. No driver may be started or released
+beside another one that may write. In the end the upgrade has to be closed, every batch has to have been written
 once by a deployment that counts, and the stream has to run what its records say. One line is printed
 for each course that is not so, and the process ends with 1. ``--out FILE`` writes a line of JSON a
 course, so that two releases can be compared.
@@ -27,20 +29,21 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 from airflow_streaming.exceptions import StreamingError, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.records.change_table import facts_of
 from airflow_streaming.model.records.control import ChangeOutcome, DesiredState
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.services.changes import command_upgrade
 from tests.patience import PATIENCE
 from tests.unit.changes.upgrade.killing import DyingLauncher, Pause, rows
-from tests.unit.changes.upgrade.upgrading import Upgraded, end_of
+from tests.unit.changes.upgrade.upgrading import NEVER, Upgraded, end_of
 from tests.unit.checkpoints.restoring import Killed, Life
 from tests.unit.launch.restored_stream import DyingStore
 
@@ -49,7 +52,10 @@ CODES: Final = (
     *("works",) * 6,
     *("fails at once", "fails after two", "fails after two", "falls behind", "hangs", "idles"),
 )
-NEVER: Final = 10**6
+WARMTHS: Final = (
+    *("warms",) * 6,
+    *("ends early", "ends warm", "silent", "never comes", "ends promoted", "ends promoted"),
+)
 SETTLING: Final = 40
 """Ticks after the end in which the keep-alive task brings back what was killed last."""
 MOST_TICKS: Final = 120
@@ -65,6 +71,8 @@ class Course:
     :param word: What an operator commands once the upgrade has come to stage ``word_at``; or nothing.
     :param kills: Ticks at which the living driver is killed.
     :param stops_at: Tick at which the desired state becomes "stopped"; 0 for never.
+    :param warmth: What the warmed driver does, see ``WarmedDriver``; empty: it is not pre-warmed.
+    :param warm_kills: Ticks at which the warmed driver is killed while it waits.
     :param asks: Keeping a good deployment needs a command; ``answer`` is what is given then.
     """
 
@@ -78,6 +86,8 @@ class Course:
     stops_at: int
     asks: bool
     answer: str
+    warmth: str = ""
+    warm_kills: tuple[int, ...] = ()
 
 
 def drawn(seed: int) -> Course:
@@ -85,7 +95,7 @@ def drawn(seed: int) -> Course:
     chance = Random(f"upgrade {seed}")
     word = chance.choice(["", "", "", "abort", "roll-back", "keep"])
     at = ("begun", "backed_up", "stopped", "applying", "deployed", "launched", "judged")
-    return Course(
+    course = Course(
         seed=seed,
         code=chance.choice(CODES),
         deaths=tuple(chance.randrange(1, 50) for _ in range(chance.choice([0, 1, 2, 3]))),
@@ -97,6 +107,19 @@ def drawn(seed: int) -> Course:
         asks=chance.random() < 0.25,
         answer=chance.choice(["keep", "roll-back"]),
     )
+    # Drawn apart, so that the other half of the seeds mean what they meant before there were warm-ups.
+    warming = Random(f"warming {seed}")
+    if warming.random() < 0.5:
+        return course
+    is_at_ready = course.word_at == "backed_up" and warming.random() < 0.5
+    return replace(
+        course,
+        word_at="ready" if is_at_ready else course.word_at,
+        warmth=warming.choice(WARMTHS),
+        warm_kills=tuple(warming.randrange(1, 12) for _ in range(warming.choice([0, 0, 0, 1]))),
+        # An upgrade that is warmed up takes more steps.
+        deaths=tuple(step + warming.randrange(0, 12) for step in course.deaths),
+    )
 
 
 class Simulated(Upgraded):
@@ -105,15 +128,18 @@ class Simulated(Upgraded):
     def __init__(self, folder: Path, course: Course) -> None:
         self.course, self.ticks, self.words = course, -NEVER, list[str]()
         self.is_kept_by_command = False
-        super().__init__(folder, course.code)
+        super().__init__(folder, course.code, course.warmth)
         self.ticks = 0
 
     def tick(self) -> None:
         super().tick()
         self.ticks += 1
         if self.ticks in self.course.kills:
-            for number in self.launcher.living():
-                self.launcher.end(self.home.epoch(number).token)
+            for epoch in self.living():
+                self.launcher.end(epoch.token)
+        if self.ticks in self.course.warm_kills:
+            for standby in self.standbys():
+                self.launcher.end(standby.token)
         if self.ticks == self.course.stops_at:
             self.want(DesiredState.STOPPED)
         self._speak()
@@ -211,7 +237,16 @@ def _told(stream: Simulated) -> dict[str, Any]:
         "checkpoint": newest.checkpoint.removeprefix(stream.uri),
         "runs": stream.running(),
         "rows": rows(stream),
+        "start": _start(stream),
     }
+
+
+def _start(stream: Simulated) -> str:
+    """Return how the new driver was started, as the records say."""
+    if not stream.course.warmth or not stream.home.changes():
+        return "plain"
+    facts = facts_of(stream.home.upgrade_steps(1))
+    return facts.get("warm_up", "not begun") if "epoch" in facts else "never"
 
 
 def _faults(stream: Simulated) -> list[str]:
@@ -227,7 +262,8 @@ def _faults(stream: Simulated) -> list[str]:
     if stream.deployment.number != newest[end.outcome]:
         faults.append(f"Deployment {stream.deployment.number} after {end.outcome}.")
     faults += _running(stream)
-    return faults
+    waiting = [one.number for one in stream.standbys() if not stream.may_write(one)]
+    return [*faults, f"Standbys {waiting} wait still."] if waiting else faults
 
 
 def _running(stream: Simulated) -> list[str]:
@@ -266,6 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     began, bad = time.monotonic(), 0
     ends: Counter[str] = Counter()
+    starts: Counter[str] = Counter()
     seeds = range(given.first, given.first + given.seeds)
     _quick()
     if given.seeds == 1:
@@ -277,6 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):
         for done, (seed, found, faults) in enumerate(pool.imap(_one, seeds, chunksize=4), 1):
             ends[str(found.get("outcome"))] += 1
+            starts[str(found.get("start"))] += 1
             out.write(json.dumps([seed, found, faults], sort_keys=True) + "\n")
             if faults:
                 bad += 1
@@ -284,6 +322,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if done % 500 == 0:
                 print(f"{done} courses in {time.monotonic() - began:.0f} s, {bad} bad", flush=True)
     print(f"{len(seeds)} upgrades: {bad} not as they have to be. Ends: {dict(ends)}.")
+    print(f"New drivers: {dict(starts)}.")
     return 1 if bad else 0
 
 

@@ -209,7 +209,7 @@ def look(
     def between(history: Sequence[UpgradeTransition]) -> UpgradeView:
         reached = {step.after: step for step in history}
         is_closed = home.change_end(change.number) is not None
-        situation = observer.situation()
+        situation = observer.situation(wants_standby=terms.prewarm)
         asks = _may_matter(terms, reached)
         return UpgradeView(
             change=change,
@@ -219,11 +219,19 @@ def look(
             soak=_soak(home, terms, reached, situation),
             has_committed=asks and (committed or Committed(home)).since(reached),
             is_repartitioned=UPGRADE.state_of(history) is Stage.REPARTITIONING and repartitioned(),
+            is_held=_is_held(home, situation),
             is_closed=is_closed,
         )
 
     where = f"change {change.number} of stream {home.name!r}"
     return agreed(lambda: home.upgrade_steps(change.number), between, where)
+
+
+def _is_held(home: StreamHome, situation: ReconcileInput) -> bool:
+    seen = situation.seen
+    if seen is None or seen.epoch.promotes is None:
+        return False
+    return not home.is_released(seen.epoch.number)
 
 
 def _may_matter(terms: UpgradeTerms, reached: Mapping[Stage, UpgradeTransition]) -> bool:

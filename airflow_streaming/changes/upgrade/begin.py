@@ -107,6 +107,7 @@ class Asked:
     :param keeps_by_itself: A good soak is kept without asking anybody.
     :param stop_grace: How long the old driver may take to reach a batch boundary.
     :param sinks: Of the old deployment: what the way back has to put in step.
+    :param prewarm: Warm the new deployment's driver up before the old one is stopped.
     :param accepts_no_way_back: A person has agreed that there is none.
     :param key: Names the wish, e.g. the dag run: whoever begins with the same key is given the same
         upgrade, ended or not, so that a retry never begins a second one.
@@ -119,6 +120,7 @@ class Asked:
     keeps_by_itself: bool = True
     stop_grace: timedelta = timedelta(seconds=60)
     sinks: tuple[SinkFacts, ...] = ()
+    prewarm: bool = False
     accepts_no_way_back: bool = False
     key: str = ""
     reason: str = ""
@@ -237,6 +239,8 @@ class Beginning:
             keeps_by_itself=asked.keeps_by_itself,
             stop_grace=asked.stop_grace,
             sinks=asked.sinks,
+            # A driver would wait at the barrier while Spark writes all of the state anew.
+            prewarm=asked.prewarm and not asked.partitions,
             key=asked.key,
             partitions=asked.partitions,
         )

@@ -32,9 +32,10 @@ from airflow_streaming.model.records.upgrade import (
     SinkReplaySemantics,
     UpgradeTerms,
 )
-from airflow_streaming.model.records.upgrade_table import Stage, UpgradeEvent
+from airflow_streaming.model.records.upgrade_table import Stage, UpgradeEvent, WarmUp
 from airflow_streaming.supervision.decide import Action, decide
 from airflow_streaming.supervision.health import judge
+from airflow_streaming.supervision.standby import WARM_PATIENCE, StandbyState, state_of
 
 E = UpgradeEvent
 REPARTITION_WITHIN: Final = timedelta(minutes=30)
@@ -80,6 +81,10 @@ def next_move(view: UpgradeView) -> Move:
     """Return the next move of an upgrade."""
     if view.is_closed:
         return _move(Do.NOTHING, "The change is closed.")
+    if view.standby is not None and not view.keeps_standby:
+        now, number = view.situation.now, view.standby.epoch.number
+        if state_of(view.standby, now) not in (StandbyState.ENDED, StandbyState.PROMOTED):
+            return _move(Do.RETIRE, f"Standby {number} is of no more use to the upgrade.")
     return _BY_STAGE[view.state](view)
 
 
@@ -98,10 +103,46 @@ def _before(s: UpgradeView) -> Move:
         if not s.is_fenced:
             return _take(E.DRIVER_CHANGED, "Another task has started a driver.")
         return _take(E.APPLY, "All is ready for the new deployment.")
+    if s.state is Stage.BACKED_UP and s.terms.prewarm:
+        return _warming(s)
     down = _bring_down(s, f"Change {s.change.number} upgrades the stream.")
     return down or _move(
         Do.BACK_UP_AGAIN, "The old driver is dead; backing up its last batch boundary."
     )
+
+
+def _warming(s: UpgradeView) -> Move:
+    """Return the next act towards a driver at the barrier, or the step that does without one."""
+    if s.situation.is_standby_unreadable:
+        return _cold(WarmUp.UNREADABLE, "A record of a standby driver is damaged.")
+    standby, ended = s.standby, _ended(s)
+    number = standby.epoch.number if standby else 0
+    state = state_of(standby, s.situation.now) if standby else None
+    if state is StandbyState.WARM:
+        return _move(Do.REFRESH, f"Standby {number} waits at the barrier.")
+    if ended:
+        return _cold(WarmUp.OLD_ENDED, f"The old driver ended while the new one started: {ended}")
+    if standby is None:
+        reason = f"Warm-up for change {s.change.number}, deployment {s.change.deployment}."
+        return _move(Do.WARM_UP, reason)
+    age = s.situation.now - standby.epoch.created_at
+    if state is StandbyState.ENDED:
+        return _cold(WarmUp.ENDED, f"Standby {number} ended before it came to the barrier.")
+    if state is StandbyState.SILENT:
+        return _cold(WarmUp.SILENT, f"Standby {number} does not beat.")
+    if age >= WARM_PATIENCE:
+        late = f"Standby {number} has not come to the barrier in {duration_text(WARM_PATIENCE)}."
+        return _cold(WarmUp.TOO_LATE, late)
+    return _move(Do.WAIT, f"The new deployment is warmed up: standby {number} is {state}.")
+
+
+def _cold(code: WarmUp, reason: str) -> Move:
+    return cold_start(code, f"{reason} The new driver is started once the old one has stopped.")
+
+
+def cold_start(code: WarmUp, reason: str) -> Move:
+    """Return the step with which an upgrade goes on without a warmed driver."""
+    return _take(E.WARM_UP_FAILED, reason, {"warm_up": code.value})
 
 
 def _applied(s: UpgradeView) -> Move:
@@ -112,11 +153,9 @@ def _applied(s: UpgradeView) -> Move:
 
 def _launching(s: UpgradeView) -> Move:
     is_deployed = s.state is Stage.DEPLOYED
-    if is_deployed and s.has_new_driver and s.birth is LaunchStatus.BORN:
+    if is_deployed and s.has_new_driver and s.birth is LaunchStatus.BORN and not s.is_held:
         # First of all: whether there is a way back hangs on what it has committed.
-        number = s.epoch.number if s.epoch else 0
-        reason = f"The new driver was started. It is epoch {number}."
-        return _take(E.NEW_STARTED, reason, {"epoch": str(number)})
+        return _new_started(s)
     if s.situation.desired is DesiredState.STOPPED:
         return _take(E.STOP_WANTED, 'Desired state is "stopped".')
     if s.must_repartition:
@@ -125,10 +164,15 @@ def _launching(s: UpgradeView) -> Move:
         return _move(Do.DEPLOY, "The new deployment becomes the current one.")
     if s.newest != s.change.deployment:
         return _move(Do.WAIT, "The home does not list the new deployment yet.")
+    if s.has_new_driver and s.is_held:
+        return _held(s)
     if s.has_new_driver:
         return _delivery(s) or _move(Do.WAIT, "The driver is being started.")
     if s.fence is not None and s.fence.number == s.first_fence:
-        return _move(Do.LAUNCH, f"Upgrade to deployment {s.change.deployment}.")
+        return replace(
+            _move(Do.LAUNCH, f"Upgrade to deployment {s.change.deployment}."),
+            promotes=_promotable(s),
+        )
     return _take(E.DRIVER_CHANGED, "Another task has started a driver.")
 
 
@@ -147,6 +191,41 @@ def _repartitioning(s: UpgradeView) -> Move:
         f"State did not get {partitions} partitions within {duration_text(REPARTITION_PATIENCE)}.",
         {"condition": "TIMEOUT"},
     )
+
+
+def _promotable(s: UpgradeView) -> int | None:
+    standby = s.standby if s.keeps_standby else None
+    is_warm = standby and state_of(standby, s.situation.now) is StandbyState.WARM
+    return standby.epoch.number if standby and is_warm else None
+
+
+def _new_started(s: UpgradeView) -> Move:
+    epoch = s.epoch
+    facts = {"epoch": str(epoch.number if epoch else 0)}
+    is_promoted = epoch is not None and epoch.promotes is not None
+    reason = f"The new driver was started. It is epoch {facts['epoch']}."
+    if is_promoted:
+        reason = f"The warmed driver was released. It is epoch {facts['epoch']}."
+    elif s.warm_up is WarmUp.WARM:
+        facts["warm_up"] = WarmUp.LOST.value
+        reason = f"The warmed driver was lost. {reason}"
+    return _take(E.NEW_STARTED, reason, facts)
+
+
+def _held(s: UpgradeView) -> Move:
+    """Return what to do for a promoted driver that was never released: it has written nothing."""
+    seen = s.situation.seen
+    verdict = None if seen is None else judge(seen, s.situation.rules)
+    if verdict is not None and verdict.has_ended:
+        reason = f"The warmed driver ended before it was released: {verdict.reason}"
+        return _move(Do.LAUNCH, reason)
+    if verdict is not None and verdict.state is VerdictState.UNREACHABLE:
+        return _awaited(s)
+    if verdict is not None and verdict.state is VerdictState.HUNG:
+        return _move(Do.KILL, verdict.reason)
+    if seen is not None and seen.exit is not None:
+        return _move(Do.WAIT, "The warmed driver ends before it is released.")
+    return _move(Do.RELEASE, "The warmed driver waits at the barrier.")
 
 
 def _delivery(s: UpgradeView, do: Do = Do.LAUNCH) -> Move | None:
@@ -280,7 +359,7 @@ def _bring_down(s: UpgradeView, reason: str) -> Move | None:
     stopped = replace(
         s.situation, desired=DesiredState.STOPPED, change=None, tells=False, rollover_after=None
     )
-    step = decide(replace(stopped, successor_waits=False))
+    step = decide(replace(stopped, successor_waits=False, wants_standby=False))
     match step.action:
         case Action.STOP:
             return _move(Do.STOP, reason)
@@ -334,7 +413,7 @@ _AFTER_APPLYING: Final[Mapping[Stage, Callable[[UpgradeView], Move]]] = MappingP
 )
 _BY_STAGE: Final[Mapping[Stage, Callable[[UpgradeView], Move]]] = MappingProxyType(
     {
-        **dict.fromkeys((Stage.BEGUN, Stage.BACKED_UP, Stage.STOPPED), _before),
+        **dict.fromkeys((Stage.BEGUN, Stage.BACKED_UP, Stage.READY, Stage.STOPPED), _before),
         **dict.fromkeys(_AFTER_APPLYING, _applied),
         **dict.fromkeys((Stage.ROLLING_BACK, Stage.LEFT, Stage.RESTORED), _rolling_back),
         **dict.fromkeys((Stage.KEPT, Stage.ROLLED_BACK), _closing),

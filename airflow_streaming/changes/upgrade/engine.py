@@ -11,18 +11,19 @@ enough behind for the next one, who may be another task, to go on; two at it at 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from airflow_streaming.changes.engine import Engine, Progress
+from airflow_streaming.changes.engine import Engine, Pace, Progress
 from airflow_streaming.changes.judging.soak import firing
 from airflow_streaming.changes.restore.switch import now_in_utc
 from airflow_streaming.changes.upgrade.acts import FACT, BackingUp, Committed, look
 from airflow_streaming.changes.upgrade.begin import Asked, Beginning, Recorder
 from airflow_streaming.changes.upgrade.commands import UpgradeCommands
-from airflow_streaming.changes.upgrade.decide import next_move, settled, way_out
+from airflow_streaming.changes.upgrade.decide import cold_start, next_move, settled, way_out
 from airflow_streaming.changes.upgrade.finish import Ending, terms_for
 from airflow_streaming.changes.upgrade.repartition import Repartitioner
 from airflow_streaming.changes.upgrade.rollback import BoundaryBack, TakingBack, Undo
@@ -46,6 +47,7 @@ from airflow_streaming.exceptions import (
     UpgradeRefused,
 )
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.jobs.repartition import RepartitionAnswer
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import (
@@ -58,6 +60,7 @@ from airflow_streaming.model.records.upgrade_table import (
     Stage,
     UpgradeCommand,
     UpgradeEvent,
+    WarmUp,
 )
 from airflow_streaming.storage.folders import open_folders
 from airflow_streaming.supervision.actions import StreamActions
@@ -65,9 +68,12 @@ from airflow_streaming.supervision.controller import StreamController
 from airflow_streaming.supervision.decide import Action, Step
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.observer import Observer
+from airflow_streaming.supervision.standby import WITH_STANDBY
 
 MOST_MOVES: Final = 40
 """In one go; the whole way there and back needs about twenty."""
+EXCHANGE_PACE: Final = Pace(at_most=30.0, clock=time.monotonic, sleep=time.sleep)
+"""Of a task that waits for the stop in its worker: nothing is committed meanwhile."""
 log: Final = logging.getLogger(__name__)
 _PUT_BACK: Final = frozenset({Stage.RESTORED, Stage.LEFT})
 """Stages from which on nothing is taken away any more."""
@@ -101,11 +107,14 @@ class Acts:
         self._ending: Final = Ending(home, keeper, recorder)
         self._acts: Final[dict[Do, Callable[[UpgradeView, Move], str | None]]] = {
             Do.BACK_UP: self._back_up,
+            Do.WARM_UP: self._warm_up,
+            Do.REFRESH: self._refresh,
             Do.STOP: self._stop,
             Do.KILL: self._kill,
             Do.BACK_UP_AGAIN: self._back_up_again,
             Do.REPARTITION: self._repartition,
             Do.LAUNCH: self._launch,
+            Do.RELEASE: self._release,
             Do.RESTORE: self._restore,
             Do.LAUNCH_OLD: self._launch_old,
             **self._ending.acts,
@@ -131,6 +140,46 @@ class Acts:
         fired = frozenset[str]() if seen is None else firing(judge(seen, state.situation.rules))
         facts = {"backup": backup, "firing": "\n".join(sorted(fired))}
         self._recorder.take(state, E.BACKUP_HOLDS, f"Backup {backup} holds.", facts)
+
+    def _warm_up(self, state: UpgradeView, act: Move) -> None:
+        keeper, terms = self._keeper, state.terms
+        if not isinstance(keeper, StreamController) or keeper.launcher.kind not in WITH_STANDBY:
+            self._go_cold(state, WarmUp.NO_STANDBY, "No standby driver can be started from here.")
+            return
+        queries, change = terms.soak.queries, state.change.number
+        try:
+            keeper.warm_up(state.situation, act.reason, terms.proposed, queries, change)
+        except HomeUnavailable:
+            raise
+        except StreamingError as err:
+            reason = f"The new deployment could not be warmed up: {err}"
+            self._go_cold(state, WarmUp.NOT_STARTED, reason)
+
+    def _go_cold(self, state: UpgradeView, code: WarmUp, reason: str) -> None:
+        move = cold_start(code, reason)
+        self._recorder.take(state, E.WARM_UP_FAILED, move.reason, move.facts)
+
+    def _refresh(self, state: UpgradeView, act: Move) -> None:
+        facts = {"warm_up": WarmUp.WARM.value}
+        if state.standby is not None:
+            facts["standby"] = str(state.standby.epoch.number)
+        try:
+            facts["refreshed"] = self._backups.take(state.change, state.terms, Level.QUICK)
+        except (CheckpointError, SpecError) as err:
+            # The backup of the boundary copies more then.
+            log.warning("The backup was not brought up to date before the stop: %s", err)
+        self._recorder.take(state, E.NEW_WARMED, act.reason, facts)
+
+    def _release(self, state: UpgradeView, act: Move) -> str | None:
+        if not isinstance(self._keeper, StreamController) or state.epoch is None:
+            return "The task of the upgrade releases the warmed driver."
+        try:
+            self._keeper.release(state.epoch)
+        except HomeError:
+            raise
+        except StreamingError as err:
+            return str(err)
+        return None
 
     def _stop(self, state: UpgradeView, act: Move) -> None:
         if state.situation.seen is not None:
@@ -165,7 +214,11 @@ class Acts:
         # Only one Spark may do it to a checkpoint: the one of the task whose step this is.
         if not self._recorder.take(state, E.REPARTITION, act.reason):
             return None
-        answer = spark.run(partitions)
+        try:
+            answer = spark.run(partitions)
+        except StreamingError as err:
+            # Its Spark, if there was one, went with it.
+            answer = RepartitionAnswer(condition=type(err).__name__, failed=str(err))
         history = tuple(self._home.upgrade_steps(state.change.number))
         newest = replace(state, history=history)
         if newest.state is not Stage.REPARTITIONING:
@@ -254,7 +307,7 @@ class Acts:
         """Take the next epoch and start its driver; what becomes of it is seen by the next look."""
         if not isinstance(self._keeper, StreamController):
             raise SpecError("The task that keeps the stream alive starts it.")
-        step = Step(action=Action.LAUNCH, reason=act.reason, cause=act.cause)
+        step = Step(action=Action.LAUNCH, reason=act.reason, cause=act.cause, promotes=act.promotes)
         try:
             self._keeper.begin(state.situation, step, change=state.change.number)
         except (SpecError, HomeError):
@@ -299,6 +352,8 @@ class UpgradeInPlace:
     :param back: Puts checkpoint and sinks back; by default from the boundary backup.
     :param repartitioner: Changes the number of state partitions, where that is asked for.
     :param progress: Told how far backups and restores are.
+    :param pace: How fast it is looked again between the stop and the new driver's start; by default
+        the caller is told at once what is waited for.
     :param now: The time of day.
     """
 
@@ -316,9 +371,10 @@ class UpgradeInPlace:
         back: TakingBack | None = None,
         repartitioner: Repartitioner | None = None,
         progress: Narrated = no_progress,
+        pace: Pace | None = None,
         now: Callable[[], datetime] = now_in_utc,
     ) -> None:
-        self._home, self._observer = home, observer
+        self._home, self._observer, self._pace = home, observer, pace
         self._beginning = Beginning(home, keeper, by=by, now=now)
         self._words = UpgradeCommands(home, by=by, now=now, open_folders=open_folders)
         self._committed = Committed(home, open_folders)
@@ -362,6 +418,7 @@ class UpgradeInPlace:
         """
         Do what is next until a stage or an end is reached, or something has to be waited for.
 
+        ``Stage.READY`` is all that is done before the stop: without a warm-up it is ``BACKED_UP``.
         ``Stage.JUDGED`` stops after the soak: look at ``facts["verdict"]``, run checks, and call
         ``keep`` or ``roll_back``. Any end stage goes on to the end by itself: it keeps a good soak
         when the terms say so and rolls a bad one back.
@@ -374,6 +431,8 @@ class UpgradeInPlace:
         """
         found = self._find(change)
         terms = terms_for(self._home, found)
+        if until is Stage.READY and not terms.prewarm:
+            until = Stage.BACKED_UP
         engine: Engine[UpgradeView, Move] = Engine(
             look=lambda: look(
                 *(self._home, self._observer, found, terms, self._committed),
@@ -383,7 +442,11 @@ class UpgradeInPlace:
             act=self._acts.do,
             most_moves=MOST_MOVES,
         )
-        return engine.advance(lambda view, _: is_there(view, until))
+        return engine.advance(
+            lambda view, _: is_there(view, until),
+            pace=self._pace,
+            is_in_haste=lambda view: view.is_exchanging,
+        )
 
     def _has(self, partitions: int) -> bool:
         return self._repartitioner is not None and self._repartitioner.is_done(partitions)

@@ -51,6 +51,7 @@ class Ending:
             Do.DEPLOY: self.deploy,
             Do.DEPLOY_OLD: self.deploy_old,
             Do.LEAVE: self.leave,
+            Do.RETIRE: self.retire,
             Do.CLOSE: lambda view, _: self._recorder.close(view),
         }
 
@@ -59,6 +60,10 @@ class Ending:
         if move.event is None:
             raise ValueError("A step is taken with its event.")
         self._recorder.take(view, move.event, move.reason, move.facts)
+
+    def retire(self, state: UpgradeView, act: Move) -> None:
+        """Ask the warmed driver to end, which has written nothing."""
+        self._stream.retire_standby(act.reason, change=state.change.number)
 
     def fence(self, state: UpgradeView, act: Move) -> None:
         """Take the next epoch, or finish what whoever took it has left undone."""

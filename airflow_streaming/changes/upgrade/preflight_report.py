@@ -60,6 +60,7 @@ class Preflight:
     :param queries: Names of the queries that the proposed deployment starts, as plan mode saw them;
         empty when they are not known.
     :param partitions: State partitions that the checkpoints are given; 0 leaves them.
+    :param prewarm: The new driver is warmed up before the old one is stopped.
     """
 
     stream: str
@@ -73,6 +74,7 @@ class Preflight:
     sizes: tuple[SizeSource, ...] = ()
     queries: tuple[str, ...] = ()
     partitions: int = 0
+    prewarm: bool = False
 
     @property
     def decision(self) -> GateDecision:

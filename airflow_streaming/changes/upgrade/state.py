@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from airflow_streaming.changes import engine
 from airflow_streaming.changes.judging.soak import SoakVerdict
@@ -18,9 +19,13 @@ from airflow_streaming.model.records.upgrade_table import (
     Stage,
     UpgradeEvent,
     UpgradeTransition,
+    WarmUp,
 )
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
+from airflow_streaming.supervision.standby import StandbyView
+
+_AWAITED: Final = frozenset({Stage.READY, Stage.STOPPED, Stage.APPLYING, Stage.DEPLOYED})
 
 
 class Do(StrEnum):
@@ -30,6 +35,11 @@ class Do(StrEnum):
     """Take the step of an event."""
     BACK_UP = "back_up"
     """Take and verify a backup while the old driver runs."""
+    WARM_UP = "warm_up"
+    """Start the new deployment's driver, which waits at the barrier."""
+    REFRESH = "refresh"
+    """It waits there: back up what is new since the first backup, so that little is left to copy
+    once the old driver has stopped."""
     STOP = "stop"
     """Ask the driver to stop."""
     KILL = "kill"
@@ -41,6 +51,10 @@ class Do(StrEnum):
     """Change the number of state partitions, as the one task that may."""
     DEPLOY = "deploy"
     LAUNCH = "launch"
+    RELEASE = "release"
+    """Release the promoted driver; the task that promoted it died in between."""
+    RETIRE = "retire"
+    """Ask the warmed driver to end: it is of no more use."""
     RESTORE = "restore"
     """Put checkpoint and sinks where the old deployment left them."""
     LEAVE = "leave"
@@ -62,10 +76,13 @@ class Move(engine.Move[UpgradeEvent]):
     One move of an upgrade.
 
     :param cause: For a launch: why.
+    :param promotes: For a launch: the standby whose driver is the next epoch's; ``None`` for one that
+        is started.
     """
 
     do: Do
     cause: LaunchCause = LaunchCause.UPGRADE
+    promotes: int | None = None
 
 
 class LaunchStatus(StrEnum):
@@ -88,6 +105,7 @@ class UpgradeView:
         where there is no way back once it has.
     :param is_repartitioned: By its checkpoints all state has the new number of partitions; looked at
         while that is being changed.
+    :param is_held: The newest epoch is that of a promoted driver, which was never released.
     :param is_closed: The change has ended.
     """
 
@@ -98,6 +116,7 @@ class UpgradeView:
     soak: SoakVerdict | None = None
     has_committed: bool = False
     is_repartitioned: bool = False
+    is_held: bool = False
     is_closed: bool = False
 
     @property
@@ -161,6 +180,36 @@ class UpgradeView:
         epoch = self.epoch
         is_ours = epoch is not None and epoch.change == self.change.number
         return is_ours and epoch is not None and epoch.cause is LaunchCause.UPGRADE
+
+    @property
+    def standby(self) -> StandbyView | None:
+        """Return the driver that was warmed for this upgrade; ``None`` before there was one."""
+        standby = self.situation.standby
+        is_ours = standby is not None and standby.epoch.change == self.change.number
+        return standby if is_ours else None
+
+    @property
+    def warm_up(self) -> WarmUp | None:
+        """Return what became of the warm-up; ``None`` while that is not known."""
+        ready = self.reached.get(Stage.READY)
+        return None if ready is None else WarmUp(ready.facts["warm_up"])
+
+    @property
+    def keeps_standby(self) -> bool:
+        """Tell whether the warmed driver may still become the new deployment's."""
+        if self.state is Stage.BACKED_UP:
+            return True
+        return self.warm_up is WarmUp.WARM and (
+            self.state in _AWAITED and not (self.state is Stage.DEPLOYED and self.has_new_driver)
+        )
+
+    @property
+    def is_exchanging(self) -> bool:
+        """Tell whether the old driver was asked to stop and the new one is not started."""
+        stop = self.situation.stop
+        is_asked = stop is not None and stop.change == self.change.number
+        is_stopping = self.state in (Stage.BACKED_UP, Stage.READY) and is_asked
+        return is_stopping or self.state in (Stage.STOPPED, Stage.APPLYING, Stage.DEPLOYED)
 
     @property
     def birth(self) -> LaunchStatus:

@@ -5,6 +5,8 @@ A hot standby has a number of its own and no epoch. It follows the epochs of the
 by one: the one that carries its token is its own, and from then on it is that epoch's driver, at the
 barrier, and fenced by the epoch after it. Any other epoch is another driver's.
 
+One that an upgrade has warmed is of the deployment proposed there, and waits for that change alone.
+
 No record asks for it again and again. That it is wanted is seen from what the lane's home says anyway: the
 stream is wanted running, on this deployment, with its circuit closed, and an epoch of it begins or
 beats from time to time. A home that cannot be read says nothing; after ten minutes without a sign
@@ -24,7 +26,7 @@ from airflow_streaming.driver.lease import instant
 from airflow_streaming.driver.standby.barrier import OrderBook
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.lease import Instant
-from airflow_streaming.model.names import Layout, number_of
+from airflow_streaming.model.names import Layout, number_of, numbered
 from airflow_streaming.model.records.control import Circuit, Desired, DesiredState
 from airflow_streaming.model.records.epoch import Epoch, StandbyOrder
 from airflow_streaming.model.status import Status
@@ -107,6 +109,8 @@ class LaneSigns:
 
     :param deployment: Number of the newest one.
     :param is_given_up: The circuit is open.
+    :param is_change_over: The change that the standby was warmed for has ended, or it is decided how
+        it ends.
     :param epoch: Number of the newest one, and ``beat`` its heartbeat; each change is a sign of life.
     """
 
@@ -115,12 +119,14 @@ class LaneSigns:
     is_given_up: bool
     epoch: int
     beat: int
+    is_change_over: bool = False
 
 
-def read_signs(store: Store, lane: Layout) -> LaneSigns:
+def read_signs(store: Store, lane: Layout, change: int | None = None) -> LaneSigns:
     """
     Read what a lane's records say.
 
+    :param change: Number of the change that the standby was warmed for.
     :raises HomeUnavailable: they cannot be read.
     :raises RecordError: one of them is malformed.
     """
@@ -134,7 +140,20 @@ def read_signs(store: Store, lane: Layout) -> LaneSigns:
         is_given_up=circuit is not None and circuit.holds(epoch or None),
         epoch=epoch,
         beat=0 if status is None else Status.from_bytes(status).beat,
+        is_change_over=change is not None and _is_over(store, lane, change),
     )
+
+
+def _is_over(store: Store, lane: Layout, change: int) -> bool:
+    if store.read(lane.change_end(change)) is not None:
+        return True
+    # Only a driver that an upgrade has warmed needs its table.
+    from airflow_streaming.model.records.upgrade_table import UpgradeTransition
+
+    folder = lane.change_file(change, "steps")
+    number = newest_number(store, folder)
+    data = store.read(f"{folder}/{numbered(number)}.json") if number else None
+    return data is not None and UpgradeTransition.from_bytes(data).after.is_decided
 
 
 def _newest(cls: type[R], store: Store, lane: Layout, kind: str) -> R | None:
@@ -143,14 +162,18 @@ def _newest(cls: type[R], store: Store, lane: Layout, kind: str) -> R | None:
     return None if data is None else cls.from_bytes(data)
 
 
-def reason_to_end(signs: LaneSigns, *, deployment: int) -> str:
-    """Return why a standby of a deployment is not wanted, empty when it is."""
+def reason_to_end(signs: LaneSigns, standby: Epoch) -> str:
+    """Return why a standby is not wanted, empty when it is."""
     if signs.desired is DesiredState.STOPPED:
         return 'Desired state is "stopped".'
+    if standby.change is not None:
+        # Its deployment is made when it is about to take over; the circuit is the old driver's.
+        over = f"Change {standby.change} does not wait for it any more."
+        return over if signs.is_change_over or signs.deployment > standby.deployment else ""
     if signs.is_given_up:
         return "The circuit is open."
-    if signs.deployment != deployment:
-        return f"Deployment {signs.deployment} replaces deployment {deployment}."
+    if signs.deployment != standby.deployment:
+        return f"Deployment {signs.deployment} replaces deployment {standby.deployment}."
     return ""
 
 
@@ -160,7 +183,7 @@ class StandbyWatch:
 
     :param read: Reads what the lane says.
     :param end: Ends the standby, given the reason; nothing when it was promoted meanwhile.
-    :param deployment: The standby's.
+    :param standby: Its record.
     :param clock: Monotonic seconds.
     """
 
@@ -169,10 +192,10 @@ class StandbyWatch:
         read: Callable[[], LaneSigns],
         end: Callable[[str], None],
         *,
-        deployment: int,
+        standby: Epoch,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._read, self._end, self._deployment, self._clock = read, end, deployment, clock
+        self._read, self._end, self._standby, self._clock = read, end, standby, clock
         self._heard: tuple[int, int] | None = None
         self._since = clock()
         self._over = threading.Event()
@@ -196,7 +219,7 @@ class StandbyWatch:
         reason = ""
         with self._faults.contained("Looking whether a standby is wanted"):
             signs = self._read()
-            reason = reason_to_end(signs, deployment=self._deployment)
+            reason = reason_to_end(signs, self._standby)
             if (signs.epoch, signs.beat) != self._heard:
                 self._heard, self._since = (signs.epoch, signs.beat), self._clock()
         silence = self._clock() - self._since

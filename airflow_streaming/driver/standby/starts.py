@@ -8,7 +8,8 @@ it blocks until the real query has started.
 
 The first batch of a fresh JVM loads Spark's streaming classes, compiles its first plan and opens
 the callback channel to Python. ``WarmUp`` runs such a batch at the barrier, on a generated row and
-a temporary checkpoint, so it touches nothing of the stream.
+a temporary checkpoint, in a session of its own, so it touches nothing of the stream. It keeps state,
+with one partition, because that is the most that a first batch can have to load.
 
 A fast-forward runs the one planned batch of a query and discards its output. The batch spans from
 this lane's position to the other lane's; its rows are in the sink already, so only the state may
@@ -83,6 +84,7 @@ def _stand_in(query: type) -> Callable[[Future[Any]], Any]:
 
 _PATIENCE: Final = 60.0
 """Seconds after which a stream is better off cold."""
+_STATE_STORE: Final = "spark.sql.streaming.stateStore.providerClass"
 
 
 class WarmUp:
@@ -107,15 +109,18 @@ class WarmUp:
                 self._run(session)
 
     def _run(self, session: Any) -> None:
-        rows = session.readStream.format("rate-micro-batch").option("numPartitions", 1)
-        writer = rows.option("rowsPerBatch", 1).load().writeStream
-        self._foreach_batch(writer, lambda batch, _: batch.count())
+        own = session.newSession()
+        own.conf.set("spark.sql.shuffle.partitions", "1")
+        own.conf.set(_STATE_STORE, session.conf.get(_STATE_STORE))
+        rows = own.readStream.format("rate-micro-batch").option("numPartitions", 1)
+        rows = rows.option("rowsPerBatch", 1).load().withWatermark("timestamp", "1 second")
+        writer = rows.groupBy("timestamp", "value").count().writeStream
+        self._foreach_batch(writer, lambda batch, _: batch.collect())
         with tempfile.TemporaryDirectory() as folder:
             writer.option("checkpointLocation", Path(folder).as_uri()).trigger(once=True)
             query = self._start(writer)
             if not query.awaitTermination(_PATIENCE):
                 query.stop()
-        session.streams.resetTerminated()
 
 
 _LOOK_SECONDS: Final = 0.2

@@ -6,6 +6,7 @@ An option that no table knows is unknown, and has to be rehearsed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -42,22 +43,21 @@ RULES: Final = (
     RATE_VALUES,
     OPTION,
 )
-_ANY: Final = {
-    **dict.fromkeys(
-        (
-            "maxfilespertrigger",
-            "maxbytespertrigger",
-            "maxcachedfiles",
-            "discardcachedinputratio",
-            "maxoffsetspertrigger",
-            "minoffsetspertrigger",
-            "maxtriggerdelay",
-            "maxrecordsperpartition",
-            "minpartitions",
-        ),
-        RATE_LIMIT,
-    ),
+_COUNT: Final = re.compile(r"[1-9][0-9]{0,8}")
+_LIMITS: Final = {
+    "maxfilespertrigger": _COUNT,
+    "maxbytespertrigger": _COUNT,
+    "maxcachedfiles": _COUNT,
+    "discardcachedinputratio": re.compile(r"0\.[0-9]{1,6}"),
+    "maxoffsetspertrigger": _COUNT,
+    "minoffsetspertrigger": _COUNT,
+    "maxtriggerdelay": re.compile(r"[1-9][0-9]{0,8}\s*(ms|s|m|min|h|d)"),
+    "maxrecordsperpartition": _COUNT,
+    "minpartitions": _COUNT,
+    "numpartitions": _COUNT,
 }
+"""Rate limits with the values that any Spark takes; what it makes of others no rule explains."""
+_ANY: Final = dict.fromkeys((key for key in _LIMITS if key != "numpartitions"), RATE_LIMIT)
 _OF_FILES: Final = {
     **dict.fromkeys(("pathglobfilter", "recursivefilelookup", "filenameonly", "basepath"), CHOICE),
     **dict.fromkeys(("maxfileage", "latestfirst", "modifiedbefore", "modifiedafter"), CHOICE),
@@ -120,6 +120,8 @@ def judge_options(
         rule = _rule(old.source, key)
         if rule is DATA_LOSS and _guards(key, now):
             rule = DATA_LOSS_GUARDED
+        if rule is RATE_LIMIT and now is not None and not _LIMITS[key].fullmatch(now.strip()):
+            rule = OPTION
         if rule is READING and has_endless_state(pair.old):
             rule = READING_BEFORE_ENDLESS
         yield rule.found(

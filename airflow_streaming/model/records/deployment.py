@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final
 
 from airflow_streaming.model.names import check_place
+from airflow_streaming.model.uris import for_spark
 from airflow_streaming.model.wire import Record
 
 _NOT_COMPARED: Final = frozenset({"number", "created_at", "created_by", "colour", "replay_from"})
@@ -104,12 +105,12 @@ class Deployment(Record):
         )
 
     def arguments(self, home: str) -> list[str]:
-        """Return the script's arguments with the placeholders replaced."""
+        """Return the script's arguments with the placeholders replaced; places as Spark opens them."""
         known = {
             "{stream}": self.stream,
-            "{output}": self.output,
-            "{checkpoint}": self.checkpoint,
-            "{home}": home,
+            "{output}": for_spark(self.output),
+            "{checkpoint}": for_spark(self.checkpoint),
+            "{home}": for_spark(home),
             "{deployment}": str(self.number),
             "{replay_from}": self.replay_from,
             "{replay_from_ms}": str(_milliseconds(self.replay_from)),

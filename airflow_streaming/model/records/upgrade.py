@@ -218,6 +218,8 @@ class UpgradeTerms(Record):
     :param keeps_by_itself: End the soak by keeping a good deployment; else the user must say so.
     :param stop_grace: How long the old driver may take to reach a batch boundary.
     :param sinks: Of the old deployment: what a rollback must put in step.
+    :param prewarm: Have the new deployment's driver wait at the barrier before the old one is
+        stopped; two drivers take memory for that time.
     :param key: Names the request: a request with the same key means this upgrade, ended or not.
     :param partitions: State partitions that the checkpoints are given before the new deployment
         starts; 0 leaves them as they are.
@@ -232,6 +234,7 @@ class UpgradeTerms(Record):
     keeps_by_itself: bool = True
     stop_grace: timedelta = timedelta(seconds=60)
     sinks: tuple[SinkFacts, ...] = ()
+    prewarm: bool = False
     key: str = ""
     partitions: int = 0
 

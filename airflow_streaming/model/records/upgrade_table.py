@@ -24,6 +24,9 @@ class Stage(StrEnum):
     """The change is open: keep-alive looks on. Terms and proposed deployment are recorded."""
     BACKED_UP = "backed_up"
     """A verified backup of the running stream exists."""
+    READY = "ready"
+    """Of an upgrade that is pre-warmed: the new deployment's driver waits at the barrier, or it is
+    decided that it is started cold; the fact ``warm_up`` says which."""
     STOPPED = "stopped"
     """The old driver is proved gone, and a backup of exactly the batch it ended at exists."""
     APPLYING = "applying"
@@ -69,6 +72,10 @@ class UpgradeEvent(StrEnum):
     BACKUP_HOLDS = "backup_holds"
     """A backup of the running stream was taken and verified."""
     BACKUP_FAILED = "backup_failed"
+    NEW_WARMED = "new_warmed"
+    """The new deployment's driver waits at the barrier; nothing is written."""
+    WARM_UP_FAILED = "warm_up_failed"
+    """It could not be brought there: it is started cold, once the old one has stopped."""
     OLD_STOPPED = "old_stopped"
     """The old driver is dead behind a fence, and its last batch boundary is backed up."""
     APPLY = "apply"
@@ -105,6 +112,28 @@ class UpgradeEvent(StrEnum):
     """A command: nothing is put back."""
 
 
+class WarmUp(StrEnum):
+    """What became of the driver that a pre-warmed upgrade has wait at the barrier."""
+
+    WARM = "warm"
+    """It came to the barrier; of a launched one: the epoch is its own."""
+    NO_STANDBY = "no_standby"
+    """Its launcher starts no standby drivers."""
+    NOT_STARTED = "not_started"
+    ENDED = "ended"
+    """It ended before it came to the barrier."""
+    SILENT = "silent"
+    """Its heartbeat stands still."""
+    TOO_LATE = "too_late"
+    """It did not come to the barrier in time."""
+    OLD_ENDED = "old_ended"
+    """The old driver ended first, and nothing is won by waiting."""
+    UNREADABLE = "unreadable"
+    """A record of a standby driver is damaged."""
+    LOST = "lost"
+    """It came to the barrier, and could not be promoted after the stop: it had ended, or cannot be seen."""
+
+
 class UpgradeCommand(StrEnum):
     """What can be commanded of an upgrade in progress."""
 
@@ -118,14 +147,15 @@ class UpgradeCommand(StrEnum):
 S, E, C = Stage, UpgradeEvent, UpgradeCommand
 _ENDS: Final = frozenset({S.KEPT, S.ROLLED_BACK, S.ABORTED})
 _DECIDED: Final = _ENDS | {S.ROLLING_BACK, S.LEFT, S.RESTORED}
-_UNTOUCHED: Final = (S.BEGUN, S.BACKED_UP, S.STOPPED)
+_UNTOUCHED: Final = (S.BEGUN, S.BACKED_UP, S.READY, S.STOPPED)
 _REPARTITION: Final = (S.REPARTITIONING, S.REPARTITIONED)
 _APPLIED: Final = (S.APPLYING, *_REPARTITION, S.DEPLOYED, S.LAUNCHED, S.JUDGED)
 _GIVING_UP: Final = (E.SPEC_CHANGED, E.STOP_WANTED, E.ABORT)
 _GOING_BACK: Final = (E.SPEC_CHANGED, E.STOP_WANTED, E.ROLL_BACK)
 _ROWS: Final[Mapping[tuple[Stage, UpgradeEvent], Stage]] = {
     (S.BEGUN, E.BACKUP_HOLDS): S.BACKED_UP,
-    (S.BACKED_UP, E.OLD_STOPPED): S.STOPPED,
+    **{(S.BACKED_UP, event): S.READY for event in (E.NEW_WARMED, E.WARM_UP_FAILED)},
+    **{(stage, E.OLD_STOPPED): S.STOPPED for stage in (S.BACKED_UP, S.READY)},
     (S.STOPPED, E.APPLY): S.APPLYING,
     (S.APPLYING, E.REPARTITION): S.REPARTITIONING,
     (S.REPARTITIONING, E.REPARTITION_DONE): S.REPARTITIONED,
@@ -137,7 +167,7 @@ _ROWS: Final[Mapping[tuple[Stage, UpgradeEvent], Stage]] = {
     **{(S.JUDGED, event): S.KEPT for event in (E.SOAK_PASSED, E.NO_WAY_BACK, E.KEEP)},
     (S.JUDGED, E.SOAK_FAILED): S.ROLLING_BACK,
     # Before anything was changed giving up costs nothing; afterwards it is the way back.
-    **{(stage, E.BACKUP_FAILED): S.ABORTED for stage in (S.BEGUN, S.BACKED_UP)},
+    **{(stage, E.BACKUP_FAILED): S.ABORTED for stage in (S.BEGUN, S.BACKED_UP, S.READY)},
     (S.STOPPED, E.DRIVER_CHANGED): S.ABORTED,
     **{(stage, event): S.ABORTED for stage in _UNTOUCHED for event in _GIVING_UP},
     (S.DEPLOYED, E.DRIVER_CHANGED): S.ROLLING_BACK,

@@ -33,7 +33,6 @@ from airflow_streaming.operators.common.cutover_checks import (
 )
 from airflow_streaming.operators.common.form_edits import positive_minutes, pulled
 from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY, REPORT_XCOM_KEY
-from airflow_streaming.operators.rehearsal import program_of
 from airflow_streaming.operators.upgrade import name_of
 from airflow_streaming.reports.cutover import promotion_report
 from airflow_streaming.reports.markdown import markdown
@@ -233,7 +232,7 @@ class DagLanes:
             blue=hook.lane(blue).home,
             green=green.home.name,
             propose=propose,
-            program=lambda deployment, source: program_of(green.spec, deployment, source),
+            program=green.program,
             runtime=green.runtime(hook.asked.runtime),
         )
 

@@ -22,7 +22,6 @@ from airflow_streaming.model.records.cutover import CompareTerms, StartWay
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import REDACTED
-from airflow_streaming.operators.rehearsal import program_of
 from airflow_streaming.operators.upgrade import name_of
 from airflow_streaming.spark_jobs.compare import compare
 
@@ -200,10 +199,11 @@ def _is_since(batch: BatchProgress, since: datetime) -> bool:
 
 
 def _program(hook: SparkStreamHook, green: Deployment) -> Program | None:
-    # Only where the configuration has a secret that may be needed to read the outputs.
-    if REDACTED not in green.conf.values():
+    # Only where it takes a secret to read the outputs, which no record has.
+    program = hook.program(green, b"")
+    if REDACTED not in green.conf.values() and program.conf.keys() == green.conf.keys():
         return None
-    return replace(program_of(hook.asked, green, b""), application="", arguments=())
+    return replace(program, application="", arguments=())
 
 
 def lay(pointers: Mapping[str, Pointer], base: StreamHome) -> list[str]:

@@ -164,7 +164,7 @@ class UpgradeTask(ChangeTask):
 
     def engine(self, hook: SparkStreamHook, observer: Observer) -> UpgradeInPlace:
         """Return who upgrades the stream."""
-        from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
+        from airflow_streaming.changes.upgrade.engine import EXCHANGE_PACE, UpgradeInPlace
         from airflow_streaming.changes.upgrade.repartition import SparkRepartitioner
         from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind  # not at dag parse
         from airflow_streaming.hooks.home import access_options
@@ -180,6 +180,7 @@ class UpgradeTask(ChangeTask):
                 hook.home, lambda: _spark_of(hook), storage_options=options
             ),
             progress=ProgressLogger(self.log),
+            pace=EXCHANGE_PACE,
         )
 
     def command(

@@ -24,7 +24,8 @@ export function menu(data, done, showPanel) {
       [dags.blue_green, "Blue-green cutover …", "Runs another version beside this one, compares both, and switches."],
       [dags.rescale, "Rescale …", "The same code with other resources, with a backup, a soak and a rollback."],
     ].filter(([dag]) => dag);
-    for (const [dag, label, says] of forms) items.push(item(label, false, () => askForm(data, dag, { title: label.replace(" …", ""), says, done })));
+    const follow = () => (done(), showPanel("changes"));
+    for (const [dag, label, says] of forms) items.push(item(label, false, () => askForm(data, dag, { title: label.replace(" …", ""), says, done: follow })));
   }
   items.push(item("Open the dag", false, () => open(`dags/${encodeURIComponent(data.dag)}`)));
   return items;

@@ -120,6 +120,8 @@ export function fleet(root) {
       const place = before ? before.nextSibling : body.firstChild;
       if (place !== node) body.insertBefore(node, place);
       node.classList.toggle("stale", age(row) > 30);
+      // Its driver has not reported for long: its last figures are no longer true.
+      node.classList.toggle("silent", row.level === "bad");
       before = node;
     }
     for (const [id, { node }] of state.nodes) if (!kept.has(id)) node.remove();

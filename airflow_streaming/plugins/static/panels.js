@@ -7,6 +7,7 @@ import { clean, h, put } from "./dom.js";
 import { failure, skeleton } from "./fleet.js";
 import { ago, bytes, clock, count, lasted, stamp, words } from "./format.js";
 import { markdown } from "./markdown.js";
+import { runs } from "./runs.js";
 
 export const PANELS = [
   { id: "timeline", name: "Timeline", draw: timeline },
@@ -121,9 +122,12 @@ function kind(entry) {
 
 function changes(box, data, page) {
   const act = (name) => (data.acts ?? []).find((one) => one.act === name);
-  load(box, `${base(data)}/changes`, ({ changes: found }) => {
-    if (!found.length) return put(box, nothing("This stream was never upgraded, cut over or restored."));
-    put(box, found.map((change, index) => changeCard(change, data, index === 0, page, act)));
+  const [inAirflow, list] = [h("div"), h("div")];
+  put(box, inAirflow, list);
+  runs(inAirflow, data);
+  load(list, `${base(data)}/changes`, ({ changes: found }) => {
+    if (!found.length) return put(list, nothing("This stream was never upgraded, cut over or restored."));
+    put(list, found.map((change, index) => changeCard(change, data, index === 0, page, act)));
   });
 }
 

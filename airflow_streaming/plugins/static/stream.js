@@ -218,7 +218,7 @@ export function stream(root, dag, name) {
         "div",
         { class: "query" },
         h("div", {}, h("b", {}, query.name), " ", h("span", { class: "dim" }, query.active ? "" : "ended")),
-        h("div", {}, query.message || "No message."),
+        h("div", { class: "message" }, query.message || "No message."),
         h(
           "dl",
           { class: "pairs" },

@@ -98,21 +98,28 @@ def add_dag(
 
     :param chosen: The home that the run was given as a parameter.
     """
+    text = FILE.format(dag=dag, home=home, stream=stream, conn=conn)
+    run_task(add_file(folder, dag, text)[dag], "keep", chosen)
+
+
+def add_file(folder: Path, name: str, text: str) -> dict[str, Any]:
+    """Let a dag file be parsed; return its dags by their ids."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
     from airflow.utils.session import create_session
 
     path = folder / "dags"
-    (path / f"{dag}.py").write_text(FILE.format(dag=dag, home=home, stream=stream, conn=conn))
+    (path / f"{name}.py").write_text(text)
     with create_session() as session:
         DagBundlesManager().sync_bundles_to_db(session=session)
     bag = BundleDagBag(dag_folder=path, bundle_path=path, bundle_name=BUNDLE)
     assert not bag.import_errors, bag.import_errors
     sync_bag_to_db(bag, BUNDLE, None)
-    _run(bag.dags[dag], chosen)
+    return dict(bag.dags)
 
 
-def _run(dag: Any, chosen: str) -> None:
+def run_task(dag: Any, task_id: str, chosen: str = "") -> None:
+    """Let a run of a dag have started a task, as far as its rendered fields."""
     from airflow.models.renderedtifields import RenderedTaskInstanceFields
     from airflow.models.serialized_dag import SerializedDagModel
     from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
@@ -120,7 +127,7 @@ def _run(dag: Any, chosen: str) -> None:
     from airflow.utils.state import DagRunState
     from airflow.utils.types import DagRunTriggeredByType, DagRunType
 
-    task = dag.get_task("keep")
+    task = dag.get_task(task_id)
     task.render_template_fields({"params": {"home": chosen}})
     with create_session() as session:
         stored = SerializedDagModel.get(dag.dag_id, session=session)
@@ -133,8 +140,9 @@ def _run(dag: Any, chosen: str) -> None:
             state=DagRunState.RUNNING,
             session=session,
         )
-        instance = run.get_task_instance("keep", session=session)
+        instance = run.get_task_instance(task_id, session=session)
         instance.task = task
+        instance.start_date = datetime.now(UTC)
         fields = RenderedTaskInstanceFields(
             instance, render_templates=False, rendered_fields=_serialize_rendered_fields(task)
         )

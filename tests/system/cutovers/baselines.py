@@ -47,7 +47,7 @@ def hand_written(stage: Stage, application: Path, steady: float) -> Consumer:
     """Do the usual: end ``spark-submit``, copy the checkpoint, start ``spark-submit`` on the copy."""
     output, first = stage.folder / "by-hand" / "out", stage.folder / "by-hand" / "checkpoint"
     output.mkdir(parents=True)
-    driver = _submit(stage, application, output, first)
+    driver = submit(stage, application, output, first)
     try:
         with Consumer("", STREAM, output=str(output)) as consumer:
             run_steadily(consumer, steady)
@@ -55,7 +55,7 @@ def hand_written(stage: Stage, application: Path, steady: float) -> Consumer:
             driver.wait(GRACE_S)
             second = first.with_name("checkpoint-2")
             shutil.copytree(first, second)
-            driver = _submit(stage, application, output, second)
+            driver = submit(stage, application, output, second)
             run_steadily(consumer, steady)
     finally:
         os.killpg(driver.pid, signal.SIGKILL)
@@ -63,9 +63,10 @@ def hand_written(stage: Stage, application: Path, steady: float) -> Consumer:
     return consumer
 
 
-def _submit(
+def submit(
     stage: Stage, application: Path, output: Path, checkpoint: Path
 ) -> subprocess.Popen[bytes]:
+    """Start an application with ``spark-submit`` alone."""
     conf = [part for pair in CONF.items() for part in ("--conf", "=".join(pair))]
     told = ("--input", str(stage.input), "--output", str(output), "--sink", stage.sink)
     with (stage.folder / "by-hand.log").open("ab") as log:

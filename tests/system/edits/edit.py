@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from airflow_streaming.gates.findings import GateDecision
 
 JOBS: Final = Path(__file__).with_name("jobs")
+CORPUS: Final = Path(__file__).resolve().parents[2] / "corpus" / "edits"
 DAG_JOBS: Final = Path(__file__).resolve().parents[3] / "dags" / "jobs"
 
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
@@ -49,6 +50,8 @@ class Truth(StrEnum):
     OTHER = "other"
     """Spark went on, and its rows are not those of the new code: wrong without a word."""
     FAILED = "failed"
+    BROKEN = "broken"
+    """The new code does not run from the first batch on either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.model.spark.plan import ScriptPlan
+from tests.system.edits.edit import CORPUS
 
-FILE: Final = Path(__file__).with_name("plans.json")
-CHECKPOINTS: Final = Path(__file__).with_name("checkpoints.tar.xz")
+FILE: Final = CORPUS / "plans.json"
+CHECKPOINTS: Final = CORPUS / "checkpoints.tar.xz"
 
 
 def recorded_folder(base: str) -> str:

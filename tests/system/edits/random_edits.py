@@ -1,31 +1,23 @@
 """
-Edits that nobody listed: one thing of a script is changed at random.
+Edits that nobody listed: one thing of a script is changed at random, and the same seed makes the
+same edit.
 
-The generator knows Python, Spark's functions and the columns of the input, and none of the gate's
-rules. The same seed makes the same edit. ``python -m tests.system.edits.random_edits --runtime
-.runtimes/spark-4.3`` plans and tries them in one Spark each, and keeps both beside this module.
+One series knows Python, Spark's functions and the columns of the input; the other (``mutations``)
+knows Python's grammar only. Neither knows the gate's rules. ``python -m tests.system.edits --random
+--runtime .runtimes/spark-4.3`` tries them.
 """
-
-# ruff: noqa: T201 - nothing here is a secret, and it is a program that prints
 
 from __future__ import annotations
 
-import argparse
 import ast
 import random
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from airflow_streaming.gates.findings import GateDecision
 from tests.system.edits.bases import BASES
-from tests.system.edits.edit import Base, Edit, Truth
-from tests.system.edits.input import arrivals
-from tests.system.edits.plans import Plans
-from tests.system.edits.recorded import Truths
-from tests.system.edits.trial import PLAN_PROGRAM, Spark, Trials, Tried
+from tests.system.edits.edit import Base, Edit
+from tests.system.edits.mutations import MUTATIONS, Mutation
 
 SHAPES: Final = (
     "totals",
@@ -41,6 +33,8 @@ SHAPES: Final = (
     "chained",
 )
 EACH: Final = 10
+MUTANTS: Final = 40
+_SEED: Final = 4_711
 _COLUMNS: Final = ("id", "user", "kind", "shop", "amount", "ts")
 _FUNCTIONS: Final = ("sum", "max", "min", "count", "avg", "first", "last", "upper", "lower")
 _WORDS: Final = ("append", "update", "complete", "inner", "left_outer", "right_outer", "full_outer")
@@ -86,7 +80,6 @@ _SETTINGS: Final = (
     ("spark.sql.jsonGenerator.ignoreNullFields", "false"),
     ("spark.sql.codegen.wholeStage", "false"),
 )
-Change = Callable[[ast.Module, random.Random], bool]
 
 
 def _calls(tree: ast.AST, *names: str) -> list[ast.Call]:
@@ -268,7 +261,7 @@ def another_comment(tree: ast.Module, chance: random.Random) -> bool:
     return True
 
 
-CHANGES: Final[tuple[Change, ...]] = (
+CHANGES: Final[tuple[Mutation, ...]] = (
     another_column,
     another_number,
     another_function,
@@ -286,74 +279,49 @@ CHANGES: Final[tuple[Change, ...]] = (
 )
 
 
-def edits(each: int = EACH, seed: int = 4_711) -> Iterator[Edit]:
-    """Return as many different edits of every shape."""
-    for base in (one for one in BASES if one.name in SHAPES):
-        seen = {ast.unparse(ast.parse(base.source))}
-        chance = random.Random(f"{seed} {base.name}")
-        number = 0
-        while number < each:
-            tree = ast.parse(base.source)
-            change = chance.choice(CHANGES)
-            if not change(tree, chance):
-                continue
-            source = ast.unparse(ast.fix_missing_locations(tree))
-            if source in seen:
-                continue
+def random_edits() -> list[Edit]:
+    """Return both series, all bases in turn, so that a part of them has seen every base."""
+    made: list[Edit] = []
+    for base in BASES:
+        if base.name in SHAPES:
+            made += _drawn(base, CHANGES, f"{base.name}.random_{{:02}}", EACH)
+        made += _drawn(base, MUTATIONS, f"{base.name}.mutant_{{:02}}", MUTANTS)
+    return sorted(made, key=lambda edit: (edit.name.rpartition("_")[2], edit.name))
+
+
+def _drawn(base: Base, changes: Sequence[Mutation], name: str, count: int) -> Iterator[Edit]:
+    seen = {ast.unparse(ast.parse(base.source))}
+    chance = random.Random(f"{_SEED} {base.name}")
+    while len(seen) <= count:
+        tree = ast.parse(base.source)
+        change = chance.choice(changes)
+        if not change(tree, chance):
+            continue
+        source = ast.unparse(ast.fix_missing_locations(tree))
+        if source not in seen:
+            was = ast.unparse(ast.parse(base.source))
+            yield Edit(
+                name=name.format(len(seen) - 1),
+                base=base,
+                theme=change.__name__,
+                changes=((base.source, source),),
+                says=GateDecision.UNKNOWN,
+                why=_difference(was, source),
+            )
             seen.add(source)
-            yield _edit(base, f"{base.name}.random_{number:02}", change, source)
-            number += 1
 
 
-def _edit(base: Base, name: str, change: Change, source: str) -> Edit:
-    return Edit(
-        name=name,
-        base=base,
-        theme=change.__name__,
-        changes=((base.source, source),),
-        says=GateDecision.UNKNOWN,
-        why="made at random",
-    )
+def _difference(old: str, new: str) -> str:
+    """Return the smallest piece of both scripts that differs, with a little of what is around it."""
+    first = _same(old, new)
+    last = _same(old[first:][::-1], new[first:][::-1])
+    begin, pieces = max(0, first - 24), (old[first : len(old) - last], new[first : len(new) - last])
+    was, now = (f"[{' '.join(piece.split())}]" for piece in pieces)
+    around = " ".join(old[begin:first].split()), " ".join(old[len(old) - last :][:16].split())
+    return f"{around[0]} {was} -> {now} {around[1]}"
 
 
-def main() -> None:
-    """Plan and try the edits."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runtime", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no other edit after it")
-    parser.add_argument("--plans", action="store_true", help="plan only")
-    args = parser.parse_args()
-    begun = time.monotonic()
-    # Edits of all shapes in turn, so that one that is stopped has seen every shape.
-    made = sorted(edits(), key=lambda edit: (edit.name.rpartition("_")[2], edit.base.name))
-    with tempfile.TemporaryDirectory(prefix="edits-") as name:
-        folder = Path(name)
-        if args.plans:
-            _plan(args.runtime, made, folder)
-            return
-        with Spark(args.runtime) as spark:
-            truths, trials = Truths.of(spark.version), Trials(spark, arrivals(), folder)
-            for edit in made:
-                if edit.name in truths or time.monotonic() - begun > args.seconds:
-                    continue
-                try:
-                    tried = trials.tried(edit)
-                except RuntimeError as err:
-                    # It does not even run from the first batch on.
-                    tried = Tried(truth=Truth.FAILED, condition=f"fresh: {str(err)[:80]}")
-                truths.note(edit.name, tried)
-                print(edit.name, edit.theme, tried.truth, tried.condition[:80], flush=True)
-
-
-def _plan(runtime: Path, made: list[Edit], folder: Path) -> None:
-    with Spark(runtime, PLAN_PROGRAM) as spark:
-        plans = Plans.of(spark.version)
-        for edit in made:
-            place = folder / "old" / edit.base.name
-            arrivals().arrive(0, place / "input")
-            plans.note(edit.name, spark.plan(edit.base, edit.source, place))
-        plans.write()
-
-
-if __name__ == "__main__":
-    main()
+def _same(one: str, other: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    places = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in places if a != b), min(len(one), len(other)))

@@ -1,8 +1,9 @@
 """
 Records what the gate gets to see: the plans of every base and edit, and the bases' checkpoints.
 
-``python -m tests.system.edits.record --runtime .runtimes/spark-4.3``. With both of them a unit test
-predicts every edit without Spark.
+``python -m tests.system.edits.record --runtime .runtimes/spark-4.3 [--missing]``. With both of them
+a unit test predicts every edit without Spark. Of the edits made at random those are planned that were
+tried.
 """
 
 # ruff: noqa: T201 - a program that prints
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from tests.system.edits.catalogue import EDITS
 from tests.system.edits.edit import Base
 from tests.system.edits.input import arrivals
 from tests.system.edits.plans import CHECKPOINTS, Plans, names_paths, recorded_folder
+from tests.system.edits.random_edits import random_edits
+from tests.system.edits.recorded import Truths
 from tests.system.edits.trial import PLAN_PROGRAM, Spark, Trials
 
 
@@ -28,10 +32,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime", type=Path, required=True)
     parser.add_argument("--plans-only", action="store_true")
+    parser.add_argument("--missing", action="store_true", help="only plans that are not there yet")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no other plan after it")
     args = parser.parse_args()
+    begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="edits-") as name:
         folder = Path(name)
-        if not args.plans_only:
+        if not (args.plans_only or args.missing):
             with Spark(args.runtime) as spark:
                 trials = Trials(spark, arrivals(), folder)
                 _pack({base.name: trials.old(base) for base in BASES})
@@ -41,6 +48,10 @@ def main() -> None:
                 # A file source wants to see its folder.
                 arrivals().arrive(0, folder / "old" / base.name / "input")
             for name, base, source in _scripts(spark.version):
+                if args.missing and name in plans:
+                    continue
+                if time.monotonic() - begun > args.seconds:
+                    break
                 plan = plans.note(name, spark.plan(base, source, folder / "old" / base.name))
                 for told in (plan.problem, *(note for one in plan.queries for note in one.notes)):
                     if told:
@@ -52,7 +63,8 @@ def _scripts(version: str) -> Iterator[tuple[str, Base, str]]:
     for base in BASES:
         if base.oldest <= version:
             yield base.name, base, base.source
-    for edit in EDITS:
+    tried = Truths.of(version)
+    for edit in (*EDITS, *(one for one in random_edits() if one.name in tried)):
         if edit.base.oldest <= version:
             yield edit.name, edit.base, edit.source
 

@@ -1,15 +1,16 @@
-"""What was found, by Spark version and edit, as a file beside this module."""
+"""What was found, by Spark version and edit, as a file of the corpus."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, Final
 
-from tests.system.edits.edit import Truth
+from airflow_streaming.gates.findings import GateDecision
+from tests.system.edits.bases import BASES
+from tests.system.edits.edit import CORPUS, Edit, Truth
 from tests.system.edits.trial import Tried
 
-FILE: Final = Path(__file__).with_name("truth.json")
+FILE: Final = CORPUS / "truth.json"
 
 
 class Truths:
@@ -32,6 +33,22 @@ class Truths:
     def get(self, edit: str) -> Tried | None:
         """Return the truth of an edit; ``None`` where it was not tried."""
         return self._tried.get(edit)
+
+    def random_edits(self) -> list[Edit]:
+        """Return the edits made at random that were tried: what they changed, not their scripts."""
+        bases = {base.name: base for base in BASES}
+        return [
+            Edit(
+                name=name,
+                base=bases[name.partition(".")[0]],
+                theme=tried.made.partition(":")[0],
+                changes=(),
+                says=GateDecision.UNKNOWN,
+                why=tried.made,
+            )
+            for name, tried in self._tried.items()
+            if tried.made
+        ]
 
     def note(self, edit: str, tried: Tried) -> None:
         """Keep the truth of one edit."""
@@ -56,9 +73,16 @@ def _shown(tried: Tried) -> dict[str, Any]:
     shown: dict[str, Any] = {"truth": tried.truth.value}
     if tried.condition:
         shown["condition"] = tried.condition
+    if tried.made:
+        shown["made"] = tried.made
     return {**shown, "rows": tried.rows} if tried.rows else shown
 
 
 def _read(found: dict[str, Any]) -> Tried:
     rows = tuple((a, b, c) for a, b, c in found.get("rows", ()))
-    return Tried(truth=Truth(found["truth"]), condition=found.get("condition", ""), rows=rows)
+    return Tried(
+        truth=Truth(found["truth"]),
+        condition=found.get("condition", ""),
+        rows=rows,
+        made=found.get("made", ""),
+    )

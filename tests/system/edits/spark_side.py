@@ -21,11 +21,20 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z][A-Z0-9_]+)*)\]")
 PATIENCE = 600
+QUICK = {
+    # Most of a trial is code that runs once, and files that are made one by one.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.cache.maxEntries": "3000",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing"
+        ".FileSystemBasedCheckpointFileManager"
+    ),
+}
 started = []
 
 
 def main():
-    spark = new_session()
+    spark = new_session(QUICK)
     patch()
     tell(ready=spark.version)
     for line in sys.stdin:
@@ -33,14 +42,14 @@ def main():
         tell(**run(spark, order))
 
 
-def new_session():
+def new_session(conf=None):
     """Return the session whose Spark all scripts share."""
-    spark = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.default.parallelism", "2")
-        .getOrCreate()
     )
+    spark = builder.config(map=conf or {}).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
 

@@ -37,11 +37,13 @@ class Tried:
     :param condition: Spark's error conditions, the innermost last, or its words where it has none.
     :param rows: For each phase the rows that were written, those of the new code alone, and how
         many of both together have no counterpart.
+    :param made: The change itself where it was made at random: its kind, and the lines that differ.
     """
 
     truth: Truth
     condition: str = ""
     rows: tuple[tuple[int, int, int], ...] = ()
+    made: str = ""
 
 
 class Spark:
@@ -119,7 +121,8 @@ class Trials:
     """
     Trials of edits.
 
-    :param folder: Where everything is kept; the old code's checkpoint of a base is made once.
+    :param folder: Where everything is kept; the old code's checkpoint of a base is made once, and
+        those that the folder has from an earlier time are used.
     """
 
     def __init__(self, spark: Spark, arrivals: Arrivals, folder: Path) -> None:
@@ -129,17 +132,17 @@ class Trials:
     def old(self, base: Base) -> Path:
         """Return the folder in which the old code of a base has run through the first phase."""
         folder = self._folder / "old" / base.name
+        kept = folder.with_suffix(".rows.json")
+        if base.name not in self._written and kept.exists():
+            self._written[base.name] = Counter(json.loads(kept.read_text()))
         if base.name not in self._written:
             shutil.rmtree(folder, ignore_errors=True)
             self._written[base.name] = self._phase(base, base.source, folder, 0)
+            kept.write_text(json.dumps(self._written[base.name]))
         return folder
 
     def tried(self, edit: Edit) -> Tried:
-        """
-        Try an edit.
-
-        :raises RuntimeError: the new code does not even run from the first batch on.
-        """
+        """Try an edit."""
         base, fresh = edit.base, self._folder / "fresh" / edit.name
         old = self.old(base)
         folder = moved(old, self._folder / "on" / edit.name)
@@ -148,6 +151,8 @@ class Trials:
             if failed is not None and failed.is_of_state:
                 return Tried(truth=Truth.FAILED, condition=failed.condition)
             expected = [self._phase(base, edit.source, fresh, phase) for phase in range(3)]
+        except SparkFailed as err:
+            return Tried(truth=Truth.BROKEN, condition=err.condition)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
             shutil.rmtree(folder)

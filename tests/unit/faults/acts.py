@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,28 +11,42 @@ from typing import Any, Final, Protocol
 
 import pytest
 
+from airflow_streaming.changes.pruning.decide import PrunePolicy
 from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.restore.restore import Place, restore
+from airflow_streaming.checkpoints.vault.deletion import delete_named
 from airflow_streaming.checkpoints.vault.retention import apply_retention
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.verify import verify
+from airflow_streaming.exceptions import BackupNotFound, HomeUnavailable
+from airflow_streaming.home.home import open_home
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.control import ChangeOutcome
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartPolicy
-from airflow_streaming.services.streams import stop
+from airflow_streaming.services.streams import (
+    close_circuit,
+    declare_dead,
+    hand_over,
+    start,
+    stop,
+)
 from airflow_streaming.storage.probe import ensure_exclusive
+from tests.fakes import FakeLauncher
 from tests.unit.changes.cutover import cut_short
 from tests.unit.changes.cutover.cutting import Cutting
 from tests.unit.changes.cutover.cutting import outcome as cutover_outcome
+from tests.unit.changes.pruning.old import old_stream
 from tests.unit.changes.upgrade import killing
 from tests.unit.changes.upgrade.upgrading import Upgraded, end_of
 from tests.unit.changes.upgrade.upgrading import outcome as upgrade_outcome
 from tests.unit.checkpoints.restoring import back_up, is_sound_at, new_store, run_batches
 from tests.unit.faults.disk import FaultyDisk
 from tests.unit.faults.driving import Driven
+from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 from tests.unit.launch.restored_stream import Stream
 from tests.unit.world import make_world
 
@@ -236,6 +252,80 @@ class Retained(OfAStore):
         return self.whole(), objects == set(self.store.needed(left))
 
 
+class Deleted(OfAStore):
+    """A backup deleted by its name; its objects go with retention."""
+
+    def do(self) -> None:
+        with contextlib.suppress(BackupNotFound):
+            delete_named(self.store, self.first.id, by="kim", reason="The test.", dry_run=False)
+        apply_retention(
+            self.store, "orders", RetentionPolicy(keep_last=1), by="kim", grace=timedelta(0)
+        )
+
+    def outcome(self) -> Any:
+        return self.whole(), is_sound_at(self.checkpoint, 5)
+
+
+class Pruning:
+    """The removal of old epochs, of a checkpoint that no deployment needs, and of its output."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.kept = old_stream(folder)
+
+    def live_on(self, disk: FaultyDisk) -> None:
+        pass
+
+    def do(self) -> None:
+        for _ in range(2):
+            done = self.kept.prune(policy=PrunePolicy(keep_epochs=3, outputs=True))
+        if done.problems:
+            raise HomeUnavailable(" ".join(done.problems))
+
+    def drivers(self) -> int:
+        return 0
+
+    def outcome(self) -> Any:
+        # A record of the mark that was made twice, or of the event that was not, is no harm.
+        return sorted(
+            file
+            for file in self.kept.files()
+            if not re.match(r"orders/(removals|events)/|.*\.tmp$", file)
+        )
+
+
+class Ordered:
+    """What is ordered by the command line: a stream handed over, its driver declared dead."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.home = open_home(str(folder / "home")).stream("orders")
+        self.home.create_deployment(make_deployment(1), SCRIPT)
+        self.home.create_epoch(make_epoch(1))
+        self.home.claim_ownership(Actor(dag_id="orders"), by="a task", now=NOON)
+        self.home.open_circuit(epoch=1, reason="It failed too often.", by="a task", now=NOON)
+
+    def live_on(self, disk: FaultyDisk) -> None:
+        pass
+
+    def do(self) -> None:
+        hand_over(self.home, "orders_v2", by="kim", reason="It was renamed.")
+        if self.home.aftermath(1).death is None:
+            declare_dead(self.home, FakeLauncher().probe, 1, by="kim", reason="It burnt.")
+        close_circuit(self.home, by="kim", reason="The test.")
+        start(self.home, by="kim", reason="The test.")
+
+    def drivers(self) -> int:
+        return 0
+
+    def outcome(self) -> Any:
+        owner, circuit, desired = self.home.owner(), self.home.circuit(), self.home.desired()
+        return (
+            owner is not None and owner.dag_id,
+            self.home.aftermath(1).death is not None,
+            circuit is not None and circuit.holds(1),
+            desired is not None and desired.state,
+        )
+
+
 class SwitchedOver:
     """A stream restored to a backup: the change, its files, the new deployment."""
 
@@ -276,6 +366,7 @@ class UpgradedInPlace:
     """An upgrade that is kept."""
 
     code = "works"
+    story: Any = staticmethod(killing.to_the_end)
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.stream = Upgraded(folder, self.code)
@@ -288,7 +379,7 @@ class UpgradedInPlace:
 
     def do(self) -> None:
         self.stream.tick()
-        killing.to_the_end(self.stream, self.stream.home)
+        self.story(self.stream, self.stream.home)
         self.stream.tick()
 
     def drivers(self) -> int:
@@ -312,6 +403,12 @@ class RolledBack(UpgradedInPlace):
     """An upgrade whose code fails after two batches: back to the backup."""
 
     code = "fails after two"
+
+
+class Aborted(UpgradedInPlace):
+    """An upgrade that is aborted once the old driver is gone."""
+
+    story = staticmethod(killing.aborted)
 
 
 class CutOver:
@@ -370,6 +467,30 @@ class HandedBack(HandedOver):
     story = staticmethod(cut_short.rolled_back_at(CutoverState.SOAKING))
 
 
+class HandedBackInParallel(CutOver):
+    """A cutover in parallel that goes back while it soaks."""
+
+    story = staticmethod(cut_short.rolled_back_at(CutoverState.SOAKING))
+
+
+class CutoverAborted(CutOver):
+    """A cutover in parallel that is aborted when it is ready."""
+
+    story = staticmethod(cut_short.aborted_at(CutoverState.READY))
+
+
+class HandoverAborted(HandedOver):
+    """A cutover by handover that is aborted while green warms up."""
+
+    story = staticmethod(cut_short.aborted_at(CutoverState.WARMING))
+
+
+class CarriedOver(CutOver):
+    """A cutover of a stream without state."""
+
+    way = "carried"
+
+
 ACTS: Final[dict[str, Any]] = {
     "driver": Driven,
     "launch": Launched,
@@ -379,11 +500,19 @@ ACTS: Final[dict[str, Any]] = {
     "verify": Verified,
     "restore": RestoredElsewhere,
     "retention": Retained,
+    "delete": Deleted,
+    "prune": Pruning,
+    "order": Ordered,
     "switch": SwitchedOver,
     "undo": SwitchedBack,
     "upgrade": UpgradedInPlace,
     "rollback": RolledBack,
+    "abort": Aborted,
     "cutover": CutOver,
+    "cutover-back": HandedBackInParallel,
+    "cutover-abort": CutoverAborted,
     "handover": HandedOver,
     "handback": HandedBack,
+    "handover-abort": HandoverAborted,
+    "carried": CarriedOver,
 }

@@ -74,7 +74,8 @@ class Parser:
     :param parse: Reads what it is given, and checks what it makes of it.
     :param given: Makes the strategy; not before a test runs, as samples may be on a disk.
     :param refuses: All that it may raise; none where it always has an answer.
-    :param always: What is tried every time, as it broke one of the promises once.
+    :param always: Makes what is tried every time, as it broke one of the promises once; not before
+        a test runs either, as every worker of the tests reads this module and bombs take a second.
     :param most_mib: Memory that it may take for anything it is given.
     :param share: How much of what the others are given: there are many sorts of records.
     """
@@ -82,7 +83,7 @@ class Parser:
     parse: Callable[[Any], object]
     given: Callable[[], st.SearchStrategy[Any]]
     refuses: tuple[type[Exception], ...] = (RecordError,)
-    always: tuple[Given, ...] = ()
+    always: Callable[[], tuple[Given, ...]] = tuple
     most_mib: int = 24
     share: float = 1.0
 
@@ -210,10 +211,11 @@ INDEX_TEXT: Final = gzip.decompress(
         )
     )
 )
-BOMBS: Final = tuple(
-    gzip.compress(text, 1, mtime=0)
-    for text in (b"\n" * 60 * MIB, INDEX_TEXT + b"x" * 60 * MIB, bytes(80 * MIB))
-)
+
+
+def bombs() -> tuple[bytes, ...]:
+    texts = (b"\n" * 60 * MIB, INDEX_TEXT + b"x" * 60 * MIB, bytes(80 * MIB))
+    return tuple(gzip.compress(text, 1, mtime=0) for text in texts)
 
 
 def indexes() -> st.SearchStrategy[bytes]:
@@ -366,19 +368,19 @@ PARSERS: Final[dict[str, Parser]] = {
         given=lambda: remade([json.dumps(json.loads(one)).encode() for one in reports()]),
         refuses=(),
     ),
-    "line of another encoding": of_bytes(parse_json, *NO_UTF_8, always=NO_UTF_8),
+    "line of another encoding": of_bytes(parse_json, *NO_UTF_8, always=lambda: NO_UTF_8),
     "id that a driver claims": of_bytes(
         claimed_id,
         METADATA,
         refuses=(CheckpointMismatch,),
-        always=(b"[" * 100_000, b'{"id":' * 100_000),
+        always=lambda: (b"[" * 100_000, b'{"id":' * 100_000),
     ),
     "offset": of_text(
         offset,
         '{"orders":{"0":10,"1":7}}',
         "17",
         refuses=(),
-        always=tuple('{"a":' * depth + "1" + "}" * depth for depth in (300, 700, 950, 5000)),
+        always=lambda: tuple('{"a":' * deep + "1" + "}" * deep for deep in (300, 700, 950, 5000)),
     ),
     **{
         sort: Parser(parse=parse, given=lambda sort=sort: bytes_like(samples(sort)))
@@ -395,11 +397,11 @@ PARSERS: Final[dict[str, Parser]] = {
     "lz4 blocks": Parser(
         parse=lambda data: lz4.decompress(data, 256 * MIB),
         given=lz4_files,
-        always=COSTLY_BLOCKS,
+        always=lambda: COSTLY_BLOCKS,
         most_mib=100,
     ),
     "end of lz4 blocks": Parser(
-        parse=lz4.is_complete, given=lz4_files, refuses=(), always=COSTLY_BLOCKS
+        parse=lz4.is_complete, given=lz4_files, refuses=(), always=lambda: COSTLY_BLOCKS
     ),
     "lineage": Parser(parse=lineage, given=lz4_files, most_mib=100),
     "state zip": of_bytes(parse_zip, *ZIPS),
@@ -408,7 +410,7 @@ PARSERS: Final[dict[str, Parser]] = {
     "hidden checksum": of_bytes(
         lambda data: agrees_with_hadoop(CHECKED, data), b"crc\0\0\0\2\0aaaa", refuses=()
     ),
-    "backup index": Parser(parse=decode_index, given=indexes, always=BOMBS, most_mib=200),
+    "backup index": Parser(parse=decode_index, given=indexes, always=bombs, most_mib=200),
     "backup manifest": Parser(parse=unseal, given=manifests, refuses=(BackupDamaged, RecordError)),
     "chosen members": of_text(ranges, "0-4,7", "1", "0-16383"),
     "path of a member": of_text(member_path, "counts/offsets/17", "a/b"),

@@ -117,7 +117,7 @@ def test_anything_is_read_or_refused(name: str) -> None:
 
     _tried.clear()
     _warm_up(parser, strategy)
-    for data in parser.always:
+    for data in parser.always():
         attempt(parser, data)
     try_it()
     if COUNTS:

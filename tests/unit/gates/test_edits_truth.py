@@ -2,7 +2,8 @@
 The gate and the truth: edits that were tried on a real Spark, predicted from what was recorded.
 
 ``tests/system/edits`` tried them: the old code's checkpoint went on with the new code, beside the
-new code run from the first batch on.
+new code run from the first batch on. Some were written down by hand, with what a careful colleague
+would say of them; the others were made at random, by generators that know none of the rules.
 """
 
 from __future__ import annotations
@@ -37,6 +38,12 @@ def launched_by_us(checkpoints: Path) -> list[Prediction]:
 @pytest.fixture(scope="module")
 def never_launched(checkpoints: Path) -> list[Prediction]:
     return list(predictions(checkpoints, SPARK, knows_past=False))
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["with the old plan", "without"])
+def random_edits(request: pytest.FixtureRequest, checkpoints: Path) -> list[Prediction]:
+    edits = Truths.of(SPARK).random_edits()
+    return list(predictions(checkpoints, SPARK, knows_past=request.param, edits=edits))
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +98,20 @@ def test_what_is_not_simply_allowed_has_a_finding_with_a_rule_and_its_evidence(
     )
 
     assert shown(silent) == []
+
+
+def test_every_edit_made_at_random_was_tried_and_planned(random_edits: list[Prediction]) -> None:
+    assert {one.edit.name for one in random_edits} == {
+        edit.name for edit in Truths.of(SPARK).random_edits()
+    }
+    assert len(random_edits) >= 150
+    assert Counter(one.tried.truth in FINE for one in random_edits if one.tried)[False] >= 60
+
+
+def test_no_edit_made_at_random_is_let_through_that_spark_gets_wrong(
+    random_edits: list[Prediction],
+) -> None:
+    assert shown(one for one in random_edits if one.is_too_lenient) == []
 
 
 def shown(predicted: Iterator[Prediction]) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from airflow.sdk import Connection
 
-from airflow_streaming.hooks.home import hadoop_options, storage_options
+from airflow_streaming.hooks.home import hadoop_options, storage_options, store_access
 from airflow_streaming.launch.environment import split_secrets
+from airflow_streaming.spec import StreamSpec
+from tests.unit.supervision.builders import a_deployment
 
 
 def connection(login: str = "", password: str = "", **extra: str) -> Connection:
@@ -128,17 +129,30 @@ def test_keys_are_handed_over_as_secrets(home: str, given: Connection, secret: s
     assert not secret & set(shown.values())
 
 
-def test_a_stream_on_s3_is_launched_with_the_connection_of_its_home(
+def test_a_stream_on_s3_is_reached_with_the_connection_of_its_home(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", KEY.get_uri())
+
+    assert store_access("s3://streams/home", "lake", {})[f"{BUCKET}.access.key"] == "AKIA"
+    assert store_access("s3://streams/home", None, {}) == {}
+    assert store_access("/shared/home", "lake", {}) == {}
+
+
+def test_a_short_job_on_s3_gets_the_key_and_what_the_deployment_says_wins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from airflow_streaming.hooks.stream import SparkStreamHook
-    from airflow_streaming.spec import StreamSpec
 
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", KEY.get_uri())
+    spec = StreamSpec(
+        name="orders", application="/o.py", home="s3://streams/home", runtime="spark-4.3"
+    )
+    hook = SparkStreamHook(spec, home_conn_id="lake", by="test")
+    endpoint = f"{BUCKET}.endpoint"
+    deployment = a_deployment(conf={endpoint: "https://other", "spark.x": "1"})
 
-    def of(home: str, conn_id: str | None) -> Any:
-        spec = StreamSpec(name="orders", application="/o.py", home=home, runtime="spark-4.3")
-        return SparkStreamHook(spec, home_conn_id=conn_id, by="test")._store_access({})
+    conf = hook.program(deployment, b"").conf
 
-    assert of("s3://streams/home", "lake")[f"{BUCKET}.access.key"] == "AKIA"
-    assert of("s3://streams/home", None) == of("/shared/home", "lake") == {}
+    assert (conf[f"{BUCKET}.access.key"], conf[f"{BUCKET}.secret.key"]) == ("AKIA", "s3cret")
+    assert (conf[endpoint], conf["spark.x"]) == ("https://other", "1")

@@ -260,6 +260,22 @@ def test_placeholders_are_filled_and_other_braces_left_alone(argument: str, fill
     assert deployment.arguments("/data/streams") == [filled]
 
 
+@pytest.mark.parametrize(
+    ("place", "spelled"),
+    [
+        ("s3://b/x", "s3a://b/x"),
+        ("gcs://b/x", "gs://b/x"),
+        ("file:///x", "file:///x"),
+        ("/x", "/x"),
+    ],
+)
+def test_a_script_gets_places_as_spark_opens_them(place: str, spelled: str) -> None:
+    arguments = ("{output}", "{checkpoint}", "{home}")
+    deployment = a_deployment(application_args=arguments, output=place, checkpoint=place)
+
+    assert deployment.arguments(place) == [spelled] * 3
+
+
 def test_what_a_placeholder_brings_in_is_not_filled_again() -> None:
     deployment = a_deployment(application_args=("{output}",), output="/data/{stream}")
 

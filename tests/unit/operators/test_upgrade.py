@@ -40,6 +40,18 @@ def test_a_deployment_that_works_is_kept(stream: Upgraded, monkeypatch: pytest.M
     assert run.xcoms["upgrade.settle", "return_value"]["stage"] == "kept"
 
 
+def test_what_was_approved_pre_warmed_is_warm_before_the_task_that_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Upgraded(tmp_path, warmth="warms")
+    run = Run(stream, monkeypatch)
+    run.report(prewarm=True)
+    run.go("back_up")
+    assert stream.stages()[-1] == "ready"
+    run.go("switch")
+    assert stream.epoch.promotes == 1
+
+
 def test_nothing_is_kept_before_the_last_task_says_so(
     stream: Upgraded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,43 @@ def test_it_reports_what_changes_and_does_nothing(world: World, gates: SimpleNam
     assert deployment.number == 1
 
 
+@pytest.mark.parametrize(
+    ("standby", "prewarm", "expected"),
+    [
+        (False, None, False),
+        (True, None, True),
+        (True, "", True),
+        (True, "False", False),
+        (False, "True", True),
+    ],
+)
+def test_a_stream_with_a_standby_is_upgraded_pre_warmed_unless_it_is_said_otherwise(
+    standby: bool, prewarm: Any, expected: bool, world: World, gates: SimpleNamespace
+) -> None:
+    world.run()
+    xcoms = look(world, stream=world.spec(standby=standby), prewarm=prewarm)
+    assert xcoms["preflight", "report"]["prewarm"] is expected
+    assert ("both take their memory" in xcoms["preflight", "markdown"]) is expected
+
+
+def test_where_the_launcher_keeps_no_standby_it_is_only_tried_when_it_is_asked_for(
+    world: World,
+) -> None:
+    task = preflight(world, stream=world.spec(standby=True))
+    assert not task._prewarms("yarn")
+    task.prewarm = True
+    # The engine finds out then, and says so in its records.
+    assert task._prewarms("yarn")
+
+
+def test_a_switch_that_is_neither_yes_nor_no_is_refused(
+    world: World, gates: SimpleNamespace
+) -> None:
+    world.run()
+    with pytest.raises(AirflowFailException, match="prewarm"):
+        look(world, prewarm="perhaps")
+
+
 def test_a_secret_reaches_plan_mode_and_no_report(world: World, gates: SimpleNamespace) -> None:
     spec = {"conf": {"spark.my.password": "canary-1"}}
     world.run(world.operator(**spec))

@@ -12,6 +12,7 @@ from airflow.sdk import DAG, Param
 from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.options import UpgradeOptions
 from airflow_streaming.orchestration.form import rescale_params, upgrade_params
 from airflow_streaming.orchestration.upgrade import rescale, rolling_restart, upgrade_in_place
 from airflow_streaming.spec import StreamSpec
@@ -123,6 +124,21 @@ def test_what_is_typed_reaches_the_tasks() -> None:
     assert (task.runtime, task.application) == ("spark-4.3", "s3://bucket/it's.py")
     assert json.loads(task.conf) == {"spark.a": "<'\">", "spark.b": None}
     assert task.soak_minutes == "7"
+
+
+@pytest.mark.parametrize("standby", [True, False])
+def test_whether_it_is_pre_warmed_is_what_the_stream_pays_for_and_the_form_says(
+    standby: bool,
+) -> None:
+    form = upgrade_params(replace(SPEC, standby=standby))
+    assert form["prewarm"].resolve() is standby
+    assert upgrade_params(SPEC, prewarm=True)["prewarm"].resolve() is True
+    task = render(upgrade_in_place, "upgrade.preflight", sent(prewarm=standby))
+    assert task.prewarm == str(standby)
+    task = render(
+        upgrade_in_place, "upgrade.preflight", {}, options=UpgradeOptions(prewarm=standby)
+    )
+    assert task.prewarm is standby
 
 
 @pytest.mark.parametrize("params", [{}, {"runtime": "", "application": None, "conf": None}])

@@ -256,3 +256,17 @@ def test_the_restore_of_a_backup_is_not_offered_to_a_viewer(browser: Page, addre
         assert browser.eval(items) == ["Open the dag"]
     finally:
         browser.cookie(address, "user", "editor")
+
+
+def test_runs_are_listed_with_the_question_that_waits_for_an_answer(
+    browser: Page, address: str, airflow_api: AirflowApi
+) -> None:
+    airflow_api.asking.add("orders_eu_upgrade")
+    opened(browser, address, "orders_eu", tab="changes")
+    browser.until("document.querySelectorAll('.runs tr').length === 3")
+    tags = browser.eval(
+        "[...document.querySelectorAll('.runs .tag')].map((one) => one.textContent)"
+    )
+    assert tags == ["waits for an answer", "failed", "success"]
+    assert "orders_eu <b>now</b>?" in browser.eval("document.querySelector('.runs').innerText")
+    assert browser.eval("document.querySelectorAll('.runs button').length") == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,6 +22,9 @@ from airflow_streaming.model.history import ended_at
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import DesiredState, Event, EventKind
 from airflow_streaming.model.records.owner import Actor
+from airflow_streaming.model.records.upgrade_table import UpgradeEvent as E
+from tests.page.homes import write_upgrade
+from tests.patience import until
 
 with warnings.catch_warnings():
     # Starlette would rather have a successor of httpx that Airflow does not bring.
@@ -484,9 +488,59 @@ def test_a_stream_that_does_not_belong_to_the_dag_is_not_shown(
 def test_a_home_that_is_away_leaves_the_page_with_what_is_known(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = page_app(home, monkeypatch.setattr)
+    app, later = page_app(home, monkeypatch.setattr), [0.0]
+    app.state.boards._clock = lambda: time.monotonic() + later[0]
+
+    def rows() -> list[dict[str, Any]]:
+        later[0] += 60.0  # so that a new look is due
+        app.state.answers.clear()
+        return list(client.get("/api/fleet").json()["streams"])
+
+    def away() -> list[dict[str, Any]]:
+        shown = rows()
+        return shown if all(row["away"] for row in shown) else []
+
     with TestClient(app) as client:
+        known = until(
+            lambda: [r for r in rows() if r["state"] not in ("loading", "unreadable")], "a look"
+        )
         shutil.move(home, f"{home}.away")
-        reply = client.get("/api/fleet")
-    assert reply.status_code == 200
-    assert {row["level"] for row in reply.json()["streams"]} <= {"bad", "busy"}
+        # More than once: what was known of it is given up at the first contradiction.
+        shown = [until(away, "the home to be found away") for _ in range(3)][-1]
+        reply = client.get(STREAM)
+        shutil.move(f"{home}.away", home)
+        back = until(lambda: [row for row in rows() if not row["away"]], "the home to be back")
+    assert {row["stream"]: row["state"] for row in shown} == {
+        r["stream"]: r["state"] for r in known
+    }
+    assert min(row["age"] for row in shown) > 60
+    assert reply.status_code == 503
+    assert len(back) == len(known)
+
+
+def test_a_stream_that_was_never_launched_says_so(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TestClient(
+        page_app(home, monkeypatch.setattr, stream="new_eu", dag=Actor(dag_id="new_eu"))
+    ) as client:
+        reply = client.get("/api/streams/new_eu/new_eu")
+    assert reply.status_code == 403
+    assert "first launch" in reply.json()["detail"]
+
+
+def test_a_change_says_the_same_end_above_the_charts_and_in_its_table(
+    client: TestClient, home: Path
+) -> None:
+    launched = (E.BACKUP_HOLDS, E.OLD_STOPPED, E.APPLY, E.DEPLOYMENT_MADE, E.NEW_STARTED)
+    write_upgrade(stream(home), *launched)
+    for one in ("orders_eu", "fraud_eu"):
+        whole = client.get(f"/api/streams/{one}/{one}").json()["change"]
+        [table] = client.get(f"/api/streams/{one}/{one}/changes").json()["changes"][:1]
+        assert whole["until"] == table["until"] is not None, one
+        assert whole["since"] == table["since"], one
+
+
+def test_a_stage_without_a_deadline_shows_none(client: TestClient, home: Path) -> None:
+    write_upgrade(stream(home), E.BACKUP_HOLDS)
+    assert client.get(STREAM).json()["change"]["until"] is None

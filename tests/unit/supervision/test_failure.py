@@ -92,6 +92,11 @@ def test_the_first_line_is_said_without_sparks_wrapper() -> None:
     assert first_line("  ") == ""
 
 
+def test_the_first_line_of_a_java_error_is_said_without_py4js_wrapper() -> None:
+    text = "An error occurred while calling o116.start.\n: java.io.IOException: gone\n\tat X"
+    assert first_line(text) == "java.io.IOException: gone"
+
+
 def test_frames_quoted_source_and_plans_are_not_what_an_error_says() -> None:
     text = "ValueError: a\n\tat b.C.d(C:1)\n    raise e\n\nCaused by: c\n" + (
         "=== Streaming Query ===\nIdentifier: q\nLogical Plan:\n+- Filter d\n\nCaused by: e\n"

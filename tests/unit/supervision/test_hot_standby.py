@@ -122,12 +122,15 @@ PROMOTED: Final = observed(
 )
 OLD: Final = {"deployment": NEXT}
 FRESH: Final = replace(NEXT, created_at=NOW)
+OF_CHANGE: Final = replace(WARM, epoch=replace(WARM.epoch, change=2))
+"""At the barrier, of a deployment with the same number that was proposed and never made."""
 NEW_WARM: Final = a_standby(deployment=NEXT.number)
 CASES: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "there is none": ({"standby": None}, "standby"),
     "none is asked for": ({"standby": None, "wants_standby": False}, "watch"),
     "its record is damaged": ({"standby": None, "is_standby_unreadable": True}, "watch"),
     "it is warm": ({}, "watch"),
+    "it was warmed for an upgrade": ({"standby": OF_CHANGE}, "standby"),
     "it is on its way": ({"standby": STATES["on its way"][0]}, "watch"),
     "it was promoted": ({"standby": STATES["promoted"][0]}, "standby"),
     "it was killed": ({"standby": STATES["killed"][0]}, "standby"),
@@ -191,6 +194,9 @@ def test_every_situation_with_a_standby_has_its_step(changes: dict[str, Any], ac
         pytest.param({"seen": COMPLETED}, 5, id="after a stop"),
         pytest.param({"decision": a_restart(), "wants_standby": False}, None, id="not asked for"),
         pytest.param({"decision": a_restart(), "standby": a_standby(GONE)}, None, id="dead"),
+        pytest.param(
+            {"decision": a_restart(), "standby": OF_CHANGE}, None, id="warmed for an upgrade"
+        ),
         pytest.param({"deployment": NEXT}, None, id="of the deployment before"),
         pytest.param({"deployment": NEXT, "standby": NEW_WARM}, 5, id="of the new deployment"),
     ],
@@ -316,6 +322,32 @@ def test_a_standby_waits_on_while_a_driver_before_it_cannot_be_killed(keeping: K
     keeping.keeper.release(keeping.home.epoch(2))
     assert keeping.launcher.living() == [1], "the standby, by the number it was launched with"
     assert keeping.home.is_released(2)
+
+
+def test_a_promotion_without_its_release_proves_nothing_of_the_drivers_before_it(
+    keeping: Keeping,
+) -> None:
+    keeping.launcher.is_unkillable = True
+    with pytest.raises(StreamingError):
+        keeping.promote()
+    keeping.launcher.end(keeping.standbys.epoch(1).token)
+    situation = keeping.look()
+    step = replace(decide(situation), action=Action.LAUNCH, promotes=None)
+    with pytest.raises(StreamingError):
+        keeping.keeper.begin(situation, step)
+
+    assert keeping.launcher.living() == [1], "the first driver lives, and none is started beside it"
+
+
+def test_one_that_was_warmed_for_an_upgrade_is_not_promoted_to_run_anything_else(
+    keeping: Keeping,
+) -> None:
+    situation = keeping.look()
+    keeping.launcher.end(keeping.home.epoch(1).token)
+    ours = replace(situation.standby, epoch=replace(situation.standby.epoch, change=2))
+    with pytest.raises(StreamingError):
+        keeping.promote(replace(situation, standby=ours))
+    assert keeping.home.epoch_numbers() == [1]
 
 
 def test_two_tasks_that_promote_one_standby_do_the_same(keeping: Keeping) -> None:

@@ -78,9 +78,11 @@ class DyingLauncher:
         return getattr(self._launcher, name)
 
 
-def killed_and_retried(folder: Path, code: str, story: Story, step: int) -> tuple[bool, Any]:
+def killed_and_retried(
+    folder: Path, code: str, story: Story, step: int, warmth: str = ""
+) -> tuple[bool, Any]:
     """Kill a worker before a step, let time pass, try again; return whether it died, and the end."""
-    stream = Upgraded(folder, code)
+    stream = Upgraded(folder, code, warmth)
     has_died = died(stream, story, step)
     if has_died:
         stream.tick()
@@ -96,16 +98,18 @@ def rows(stream: Upgraded) -> str:
     return "whole" if counted == [*range(1, len(counted) + 1)] else f"not whole: {counted}"
 
 
-def every_step(folder: Path, code: str, story: Story, *, every: int = 1, first: int = 1) -> int:
+def every_step(
+    folder: Path, code: str, story: Story, *, every: int = 1, first: int = 1, warmth: str = ""
+) -> int:
     """
     Kill a worker before every so-many-th step; return how many steps there are to die at.
 
     :raises AssertionError: an end differs from that without a kill.
     """
-    _, wanted = killed_and_retried(folder / "none", code, story, 10**6)
+    _, wanted = killed_and_retried(folder / "none", code, story, 10**6, warmth)
     step = first
     while True:
-        has_died, found = killed_and_retried(folder / str(step), code, story, step)
+        has_died, found = killed_and_retried(folder / str(step), code, story, step, warmth)
         assert found == wanted, f"Killed before step {step}: {found}, not {wanted}."
         if not has_died:
             return step
@@ -128,14 +132,14 @@ class Pause(Life):
 
 
 def suspended_and_overtaken(
-    folder: Path, code: str, story: Story, step: int
+    folder: Path, code: str, story: Story, step: int, warmth: str = ""
 ) -> tuple[bool, Any, BaseException | None]:
     """
     Suspend a worker before a step, let another do everything, and then let the first go on.
 
     :returns: Whether it came to that step, the end, and what the late worker failed with.
     """
-    stream, pause = Upgraded(folder, code), Pause(step)
+    stream, pause = Upgraded(folder, code, warmth), Pause(step)
     home = StreamHome(DyingStore(LocalStore(stream.uri), pause), "orders")
     whole, failed = stream.launcher, list[BaseException]()
     late = DyingLauncher(whole, pause)

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_streaming.changes.upgrade.decide import REPARTITION_PATIENCE
 from airflow_streaming.checkpoints.read.report import Checkpoint, Finding, FindingCode, Operator
-from airflow_streaming.exceptions import UpgradeRefused
+from airflow_streaming.exceptions import SpecError, UpgradeRefused
 from airflow_streaming.gates.state_partitions import Refusal, is_done, plan_repartition
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.jobs.repartition import RepartitionAnswer
@@ -134,6 +134,7 @@ class PlayedSpark:
 
     stream: Upgraded
     fails: str = ""
+    raises: bool = False
     dies: bool = False
     finishes: bool = False
     runs: list[int] = field(default_factory=list)
@@ -144,6 +145,8 @@ class PlayedSpark:
 
     def run(self, partitions: int) -> RepartitionAnswer:
         self.runs.append(partitions)
+        if self.raises:
+            raise SpecError("The runtime is not there any more.")
         last = max(int(one.name) for one in (self.folder / "commits").glob("[0-9]*"))
         plan = (self.folder / "offsets" / str(last)).read_text()
         changed = plan.replace(
@@ -201,6 +204,15 @@ def test_what_spark_refuses_is_taken_back_by_the_backup(tmp_path: Path) -> None:
     stream.tick()
     batches = [batch for _, batch in stream.written]
     assert batches == [*range(1, len(batches) + 1)], "no batch is lost, and none comes twice"
+
+
+def test_a_spark_that_cannot_be_started_is_taken_back_at_once(tmp_path: Path) -> None:
+    stream, _ = repartitioned(tmp_path, raises=True)
+    stream.begin(partitions=8)
+    progress = stream.drive()
+
+    assert progress.state is Stage.ROLLED_BACK
+    assert progress.facts["condition"] == "SpecError"
 
 
 @pytest.mark.parametrize("rollback", [REWIND, RESUME])

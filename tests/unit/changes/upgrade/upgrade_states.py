@@ -10,7 +10,7 @@ from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.control import Change, ChangeKind, DesiredState
 from airflow_streaming.model.records.epoch import LaunchCause, Outcome
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, UpgradeTerms
-from airflow_streaming.model.records.upgrade_table import Stage, UpgradeTransition
+from airflow_streaming.model.records.upgrade_table import Stage, UpgradeTransition, WarmUp
 from airflow_streaming.supervision.decide import STOP_MARGIN
 from tests.unit.home.make import an_upgrade_step
 from tests.unit.supervision.builders import (
@@ -34,6 +34,7 @@ FENCE: Final = EPOCH + 1
 
 BEFORE: Final = (Stage.BEGUN, Stage.BACKED_UP)
 DOWN: Final = (*BEFORE, Stage.STOPPED)
+READY: Final = (*BEFORE, Stage.READY)
 APPLYING: Final = (*DOWN, Stage.APPLYING)
 DEPLOYED: Final = (*APPLYING, Stage.DEPLOYED)
 LAUNCHED: Final = (*DEPLOYED, Stage.LAUNCHED)
@@ -42,6 +43,7 @@ ROLLING: Final = (*LAUNCHED, Stage.ROLLING_BACK)
 RESTORED: Final = (*ROLLING, Stage.RESTORED)
 
 FACTS: Final[dict[Stage, dict[str, str]]] = {
+    Stage.READY: {"warm_up": WarmUp.WARM},
     Stage.STOPPED: {"fence": str(FENCE), "boundary": "b-2"},
     Stage.LAUNCHED: {"epoch": str(FENCE + 1)},
     Stage.JUDGED: {"verdict": "good"},
@@ -52,7 +54,8 @@ FACTS: Final[dict[Stage, dict[str, str]]] = {
 def an_upgrade(*stages: Stage, **changes: Any) -> UpgradeView:
     """Return an upgrade that has come so far; ``situation`` holds what differs from the usual."""
     verdict = changes.pop("verdict", "good")
-    facts = {**FACTS, Stage.JUDGED: {"verdict": verdict}}
+    warm_up = changes.pop("warm_up", WarmUp.WARM)
+    facts = {**FACTS, Stage.JUDGED: {"verdict": verdict}, Stage.READY: {"warm_up": warm_up}}
     history: list[UpgradeTransition] = []
     for stage in stages:
         if stage is not Stage.BEGUN:
@@ -64,6 +67,7 @@ def an_upgrade(*stages: Stage, **changes: Any) -> UpgradeView:
         proposed=a_deployment(number=NEW, runtime="spark-4.9"),
         rollback=RollbackPlan(way=way, reason="So it is."),
         keeps_by_itself=changes.pop("keeps_by_itself", True),
+        prewarm=changes.pop("prewarm", False),
     )
     change = Change(
         number=2,

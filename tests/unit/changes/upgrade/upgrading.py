@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +13,8 @@ from airflow_streaming.changes.engine import Progress
 from airflow_streaming.changes.upgrade.begin import Asked
 from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
 from airflow_streaming.checkpoints.reader import inspect
+from airflow_streaming.driver.exit_status import promoted
+from airflow_streaming.driver.standby.promotion import PromotionBook, read_signs, reason_to_end
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.model.codec import encode
@@ -42,6 +44,7 @@ from tests.unit.checkpoints.restoring import new_store, run_batches
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_query, make_status
 
 QUERY: Final = "counts"
+NEVER: Final = 10**6
 TICK: Final = timedelta(seconds=20)
 REWIND: Final = RollbackPlan(way=RollbackMethod.REWIND, reason="The sink keeps nothing.")
 SINKS: Final = (SinkFacts(query=QUERY, sink="foreachbatch", habit=SinkReplaySemantics.UNKNOWN),)
@@ -53,14 +56,17 @@ class Upgraded:
     A stream that runs deployment 1 and is about to run another script.
 
     :param code: What the new script does: see ``_play``.
+    :param warmth: Of a pre-warmed upgrade: what the warmed driver does, see ``WarmedDriver``; empty
+        for an upgrade that is not pre-warmed.
     """
 
-    def __init__(self, folder: Path, code: str = "works") -> None:
-        self.folder, self.code = folder, code
+    def __init__(self, folder: Path, code: str = "works", warmth: str = "") -> None:
+        self.folder, self.code, self.warmth = folder, code, warmth
+        self.waiting: dict[str, WarmedDriver] = {}
         self.uri = str(folder / "home")
         self.new_script = f"# it {code}\n".encode()
         self.now, self.clock = NOON, 1000.0
-        self.launcher = OneDriver(lambda: self.epoch)
+        self.launcher = OneDriver(lambda: self.epoch, lambda: self.living())
         self.store = new_store(folder)
         self.memories: dict[str, Any] = {}
         self.written: list[tuple[int, int]] = []
@@ -97,8 +103,20 @@ class Upgraded:
 
     def running(self) -> int | None:
         """Return the number of the deployment that a living driver runs."""
-        living = self.launcher.living()
-        return self.home.epoch(living[0]).deployment if living else None
+        living = self.living()
+        return living[0].deployment if living else None
+
+    def living(self) -> list[Epoch]:
+        """Return the epochs that have a living driver; a standby that waits has none."""
+        alive = self.launcher.alive()
+        epochs = map(self.home.epoch, self.home.epoch_numbers())
+        return [epoch for epoch in epochs if epoch.token in alive]
+
+    def standbys(self) -> list[Epoch]:
+        """Return the records of the standbys that have a living driver, promoted or not."""
+        alive, standbys = self.launcher.alive(), self.home.standbys()
+        epochs = map(standbys.epoch, standbys.epoch_numbers())
+        return [epoch for epoch in epochs if epoch.token in alive]
 
     # Who acts.
 
@@ -144,7 +162,8 @@ class Upgraded:
         return make_deployment(self.deployment.number + 1, **told)
 
     def begin(self, home: StreamHome | None = None, **asked: Any) -> int:
-        given = {"rollback": REWIND, "soak": SOAK, "key": "run-1", "sinks": SINKS, **asked}
+        told = {"rollback": REWIND, "soak": SOAK, "key": "run-1", "sinks": SINKS}
+        given = {**told, "prewarm": bool(self.warmth), **asked}
         engine = self.engine(home)
         return engine.begin(self.proposed(), self.new_script, Asked(**given)).number
 
@@ -193,12 +212,20 @@ class Upgraded:
         """Let some time pass: the driver works, and the keep-alive task looks."""
         self.now += TICK
         self.clock += TICK.total_seconds()
-        for number in self.launcher.living():
-            self._play(self.home.epoch(number))
+        for epoch in self.standbys():
+            self.waiting.setdefault(epoch.token, WarmedDriver(self, epoch)).tick()
+        for epoch in self.living():
+            if self.may_write(epoch):
+                self._play(epoch)
         self.keep_alive()
         if self._trigger is not None:
             self._trigger.situation()
             self.memories["upgrade"] = self._trigger.memory()
+
+    def may_write(self, epoch: Epoch) -> bool:
+        """Tell whether the driver of an epoch is past the barrier."""
+        warmed = self.waiting.get(epoch.token)
+        return warmed is None or warmed.is_released
 
     def _play(self, epoch: Epoch) -> None:
         """Let a driver do what it is made for."""
@@ -305,16 +332,119 @@ class Upgraded:
             self.tick()
 
 
-class OneDriver(FakeLauncher):
-    """A launcher that stands for the law that there is never more than one driver at work."""
+class WarmedDriver:
+    """
+    The driver of a standby: its way to an epoch is the real one, and its stream plays the rest.
 
-    def __init__(self, newest: Callable[[], Epoch]) -> None:
+    Its warmth says what becomes of it: it ``warms`` and waits; ``ends early``, before it comes to the
+    barrier; ``ends warm``, after it; is ``silent`` from the barrier on; ``never comes`` there; or
+    ``ends promoted``, before it is released.
+    """
+
+    def __init__(self, stream: Upgraded, standby: Epoch) -> None:
+        self._stream, self._standby, self._lane_epoch = stream, standby, 0
+        self._book = PromotionBook(stream.home.store, standby, adopt=self._adopt)
+        self._ticks = self._beat = 0
+        self.is_released = False
+
+    def tick(self) -> None:
+        """Do what comes in the time of a tick."""
+        if self.is_released:
+            return
+        self._ticks += 1
+        if self._has_to_end():
+            self._end(Outcome.FENCED if self._is_fenced() else Outcome.STOPPED)
+        elif self._dies():
+            self._stream.launcher.end(self._standby.token)
+        elif self._ticks > 1 and self._stream.warmth != "never comes":
+            self._wait()
+
+    def _dies(self) -> bool:
+        after = {"ends early": 1, "ends warm": 3}.get(self._stream.warmth, NEVER)
+        is_promoted = self._lane_epoch > 0 and self._stream.warmth == "ends promoted"
+        return self._ticks >= after or is_promoted
+
+    def _wait(self) -> None:
+        self._book.show(("counts",))
+        if self._stream.warmth != "silent" or self._ticks <= 2:
+            self._beat += 1
+            self._say()
+        if self._stream.warmth == "ends promoted" and self._lane_epoch:
+            return
+        if self._book.next() is not None:
+            others = [one.number for one in self._stream.living() if not self._is_mine(one)]
+            assert not others, f"A warmed driver is released beside {others}."
+            self._book.answer(committed={}, error="")
+            self.is_released = True
+
+    def _is_mine(self, epoch: Epoch) -> bool:
+        return epoch.token == self._standby.token
+
+    def _say(self) -> None:
+        number, layout = self._place()
+        told = make_status(
+            number,
+            token=self._standby.token,
+            stream=layout.root,
+            beat=self._beat,
+            at=self._stream.now,
+            standby=True,
+            queries=(),
+        )
+        self._stream.home.store.replace(layout.epoch(number, "status.json"), told.to_bytes())
+
+    def _place(self) -> tuple[int, Layout]:
+        if self._lane_epoch:
+            return self._lane_epoch, Layout(self._standby.serves)
+        return self._standby.number, Layout(self._standby.stream)
+
+    def _adopt(self, epoch: Epoch, _: Any) -> None:
+        last = promoted(self._standby, epoch, self._stream.now)
+        path = Layout(self._standby.stream).epoch(self._standby.number, "exit.json")
+        self._stream.home.store.create(path, last.to_bytes())
+        self._lane_epoch, self._beat = epoch.number, 0
+
+    def _is_fenced(self) -> bool:
+        number, layout = self._place()
+        return self._stream.home.store.read(layout.record("epochs", number + 1)) is not None
+
+    def _has_to_end(self) -> bool:
+        number, layout = self._place()
+        store = self._stream.home.store
+        if self._is_fenced() or store.read(layout.epoch(number, "stop.json")) is not None:
+            return True
+        standby = self._standby
+        signs = read_signs(store, Layout(standby.serves), standby.change)
+        return not self._lane_epoch and bool(reason_to_end(signs, standby))
+
+    def _end(self, outcome: Outcome) -> None:
+        number, layout = self._place()
+        last = Exit(epoch=number, outcome=outcome, reason=f"{outcome}.", ended_at=self._stream.now)
+        self._stream.home.store.create(layout.epoch(number, "exit.json"), last.to_bytes())
+        self._stream.launcher.end(self._standby.token)
+
+
+class OneDriver(FakeLauncher):
+    """
+    A launcher that stands for the law that there is never more than one driver at work.
+
+    A standby may wait beside it.
+    """
+
+    def __init__(self, newest: Callable[[], Epoch], at_work: Callable[[], Sequence[Epoch]]) -> None:
         super().__init__()
-        self._newest = newest
+        self._newest, self._at_work = newest, at_work
+
+    def alive(self) -> set[str]:
+        """Return the tokens of all drivers that have a process."""
+        return {token for token, driver in self.drivers.items() if driver.is_alive}
 
     def launch(self, request: LaunchRequest) -> Any:
+        if request.epoch.serves:
+            return super().launch(request)
         is_fenced = self._newest().number > request.epoch.number
-        assert is_fenced or not self.living(), f"A driver is started beside {self.living()}."
+        others = [epoch.number for epoch in self._at_work()]
+        assert is_fenced or not others, f"A driver is started beside {others}."
         launch = super().launch(request)
         if is_fenced:
             # The first thing a driver does is to look for a newer epoch.
@@ -329,7 +459,7 @@ def end_of(stream: Upgraded) -> ChangeEnd | None:
 def outcome(stream: Upgraded) -> tuple[Any, ...]:
     """Return all that has to be the same in the end, whoever was killed on the way."""
     end, newest = end_of(stream), stream.deployment
-    stages = [one for one in stream.stages() if one not in ("backed_up", "stopped")]
+    stages = [one for one in stream.stages() if one not in ("backed_up", "ready", "stopped")]
     return (
         end.outcome if end else None,
         stages,

@@ -176,7 +176,27 @@ WANTED: Final = LaneSigns(
     ],
 )
 def test_what_the_lane_says_ends_it(changes: dict[str, Any], ends: bool) -> None:
-    assert bool(reason_to_end(replace(WANTED, **changes), deployment=1)) is ends
+    assert bool(reason_to_end(replace(WANTED, **changes), STANDBY)) is ends
+
+
+FOR_CHANGE: Final = replace(STANDBY, change=4, deployment=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "ends"),
+    [
+        pytest.param({}, False, id="its deployment is not made yet"),
+        pytest.param({"deployment": 2}, False, id="its deployment is made"),
+        pytest.param({"deployment": 3}, True, id="a later deployment"),
+        pytest.param({"is_given_up": True}, False, id="the circuit is the old driver's"),
+        pytest.param({"is_change_over": True}, True, id="the change has ended"),
+        pytest.param({"desired": DesiredState.STOPPED}, True, id="stopped"),
+    ],
+)
+def test_one_that_an_upgrade_warmed_waits_for_that_change(
+    changes: dict[str, Any], ends: bool
+) -> None:
+    assert bool(reason_to_end(replace(WANTED, **changes), FOR_CHANGE)) is ends
 
 
 def test_the_signs_are_read_from_the_lane(waiting: Waiting) -> None:
@@ -193,7 +213,7 @@ class Watched:
         self.signs: LaneSigns | None = WANTED
         self.clock, self.reasons = 0.0, list[str]()
         self.watch = StandbyWatch(
-            self.read, self.reasons.append, deployment=1, clock=lambda: self.clock
+            self.read, self.reasons.append, standby=STANDBY, clock=lambda: self.clock
         )
 
     def read(self) -> LaneSigns:

@@ -12,7 +12,7 @@ class Session:
 
     def __init__(self) -> None:
         self.said: list[str] = []
-        self.readStream = self.writeStream = self.streams = self
+        self.readStream = self.writeStream = self.streams = self.conf = self
 
     def __getattr__(self, name: str) -> Any:
         def say(*args: Any, **_: Any) -> Session:
@@ -41,7 +41,8 @@ def test_a_session_is_warmed_up_once_with_a_row_that_is_made_up(ends: bool) -> N
     warm.run(session)
     assert len(functions) == 1
     assert "format rate-micro-batch" in session.said
-    assert session.said.count("resetTerminated") == 1, "nobody is told of the end of this query"
+    assert session.said[0] == "newSession", "nobody is told of the end of this query"
+    assert "set spark.sql.shuffle.partitions 1" in session.said
     assert query.stopped is not ends
 
 
@@ -51,4 +52,4 @@ def test_a_session_that_cannot_be_warmed_up_is_left_cold() -> None:
 
     session = Session()
     WarmUp(start, lambda *_: None).run(session)
-    assert "resetTerminated" not in session.said
+    assert "newSession" in session.said

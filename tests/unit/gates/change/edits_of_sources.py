@@ -58,6 +58,13 @@ SOURCES: Final = (
         YES,
     ),
     edit_of(
+        "a rate limit that is no number",
+        STATELESS,
+        b.with_options(STATELESS, maxfilespertrigger="0"),
+        "source.option",
+        UNKNOWN,
+    ),
+    edit_of(
         "rate limit of Kafka",
         KAFKA,
         b.with_options(KAFKA, maxoffsetspertrigger="9"),

@@ -1,0 +1,128 @@
+"""
+Secrets in the driver's log that did not come from this process: they are overwritten where they stand.
+
+The JVM writes its log4j lines and stack traces through a file handle that it got at its start, and what
+this process prints goes through the JVM. A pipe with a masking process behind it would have to outlive
+every driver, and a stopped one would stop Spark with it. So the text is written as ever, and what is a
+known secret in it is replaced a moment later by as many asterisks, in the same place: nothing is moved,
+nobody waits for it, and if it fails, the file is as it would be without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from airflow_streaming.driver.errors import ErrorBoundary
+from airflow_streaming.model.failures import hidden_forms
+
+LOOK_SECONDS: Final = 1.0
+"""How long a secret may stand in the file."""
+CHUNK: Final = 1 << 20
+MOST: Final = 64 * CHUNK
+"""Bytes looked through in one go; a log that grows faster is followed from where that ended."""
+
+
+class OutputFile:
+    """
+    One file that other processes append to.
+
+    :param descriptor: Open for reading and writing, and not for appending; it is this object's now.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._seen = 0
+        self._known: Collection[bytes] = ()
+
+    def mask(self, secrets: Collection[bytes]) -> int:
+        """
+        Overwrite every secret in what was written since the last call; return how many were.
+
+        A secret that is new to this object is looked for from the beginning.
+        """
+        secrets = [secret for secret in secrets if secret]
+        if not secrets:
+            return 0
+        if secrets != self._known:
+            self._seen, self._known = 0, secrets
+        size = os.fstat(self._descriptor).st_size
+        if size < self._seen:
+            self._seen = 0  # it was cut, as when logs are rotated in place
+        overlap = max(map(len, secrets)) - 1
+        end, found = min(size, self._seen + MOST), 0
+        while self._seen < end:
+            # One that was written in two strokes begins in what was looked through before.
+            begin = max(0, self._seen - overlap)
+            data = os.pread(self._descriptor, CHUNK + self._seen - begin, begin)
+            if begin + len(data) <= self._seen:
+                break  # it was cut meanwhile
+            found += self._overwrite(data, begin, secrets)
+            self._seen = begin + len(data)
+        return found
+
+    def _overwrite(self, data: bytes, begin: int, secrets: Iterable[bytes]) -> int:
+        found = 0
+        for secret in secrets:
+            at = data.find(secret)
+            while at >= 0:
+                os.pwrite(self._descriptor, b"*" * len(secret), begin + at)
+                found += 1
+                at = data.find(secret, at + len(secret))
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+def open_outputs(pids: Iterable[int]) -> list[OutputFile]:
+    """
+    Open the files of this user that processes write their output to, each file once.
+
+    A pipe, a terminal and a device are left out: what was written there is gone.
+    """
+    found: dict[tuple[int, int], OutputFile] = {}
+    for path in (f"/proc/{pid}/fd/{number}" for pid in pids for number in (1, 2)):
+        with contextlib.suppress(OSError):
+            seen = os.stat(path)  # noqa: PTH116 - the file behind the handle, whatever its name
+            key = (seen.st_dev, seen.st_ino)
+            if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.geteuid() or key in found:
+                continue
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+            found[key] = OutputFile(descriptor)
+    return list(found.values())
+
+
+class OutputMask:
+    """
+    Keeps known secrets out of the driver's log while the driver runs.
+
+    :param pids: Processes whose output counts: the JVM and this one.
+    """
+
+    def __init__(self, pids: Iterable[int]) -> None:
+        self._files = open_outputs(pids)
+        self._lock, self._faults = threading.Lock(), ErrorBoundary()
+
+    def begin(self) -> None:
+        """Start looking, on a thread of its own that ends with the process."""
+        if self._files:
+            threading.Thread(target=self._run, name="airflow-streaming-mask", daemon=True).start()
+
+    def look(self) -> None:
+        """Look through what was written since the last look."""
+        with self._lock:
+            for file in self._files:
+                with self._faults.contained("Masking the driver's log"):
+                    file.mask(hidden_forms())
+
+    def _run(self) -> None:
+        pause = threading.Event()
+        while True:
+            self.look()
+            pause.wait(LOOK_SECONDS)
