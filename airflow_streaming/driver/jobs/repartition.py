@@ -8,6 +8,7 @@ Spark allows with the same number only; one that has the number already is left 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +36,11 @@ def answer_to(order: RepartitionOrder) -> RepartitionAnswer:
     """Do what the order says in the session of this process; return what became of it."""
     from pyspark.sql import SparkSession
 
-    session = SparkSession.builder.getOrCreate()
+    return answered(SparkSession.builder.getOrCreate(), order)
+
+
+def answered(session: Any, order: RepartitionOrder) -> RepartitionAnswer:
+    """Repartition the checkpoints of an order, up to the first that fails."""
     for checkpoint in order.checkpoints:
         try:
             repartition(session, checkpoint, order.partitions)
@@ -44,8 +49,7 @@ def answer_to(order: RepartitionOrder) -> RepartitionAnswer:
             if told == DONE_ALREADY:
                 continue
             logger.exception("The state of %s was not repartitioned.", checkpoint)
-            first = next(iter(str(err).splitlines()), "")
-            return RepartitionAnswer(condition=told, failed=f"{checkpoint}: {first}")
+            return RepartitionAnswer(condition=told, failed=f"{checkpoint}: {sentence_of(err)}")
     return RepartitionAnswer()
 
 
@@ -59,6 +63,22 @@ def repartition(session: Any, checkpoint: str, partitions: int) -> None:
 
 
 def condition_of(err: Exception) -> str:
-    """Return Spark's error condition, or the name of the error's class."""
+    """
+    Return the error condition of the innermost cause that has one, or the name of the error's class.
+
+    PySpark does not translate these errors, so Java's own are asked.
+    """
+    java, found = getattr(err, "java_exception", None), ""
+    while java is not None:
+        with contextlib.suppress(Exception):  # not every exception of Java has a condition
+            found = str(java.getCondition() or found)
+        java = java.getCause()
     told = getattr(err, "getCondition", lambda: None)()
-    return str(told or type(err).__name__)
+    return found or str(told or type(err).__name__)
+
+
+def sentence_of(err: Exception) -> str:
+    """Return the first line of what an error says, without what py4j puts before it."""
+    java = getattr(err, "java_exception", None)
+    said = str(java.getMessage()) if java is not None else str(err)
+    return next(iter(said.splitlines()), "")

@@ -178,7 +178,7 @@ def run(
 
 def repartition(spark: SparkSession, checkpoint: str, partitions: int, store: str) -> list[str]:
     """Do it as the job of an upgrade does; return Spark's condition and sentence, empty when done."""
-    from airflow_streaming.driver.jobs.repartition import condition_of
+    from airflow_streaming.driver.jobs.repartition import condition_of, sentence_of
     from airflow_streaming.driver.jobs.repartition import repartition as ours
 
     for key, value in STORES[store].items():
@@ -186,5 +186,5 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int, store: st
     try:
         ours(spark, checkpoint, partitions)
     except Exception as err:  # noqa: BLE001 - what Spark says is the answer
-        return [condition_of(err), str(err).splitlines()[0]]
+        return [condition_of(err), sentence_of(err)]
     return ["", ""]
