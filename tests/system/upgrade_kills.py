@@ -33,7 +33,6 @@ STORIES: Final[tuple[tuple[str, Story, str], ...]] = (
     # Pre-warmed: what the new driver does at the barrier.
     ("works", to_the_end, "warms"),
     ("works", to_the_end, "ends warm"),
-    ("works", to_the_end, "ends promoted"),
     ("fails after two", to_the_end, "warms"),
     ("works", aborted, "warms"),
 )
