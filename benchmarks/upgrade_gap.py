@@ -15,7 +15,7 @@ in it.
 
     python -m benchmarks.upgrade_gap --times 10
 
-Goal: pre-warmed, at most 3 s over one batch, by the median. At the end every row has to be there once.
+Goal: pre-warmed, at most 3 s over one batch, by the median. At the end every row must be there once.
 """
 
 from __future__ import annotations
