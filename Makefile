@@ -15,8 +15,8 @@ SPARK_3 := .runtimes/spark-3.5/.installed
 S3A := .runtimes/s3a/.installed
 STATEFUL := .runtimes/spark-4.3/.stateful
 
-# Two halves that take about as long: whatever starts no JVM, then streams and most drivers, which
-# mostly wait, run beside the rest and the whole Airflows.
+# Three legs beside each other: what starts no JVM and then streams and most drivers, which mostly wait;
+# the rest of Spark; and the whole Airflows, which wait most. One JVM or a stream's few at a time in each.
 SERVERS := tests/integration/alerts tests/integration/home tests/integration/plugin \
   $(wildcard tests/integration/*/test_*_s3.py) tests/integration/driver/test_sink_servers.py
 
@@ -38,20 +38,23 @@ setup: java $(INSTALLED) $(SPARK_4) $(STATEFUL) $(SPARK_3) ## Make .venv and the
 demo: java $(INSTALLED) $(SPARK_4) $(if $(PIPELINE),$(STATEFUL)) ## Run a stream in a real Airflow; PIPELINE=fraud runs an example, ARGS=--once a whole story.
 	@exec $(BIN)/python -m demo.run $(if $(PIPELINE),--pipeline $(PIPELINE)) $(ARGS)
 
+LINT := $(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
+
 lint: $(INSTALLED) ## Format, lint, types, rooms.
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(LINT)
 
-check: lint ## The same, and the unit tests.
-	$(IN_MEMORY) $(BIN)/pytest tests/unit -q -n 3 --dist worksteal -o tmp_path_retention_policy=failed $(ARGS)
+# The tests leave a core idle now and then, and mypy uses but one.
+check: $(INSTALLED) ## The same, and the unit tests.
+	@{ $(LINT); } > .test-lint.log 2>&1 & lint=$$!; \
+	$(IN_MEMORY) $(BIN)/pytest tests/unit -q -n 3 --dist worksteal -o tmp_path_retention_policy=failed $(ARGS); \
+	unit=$$?; wait $$lint; lint=$$?; cat .test-lint.log; exit $$((unit | lint))
 
-test: setup $(S3A) lint ## Everything, with real Spark, real stores and a real Airflow.
-	@{ $(IN_MEMORY) $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed > .unit.log 2>&1; unit=$$?; \
-	$(BIN)/pytest $(SERVERS) $(STREAMS) -q --durations=20 > .beside.log 2>&1; exit $$((unit | $$?)); } & beside=$$!; \
-	$(BIN)/pytest tests/integration tests/system --durations=20 $(patsubst %,--ignore=%,$(SERVERS) $(STREAMS)); \
-	spark=$$?; wait $$beside; others=$$?; tail -n 60 .unit.log .beside.log; exit $$((spark | others))
+test: setup $(S3A) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
+	@{ scripts/leg.sh unit env $(IN_MEMORY) $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed; unit=$$?; \
+	scripts/leg.sh streams $(BIN)/pytest $(SERVERS) $(STREAMS) -q --durations=20; exit $$((unit | $$?)); } & streams=$$!; \
+	scripts/leg.sh airflow $(BIN)/pytest tests/system -q --durations=20 & airflow=$$!; \
+	scripts/leg.sh spark $(BIN)/pytest tests/integration -q --durations=20 $(patsubst %,--ignore=%,$(SERVERS) $(STREAMS)); \
+	spark=$$?; wait $$streams; streams=$$?; wait $$airflow; exit $$((spark | streams | $$?))
 
 bench: setup ## Measure; the figures go to the screen and say what they were measured on.
 	@for program in launch listener restart triggers rules detection inspecting backup backup_batches gates cutover; do $(BIN)/python -m benchmarks.$$program || exit 1; done
@@ -117,4 +120,4 @@ audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt na
 	$(BIN)/uv tool run pip-audit@2.10.1 --requirement constraints.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
-	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache .test-*.log

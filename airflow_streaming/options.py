@@ -9,6 +9,7 @@ run, and to the default that is named where there is no form.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -129,7 +130,8 @@ def check_fields(options: Any) -> None:
     :raises SpecError: with the field, what it holds and what to give instead.
     """
     for one in fields(options):
-        value, declared = getattr(options, one.name), str(one.type).split(" | ")
+        value = getattr(options, one.name)
+        declared = re.sub(r"\[.*\]", "", str(one.type)).split(" | ")
         kinds = [_KINDS[part] for part in declared if part in _KINDS]
         where = f"{type(options).__name__}.{one.name}"
         if len(kinds) == len(declared) and not (is_template(value) and str in kinds):
@@ -140,13 +142,16 @@ def check_fields(options: Any) -> None:
 
 def _check_field(where: str, value: object, kinds: list[type]) -> None:
     fits = type(value) in kinds or (type(value) is int and float in kinds)
-    if not fits:
-        names = " or ".join("None" if kind is NoneType else kind.__name__ for kind in kinds)
+    containers = tuple(kind for kind in kinds if kind in _CONTAINERS)
+    if not fits and (isinstance(value, str) or not isinstance(value, containers)):
+        names = " or ".join(_NAMES.get(kind, kind.__name__) for kind in kinds)
         raise SpecError(f"{where} is {value!r:.80}; give {names}.")
     check_number(where, value)
 
 
 _TERMS: Final = (SoakTerms, ReadyTerms)
+_CONTAINERS: Final = (Sequence, Mapping)
+_NAMES: Final[Mapping[type, str]] = {NoneType: "None", Sequence: "a list", Mapping: "a mapping"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,9 +197,9 @@ class ChangeOptions:
     sink_habits: Mapping[str, SinkReplaySemantics | str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if isinstance(self.approvers, str):
             raise SpecError(f"approvers is {self.approvers!r}; give a list of ids of users.")
+        check_fields(self)
         for query, habit in self.sink_habits.items():
             check_choice(f"sink_habits[{query!r}]", habit, SinkReplaySemantics)
 
@@ -233,7 +238,10 @@ class RehearsalOptions:
 _KINDS: Final[Mapping[str, type]] = {
     **{
         kind.__name__: kind
-        for kind in (bool, int, float, str, timedelta, RehearsalOptions, *_TERMS)
+        for kind in (
+            *(bool, int, float, str, timedelta, Sequence, Mapping),
+            *(RehearsalOptions, RetentionPolicy, PrunePolicy, *_TERMS),
+        )
     },
     "None": NoneType,
 }
@@ -256,6 +264,10 @@ class RestartOptions(ChangeOptions):
     rewind_sink: AuthorsRewind | None = None
     conf: Mapping[str, Any] | str | None = None
     prewarm: bool | str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_functions(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,6 +296,19 @@ class UpgradeOptions(ChangeOptions):
     needs_rollback: bool = True
     prewarm: bool | str | None = None
     edits: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_functions(self)
+
+
+def _check_functions(options: RestartOptions | UpgradeOptions) -> None:
+    where = type(options).__name__
+    if not all(map(callable, options.checks)):
+        raise SpecError(f"{where}.checks is {options.checks!r:.80}; give a list of callables.")
+    if options.rewind_sink is not None and not callable(options.rewind_sink):
+        given = f"{options.rewind_sink!r:.80}"
+        raise SpecError(f"{where}.rewind_sink is {given}; give a callable or None.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ It is advice; nothing follows it by itself. A form may take what it says about t
 advice, and a stream that idles is not called too large on one quiet hour: the busiest query and the
 slowest usual batch decide.
 
-Only this one can be taken. More state partitions need another checkpoint, and a processing trigger
-stands in the script; the report says both. Where the advice cannot become a number of executors it
+Only this one is taken by itself. The number of state partitions is entered into a rescale by hand, and a
+processing trigger stands in the script; the report says both. Where the advice cannot become a number of executors it
 is refused with the reason, and nothing else is put in its place.
 """
 
@@ -19,6 +19,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from airflow_streaming.advice.state_size import (
+    STATE_PER_PARTITION,
+    partitions_for,
+    stored_bytes,
+)
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.progress import BatchProgress
@@ -29,8 +34,6 @@ TOO_BUSY: Final = 0.85
 TOO_IDLE: Final = 0.25
 MIN_BATCHES: Final = 5
 """Batches below which figures say nothing: the first ones of a driver warm up."""
-STATE_PER_PARTITION: Final = 1024**3
-"""Bytes of state above which one partition takes long to load and to snapshot."""
 
 
 class SizedSetting(StrEnum):
@@ -160,17 +163,17 @@ def _intervals(told: Mapping[str, Sequence[BatchProgress]], size: Size) -> Itera
 
 def _partitions(told: Mapping[str, Sequence[BatchProgress]], size: Size) -> Iterator[SizeAdvice]:
     for query, partitions in sorted((size.state_partitions or {}).items()):
-        state = max((b.state_bytes or 0 for b in told.get(query, ())), default=0)
+        state = max(map(stored_bytes, told.get(query, ())), default=0)
         if partitions and state / partitions > STATE_PER_PARTITION:
             yield SizeAdvice(
                 setting=SizedSetting.STATE_PARTITIONS,
                 present=partitions,
-                suggested=math.ceil(state / STATE_PER_PARTITION),
+                suggested=partitions_for(state),
                 query=query,
                 reason=f"State of query {query!r} is {state / partitions / 2**20:,.0f} MiB in each "
                 f"of {partitions} partitions.",
-                caution="State partitions are fixed by the checkpoint: it takes a new checkpoint, "
-                "or Spark's offline repartition (4.2 and newer, RocksDB only).",
+                caution="State partitions are fixed by the checkpoint: it takes a rescale with "
+                "shuffle_partitions (Spark 4.2 and newer, RocksDB), or a new checkpoint.",
             )
 
 

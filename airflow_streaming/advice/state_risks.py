@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
@@ -17,6 +18,7 @@ from airflow_streaming.advice.examined import (
     unknown,
 )
 from airflow_streaming.advice.profile import STATE_PROVIDER, StateStore, is_rocksdb
+from airflow_streaming.advice.state_size import heaps, state_memory
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.status import QueryStatus
 
@@ -50,12 +52,15 @@ def watermark(facts: Facts) -> Iterator[Advice]:
 
 
 def state_store(facts: Facts) -> Iterator[Advice]:
-    """Look for millions of keys that are kept in the heap."""
+    """Look for state in the heap that is millions of keys, or more than the heaps have room for."""
     rule = "state-store"
     yield from _without_figures(rule, facts)
     for query, latest in _stateful(facts):
         rows, provider = latest.state_rows or 0, _provider(facts, query, latest)
-        if rows <= MANY_KEYS:
+        room = _heap_room(facts)
+        if provider and not is_rocksdb(provider) and 0 < room < (latest.state_bytes or 0):
+            yield _too_large(rule, query.name, latest, room)
+        elif rows <= MANY_KEYS:
             yield fine(rule, f"{rows:,} rows fit any state store.", query=query.name)
         elif provider is None:
             yield unknown(
@@ -79,6 +84,26 @@ def state_store(facts: Facts) -> Iterator[Advice]:
                 "checkpoint cannot change its store. While all state fits the heap with room to "
                 "spare, this store is the faster one.",
             )
+
+
+def _heap_room(facts: Facts) -> int:
+    """Return the bytes of all heaps in which state can lie; 0 where the conf does not say."""
+    found = heaps(facts.conf)
+    return 0 if found is None else found[0] * state_memory(found[1])
+
+
+def _too_large(rule: str, query: str, latest: BatchProgress, room: int) -> Advice:
+    state = latest.state_bytes or 0
+    return risk(
+        rule,
+        RiskLevel.HIGH,
+        "All its state is in the executors' heap, which has no room for it.",
+        query=query,
+        evidence=f"{state / 2**20:,.0f} MiB in {latest.state_rows:,} rows; the heaps have "
+        f"{room / 2**20:,.0f} MiB that Spark does not take itself",
+        remedy=f"Give {math.ceil(state / room)} times the memory, by executors or by "
+        "spark.executor.memory, or begin a new checkpoint with RocksDB.",
+    )
 
 
 def _provider(facts: Facts, query: QueryStatus, latest: BatchProgress) -> str | None:

@@ -346,14 +346,26 @@ def parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Nam
 
 
 def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    given = list(argv)
+    if "--" not in given or _command_of(given) not in OF_SCRIPTS:
+        return parser.parse_args(given)
     # argparse takes the script alone for its positional arguments when an option follows it, and
     # then does not know what comes after "--".
-    given = list(argv)
-    if "--" not in given:
-        return parser.parse_args(given)
     cut = given.index("--")
     arguments = parser.parse_args(given[:cut])
-    if "arguments" not in arguments:
-        return parser.parse_args(given)
     arguments.arguments = [*arguments.arguments, *given[cut + 1 :]]
     return arguments
+
+
+OF_SCRIPTS: Final = frozenset({"rehearse", "plan", "gate"})
+"""Commands that take what follows ``--`` as arguments of a script; the others end their options there."""
+
+
+def _command_of(given: Sequence[str]) -> str | None:
+    words = iter(given)
+    for word in words:
+        if word == "--home":
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None

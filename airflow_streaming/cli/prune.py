@@ -24,6 +24,7 @@ from airflow_streaming.cli.common import (
     positive,
 )
 from airflow_streaming.cli.output import show, show_json
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.codec import encode
 from airflow_streaming.reports.pruning import pruning_report
@@ -77,7 +78,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(home: Home, stream: StreamHome, arguments: argparse.Namespace, person: Person) -> int:
-    """Remove what is old, or show what would be; ``PROBLEM`` when something was left undone."""
+    """
+    Remove what is old, or show what would be; ``PROBLEM`` when something was left undone.
+
+    :raises SpecError: the folder of driver logs that was named is not there.
+    """
+    named = arguments.driver_folder
+    if named is not None and not named.is_dir():
+        raise SpecError(
+            f"There is no folder {str(named)!r} with driver logs on this host. Give the one of [streaming] "
+            "driver_folder, or leave --driver-folder out; nothing was removed."
+        )
     policy = PrunePolicy(
         keep=timedelta(days=arguments.keep_days),
         keep_epochs=arguments.keep_epochs,

@@ -158,11 +158,12 @@ def _old_program(arguments: argparse.Namespace, home: StreamHome | None) -> Prog
 
     if arguments.old_script is not None:
         return script_of(arguments, arguments.old_script)
-    deployment = None if home is None else home.newest_deployment()
-    if home is None or deployment is None:
+    if home is None:
         raise SpecError("What is the new version compared with? Give --old-script.")
-    conf = dict(arguments.conf)
-    return deployed_program(open_known(arguments.home), home.name, deployment.number, conf)
+    known, deployment = open_known(arguments.home), home.newest_deployment()
+    if deployment is None:
+        raise SpecError(known.why_unknown(home.name))
+    return deployed_program(known, home.name, deployment.number, dict(arguments.conf))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -38,9 +38,11 @@ from airflow_streaming.reports.streams import (
 )
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.supervision.alerts.alerting import open_incidents
+from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.health import judge
-from airflow_streaming.supervision.observer import Figures, change_in_progress, view_standby
+from airflow_streaming.supervision.open_change import change_in_progress
 from airflow_streaming.supervision.standby import summary
+from airflow_streaming.supervision.standby_observer import view_standby
 
 POLL_SECONDS: Final = 0.5
 WATCH_SECONDS: Final = 10.0

@@ -277,11 +277,7 @@ def _check_is_there(home: Home, stream: StreamHome) -> None:
     if stream.newest_deployment() is None:
         from airflow_streaming.cli.cutover import why_there_is_none  # see _COMMANDS
 
-        raise StreamingError(
-            why_there_is_none(stream)
-            or f"There is no stream {stream.name!r} in {home.store.uri}. Its streams are: "
-            f"{', '.join(home.streams()) or 'none'}."
-        )
+        raise StreamingError(why_there_is_none(stream) or home.why_unknown(stream.name))
 
 
 def _show_conf(stream: StreamHome, arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ It reads what ``status`` reads, every few seconds, and decides nothing.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 BARS: Final = "▁▂▃▄▅▆▇█"
 WIDTH: Final = 48
 """Characters of a sparkline, each a bucket of the range."""
+WIDEST: Final = 10_000
+"""Columns where there is no terminal to fit: a line that a program reads is not broken."""
 FIGURES: Final = (
     ("input_rate", "input rows/s"),
     ("processing_rate", "processed rows/s"),
@@ -78,10 +81,12 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     except ImportError as err:
         raise SpecError("'top' needs the package rich. Install it, or use 'list'.") from err
     cache, console = PartCache(), Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = WIDEST
 
     def draw() -> RenderableType:
         if arguments.stream is None:
-            return fleet(home, probe)
+            return fleet(home, probe, expand=console.width < WIDEST)
         return figures(home, arguments.stream, probe, cache, hours=arguments.hours)
 
     if arguments.once:
@@ -93,13 +98,17 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
             live.update(draw(), refresh=True)
 
 
-def fleet(home: Home, probe: Probe) -> Table:
-    """Return a row for each stream, those that are not well first."""
+def fleet(home: Home, probe: Probe, *, expand: bool = True) -> Table:
+    """
+    Return a row for each stream, those that are not well first.
+
+    :param expand: It is as wide as the terminal, and not as its text.
+    """
     from rich.table import Table
     from rich.text import Text
 
     table = Table(
-        title=f"{home.store.uri}  {datetime.now(UTC):%H:%M:%S} UTC", expand=True, box=None
+        title=f"{home.store.uri}  {datetime.now(UTC):%H:%M:%S} UTC", expand=expand, box=None
     )
     for name, justify in _COLUMNS:
         table.add_column(name, justify=justify, no_wrap=name != "reason")  # type: ignore[arg-type]

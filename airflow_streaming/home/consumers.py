@@ -145,10 +145,7 @@ def _look(home: Home, base: str) -> LiveOutput:
 def _never_moved(home: Home, folder: StreamHome) -> LiveOutput:
     newest = folder.newest_deployment()
     if newest is None:
-        raise SpecError(
-            f"There is no stream {folder.name!r} in {home.store.uri}. Its streams are: "
-            f"{', '.join(home.streams()) or 'none'}."
-        )
+        raise SpecError(home.why_unknown(folder.name))
     return LiveOutput(
         stream=folder.name, lane=folder.name, deployment=newest.number, output=newest.output
     )

@@ -64,6 +64,19 @@ class Home:
         names = filter(is_path_part, self.store.names(""))
         return [name for name in names if self._is_stream(name)]
 
+    def why_unknown(self, name: str) -> str:
+        """Return why a stream without a deployment cannot be used, and what to do."""
+        known = self.streams()
+        if name in known:
+            return (
+                f"Stream {name!r} in {self.store.uri} has no deployment: its keep-alive task makes the "
+                "first one. If it has run before, check that the home is mounted whole."
+            )
+        return (
+            f"There is no stream {name!r} in {self.store.uri}. Its streams are: "
+            f"{', '.join(known) or 'none'}."
+        )
+
     def _is_stream(self, name: str) -> bool:
         try:
             return "deployments" in self.store.names(name)

@@ -113,7 +113,13 @@ def stream_dags(
     check_is_stream(stream.name)
     if isinstance(approvers, str):
         raise SpecError(f"approvers is {approvers!r}; give a list of ids of users.")
-    _check_options(upgrade=(upgrade, UpgradeOptions), cutover=(cutover, CutoverOptions))
+    _check_options(
+        upgrade=(upgrade, UpgradeOptions),
+        cutover=(cutover, CutoverOptions),
+        backup=(backup, BackupOptions),
+        connections=(connections, Connections),
+        soak=(soak or SoakTerms(), SoakTerms),
+    )
     if prune is not None:
         _check_options(prune=(prune, PruneOptions))
     usual = {"soak": soak, "approvers": tuple(approvers)}

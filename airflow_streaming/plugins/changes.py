@@ -19,7 +19,7 @@ from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState,
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
 from airflow_streaming.plugins.standing import Look, cut, told, tried
 from airflow_streaming.services.streams import stop_grace
-from airflow_streaming.supervision.observer import upgrade_in_progress
+from airflow_streaming.supervision.open_change import upgrade_in_progress
 
 MOST: Final = 8
 C = CutoverState
@@ -29,7 +29,15 @@ _CUTOVER_PATH: Final = (
 )
 _OF_HANDOVER: Final = frozenset({C.WARMING, C.DRAINING})
 _UPGRADE_PATH: Final = (
-    *(Stage.BEGUN, Stage.BACKED_UP, Stage.STOPPED, Stage.APPLYING, Stage.DEPLOYED),
+    *(
+        Stage.BEGUN,
+        Stage.BACKED_UP,
+        Stage.STOPPED,
+        Stage.APPLYING,
+        Stage.REPARTITIONING,
+        Stage.REPARTITIONED,
+        Stage.DEPLOYED,
+    ),
     *(Stage.LAUNCHED, Stage.JUDGED, Stage.KEPT),
 )
 

@@ -38,9 +38,11 @@ from airflow_streaming.plugins.changes import acts_of
 from airflow_streaming.plugins.standing import Look, cut, told, tried
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.supervision.alerts.alerting import open_incidents
-from airflow_streaming.supervision.observer import Figures, change_in_progress, view_standby
+from airflow_streaming.supervision.epoch_figures import Figures
+from airflow_streaming.supervision.open_change import change_in_progress
 from airflow_streaming.supervision.rules import sentences
 from airflow_streaming.supervision.standby import summary
+from airflow_streaming.supervision.standby_observer import view_standby
 
 SELDOM: Final = 45.0
 """Seconds between two looks at what changes rarely: backups, events, sparklines."""

@@ -78,16 +78,21 @@ def prune(
     """
     lanes = look_at_lanes(home, blobs, stream, backed_up)
     if not lanes:
-        raise SpecError(
-            f"There is no stream {stream!r} in {home.store.uri}. Its streams are: "
-            f"{', '.join(home.streams()) or 'none'}."
-        )
+        raise SpecError(home.why_unknown(stream))
     now = clock() if dry_run else _earlier(clock(), blobs)
-    plan = decide_pruning(lanes, used_by_others(home, stream), policy, now)
+    used, unread = used_by_others(home, stream)
+    plan = decide_pruning(lanes, used, policy, now)
     seen = {lane.lane: lane.deployments[-1].number for lane in lanes if lane.deployments}
     run = _Run(home=home, blobs=blobs, by=by, now=now, dry_run=dry_run, seen=seen)
-    removed, problems = [], []
+    removed = list[Removed]()
+    problems = [*(problem for lane in lanes for problem in lane.problems), *unread]
     for item in plan.remove:
+        if unread and item.what in _WHOLE:
+            problems.append(
+                f"{item.lane}: {item.what} {item.name} stays: it is not known whether another stream "
+                "uses it."
+            )
+            continue
         try:
             done = run.remove(item)
         except StreamingError as err:

@@ -99,13 +99,13 @@ class StreamActions:
         """
         Ask the newest standby to end, if there is one that waits or starts.
 
-        :param change: Only one that was warmed for this change.
+        :param change: The change it was warmed for; ``None``: the stream's own hot standby.
         """
         standbys, live = self._home.standbys(), self._home.newest_epoch()
         waiting = standbys.newest_epoch()
         if waiting is None or (live is not None and live.token == waiting.token):
             return
-        if change is not None and waiting.change != change:
+        if waiting.change != change:
             return
         written = standbys.aftermath(waiting.number)
         if written.exit or written.death or written.stop:

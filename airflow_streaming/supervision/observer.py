@@ -4,26 +4,15 @@ Home and launcher to situation: one look at a stream.
 It fits in a small dict, which a trigger hands to its task in the event, so that the task need not
 wait as long again to come to the same verdict.
 
-A driver rewrites the chunk in progress at most every ten seconds, so it is read no more often, and
-only its new lines are parsed. A fresh reader begins as far back as the rules look, so that nothing
-is forgotten when a triggerer dies: by time, since a chunk may cover five minutes or one. What fired
-before that is known from its incident: a rule that fires clears by another bound than one that does
-not, and its figures may have stayed between the two for days.
-
-It is read at every look while one is open, from records that keep what they have read: then a look
-at a cutover costs a try for its next step, and one for its end.
-
 An observer remembers how long it has seen a heartbeat stand still, because silence may only be
 timed by the one who listens.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -32,7 +21,7 @@ from typing import Any, Final, Self
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.driver_end import DriverEnd
-from airflow_streaming.launch.port import Heartbeat, Launcher, open_driver_end
+from airflow_streaming.launch.port import Launcher, open_driver_end
 from airflow_streaming.model.health_rules import Finding, HealthRules
 from airflow_streaming.model.observation import (
     CpuIdle,
@@ -41,27 +30,20 @@ from airflow_streaming.model.observation import (
     ProcessState,
     VerdictState,
 )
-from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.autoscale import Autoscale
 from airflow_streaming.model.records.control import (
-    Change,
-    ChangeInProgress,
-    ChangeKind,
     DesiredState,
 )
-from airflow_streaming.model.records.cutover import DEADLINES, CutoverStanding, CutoverTerms
-from airflow_streaming.model.records.cutover_table import CUTOVER
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.records.policy import RestartPolicy, Supervision
-from airflow_streaming.model.records.upgrade import OpenUpgrade
-from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
 from airflow_streaming.model.status import Status
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.decide import ReconcileInput
+from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.health import judge
-from airflow_streaming.supervision.rules.rulebook import RuleBook
+from airflow_streaming.supervision.open_change import change_in_progress
 from airflow_streaming.supervision.sizing import SizeObserver
-from airflow_streaming.supervision.standby import StandbyView
+from airflow_streaming.supervision.standby_observer import StandbyObserver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,256 +137,8 @@ def _moment(age: Any, clock: float) -> float | None:
     return None if age is None else clock - float(age)
 
 
-READ_EVERY: Final = 10.0
-"""Seconds; the history does not change more often."""
-_MARGIN: Final = timedelta(minutes=5)
-"""The batch that was in work at the edge."""
-
-
-class Figures:
-    """
-    The figures of one epoch.
-
-    :param home: The stream's records.
-    :param rules: Held against the figures.
-    :param incidents: When each open incident of the epoch was recorded, by its key.
-    """
-
-    def __init__(
-        self,
-        home: StreamHome,
-        epoch: int,
-        rules: HealthRules,
-        *,
-        incidents: Mapping[str, datetime] | None = None,
-    ) -> None:
-        self._home, self.epoch = home, epoch
-        self._rules, self._incidents = rules.rules, incidents or {}
-        self._book = RuleBook(self._rules)
-        self._look_back = _longest(rules) + _MARGIN
-        self._read_at = -math.inf
-        self._newest: dict[str, int] = {}
-        self._chunk: int | None = None
-        self._lines = 0
-
-    def findings(self, status: Status, clock: float) -> tuple[Finding, ...]:
-        """
-        Return what the rules say now.
-
-        :param clock: Monotonic seconds.
-        :raises HomeUnavailable: the history could not be read.
-        """
-        # A heartbeat tells a batch before the history does, so one look may not be enough.
-        if clock - self._read_at >= READ_EVERY and self._is_behind(status):
-            self._read(status)
-            self._read_at = clock
-        return self._book.findings(status)
-
-    def _is_behind(self, status: Status) -> bool:
-        return any(
-            query.progress is not None
-            and self._newest.get(query.name, -1) < query.progress.batch_id
-            for query in status.queries
-        )
-
-    def _read(self, status: Status) -> None:
-        chunks = self._home.progress_chunks(self.epoch)
-        if self._chunk is None:
-            self._read_back(chunks, status)
-            return
-        for number in chunks:
-            if number >= self._chunk:
-                skip = self._lines if number == self._chunk else 0
-                rows, lines = self._home.progress_rows(self.epoch, number, skip=skip)
-                self._learn(rows)
-                self._chunk, self._lines = number, lines
-
-    def _read_back(self, chunks: list[int], status: Status) -> None:
-        found: list[list[BatchProgress]] = []
-        newest = oldest = None
-        number = 1
-        for number in reversed(chunks):
-            rows, lines = self._home.progress_rows(self.epoch, number)
-            if self._chunk is None:
-                self._chunk, self._lines = number, lines
-            found.append(rows)
-            if times := [at for row in rows if (at := _begun(row)) is not None]:
-                newest, oldest = newest or max(times), min(times)
-                if newest - oldest > self._look_back:
-                    break
-        if oldest is not None and number > 1:
-            firing = {key: at for key, at in self._incidents.items() if at < oldest}
-            self._book = RuleBook(self._rules, firing=firing)
-        # Rows of a query that the book has not met wait for it, and only so many of them can.
-        self._book.meet(status)
-        for rows in reversed(found):
-            self._learn(rows)
-
-    def _learn(self, rows: Iterable[BatchProgress]) -> None:
-        for row in rows:
-            self._book.learn(row)
-            self._newest[row.query] = row.batch_id
-
-
-def _begun(row: BatchProgress) -> datetime | None:
-    with contextlib.suppress(ValueError):
-        at = datetime.fromisoformat(row.at)
-        return at if at.tzinfo is not None else None
-    return None
-
-
-def _longest(rules: HealthRules) -> timedelta:
-    return max(
-        (rule.sustained_for + rule.mean_over + rule.clear_for for rule in rules.rules),
-        default=timedelta(0),
-    )
-
-
 log: Final = logging.getLogger(__name__)
 _ALIVE: Final = frozenset({ProcessState.RUNNING, ProcessState.SUSPENDED})
-
-
-def change_in_progress(home: StreamHome) -> ChangeInProgress | None:
-    """Return the upgrade or cutover that a stream, or a lane of it, is part of and is not closed."""
-    change = home.unfinished_change()
-    if change is None:
-        return None
-    match change.what:
-        case ChangeKind.UPGRADE:
-            return upgrade_in_progress(home, change)
-        case ChangeKind.CUTOVER:
-            return _cutover(home, change)
-    return None
-
-
-def upgrade_in_progress(home: StreamHome, change: Change) -> OpenUpgrade:
-    """Return how far an upgrade has come, and since when."""
-    history = home.upgrade_steps(change.number)
-    stage = UPGRADE.state_of(history)
-    return OpenUpgrade(
-        change=change.number,
-        deployment=change.deployment,
-        stage=stage,
-        since=history[-1].at if history else change.at,
-        soaks_for=_soaks_for(home, change) if stage is Stage.LAUNCHED else timedelta(0),
-    )
-
-
-def _soaks_for(home: StreamHome, change: Change) -> timedelta:
-    try:
-        return home.terms(change).soak.at_most
-    except RecordError as err:
-        log.warning("Stream %r: %s", home.name, err)
-        return timedelta(0)
-
-
-def _cutover(home: StreamHome, change: Change) -> CutoverStanding:
-    led, number = home.leader_of(change)
-    history, terms = led.steps(number), _terms(led, number)
-    state = CUTOVER.state_of(history)
-    deadline = DEADLINES.get(state) if terms is None else terms.deadline(state)
-    return CutoverStanding(
-        change=change.number,
-        green=_green(terms, home.name),
-        state=state,
-        since=history[-1].at if history else change.at,
-        deadline=deadline or timedelta(0),
-    )
-
-
-def _terms(led: StreamHome, number: int) -> CutoverTerms | None:
-    try:
-        return led.cutover_terms(led.change(number))
-    except RecordError as err:
-        log.warning("Stream %r: %s", led.name, err)
-        return None
-
-
-def _green(terms: CutoverTerms | None, lane: str) -> str:
-    pairs = terms.pairs if terms is not None else ()
-    return next((pair.green for pair in pairs if lane in (pair.blue, pair.green)), "")
-
-
-def view_standby(
-    standbys: StreamHome,
-    probe: Callable[[Epoch, Launch | None, Heartbeat], Process],
-    live: Epoch | None,
-    silence: Callable[[int, Status | None], timedelta],
-) -> StandbyView | None:
-    """
-    Look at the newest hot standby of a lane; ``None`` when there was none yet.
-
-    :param standbys: The records of the lane's standbys.
-    :param live: The lane's newest epoch.
-    :param silence: Tells how long the heartbeat of a standby has stood still.
-    :raises HomeUnavailable: the home could not be read.
-    """
-    epoch = standbys.newest_epoch()
-    if epoch is None:
-        return None
-    number, launch = epoch.number, standbys.launch(epoch.number)
-    process = probe(epoch, launch, partial(standbys.heartbeat, number))
-    status, written = standbys.status(number), standbys.aftermath(number)
-    return StandbyView(
-        epoch=epoch,
-        process=process,
-        launch=launch,
-        status=status,
-        has_come=standbys.barrier(number) is not None,
-        has_ended=written.exit is not None or written.death is not None,
-        is_stopping=written.stop is not None,
-        is_promoted=live is not None and live.token == epoch.token,
-        silent_for=silence(number, status),
-    )
-
-
-class StandbyObserver:
-    """
-    Looks at the newest hot standby of one lane.
-
-    :param home: The lane's records.
-    :param memory: What another observer has learnt of it, if anything.
-    :param clock: Monotonic seconds.
-    """
-
-    def __init__(
-        self,
-        home: StreamHome,
-        launcher: Launcher,
-        *,
-        memory: Mapping[str, Any] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._home, self._launcher, self._clock = home.standbys(), launcher, clock
-        self._heard: tuple[int, int] | None = None
-        self._since = clock()
-        told = (memory or {}).get("standby")
-        if isinstance(told, Mapping):
-            self._heard = int(told["number"]), int(told["beat"])
-            self._since = clock() - float(told["silent_for"])
-
-    def to_event(self) -> dict[str, Any]:
-        """Return what was learnt, for another process; nothing when none was seen."""
-        if self._heard is None:
-            return {}
-        number, beat = self._heard
-        told = {"number": number, "beat": beat, "silent_for": self._clock() - self._since}
-        return {"standby": told}
-
-    def look(self, live: Epoch | None) -> StandbyView | None:
-        """
-        Look once; ``None`` when there was no standby yet.
-
-        :param live: The lane's newest epoch.
-        :raises HomeUnavailable: the home could not be read.
-        """
-        return view_standby(self._home, self._launcher.probe, live, self._silence)
-
-    def _silence(self, number: int, status: Status | None) -> timedelta:
-        heard, clock = (number, status.beat if status is not None else 0), self._clock()
-        if heard != self._heard:
-            self._heard, self._since = heard, clock
-        return timedelta(seconds=clock - self._since)
 
 
 class Observer:

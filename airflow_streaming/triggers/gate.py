@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import Any, Final
 
 from airflow_streaming.exceptions import SpecError
@@ -161,22 +160,3 @@ class GateTrigger(SubjectTrigger):
         if missing != self._missing:
             self._missing = missing
             self.log.info("%s", reason)
-
-
-class StreamHealthTrigger(GateTrigger):
-    """
-    Fires when a stream has been healthy for a time, or cannot be without intervention.
-
-    :param healthy_for_seconds: How long it must have made progress.
-    :param kwargs: Those of ``GateTrigger``.
-    """
-
-    def __init__(self, *, healthy_for_seconds: float = 0.0, **kwargs: Any) -> None:
-        self.healthy_for_seconds = healthy_for_seconds
-        condition = Condition(healthy_for=timedelta(seconds=healthy_for_seconds))
-        super().__init__(**{**kwargs, "condition": condition.to_dict()})
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        path, kwargs = super().serialize()
-        del kwargs["condition"]
-        return path, {**kwargs, "healthy_for_seconds": self.healthy_for_seconds}

@@ -10,14 +10,18 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.operators.backup import CheckpointBackupOperator
+from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.options import (
     BackupOptions,
     Connections,
     CutoverOptions,
+    PruneOptions,
     RehearsalOptions,
     RestartOptions,
     UpgradeOptions,
 )
+from airflow_streaming.orchestration.stream_dags import stream_dags
 from airflow_streaming.spec import (
     Blackout,
     Budget,
@@ -27,6 +31,7 @@ from airflow_streaming.spec import (
     ReadyTerms,
     RestartPolicy,
     SoakTerms,
+    StreamSpec,
 )
 
 WRONG: list[tuple[Callable[..., Any], str, Any]] = [
@@ -45,6 +50,18 @@ WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (CutoverOptions, "keeps_blue_running", None),
     (Connections, "conn_id", None),
     (BackupOptions, "max_age", 5),
+    (BackupOptions, "schedule", timedelta(hours=1)),
+    (BackupOptions, "retention", "7 days"),
+    (PruneOptions, "policy", {"keep": 7}),
+    (PruneOptions, "schedule", 5),
+    (UpgradeOptions, "checks", "has_written"),
+    (UpgradeOptions, "checks", [True]),
+    (UpgradeOptions, "rewind_sink", "undo"),
+    (UpgradeOptions, "edits", "conf"),
+    (RestartOptions, "checks", 1),
+    (CutoverOptions, "deadlines", [timedelta(hours=1)]),
+    (CutoverOptions, "approval_notifiers", 5),
+    (CutoverOptions, "sink_habits", ["orders"]),
 ]
 
 
@@ -131,3 +148,30 @@ def test_lists_are_taken_for_tuples_and_whole_numbers_for_fractions() -> None:
         blackouts=(a_blackout(days=(0,)),)
     )
     assert HealthRules(stall_factor=3, rules=[a_rule()]).rules == (a_rule(),)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("poll_interval", 5),
+        ("poll_interval", None),
+        ("rollover_after", 7),
+        ("changed_by", "nightly_upgrade"),
+    ],
+)
+def test_an_operator_names_the_argument_that_is_wrong(name: str, value: object) -> None:
+    spec = StreamSpec(name="orders", application="a.py", home="/srv/h", runtime="spark-4.3")
+    with pytest.raises(SpecError, match=f"^{name} is "):
+        SparkStreamOperator(task_id="keep", stream=spec, **{name: value})  # type: ignore[arg-type]
+
+
+def test_the_age_of_a_backup_is_a_duration() -> None:
+    with pytest.raises(SpecError, match=r"^max_age is 60; give a timedelta"):
+        CheckpointBackupOperator(task_id="b", home="/srv/h", stream="orders", max_age=60)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["upgrade", "cutover", "backup", "prune", "connections", "soak"])
+def test_the_dags_of_a_stream_name_the_options_that_are_none(name: str) -> None:
+    spec = StreamSpec(name="orders", application="a.py", home="/srv/h", runtime="spark-4.3")
+    with pytest.raises(SpecError, match=f"^{name} is "):
+        stream_dags(spec, **{name: "x"})  # type: ignore[arg-type]

@@ -125,6 +125,7 @@ class LaneFacts:
     :param epochs: Oldest first; ``deployments`` as well.
     :param restart_window: The longest window of its restart budgets.
     :param backed_up: Deployments that a backup names; ``None`` when the store could not be read.
+    :param problems: What could not be looked at and stays for that, a sentence each.
     """
 
     lane: str
@@ -139,6 +140,7 @@ class LaneFacts:
     change_ended_at: datetime | None = None
     restart_window: timedelta = timedelta()
     backed_up: frozenset[int] | None = frozenset()
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

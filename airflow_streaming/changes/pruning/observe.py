@@ -23,7 +23,7 @@ from airflow_streaming.model.codec import parse_time
 from airflow_streaming.model.names import Layout, base_of, is_path_part, number_of, other_lane
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.model.records.epoch import Epoch, Outcome
 from airflow_streaming.model.records.removal import RemovalKind
 from airflow_streaming.model.uris import is_local, join, local_path
 from airflow_streaming.storage.blobs import Blobs
@@ -74,19 +74,23 @@ def look_at_lanes(home: Home, blobs: Blobs, stream: str, backed_up: BackedUp) ->
     ]
 
 
-def used_by_others(home: Home, stream: str) -> list[str]:
+def used_by_others(home: Home, stream: str) -> tuple[list[str], list[str]]:
     """
     Return the checkpoints and outputs of the newest deployments of every other stream of a home.
 
-    :raises RecordError: one of them cannot be read; it might use what is to go.
+    :returns: With why some of them could not be read, a sentence each: they might use what is to go.
     """
     own = {base_of(stream), other_lane(base_of(stream))}
-    found: list[str] = []
+    found, unread = list[str](), list[str]()
     for name in home.streams():
-        newest = None if name in own else home.stream(name).newest_deployment()
+        try:
+            newest = None if name in own else home.stream(name).newest_deployment()
+        except RecordError as err:
+            unread.append(str(err))
+            continue
         if newest is not None:
             found += [real(newest.checkpoint), real(newest.output)]
-    return found
+    return found, unread
 
 
 def open_change_of(lane: StreamHome) -> str:
@@ -107,24 +111,32 @@ def _lane(lane: StreamHome, blobs: Blobs, *, is_live: bool, backed_up: BackedUp)
     end = None if change is None else lane.change_end(change.number)
     policy = None if supervision is None else supervision.restart
     budgets = () if policy is None else (*policy.budgets, *policy.application_budgets)
+    problems: list[str] = []
     return LaneFacts(
         lane=lane.name,
         is_live=is_live,
         is_wanted=wish is not None and wish.state is DesiredState.RUNNING,
         open_change=open_change_of(lane),
         change_ended_at=None if end is None else end.at,
-        epochs=tuple(_epochs(lane, blobs)),
+        epochs=tuple(_epochs(lane, blobs, problems)),
         deployments=tuple(map(_deployment, map(lane.deployment, lane.deployment_numbers()))),
         checkpoints=_folders(lane, blobs, RemovalKind.CHECKPOINT),
         outputs=_folders(lane, blobs, RemovalKind.OUTPUT),
-        events=tuple(
-            f"{Layout(lane.name).events()}/{name}"
-            for name in lane.store.names(Layout(lane.name).events())
-            if name.endswith(".json")
-        ),
+        events=_events(lane, problems),
         restart_window=max((budget.window for budget in budgets), default=timedelta()),
         backed_up=backed_up(lane.name),
+        problems=tuple(problems),
     )
+
+
+def _events(lane: StreamHome, problems: list[str]) -> tuple[str, ...]:
+    folder = Layout(lane.name).events()
+    try:
+        names = lane.store.names(folder)
+    except RecordError as err:
+        problems.append(f"The timeline of {lane.name} stays: {err}")
+        return ()
+    return tuple(f"{folder}/{name}" for name in names if name.endswith(".json"))
 
 
 def _deployment(deployment: Deployment) -> DeploymentFacts:
@@ -143,7 +155,7 @@ def _deployment(deployment: Deployment) -> DeploymentFacts:
     )
 
 
-def _epochs(lane: StreamHome, blobs: Blobs) -> Iterator[EpochFacts]:
+def _epochs(lane: StreamHome, blobs: Blobs, problems: list[str]) -> Iterator[EpochFacts]:
     folder = Layout(lane.name).folder("epochs")
     recorded = set(lane.epoch_numbers())
     # What a removal that was cut off has left is the folder of an epoch without a record.
@@ -153,20 +165,32 @@ def _epochs(lane: StreamHome, blobs: Blobs) -> Iterator[EpochFacts]:
         if number not in recorded:
             yield EpochFacts(number=number, deployment=None, created_at=None)
             continue
-        epoch, known = lane.epoch(number), lane.aftermath(number)
-        ends = [
-            *([known.exit.ended_at] if known.exit else []),
-            *([known.death.declared_at] if known.death else []),
-        ]
-        yield EpochFacts(
-            number=number,
-            deployment=epoch.deployment,
-            created_at=epoch.created_at,
-            ended_at=max(ends, default=None),
-            failed=known.exit.outcome is Outcome.FAILED if known.exit else known.death is not None,
-            planned=frozenset(_planned(blobs, lane.name, number)),
-            history=tuple(_history(blobs, lane.name, number)),
-        )
+        epoch = lane.epoch(number)
+        try:
+            yield _epoch(lane, blobs, epoch)
+        except RecordError as err:
+            # As one whose driver was not proved to have ended: it stays, and so does what it needs.
+            problems.append(f"Epoch {number} of {lane.name} stays: {err}")
+            yield EpochFacts(
+                number=number, deployment=epoch.deployment, created_at=epoch.created_at
+            )
+
+
+def _epoch(lane: StreamHome, blobs: Blobs, epoch: Epoch) -> EpochFacts:
+    known = lane.aftermath(epoch.number)
+    ends = [
+        *([known.exit.ended_at] if known.exit else []),
+        *([known.death.declared_at] if known.death else []),
+    ]
+    return EpochFacts(
+        number=epoch.number,
+        deployment=epoch.deployment,
+        created_at=epoch.created_at,
+        ended_at=max(ends, default=None),
+        failed=known.exit.outcome is Outcome.FAILED if known.exit else known.death is not None,
+        planned=frozenset(_planned(blobs, lane.name, epoch.number)),
+        history=tuple(_history(blobs, lane.name, epoch.number)),
+    )
 
 
 def _planned(blobs: Blobs, lane: str, epoch: int) -> Iterator[str]:

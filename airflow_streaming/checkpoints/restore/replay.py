@@ -117,8 +117,6 @@ class RefusalCode(StrEnum):
     QUERY_ID_DIFFERS = "query_id_differs"
     QUERY_MISSING = "query_missing"
     """The stream runs a query that the backup does not have; it would start from nothing."""
-    QUERY_UNKNOWN = "query_unknown"
-    """Asked for by name, and the backup has none of that name."""
     OWN_LOCATION = "own_location"
     """The script chose the query's checkpoint itself, so no deployment can move it."""
     FORMAT_TOO_NEW = "format_too_new"

@@ -54,20 +54,6 @@ def loadable_versions(
     return loadable if ids is None else loadable & {0, *ids}
 
 
-def newest_loadable(
-    listing: Listing,
-    ref: StoreRef,
-    at_most: int | None = None,
-    ids: Mapping[int, str] | None = None,
-) -> int:
-    """Return the newest version of ``loadable_versions`` that is not after ``at_most``."""
-    return max(
-        version
-        for version in loadable_versions(listing, ref, ids)
-        if at_most is None or version <= at_most
-    )
-
-
 def _counts(file: StateFile, ids: Mapping[int, str] | None) -> bool:
     if ids is None or file.unique_id is None:
         return ids is None and file.unique_id is None
@@ -127,11 +113,6 @@ class Chain:
     sizes: Mapping[str, int] = field(default_factory=dict)
     avoided: tuple[Missing, ...] = ()
     conflict: str = ""
-
-    @property
-    def needs_repair(self) -> bool:
-        """Tell whether Spark 3.5 to 4.1 would fail on it."""
-        return bool(self.avoided)
 
 
 def files_for(

@@ -569,7 +569,8 @@ def _described(sort: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> s
     lives = [kwargs.get("ttlDurationMs"), *(one for one in schemas if isinstance(one, int))]
     life = next(filter(None, lives), None)
     ttl = f" with a time to live of {life} ms" if life else ""
-    told = ", ".join(_schema(one) for one in schemas if not isinstance(one, int))
+    # Of a map the first is the key's and the second the value's.
+    told = " -> ".join(_schema(one) for one in schemas if not isinstance(one, int))
     return f"{sort} {name} ({told}){ttl}"
 
 

@@ -9,7 +9,7 @@ it blocks until the real query has started.
 The first batch of a fresh JVM loads Spark's streaming classes, compiles its first plan and opens
 the callback channel to Python. ``WarmUp`` runs such a batch at the barrier, on a generated row and
 a temporary checkpoint, in a session of its own, so it touches nothing of the stream. It keeps state,
-with one partition, because that is the most that a first batch can have to load.
+with one partition, because that is the most that a first batch may load.
 
 A fast-forward runs the one planned batch of a query and discards its output. The batch spans from
 this lane's position to the other lane's; its rows are in the sink already, so only the state may

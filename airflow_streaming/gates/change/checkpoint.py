@@ -63,7 +63,7 @@ def held_state(
     """Yield what of an operator's plan cannot be what its state was made by."""
     operator = plan.operators[number]
     if operator.sort is OperatorKind.TRANSFORM_WITH_STATE:
-        yield from _held_variables(plan, number, checkpoint)
+        yield from _held_variables(plan, number, checkpoint, schemas)
         return
     judge = _JUDGES.get(operator.sort)
     stores = {schema.store: schema for schema in schemas if schema.operator == number}
@@ -187,7 +187,9 @@ def _held_groups(plan: QueryPlan, number: int, stores: _Stores) -> Iterator[Gate
         )
 
 
-def _held_variables(plan: QueryPlan, number: int, checkpoint: Checkpoint) -> Iterator[GateFinding]:
+def _held_variables(
+    plan: QueryPlan, number: int, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
+) -> Iterator[GateFinding]:
     operator, evidence = plan.operators[number], f"state/{number}/_metadata/v2"
     told = next((each.state for each in checkpoint.operators if each.id == number), {})
     mode = str(told.get("timeMode", ""))
@@ -196,7 +198,7 @@ def _held_variables(plan: QueryPlan, number: int, checkpoint: Checkpoint) -> Ite
     after = variables_in(operator.state_schema)
     if after:
         yield from compare_variables(
-            variables_of(checkpoint, number),
+            variables_of(checkpoint, number, schemas),
             after,
             encoding=checkpoint.conf.get(ENCODING, ""),
             evidence=evidence,

@@ -3,7 +3,7 @@ State of the user's own functions, and state variables of transformWithState.
 
 In Python they are made while the query runs, so most plans do not show them; the checkpoint does.
 Where both are known they are compared, and what Spark relaxes is relaxed: variables may come and
-go, and with Avro encoding the schema of one may grow.
+go, and with Avro encoding the fields of one may come, go, change places and become wider.
 
 The function may change, and what that means for the state it finds is its author's affair.
 """
@@ -11,7 +11,7 @@ The function may change, and what that means for the state it finds is its autho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,16 +19,21 @@ from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.change.pair import Pair, plain_type, shown, signature
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
-from airflow_streaming.model.spark.plan import OPAQUE, OperatorKind
+from airflow_streaming.gates.stored import StoreSchema
+from airflow_streaming.model.spark.plan import OPAQUE, OperatorKind, OperatorPlan
 
 ADDED: Final = rule_named("variable.added")
 REMOVED: Final = rule_named("variable.removed")
 RENAMED: Final = rule_named("variable.renamed")
 CHANGED: Final = rule_named("variable.changed")
 EVOLVED: Final = rule_named("variable.evolved")
+FIELD_RENAMED: Final = rule_named("variable.field_renamed")
+UNMEASURED: Final = rule_named("variable.evolution_unmeasured")
 LIFE: Final = rule_named("variable.time_to_live")
 NOT_SEEN: Final = rule_named("variable.not_seen")
-VARIABLE_RULES: Final = (ADDED, REMOVED, RENAMED, CHANGED, EVOLVED, LIFE, NOT_SEEN)
+VARIABLE_RULES: Final = (
+    *(ADDED, REMOVED, RENAMED, CHANGED, EVOLVED, FIELD_RENAMED, UNMEASURED, LIFE, NOT_SEEN),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +54,24 @@ class Variable:
     @property
     def plain(self) -> str:
         """Return the schema without regard to spaces and the case of its letters."""
-        return " ".join(self.schema.replace(":", " ").split()).lower()
+        text = " ".join(self.schema.replace(":", " ").split()).lower()
+        return f" {_BEFORE_VALUE} ".join(map(_spelled, text.split(_BEFORE_VALUE)))
 
     @property
     def text(self) -> str:
         """Return it for a person."""
         ttl = " with a time to live" if self.has_ttl else ""
         return f"{self.sort} ({self.schema or 'schema not told'}){ttl}"
+
+
+_BEFORE_VALUE: Final = "->"
+"""Between the key and the value of a map."""
+
+
+def _spelled(schema: str) -> str:
+    """Return a schema with the short names of its types; as it is where it is nested."""
+    fields = _simple_fields(schema)
+    return schema.strip() if fields is None else ", ".join(" ".join(one) for one in fields.items())
 
 
 ENCODING: Final = "spark.sql.streaming.stateStore.encodingFormat"
@@ -68,9 +84,10 @@ def judge_variables(pair: Pair, number: int) -> Iterator[GateFinding]:
     """Compare the state variables of an operator by its number."""
     before = variables_in(pair.old.operators[number].state_schema)
     after = variables_in(pair.new.operators[number].state_schema)
-    is_whole = bool(before)
     if not before and pair.checkpoint is not None:
-        before = variables_of(pair.checkpoint, number)
+        # A driver does not ask for them, so of a stream that runs the checkpoint alone knows them.
+        before = variables_of(pair.checkpoint, number, pair.schemas)
+    is_whole = bool(before) and all(each.schema for each in before.values())
     evidence = pair.shown_by_state(number)
     if after and before:
         yield from compare_variables(
@@ -130,18 +147,41 @@ def variables_in(text: str) -> dict[str, Variable]:
     return found
 
 
-def variables_of(checkpoint: Checkpoint, number: int) -> dict[str, Variable]:
-    """Return the variables that an operator's metadata tells of; without their schemas."""
+def variables_of(
+    checkpoint: Checkpoint, number: int, schemas: Sequence[StoreSchema] = ()
+) -> dict[str, Variable]:
+    """
+    Return the variables that an operator's metadata tells of; those of Spark's own are left out.
+
+    :param schemas: Columns of the checkpoint's state; they tell the schemas, but for a variable with a
+        time to live.
+    """
+    stored = {each.store.rpartition("/")[2]: each for each in schemas if each.operator == number}
     found = {}
     for operator in (each for each in checkpoint.operators if each.id == number):
         told = operator.state.get("stateVariables")
         for one in told if isinstance(told, list) else []:
-            if isinstance(one, Mapping):
-                found[str(one.get("stateName"))] = Variable(
-                    sort=str(one.get("stateVariableType")).removesuffix("State").lower(),
-                    has_ttl=bool(one.get("ttlEnabled")),
-                )
+            if isinstance(one, Mapping) and not str(one.get("stateName")).startswith(_OF_SPARK):
+                name, has_ttl = str(one.get("stateName")), bool(one.get("ttlEnabled"))
+                sort = str(one.get("stateVariableType")).removesuffix("State").lower()
+                schema = _stored_schema(sort, stored[name]) if name in stored else ""
+                found[name] = Variable(sort=sort, schema="" if has_ttl else schema, has_ttl=has_ttl)
     return found
+
+
+_OF_SPARK: Final = "$"
+"""With it begin the names of Spark's own: timers, counters of lists, expiries."""
+_USER_KEY: Final = "userKey"
+_STRUCT: Final = re.compile(r"struct<(?P<fields>.*)>", re.DOTALL)
+
+
+def _stored_schema(sort: str, stored: StoreSchema) -> str:
+    value = ", ".join(f"{column.name} {column.type}" for column in stored.value)
+    if sort != "map":
+        return value
+    own = [column.type for column in stored.key if column.name == _USER_KEY]
+    key = _STRUCT.fullmatch(own[0]) if own else None
+    return f"{key['fields'].replace(':', ' ')} {_BEFORE_VALUE} {value}" if key else ""
 
 
 def _renamed(before: Mapping[str, Variable], after: Mapping[str, Variable]) -> dict[str, str]:
@@ -173,7 +213,54 @@ def _rule(was: Variable | None, now: Variable | None, encoding: str) -> Rule | N
         return LIFE
     if "" in (was.schema, now.schema) or was.plain == now.plain:
         return None
-    return EVOLVED if encoding.lower() == "avro" else CHANGED
+    return evolution(was.plain, now.plain) if encoding.lower() == "avro" else CHANGED
+
+
+_FIELD: Final = re.compile(r"(?P<name>\S+) (?P<type>\S+)")
+_REQUIRED: Final = " not null"
+"""Spark takes no such field in Avro-encoded state."""
+_NESTED: Final = frozenset("<>()")
+_WIDER: Final = frozenset({("int", "bigint"), ("bigint", "double")})
+"""Measured on 4.3.0: old values are read as the wider type."""
+_AVRO_WIDER: Final = frozenset(
+    {("int", "float"), ("int", "double"), ("bigint", "float"), ("float", "double")}
+)
+"""What Avro reads as well, and nobody has tried on state."""
+
+
+def evolution(was: str, now: str) -> Rule:
+    """
+    Return what Spark makes of another schema of a variable whose values are encoded with Avro.
+
+    :param was: As text in small letters, e.g. ``n bigint, m int``; of a map ``key -> value``.
+    """
+    old_key, _, old = was.rpartition(_BEFORE_VALUE)
+    new_key, _, new = now.rpartition(_BEFORE_VALUE)
+    # A key is found by its bytes.
+    if old_key.strip() != new_key.strip() or _REQUIRED in new:
+        return CHANGED
+    before, after = _simple_fields(old), _simple_fields(new)
+    if before is None or after is None:
+        return UNMEASURED
+    gone, come = before.keys() - after.keys(), after.keys() - before.keys()
+    others = {(before[name], after[name]) for name in before.keys() & after.keys()}
+    retyped = {pair for pair in others if pair[0] != pair[1]} - _WIDER
+    if retyped - _AVRO_WIDER:
+        return CHANGED
+    if {before[name] for name in gone} & {after[name] for name in come}:
+        return FIELD_RENAMED
+    return UNMEASURED if retyped else EVOLVED
+
+
+def _simple_fields(schema: str) -> dict[str, str] | None:
+    """Return types by field; nothing where one is nested or cannot be read."""
+    fields: dict[str, str] = {}
+    for text in schema.split(","):
+        found = None if _NESTED & set(text) else _FIELD.fullmatch(text.strip())
+        if found is None:
+            return None
+        fields[found["name"]] = plain_type(found["type"])
+    return fields
 
 
 KEYS: Final = rule_named("user_state.keys")
@@ -251,8 +338,14 @@ def _judge_function(pair: Pair, number: int) -> Iterator[GateFinding]:
         old=f"{old.function} {old.code}",
         new=f"{new.function} {new.code}",
         evidence=evidence,
-        about=(f"{at}.function", f"{at}.code", f"nodes[{number}].*"),
+        about=(f"{at}.function", f"{at}.code", f"nodes[{number}].*", *_untold(old, at)),
     )
+
+
+def _untold(old: OperatorPlan, at: str) -> tuple[str, ...]:
+    # A driver's plan has no variables; the new ones were compared with the checkpoint's.
+    is_untold = old.sort is OperatorKind.TRANSFORM_WITH_STATE and not old.state_schema
+    return (f"{at}.state_schema",) if is_untold else ()
 
 
 def same_body(pair: Pair, number: int) -> bool:

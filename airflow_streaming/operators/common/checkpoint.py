@@ -192,6 +192,8 @@ def positive(value: timedelta | None, name: str) -> timedelta | None:
 
     :raises SpecError: it is not.
     """
+    if value is not None and not isinstance(value, timedelta):
+        raise SpecError(f"{name} is {value!r:.80}; give a timedelta.")
     if value is not None and value <= timedelta():
         raise SpecError(f"{name} must be greater than zero.")
     return value

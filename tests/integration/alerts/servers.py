@@ -75,7 +75,7 @@ class Request(BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def webhook_server() -> Iterator[Webhook]:
     with Webhook() as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield server

@@ -205,7 +205,7 @@ class _Receiver(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def collector() -> Iterator[Collector]:
     with Collector() as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield server
         server.shutdown()

@@ -14,16 +14,18 @@ from airflow_streaming.checkpoints.vault.retention import apply_retention
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
-from airflow_streaming.exceptions import AlreadyExists
+from airflow_streaming.exceptions import AlreadyExists, StreamingError
 from airflow_streaming.home.home import open_home
-from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.control import Change, ChangeKind, DesiredState
 from airflow_streaming.storage.fsspec_store import open_store
 from airflow_streaming.storage.probe import ensure_exclusive
+from tests.fakes import FakeLauncher
 from tests.integration.home.servers import S3Server
 from tests.integration.servers.bad_s3 import BadDay, on_a_bad_day
 from tests.patience import until
 from tests.unit.checkpoints.restoring import back_up, is_sound_at, run_batches
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
+from tests.unit.launch.racer import Racer
 from tests.unit.racing import at_once
 
 DAYS = {
@@ -31,7 +33,9 @@ DAYS = {
     "throttled": BadDay(throttled=4),
     "lost": BadDay(lost=2),
     "late": BadDay(late=2.0),
+    "all at once": BadDay(slow=0.05, throttled=5, lost=3, late=1.0),
 }
+ROUNDS = 5
 
 
 @pytest.fixture(params=DAYS)
@@ -67,6 +71,60 @@ def test_of_two_workers_that_launch_at_once_one_takes_the_epoch(bad_s3: S3Server
     at_once(lambda: begin(0), lambda: begin(1))
 
     assert sorted(taken) == [1, 2, 3]
+
+
+def test_of_two_tasks_that_launch_in_one_instant_one_starts_a_driver(
+    bad_s3: S3Server, tmp_path: Path
+) -> None:
+    for turn in range(ROUNDS):
+        launcher, place = FakeLauncher(), f"s3://streams/{uuid.uuid4().hex}"
+
+        def racer(name: str, place: str = place, launcher: FakeLauncher = launcher) -> Racer:
+            home = open_home(place, bad_s3.options, probe=False).stream("orders")
+            return Racer(tmp_path, launcher, name, home)
+
+        racers = [racer("one"), racer("two")]
+        refused: list[StreamingError] = []
+
+        def launch(racer: Racer, refused: list[StreamingError] = refused) -> None:
+            try:
+                racer.launch()
+            except StreamingError as err:
+                refused.append(err)
+
+        at_once(*(lambda one=one: launch(one) for one in racers))  # type: ignore[misc]
+
+        assert launcher.living() == [1], f"In round {turn}: {launcher.living()}, {refused}."
+        assert len(launcher.launched) == 1
+        assert racers[0].home.launch(1) is not None
+
+
+def test_of_two_changes_that_begin_in_one_instant_one_is_open(bad_s3: S3Server, uri: str) -> None:
+    workers = [open_home(uri, bad_s3.options, probe=False).stream("orders") for _ in range(2)]
+    workers[0].create_deployment(make_deployment(), SCRIPT)
+    begun: list[str] = []
+
+    def begin(worker: int) -> None:
+        change = Change(
+            number=1,
+            stream="orders",
+            what=ChangeKind.UPGRADE,
+            by=str(worker),
+            reason="",
+            at=NOON,
+            replaced=1,
+            deployment=2,
+            checkpoint="file:///ck",
+        )
+        try:
+            workers[worker].begin_change(change)
+        except StreamingError:
+            return
+        begun.append(change.by)
+
+    at_once(lambda: begin(0), lambda: begin(1))
+
+    assert [workers[0].change(1).by] == begun
 
 
 def test_a_wish_is_recorded_once(bad_s3: S3Server, uri: str) -> None:

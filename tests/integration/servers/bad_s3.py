@@ -76,7 +76,7 @@ def on_a_bad_day(server: S3Server, day: BadDay) -> Iterator[S3Server]:
 
     proxy = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     proxy.daemon_threads = True
-    thread = threading.Thread(target=proxy.serve_forever, daemon=True)
+    thread = threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield replace(server, endpoint=f"http://127.0.0.1:{proxy.server_port}")

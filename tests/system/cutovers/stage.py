@@ -184,13 +184,14 @@ class Stage:
         """Build the command of a driver."""
         epoch, deployment = submission.epoch, submission.deployment
         package = build_driver_package(self.folder / "package")
+        py_files = ",".join((str(package.archive), *deployment.py_files))
         log = self.folder / "logs" / f"{epoch.stream}-{epoch.number:06}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         properties = log.with_name(f"{log.stem}-{epoch.token[:8]}.conf")
         write_private(properties, properties_text(submission.conf))
         command = (
             *(str(self.runtime.spark_submit), "--properties-file", str(properties)),
-            *("--py-files", str(package.archive), str(package.main)),
+            *("--py-files", py_files, str(package.main)),
             *("--home", self.home_uri, "--stream", epoch.stream),
             *("--epoch", str(epoch.number), "--token", epoch.mark),
             *("--properties-file", str(properties)),

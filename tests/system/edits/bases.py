@@ -48,6 +48,16 @@ PROFILES_AVRO: Final = Base(
     conf={**ROCKSDB, "spark.sql.streaming.stateStore.encodingFormat": "avro"},
     oldest="4.0",
 )
+PROFILES_AVRO_WIDE: Final = Base(
+    name="profiles_avro_wide",
+    script=job("profiles"),
+    changes=(
+        ('"amount long")', '"amount long, last int")'),
+        ("self._spent.update((spent,))", "self._spent.update((spent, 1))"),
+    ),
+    conf=PROFILES_AVRO.conf,
+    oldest="4.0",
+)
 DESK: Final = Base(name="desk", script=job("desk"))
 CHAINED: Final = Base(name="chained", script=job("chained"), conf=ROCKSDB)
 
@@ -66,6 +76,7 @@ BASES: Final = (
     SESSIONS,
     WINDOWS_UPDATED,
     PROFILES_AVRO,
+    PROFILES_AVRO_WIDE,
     PAIRS_OUTER,
     CHAINED,
     TOTALS_ROCKSDB,

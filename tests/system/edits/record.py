@@ -1,9 +1,9 @@
 """
 Records what the gate gets to see: the plans of every base and edit, and the bases' checkpoints.
 
-``python -m tests.system.edits.record --runtime .runtimes/spark-4.3 [--missing]``. With both of them
-a unit test predicts every edit without Spark. Of the edits made at random those are planned that were
-tried.
+``python -m tests.system.edits.record --runtime .runtimes/spark-4.3 [--missing] [--only totals pairs]``.
+With both of them a unit test predicts every edit without Spark. Of the edits made at random those are
+planned that were tried.
 """
 
 # ruff: noqa: T201 - a program that prints
@@ -11,10 +11,11 @@ tried.
 from __future__ import annotations
 
 import argparse
+import io
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tests.system.edits.bases import BASES
@@ -32,22 +33,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime", type=Path, required=True)
     parser.add_argument("--plans-only", action="store_true")
+    parser.add_argument(
+        "--only", nargs="*", default=[""], help="bases and edits whose name begins so"
+    )
     parser.add_argument("--missing", action="store_true", help="only plans that are not there yet")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no other plan after it")
     args = parser.parse_args()
     begun = time.monotonic()
+    only = tuple(args.only)
     with tempfile.TemporaryDirectory(prefix="edits-") as name:
         folder = Path(name)
         if not (args.plans_only or args.missing):
             with Spark(args.runtime) as spark:
                 trials = Trials(spark, arrivals(), folder)
-                _pack({base.name: trials.old(base) for base in BASES})
+                _pack({b.name: trials.old(b) for b in BASES if b.name.startswith(only)})
         with Spark(args.runtime, PLAN_PROGRAM) as spark:
             plans = Plans.of(spark.version)
             for base in BASES:
                 # A file source wants to see its folder.
                 arrivals().arrive(0, folder / "old" / base.name / "input")
             for name, base, source in _scripts(spark.version):
+                if not name.startswith(only):
+                    continue
                 if args.missing and name in plans:
                     continue
                 if time.monotonic() - begun > args.seconds:
@@ -70,7 +77,11 @@ def _scripts(version: str) -> Iterator[tuple[str, Base, str]]:
 
 
 def _pack(folders: dict[str, Path]) -> None:
+    """Write the archive; of bases that are not given it keeps what it has."""
+    kept = _members(folders)
     with tarfile.open(CHECKPOINTS, "w:xz") as archive:
+        for member, content in kept:
+            archive.addfile(member, io.BytesIO(content))
         for base, folder in folders.items():
             for path in sorted((folder / "checkpoint").rglob("*")):
                 if path.is_file() and not path.name.startswith("."):
@@ -78,6 +89,16 @@ def _pack(folders: dict[str, Path]) -> None:
                         text = path.read_text().replace(str(folder), recorded_folder(base))
                         path.write_text(text)
                     archive.add(path, f"{base}/{path.relative_to(folder)}", filter=_without_owner)
+
+
+def _members(but: Collection[str]) -> list[tuple[tarfile.TarInfo, bytes]]:
+    found = []
+    with tarfile.open(CHECKPOINTS) as archive:
+        for member in archive:
+            content = archive.extractfile(member)
+            if content is not None and member.name.partition("/")[0] not in but:
+                found.append((member, content.read()))
+    return found
 
 
 def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -117,10 +117,19 @@ def test_a_stream_with_the_production_profile_is_fine_throughout() -> None:
             "state-store",
             "medium",
             {
-                "history": batches(rows=lambda _: 3_000_000, state_bytes=600 * 2**20),
+                "history": batches(rows=lambda _: 3_000_000, state_bytes=200 * 2**20),
                 "pinned": {"revenue": {PROVIDER: StateStore.HDFS.provider}},
             },
             id="three million keys in the heap",
+        ),
+        pytest.param(
+            "state-store",
+            "high",
+            {
+                "history": batches(rows=lambda _: 1_000, state_bytes=600 * 2**20),
+                "pinned": {"revenue": {PROVIDER: StateStore.HDFS.provider}},
+            },
+            id="more than the heaps have room for",
         ),
         pytest.param(
             "state-growth",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 
 from airflow_streaming.cli.main import main
+from airflow_streaming.cli.parser import OF_SCRIPTS, build_parser, parsed
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import ProcessState
@@ -194,3 +196,37 @@ def test_a_command_without_a_home_loads_nothing_that_reads_one(arguments: list[s
     )
 
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "stream"),
+    [
+        (("status", "--", "orders"), "orders"),
+        (("--home", "/h", "stop", "--reason", "x", "--", "orders"), "orders"),
+        (
+            ("rehearse", "--stream", "orders", "--script", "a.py", "--runtime", "r", "--", "x"),
+            "orders",
+        ),
+    ],
+)
+def test_two_dashes_end_the_options(words: tuple[str, ...], stream: str) -> None:
+    assert parsed(build_parser(), words).stream == stream
+
+
+def test_the_commands_of_scripts_are_those_that_take_arguments_after_two_dashes() -> None:
+    subparsers = next(
+        action
+        for action in build_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    taking = set()
+    for name, parser in subparsers.choices.items():
+        parser.fill(parser)
+        verbs = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+        inner = [one for verb in verbs for one in verb.choices.values()]
+        for one in inner:
+            if one.fill is not None:
+                one.fill(one)
+        if any(a.dest == "arguments" for one in (parser, *inner) for a in one._actions):
+            taking.add(name)
+    assert taking == OF_SCRIPTS

@@ -58,3 +58,20 @@ def test_a_period_out_of_bounds_is_wrong_use(run: Any, old: Path, days: str) -> 
 
 def test_too_few_epochs_are_wrong_use(run: Any, old: Path) -> None:
     assert run("prune", "orders", "--keep-epochs", "1")[0] == 2
+
+
+def test_a_stream_without_a_deployment_is_not_called_unknown(run: Any, home: Home) -> None:
+    home.stream("clicks").create_deployment(make_deployment(1, stream="clicks"), SCRIPT)
+    (Path(home.store.uri) / "orders/deployments").mkdir(parents=True)
+
+    found = [run(command, "orders")[2] for command in ("status", "prune")]
+
+    assert all("no deployment" in text and "Its streams are" not in text for text in found)
+    assert "Its streams are: clicks, orders." in run("prune", "nosuch")[2]
+
+
+def test_a_folder_of_logs_that_is_not_there_is_named(run: Any, old: Path, tmp_path: Path) -> None:
+    code, _, errors = run("prune", "orders", "--driver-folder", str(tmp_path / "nowhere"))
+
+    assert (code, "nowhere" in errors) == (2, True)
+    assert (old / "checkpoints/000001").exists()

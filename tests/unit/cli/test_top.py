@@ -103,3 +103,14 @@ def test_a_range_that_is_no_number_is_wrong_use(home: str, option: str, value: s
         run(home, "top", "--once", f"{option}={value}")
 
     assert ended.value.code == 2
+
+
+def test_a_line_that_a_program_reads_is_not_broken(
+    home: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert run(home, "top", "--once") == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert len(lines) == 5
+    assert max(map(len, lines)) < 500
+    assert all("…" not in line for line in lines)

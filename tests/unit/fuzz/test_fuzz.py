@@ -154,7 +154,10 @@ def _take_too_long() -> None:
         pytest.param(lambda data: {}["no such key"], None, id="raises another error"),
     ],
 )
-def test_a_parser_that_breaks_a_promise_is_caught(parse: Any, said: str | None) -> None:
+def test_a_parser_that_breaks_a_promise_is_caught(
+    parse: Any, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "MOST_SECONDS", 0.3)
     offender = Parser(parse=parse, given=st.binary)
 
     with pytest.raises(AssertionError if said else KeyError, match=said):

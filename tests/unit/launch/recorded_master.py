@@ -47,7 +47,8 @@ class JsonServer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        # What closes it waits until it looks up: half a second by default, for each of hundreds.
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def header(self, name: str) -> str:
         """Return a header of the question that is being answered."""

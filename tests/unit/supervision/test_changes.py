@@ -15,7 +15,7 @@ from airflow_streaming.model.records.control import Change, ChangeKind, ChangeOu
 from airflow_streaming.model.records.cutover import DEADLINES, CutoverStanding
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.storage import LocalStore
-from airflow_streaming.supervision.observer import change_in_progress
+from airflow_streaming.supervision.open_change import change_in_progress
 from tests.unit.home.make import NOON, SCRIPT, make_deployment
 from tests.unit.two_lanes import BLUE, GREEN, TO_DRAINING, TO_READY, E, TwoLanes, lane
 from tests.unit.world import World

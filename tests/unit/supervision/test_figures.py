@@ -17,7 +17,7 @@ from airflow_streaming.model.names import Layout
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import LocalStore
-from airflow_streaming.supervision.observer import READ_EVERY, Figures
+from airflow_streaming.supervision.epoch_figures import READ_EVERY, Figures
 from tests.unit.supervision.builders import a_query, a_status
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -15,7 +15,7 @@ from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.supervision.conditions import Condition
 from airflow_streaming.supervision.snapshot import QuerySnapshot, StreamSnapshot, Subject
 from airflow_streaming.triggers import gate as gate_trigger
-from airflow_streaming.triggers.gate import GateTrigger, StreamHealthTrigger
+from airflow_streaming.triggers.gate import GateTrigger
 from tests.patience import PATIENCE
 from tests.unit.sensors.gates import a_batch, beating, commit
 from tests.unit.supervision.checkpoints import Checkpoint
@@ -91,9 +91,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch, *sights: StreamSnapshot | Exceptio
                 "rules": {"hang_after": 30.0},
             },
         ),
-        (StreamHealthTrigger, {"stream": "s", "home": "/h", "healthy_for_seconds": 30.0}),
     ],
-    ids=["ours", "foreign", "of an older release"],
+    ids=["ours", "foreign"],
 )
 def test_it_comes_back_from_the_database_as_it_was(kind: type, kwargs: dict[str, Any]) -> None:
     trigger = kind(deferred_at=LONG_AGO, poll_seconds=3.0, **kwargs)
@@ -112,16 +111,6 @@ async def test_it_fires_when_the_stream_is_healthy(world: World) -> None:
 
     assert event["state"] == "ready"
     assert (event["seen"]["stream"], event["seen"]["batch"]) == ("orders", 7)
-
-
-async def test_a_row_of_the_trigger_before_gates_still_fires(world: World) -> None:
-    row = {"home": world.uri, "stream": "orders", "home_conn_id": None, "deferred_at": LONG_AGO}
-    trigger = StreamHealthTrigger(**row, poll_seconds=0.02, healthy_for_seconds=60.0, rules=None)
-    world.run()
-    with beating(world, a_batch(7)):
-        event = await fire(trigger)
-
-    assert event["state"] == "ready"
 
 
 async def test_it_fires_when_the_stream_is_stopped_before_it_is_there(world: World) -> None:

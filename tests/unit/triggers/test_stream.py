@@ -19,7 +19,7 @@ from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.triggers import home as home_trigger
 from airflow_streaming.triggers import polling as _polling
-from airflow_streaming.triggers.gate import StreamHealthTrigger
+from airflow_streaming.triggers.gate import GateTrigger
 from airflow_streaming.triggers.polling import HOLD
 from airflow_streaming.triggers.stream import StreamTrigger
 from tests.patience import PATIENCE
@@ -33,7 +33,7 @@ from tests.unit.world import World
         (StreamTrigger, {"watched": 7, "rollover_seconds": 60.0, "blocked": True}),
         (StreamTrigger, {"run_started_at": LONG_AGO, "rules": {"hang_after": 30.0}}),
         (StreamTrigger, {"policy": {"half_open_after": 5.0}, "until_parked": True}),
-        (StreamHealthTrigger, {"healthy_for_seconds": 30.0, "rules": {"hang_after": 30.0}}),
+        (GateTrigger, {"condition": {}, "rules": {"hang_after": 30.0}}),
     ],
 )
 def test_it_comes_back_from_the_database_as_it_was(kind: type, kwargs: dict[str, Any]) -> None:

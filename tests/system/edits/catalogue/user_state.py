@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.system.edits.bases import PROFILES, PROFILES_AVRO, PURSES
+from tests.system.edits.bases import PROFILES, PROFILES_AVRO, PROFILES_AVRO_WIDE, PURSES
 from tests.system.edits.catalogue.said import NO, UNKNOWN, YES, edit
 
 _SPENT: Final = 'self._spent = handle.getValueState("spent", "amount long")'
@@ -26,6 +26,7 @@ _WIDER: Final = (
     ('"amount long")', '"amount long, last long")'),
     ("self._spent.update((spent,))", "self._spent.update((spent, 1))"),
 )
+_WIDE: Final = '"amount long, last int"'
 
 EDITS: Final = (
     edit(
@@ -241,5 +242,114 @@ EDITS: Final = (
         "it is empty for keys that were seen before",
         _COUNTED,
         ("        yield pd.DataFrame(", _COUNT),
+    ),
+    edit(
+        PROFILES_AVRO,
+        "required_column_added",
+        "user_state",
+        NO,
+        "old values have nothing to put there",
+        ('"amount long")', '"amount long, last long NOT NULL")'),
+        ("self._spent.update((spent,))", "self._spent.update((spent, 1))"),
+    ),
+    edit(
+        PROFILES_AVRO,
+        "value_to_list",
+        "user_state",
+        NO,
+        "a value is no list",
+        (_SPENT, 'self._spent = handle.getListState("spent", "amount long")'),
+        (
+            "self._spent.get()[0] if self._spent.exists() else 0",
+            "sum(one[0] for one in self._spent.get()) if self._spent.exists() else 0",
+        ),
+        ("self._spent.update((spent,))", "self._spent.put([(spent,)])"),
+    ),
+    edit(
+        PROFILES_AVRO,
+        "map_value_column_added",
+        "user_state",
+        UNKNOWN,
+        "Avro state may gain a column",
+        ('"number long")', '"number long, last long")'),
+        (
+            "self._kinds.updateValue(at, (before + 1,))",
+            "self._kinds.updateValue(at, (before + 1, 1))",
+        ),
+    ),
+    edit(
+        PROFILES_AVRO,
+        "map_key_column_added",
+        "user_state",
+        NO,
+        "a key is found by its bytes",
+        ('"kind string"', '"kind string, part string"'),
+        ("at = (str(kind),)", 'at = (str(kind), "")'),
+    ),
+    edit(
+        PROFILES_AVRO_WIDE,
+        "column_removed",
+        "user_state",
+        UNKNOWN,
+        "Avro state may lose a column",
+        (_WIDE, '"amount long"'),
+        ("self._spent.update((spent, 1))", "self._spent.update((spent,))"),
+    ),
+    edit(
+        PROFILES_AVRO_WIDE,
+        "column_widened",
+        "user_state",
+        UNKNOWN,
+        "Avro reads an int as a long",
+        (_WIDE, '"amount long, last long"'),
+    ),
+    edit(
+        PROFILES_AVRO_WIDE,
+        "column_to_double",
+        "user_state",
+        UNKNOWN,
+        "Avro reads a long as a double",
+        (_WIDE, '"amount double, last int"'),
+        ("spent = self._spent.get()[0]", "spent = int(self._spent.get()[0])"),
+        ("self._spent.update((spent, 1))", "self._spent.update((float(spent), 1))"),
+    ),
+    edit(
+        PROFILES_AVRO_WIDE,
+        "column_narrowed",
+        "user_state",
+        NO,
+        "a long may not fit an int",
+        (_WIDE, '"amount int, last int"'),
+    ),
+    edit(
+        PROFILES_AVRO_WIDE,
+        "column_to_text",
+        "user_state",
+        NO,
+        "an int is no text",
+        (_WIDE, '"amount long, last string"'),
+        ("self._spent.update((spent, 1))", 'self._spent.update((spent, "1"))'),
+    ),
+    edit(
+        PROFILES_AVRO_WIDE,
+        "column_renamed",
+        "user_state",
+        NO,
+        "under its new name it is empty",
+        (_WIDE, '"total long, last int"'),
+        (
+            "self._spent.get()[0] if self._spent.exists() else 0",
+            "(self._spent.get()[0] or 0) if self._spent.exists() else 0",
+        ),
+    ),
+    edit(
+        PROFILES_AVRO_WIDE,
+        "columns_in_another_order",
+        "user_state",
+        UNKNOWN,
+        "Avro finds a column by its name",
+        (_WIDE, '"last int, amount long"'),
+        ("spent = self._spent.get()[0]", "spent = self._spent.get()[1]"),
+        ("self._spent.update((spent, 1))", "self._spent.update((1, spent))"),
     ),
 )

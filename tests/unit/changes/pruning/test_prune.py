@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -387,3 +388,28 @@ def _needed(kept: Kept, policy: PrunePolicy, backed_up: frozenset[int]) -> set[s
 def _under(files: set[str], kept: Kept, uri: str) -> set[str]:
     prefix = f"{Path(uri).relative_to(kept.folder)}/"
     return {file for file in files if file.startswith(prefix)}
+
+
+@pytest.mark.parametrize(
+    ("place", "left"),
+    [
+        ("orders/epochs/000001", {"epochs/000001.json"}),
+        ("orders/events", set()),
+        ("stray", {"checkpoints/000001/revenue/metadata"}),
+    ],
+)
+def test_a_link_in_the_home_keeps_what_it_hides_and_nothing_else(
+    kept: Kept, tmp_path: Path, place: str, left: set[str]
+):
+    link, behind = kept.folder / place, tmp_path / "elsewhere"
+    behind.mkdir()
+    if link.is_dir():
+        shutil.rmtree(link)
+    link.symlink_to(behind)
+
+    done = kept.prune()
+
+    assert len(done.problems) >= 1
+    assert not (kept.folder / "orders/epochs/000002.json").exists()
+    assert all((kept.folder / "orders" / file).exists() for file in left)
+    assert link.is_symlink()

@@ -363,6 +363,17 @@ def test_one_that_is_given_up_leaves_the_old_driver_and_no_standby(tmp_path: Pat
     assert end.outcome is ChangeOutcome.ABANDONED
 
 
+def test_the_task_that_keeps_the_stream_leaves_the_warmed_driver_alone(tmp_path: Path) -> None:
+    stream = Upgraded(tmp_path, warmth="warms")
+    stream.begin()
+    stream.drive(Stage.READY)
+    stream.keeper(by="keep-alive").retire_standby("The stream asks for no standby.")
+    stream.tick()
+    assert [one.number for one in stream.standbys()] == [1]
+    stream.drive()
+    assert started(stream) == ("warm", True)
+
+
 def test_a_stop_of_the_stream_ends_the_warmed_driver(tmp_path: Path) -> None:
     stream = Upgraded(tmp_path, warmth="warms")
     stream.begin()

@@ -10,7 +10,6 @@ from airflow_streaming.checkpoints.state.chain import (
     Missing,
     files_for,
     loadable_versions,
-    newest_loadable,
 )
 from airflow_streaming.exceptions import RecordError
 from tests.unit.checkpoints.state.papers import (
@@ -122,7 +121,7 @@ def test_a_zip_brings_its_sst_files_and_logs_first() -> None:
     assert isinstance(found, Chain)
     assert (found.base_version, found.store_type) == (6, StoreType.ROCKSDB_CHANGELOG)
     assert found.sizes["state/0/0/SSTs/000009-b.sst"] == 70
-    assert not found.needs_repair
+    assert not found.avoided
 
 
 ZIP_OF_ONE = state_zip(("000008-a.sst", 64))
@@ -148,7 +147,7 @@ def test_an_older_zip_is_a_chain_that_only_new_sparks_find(
 
     assert names(found) == ["4.zip", "5.changelog", "6.changelog", "7.changelog"]
     assert isinstance(found, Chain)
-    assert found.needs_repair
+    assert found.avoided
     assert lost(found.avoided[0]) == expected
     assert found.avoided[0].is_damaged == is_damaged
     assert lost(find(files.without("state/0/0/5.changelog"), 7)) == expected
@@ -315,11 +314,3 @@ def test_in_format_2_only_the_versions_of_the_commits_are_loadable() -> None:
     listing = paper("3_a.zip", "4_b.changelog", "5_c.changelog", "6_x.changelog").listing
 
     assert loadable_versions(listing, STORE, {5: "c", 6: "d"}) == {0, 5}
-
-
-def test_the_newest_loadable_version_may_be_bounded() -> None:
-    listing = paper("1.delta", "2.delta", "3.delta", "5.delta").listing
-
-    assert newest_loadable(listing, STORE) == 3
-    assert newest_loadable(listing, STORE, at_most=2) == 2
-    assert newest_loadable(paper().listing, STORE) == 0

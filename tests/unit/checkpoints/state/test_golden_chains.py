@@ -39,7 +39,7 @@ def whole(paper: Paper, ref: StoreRef, version: int) -> Chain:
 
 def is_whole(paper: Paper, ref: StoreRef, version: int) -> bool:
     found = paper.chain(ref, version)
-    if isinstance(found, Missing) or found.needs_repair:
+    if isinstance(found, Missing) or found.avoided:
         return False
     return not check_files(found, paper.listing, paper.read)
 

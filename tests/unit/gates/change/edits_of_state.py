@@ -210,6 +210,36 @@ STATE: Final = (
         TOLD,
     ),
     edit_of(
+        "a field renamed with Avro",
+        b.with_conf(TWS, {"spark.sql.streaming.stateStore.encodingFormat": "avro"}),
+        b.with_conf(
+            b.with_operator(TWS, state_schema="list seen (k string); value total (m bigint)"),
+            {"spark.sql.streaming.stateStore.encodingFormat": "avro"},
+        ),
+        "variable.field_renamed",
+        NO,
+    ),
+    edit_of(
+        "a field narrower with Avro",
+        b.with_conf(TWS, {"spark.sql.streaming.stateStore.encodingFormat": "avro"}),
+        b.with_conf(
+            b.with_operator(TWS, state_schema="list seen (k string); value total (n int)"),
+            {"spark.sql.streaming.stateStore.encodingFormat": "avro"},
+        ),
+        "variable.changed",
+        NO,
+    ),
+    edit_of(
+        "a field of Avro's that nobody tried",
+        b.with_conf(TWS, {"spark.sql.streaming.stateStore.encodingFormat": "avro"}),
+        b.with_conf(
+            b.with_operator(TWS, state_schema="list seen (k string); value total (n float)"),
+            {"spark.sql.streaming.stateStore.encodingFormat": "avro"},
+        ),
+        "variable.evolution_unmeasured",
+        UNKNOWN,
+    ),
+    edit_of(
         "variables that nobody sees",
         TWS,
         b.with_operator(TWS, state_schema="", code=""),
