@@ -73,7 +73,7 @@ class Found:
     seconds: float = 0.0
 
 
-def tester(runtime: Path) -> StreamTester:
+def shared_spark(runtime: Path) -> StreamTester:
     """Return the one Spark of a run; it imports the driver's part of the package."""
     return StreamTester(
         runtime.absolute() / "bin/python",
@@ -206,7 +206,7 @@ def main() -> None:
     parser.add_argument("--sink", choices=("function", "files"), default="function")
     given = parser.parse_args()
     shapes, stores = tuple(given.shapes.split(",")), tuple(given.stores.split(","))
-    with tempfile.TemporaryDirectory() as folder, tester(given.runtime) as spark:
+    with tempfile.TemporaryDirectory() as folder, shared_spark(given.runtime) as spark:
         for found in proofs(spark, Path(folder), shapes, stores, given.sink):
             verdict = "same" if found.is_same else "refused" if found.condition else "DIFFERS"
             print(

@@ -12,7 +12,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import resolve_runtime
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.testing import StreamTester
-from tests.system.repartitions import JOB, Proof, arrive, tester
+from tests.system.repartitions import JOB, Proof, arrive, shared_spark
 from tests.unit.home.make import SCRIPT, make_deployment
 
 ROCKSDB = {
@@ -25,7 +25,7 @@ SHAPES = ("window", "dedup", "join_inner", "with_state_value")
 
 @pytest.fixture(scope="module")
 def spark(spark_4_3: Path) -> Iterator[StreamTester]:
-    with tester(spark_4_3) as found:
+    with shared_spark(spark_4_3) as found:
         yield found
 
 
