@@ -51,12 +51,13 @@ def keeps_its_place(pair: SideBySide) -> str | None:
 globals().update(
     stream_dags(
         shop("example_shop"),
-        soak=SoakTerms(batches=3, at_least=timedelta(minutes=2), at_most=timedelta(minutes=15)),
+        # Short, so that all of it can be tried in minutes; a stream that matters is watched for hours.
+        soak=SoakTerms(batches=3, at_least=timedelta(minutes=1), at_most=timedelta(minutes=15)),
         approvers=[],
         cutover=CutoverOptions(
             way=SwitchMethod.PARALLEL,
             start=GreenStart.BY_GATE,
-            ready=ReadyTerms(well_for=timedelta(minutes=5), batches=5, backlog_factor=1.5),
+            ready=ReadyTerms(well_for=timedelta(minutes=1), batches=5, backlog_factor=1.5),
             compare=CompareTerms(
                 stream="example_shop",
                 format="parquet",

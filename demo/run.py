@@ -1,7 +1,9 @@
 """
-``make demo``: a stream in a real Airflow on this machine, until Ctrl-C.
+``make demo``: two streams in a real Airflow on this machine, until Ctrl-C.
 
-``make demo PIPELINE=fraud`` runs one of the examples instead of the main job.
+The second one, ``example_shop``, is there to be changed: ``docs/walkthrough.md`` tries an upgrade that
+is refused, one that is made, and a cutover, from the Streams page.
+``make demo PIPELINE=fraud`` runs one of the examples instead of both.
 
 The events are synthetic. Everything lies in one folder and listens on 127.0.0.1 only; nothing is
 left running, whether the demo ends normally, by Ctrl-C or by SIGTERM.
@@ -22,6 +24,7 @@ from demo.pipelines import PIPELINES, listing, variables
 from demo.stage import REPOSITORY, Stage, end_leftovers
 from demo.story import launch, show, tell_story
 from demo.waiting import Progress, Say
+from demo.walkthrough import Walkthrough
 
 REFRESH_SECONDS: Final = 10.0
 DAYS: Final = 3650
@@ -49,7 +52,7 @@ def main() -> int:
         if arguments.once:
             return _once(arguments.folder, arguments.runtime, say)
         stage, dag = _stage(arguments.folder, arguments.runtime, arguments.pipeline, say)
-        _until_interrupted(stage, dag, say)
+        _until_interrupted(stage, dag, say, is_main=arguments.pipeline is None)
     except KeyboardInterrupt:
         left = end_leftovers(arguments.folder.resolve(), say)
         say(f"The demo was interrupted; {f'{left} cannot be killed' if left else _NOTHING}.")
@@ -81,7 +84,6 @@ def _once(folder: Path, runtime: Path, say: Say) -> int:
 def _stage(folder: Path, runtime: Path, pipeline: str | None, say: Say) -> tuple[Stage, str]:
     """Return the stage of an example or of the main job, and the dag that is turned on."""
     if pipeline is None:
-        print(listing(), flush=True)
         main_job = Stage(folder, runtime=runtime, files=synthetic_files(DAYS, Shop()), say=say)
         return main_job, main_job.stream.name
     example = PIPELINES[pipeline]
@@ -100,24 +102,33 @@ def _stage(folder: Path, runtime: Path, pipeline: str | None, say: Say) -> tuple
     return stage, example.name
 
 
-def _until_interrupted(stage: Stage, dag: str, say: Say) -> None:
+def _until_interrupted(stage: Stage, dag: str, say: Say, *, is_main: bool) -> None:
+    # Before anything else: it can be looked at while the stream is launched.
+    print(f"Streams    {_page(stage)}   (in about a minute)", flush=True)
+    if is_main:
+        print(listing(), flush=True)
     with stage:
-        # Before anything else: it can be looked at while the stream is launched.
-        print(f"\nStreams    {stage.airflow.url}/plugin/streams", flush=True)
         launch(stage, say, dag)
+        walkthrough = Walkthrough(stage) if is_main else None
         while True:
-            _show(stage)
+            _show(stage, walkthrough)
             time.sleep(REFRESH_SECONDS)
 
 
-def _show(stage: Stage) -> None:
+def _page(stage: Stage) -> str:
+    return f"{stage.airflow.url}/plugin/streams"
+
+
+def _show(stage: Stage, walkthrough: Walkthrough | None) -> None:
     leader = stage.stream.leader
-    print(f"\nStreams    {stage.airflow.url}/plugin/streams")
+    print(f"\nStreams    {_page(stage)}")
     print(f"Airflow    {stage.airflow.url}   (no password; Ctrl-C ends everything)")
     print(stage.stream.table())
     print(f"files      {stage.arrivals.dropped} arrived")
     if leader is not None:
         print(f"Kill the driver and watch it come back:  kill -9 {leader}", flush=True)
+    if walkthrough is not None:
+        print(walkthrough.look(), flush=True)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def _judge_partitions(rule: str, query: QueryStatus, partitions: int, cores: int
             "Every stateful operator has a state store for each of far too many partitions.",
             query=query.name,
             evidence=evidence,
-            remedy="The number is pinned in the checkpoint. Repartition the checkpoint offline "
+            remedy="The number is pinned in the checkpoint. Rescale the stream with shuffle_partitions "
             "(Spark 4.2 and newer, RocksDB only), or begin a new one with "
             f"{SHUFFLE_PARTITIONS}={cores}.",
         )

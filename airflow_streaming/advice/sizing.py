@@ -6,8 +6,8 @@ It is advice; nothing follows it by itself. A form may take what it says about t
 advice, and a stream that idles is not called too large on one quiet hour: the busiest query and the
 slowest usual batch decide.
 
-Only this one can be taken. More state partitions need another checkpoint, and a processing trigger
-stands in the script; the report says both. Where the advice cannot become a number of executors it
+Only this one is taken by itself. The number of state partitions is entered into a rescale by hand, and a
+processing trigger stands in the script; the report says both. Where the advice cannot become a number of executors it
 is refused with the reason, and nothing else is put in its place.
 """
 
@@ -172,8 +172,8 @@ def _partitions(told: Mapping[str, Sequence[BatchProgress]], size: Size) -> Iter
                 query=query,
                 reason=f"State of query {query!r} is {state / partitions / 2**20:,.0f} MiB in each "
                 f"of {partitions} partitions.",
-                caution="State partitions are fixed by the checkpoint: it takes a new checkpoint, "
-                "or Spark's offline repartition (4.2 and newer, RocksDB only).",
+                caution="State partitions are fixed by the checkpoint: it takes a rescale with "
+                "shuffle_partitions (Spark 4.2 and newer, RocksDB), or a new checkpoint.",
             )
 
 

@@ -207,6 +207,7 @@ class UpgradeStepOperator(UpgradeTask):
             prewarm=bool(report.get("prewarm", False)),
             accepts_no_way_back=True,  # or the preflight had refused it
             key=report["key"],
+            partitions=int(report.get("partitions", 0)),
             reason=f"Asked by a run of a dag: {report['key']}.",
         )
 

@@ -88,6 +88,8 @@ class UpgradePreflightOperator(UpgradeTask):
     :param needs_way_back: Refuse an upgrade that could not be taken back. (templated)
     :param same_code: Refuse a change of the code or of Spark's minor version: for a rolling
         restart.
+    :param repartitions: Give state the number of shuffle partitions that is asked for, where Spark and
+        the checkpoints allow it; otherwise that number has no effect on state.
     :param even_if_equal: Go on when nothing differs: a plain restart with all of an upgrade's care.
     :param prewarm: Warm the new driver up before the old one is stopped, where the launcher can; empty
         or ``None``: as the stream's ``standby`` says, which pays for a second driver already. (templated)
@@ -115,6 +117,7 @@ class UpgradePreflightOperator(UpgradeTask):
         needs_way_back: bool | str = True,
         prewarm: bool | str | None = None,
         same_code: bool = False,
+        repartitions: bool = False,
         even_if_equal: bool = False,
         is_dry_run: bool | str = False,
         asks_person: bool | str = True,
@@ -127,6 +130,7 @@ class UpgradePreflightOperator(UpgradeTask):
         self.needs_way_back = needs_way_back
         self.prewarm = prewarm
         self.same_code = same_code
+        self.repartitions = repartitions
         self.even_if_equal = even_if_equal
         self.is_dry_run = is_dry_run
         self.asks_person = asks_person
@@ -155,9 +159,10 @@ class UpgradePreflightOperator(UpgradeTask):
             check_same_code(current, candidate.deployment)
         if current.fingerprint == candidate.deployment.fingerprint and not self.even_if_equal:
             self._skip(context, f"Stream {self.stream.name!r} already runs what is asked for.")
-        found = replace(
-            self._look(hook, current, candidate, sizes), prewarm=self._prewarms(hook.launcher.kind)
-        )
+        found = self._look(hook, current, candidate, sizes)
+        # Not while Spark writes all state anew: the driver would wait at the barrier all the while.
+        warms = not found.partitions and self._prewarms(hook.launcher.kind)
+        found = replace(found, prewarm=warms)
         self._tell(found, context)
         fail_if_refused(found.gates, "not_allowed", what=f"The upgrade of {self.stream.name!r}")
         self._check_is_known(found)
@@ -211,7 +216,10 @@ class UpgradePreflightOperator(UpgradeTask):
 
         options = access_options(self.stream.home, self.home_conn_id)
         return preflight(
-            *(hook.home, current, candidate, self._ways()), sizes=sizes, storage_options=options
+            *(hook.home, current, candidate, self._ways()),
+            sizes=sizes,
+            repartitions=self.repartitions,
+            storage_options=options,
         )
 
     def _ways(self) -> Ways:

@@ -127,7 +127,8 @@ def rescale_params(
             type=number,
             minimum=1,
             title="Shuffle partitions",
-            description=f"A checkpoint with state keeps the number it was made with. {_LEFT}",
+            description="State is repartitioned where Spark can do it (4.2 and newer, RocksDB); the report says so, or "
+            f"why it keeps the number it has. {_LEFT}",
         ),
         "conf": conf_param(),
         **_course(soak, approvers, need_approval=need_approval, prewarm=prewarm),

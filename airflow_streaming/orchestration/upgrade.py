@@ -308,6 +308,7 @@ def rolling_restart(
                 "same_code": True,
                 "even_if_equal": True,
                 "needs_way_back": False,
+                "repartitions": bool(size),
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
                 "sink_habits": habits_of(options),
             },
@@ -336,8 +337,10 @@ def rescale(
     :param options: As for ``rolling_restart``.
     :param size: ``executors``, ``executor_cores``, ``executor_memory`` and ``shuffle_partitions``;
         empty ones stay; templated. ``executors`` may be ``advised``: the number that the recent batches
-        need, which the preflight reports, or refuses where they need no other. A query with state keeps
-        the partitions of its checkpoint, so another number is refused with the alternatives.
+        need, which the preflight reports, or refuses where they need no other. State gets
+        ``shuffle_partitions`` too where Spark can do it (4.2 and newer, RocksDB): while the stream is
+        down, between the backup and the new epoch. Where it cannot, the report says why, and state
+        keeps the partitions of its checkpoint.
     """
     return rolling_restart(stream, options, size=size, connections=connections, group_id=group_id)
 

@@ -29,7 +29,15 @@ _CUTOVER_PATH: Final = (
 )
 _OF_HANDOVER: Final = frozenset({C.WARMING, C.DRAINING})
 _UPGRADE_PATH: Final = (
-    *(Stage.BEGUN, Stage.BACKED_UP, Stage.STOPPED, Stage.APPLYING, Stage.DEPLOYED),
+    *(
+        Stage.BEGUN,
+        Stage.BACKED_UP,
+        Stage.STOPPED,
+        Stage.APPLYING,
+        Stage.REPARTITIONING,
+        Stage.REPARTITIONED,
+        Stage.DEPLOYED,
+    ),
     *(Stage.LAUNCHED, Stage.JUDGED, Stage.KEPT),
 )
 

@@ -10,6 +10,7 @@ from airflow_streaming.changes.judging.methods import WAY_RULES
 from airflow_streaming.gates.change.judge import CHANGE_RULES
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, Pattern
 from airflow_streaming.gates.rules import Rule
+from airflow_streaming.gates.state_partitions import RULES as REPARTITION_RULES
 from airflow_streaming.gates.version.judge import RULES as VERSION_RULES
 from airflow_streaming.model.markdown import shortened
 from airflow_streaming.reports.report import (
@@ -99,8 +100,9 @@ def _details(found: GateFinding) -> Iterator[tuple[str, Words]]:
         yield "what to do", found.remedy
 
 
-ALL_RULES: Final = (*CHANGE_RULES, *VERSION_RULES, *WAY_RULES)
-"""Every rule of the change gate, of the version gate, and of the methods of a cutover."""
+ALL_RULES: Final = (*CHANGE_RULES, *VERSION_RULES, *WAY_RULES, *REPARTITION_RULES)
+"""Every rule of the change gate, of the version gate, and of the methods of a cutover and of
+state partitions."""
 
 
 def rules_report() -> Report:

@@ -214,6 +214,7 @@ class Job(StrEnum):
     PLAN = "plan.mode"
     POINT = "jobs.pointing"
     REHEARSE = "jobs.rehearsal"
+    REPARTITION = "jobs.repartition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

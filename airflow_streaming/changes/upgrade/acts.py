@@ -41,7 +41,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.upgrade import RollbackMethod, UpgradeTerms
-from airflow_streaming.model.records.upgrade_table import Stage, UpgradeTransition
+from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeTransition
 from airflow_streaming.model.wire import parse_json
 from airflow_streaming.storage.folders import Folders, open_folders
 from airflow_streaming.supervision.decide import ReconcileInput
@@ -195,12 +195,14 @@ def look(
     change: Change,
     terms: UpgradeTerms,
     committed: Committed | None = None,
+    repartitioned: Callable[[], bool] = lambda: False,
 ) -> UpgradeView:
     """
     Look once.
 
     :param terms: Of the change.
     :param committed: Looks what the stream has committed; by default without credentials.
+    :param repartitioned: Tells whether all state has the number of partitions that it is given.
     :raises HomeUnavailable: the home could not be read.
     """
 
@@ -216,6 +218,7 @@ def look(
             history=tuple(history),
             soak=_soak(home, terms, reached, situation),
             has_committed=asks and (committed or Committed(home)).since(reached),
+            is_repartitioned=UPGRADE.state_of(history) is Stage.REPARTITIONING and repartitioned(),
             is_held=_is_held(home, situation),
             is_closed=is_closed,
         )

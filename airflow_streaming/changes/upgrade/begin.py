@@ -112,6 +112,7 @@ class Asked:
     :param key: Names the wish, e.g. the dag run: whoever begins with the same key is given the same
         upgrade, ended or not, so that a retry never begins a second one.
     :param reason: Why, for the records.
+    :param partitions: State partitions that the checkpoints are given; 0 leaves them.
     """
 
     rollback: RollbackPlan
@@ -123,6 +124,7 @@ class Asked:
     accepts_no_way_back: bool = False
     key: str = ""
     reason: str = ""
+    partitions: int = 0
 
 
 class Beginning:
@@ -214,6 +216,11 @@ class Beginning:
             raise self._refused(
                 f"a safe rollback is not possible: {rollback.refused or rollback.reason}"
             )
+        if asked.partitions and rollback.way is RollbackMethod.NONE:
+            raise self._refused(
+                "another number of state partitions needs a rollback, and there is none: "
+                f"{rollback.reason}"
+            )
         if asked.soak.at_most < asked.soak.at_least:
             raise self._refused("its soak would end before it may: at_most is below at_least.")
         for deployment in (current, replace(proposed, number=current.number + 1)):
@@ -232,8 +239,10 @@ class Beginning:
             keeps_by_itself=asked.keeps_by_itself,
             stop_grace=asked.stop_grace,
             sinks=asked.sinks,
-            prewarm=asked.prewarm,
+            # A driver would wait at the barrier while Spark writes all of the state anew.
+            prewarm=asked.prewarm and not asked.partitions,
             key=asked.key,
+            partitions=asked.partitions,
         )
         self._home.keep_application(proposed, source)
         return Change(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Final
 
@@ -37,6 +38,10 @@ from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.standby import WARM_PATIENCE, StandbyState, state_of
 
 E = UpgradeEvent
+REPARTITION_WITHIN: Final = timedelta(minutes=30)
+"""How long the Spark may take that changes the number of state partitions; the stream is down."""
+REPARTITION_PATIENCE: Final = REPARTITION_WITHIN + timedelta(minutes=1)
+"""After this it is taken for failed; the margin is for clocks that differ."""
 _WITHOUT_FUNCTION: Final = frozenset(
     {SinkReplaySemantics.FILE_LOG, SinkReplaySemantics.NOTHING, SinkReplaySemantics.OVERWRITES}
 )
@@ -153,6 +158,8 @@ def _launching(s: UpgradeView) -> Move:
         return _new_started(s)
     if s.situation.desired is DesiredState.STOPPED:
         return _take(E.STOP_WANTED, 'Desired state is "stopped".')
+    if s.must_repartition:
+        return _move(Do.REPARTITION, f"State gets {s.terms.partitions} partitions.")
     if not is_deployed:
         return _move(Do.DEPLOY, "The new deployment becomes the current one.")
     if s.newest != s.change.deployment:
@@ -167,6 +174,23 @@ def _launching(s: UpgradeView) -> Move:
             promotes=_promotable(s),
         )
     return _take(E.DRIVER_CHANGED, "Another task has started a driver.")
+
+
+def _repartitioning(s: UpgradeView) -> Move:
+    partitions = s.terms.partitions
+    if s.is_repartitioned:
+        return _take(E.REPARTITION_DONE, f"All state has {partitions} partitions.")
+    begun = s.reached[Stage.REPARTITIONING]
+    if s.situation.now - begun.at < REPARTITION_PATIENCE:
+        return _move(
+            Do.WAIT, f"Spark, started by {begun.by}, gives the state {partitions} partitions."
+        )
+    # The one Spark that was started has ended itself by now.
+    return _take(
+        E.REPARTITION_FAILED,
+        f"State did not get {partitions} partitions within {duration_text(REPARTITION_PATIENCE)}.",
+        {"condition": "TIMEOUT"},
+    )
 
 
 def _promotable(s: UpgradeView) -> int | None:
@@ -380,6 +404,8 @@ def settled(s: UpgradeView, reason: str, event: UpgradeEvent = UpgradeEvent.OLD_
 _AFTER_APPLYING: Final[Mapping[Stage, Callable[[UpgradeView], Move]]] = MappingProxyType(
     {
         Stage.APPLYING: _launching,
+        Stage.REPARTITIONING: _repartitioning,
+        Stage.REPARTITIONED: _launching,
         Stage.DEPLOYED: _launching,
         Stage.LAUNCHED: _soaking,
         Stage.JUDGED: _judged,

@@ -25,6 +25,7 @@ from airflow_streaming.changes.upgrade.begin import Asked, Beginning, Recorder
 from airflow_streaming.changes.upgrade.commands import UpgradeCommands
 from airflow_streaming.changes.upgrade.decide import cold_start, next_move, settled, way_out
 from airflow_streaming.changes.upgrade.finish import Ending, terms_for
+from airflow_streaming.changes.upgrade.repartition import Repartitioner
 from airflow_streaming.changes.upgrade.rollback import BoundaryBack, TakingBack, Undo
 from airflow_streaming.changes.upgrade.state import Do, Move, UpgradeView
 from airflow_streaming.checkpoints.backup.records import Level
@@ -46,9 +47,14 @@ from airflow_streaming.exceptions import (
     UpgradeRefused,
 )
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.jobs.repartition import RepartitionAnswer
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import RollbackMethod, UpgradeTerms
+from airflow_streaming.model.records.upgrade import (
+    RollbackMethod,
+    SinkReplaySemantics,
+    UpgradeTerms,
+)
 from airflow_streaming.model.records.upgrade_table import (
     UPGRADE,
     Stage,
@@ -82,6 +88,7 @@ class Acts:
     :param backups: Takes the backups.
     :param back: Puts checkpoint and sinks back.
     :param committed: Looks what the stream has committed.
+    :param repartitioner: Changes the number of state partitions; ``None`` where no one asks for it.
     """
 
     def __init__(
@@ -92,7 +99,9 @@ class Acts:
         backups: BackingUp,
         back: TakingBack,
         committed: Committed,
+        repartitioner: Repartitioner | None = None,
     ) -> None:
+        self._repartitioner = repartitioner
         self._home, self._keeper, self._recorder = home, keeper, recorder
         self._backups, self._back, self._committed = backups, back, committed
         self._ending: Final = Ending(home, keeper, recorder)
@@ -103,6 +112,7 @@ class Acts:
             Do.STOP: self._stop,
             Do.KILL: self._kill,
             Do.BACK_UP_AGAIN: self._back_up_again,
+            Do.REPARTITION: self._repartition,
             Do.LAUNCH: self._launch,
             Do.RELEASE: self._release,
             Do.RESTORE: self._restore,
@@ -197,6 +207,34 @@ class Acts:
         reason = f"The old driver is dead; backup {boundary} holds its last batch boundary."
         self._recorder.take(state, E.OLD_STOPPED, reason, facts)
 
+    def _repartition(self, state: UpgradeView, act: Move) -> str | None:
+        spark, partitions = self._repartitioner, state.terms.partitions
+        if spark is None:
+            return "The task that upgrades the stream changes the number of its state partitions."
+        # Only one Spark may do it to a checkpoint: the one of the task whose step this is.
+        if not self._recorder.take(state, E.REPARTITION, act.reason):
+            return None
+        try:
+            answer = spark.run(partitions)
+        except StreamingError as err:
+            # Its Spark, if there was one, went with it.
+            answer = RepartitionAnswer(condition=type(err).__name__, failed=str(err))
+        history = tuple(self._home.upgrade_steps(state.change.number))
+        newest = replace(state, history=history)
+        if newest.state is not Stage.REPARTITIONING:
+            return None
+        if not answer.condition:
+            reason = f"All state has {partitions} partitions."
+            self._recorder.take(newest, E.REPARTITION_DONE, reason)
+            return None
+        self._recorder.take(
+            newest,
+            E.REPARTITION_FAILED,
+            f"State did not get {partitions} partitions: {answer.failed}",
+            {"condition": answer.condition},
+        )
+        return None
+
     def _launch(self, state: UpgradeView, act: Move) -> None:
         try:
             self._begin(state, act)
@@ -213,8 +251,16 @@ class Acts:
             deployment=state.back,
             is_needed=lambda: _PUT_BACK.isdisjoint(self._home.stages(change.number)),
         )
+        if state.leaves_checkpoint:
+            # No driver has written since the backup, so every sink is in step with it.
+            quiet = (replace(one, habit=SinkReplaySemantics.NOTHING) for one in undo.terms.sinks)
+            undo = replace(undo, terms=replace(undo.terms, sinks=tuple(quiet)))
         try:
-            why, checkpoint = self._taken_back(undo, was_launched=_was_launched(state))
+            if state.leaves_checkpoint:
+                why = "The checkpoint was restored, with the number of state partitions it had."
+                checkpoint = self._back.rewind(undo)
+            else:
+                why, checkpoint = self._taken_back(undo, was_launched=_was_launched(state))
         except RestoreTaken as err:
             return str(err)
         except CheckpointError as err:
@@ -304,6 +350,7 @@ class UpgradeInPlace:
     :param open_folders: Opens the checkpoints and outputs for a backup.
     :param storage_options: Passed to fsspec for checkpoints that are no local folders.
     :param back: Puts checkpoint and sinks back; by default from the boundary backup.
+    :param repartitioner: Changes the number of state partitions, where that is asked for.
     :param progress: Told how far backups and restores are.
     :param pace: How fast it is looked again between the stop and the new driver's start; by default
         the caller is told at once what is waited for.
@@ -322,6 +369,7 @@ class UpgradeInPlace:
         open_folders: Open = open_folders,
         storage_options: Mapping[str, Any] | None = None,
         back: TakingBack | None = None,
+        repartitioner: Repartitioner | None = None,
         progress: Narrated = no_progress,
         pace: Pace | None = None,
         now: Callable[[], datetime] = now_in_utc,
@@ -343,7 +391,9 @@ class UpgradeInPlace:
                 progress=progress,
             ),
             self._committed,
+            repartitioner,
         )
+        self._repartitioner = repartitioner
 
     def begin(self, proposed: Deployment, source: bytes, asked: Asked) -> Change:
         """
@@ -384,7 +434,10 @@ class UpgradeInPlace:
         if until is Stage.READY and not terms.prewarm:
             until = Stage.BACKED_UP
         engine: Engine[UpgradeView, Move] = Engine(
-            look=lambda: look(self._home, self._observer, found, terms, self._committed),
+            look=lambda: look(
+                *(self._home, self._observer, found, terms, self._committed),
+                repartitioned=lambda: self._has(terms.partitions),
+            ),
             decide=next_move,
             act=self._acts.do,
             most_moves=MOST_MOVES,
@@ -394,6 +447,9 @@ class UpgradeInPlace:
             pace=self._pace,
             is_in_haste=lambda view: view.is_exchanging,
         )
+
+    def _has(self, partitions: int) -> bool:
+        return self._repartitioner is not None and self._repartitioner.is_done(partitions)
 
     def command(
         self, command: UpgradeCommand, reason: str, change: int | None = None

@@ -15,6 +15,7 @@ from typing import Any, Final
 from airflow_streaming.advice.sizing import SizeSource
 from airflow_streaming.advice.stream_sizing import stream_advice
 from airflow_streaming.changes.upgrade.preflight_report import Preflight, differences, joined
+from airflow_streaming.changes.upgrade.repartition import planned_for
 from airflow_streaming.changes.upgrade.rollback import (
     Both,
     Ways,
@@ -24,8 +25,10 @@ from airflow_streaming.changes.upgrade.rollback import (
 )
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.gates.change.settings import PARTITIONS as PARTITIONS_RULE
 from airflow_streaming.gates.change_gate import gate_stream_change
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
+from airflow_streaming.gates.state_partitions import RepartitionPlan
 from airflow_streaming.gates.version_gate import gate_stream_version
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
@@ -60,6 +63,7 @@ def preflight(
     ways: Ways,
     *,
     sizes: Sequence[SizeSource] = (),
+    repartitions: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> Preflight:
@@ -67,6 +71,8 @@ def preflight(
     Look at everything that can be known of an upgrade before it is begun.
 
     :param sizes: Where the sizes of the candidate come from, for the report.
+    :param repartitions: State gets the number of partitions that the candidate asks for, where Spark
+        and the checkpoints allow it; otherwise that number has no effect on it.
     :raises SpecError: a habit is declared of a query that there is not.
     :raises LaunchError: plan mode's Spark could not be started.
     :raises CheckpointError: a checkpoint cannot be read.
@@ -78,6 +84,15 @@ def preflight(
     both = Both(current=current, proposed=proposed, old=home.newest_plans(current.number), new=new)
     sinks = sinks_of(both, ways.habits)
     rollback = way_back_of(home, both, sinks, ways, storage_options)
+    state = RepartitionPlan()
+    if repartitions:
+        state = planned_for(
+            *(home, proposed.conf, proposed.spark_version),
+            sinks=sinks,
+            rollback=rollback,
+            storage_options=storage_options,
+        )
+        gates = with_repartition(gates, state)
     return Preflight(
         stream=home.name,
         replaced=current.number,
@@ -89,7 +104,15 @@ def preflight(
         advice=tuple(_advice(home)),
         sizes=tuple(sizes),
         queries=tuple(plan.query for plan in new.queries),
+        partitions=state.partitions,
     )
+
+
+def with_repartition(gates: GateReport, state: RepartitionPlan) -> GateReport:
+    """Return a gate's report in which that the number has no effect gives way to what is done."""
+    about = PARTITIONS_RULE.name if state.partitions else ""
+    kept = [finding for finding in gates.findings if finding.rule != about]
+    return report_of([*kept, *state.findings], gates.pattern)
 
 
 def ask_gates(

@@ -59,6 +59,7 @@ class Preflight:
     :param sizes: Where each size comes from that the stream is given; empty where none was asked for.
     :param queries: Names of the queries that the proposed deployment starts, as plan mode saw them;
         empty when they are not known.
+    :param partitions: State partitions that the checkpoints are given; 0 leaves them.
     :param prewarm: The new driver is warmed up before the old one is stopped.
     """
 
@@ -72,6 +73,7 @@ class Preflight:
     advice: tuple[str, ...] = ()
     sizes: tuple[SizeSource, ...] = ()
     queries: tuple[str, ...] = ()
+    partitions: int = 0
     prewarm: bool = False
 
     @property

@@ -47,6 +47,8 @@ class Do(StrEnum):
     """Take the next epoch, so that no task that looked earlier starts a driver."""
     BACK_UP_AGAIN = "back_up_again"
     """Back up exactly what the old driver left."""
+    REPARTITION = "repartition"
+    """Change the number of state partitions, as the one task that may."""
     DEPLOY = "deploy"
     LAUNCH = "launch"
     RELEASE = "release"
@@ -101,6 +103,8 @@ class UpgradeView:
     :param soak: What the figures of the new driver say, once it was launched.
     :param has_committed: By its checkpoint the new deployment has committed a batch; looked at
         where there is no way back once it has.
+    :param is_repartitioned: By its checkpoints all state has the new number of partitions; looked at
+        while that is being changed.
     :param is_held: The newest epoch is that of a promoted driver, which was never released.
     :param is_closed: The change has ended.
     """
@@ -111,6 +115,7 @@ class UpgradeView:
     history: Sequence[UpgradeTransition] = ()
     soak: SoakVerdict | None = None
     has_committed: bool = False
+    is_repartitioned: bool = False
     is_held: bool = False
     is_closed: bool = False
 
@@ -233,6 +238,23 @@ class UpgradeView:
             return newest.fingerprint != self.terms.proposed.fingerprint
         is_ours = self.has(Stage.RESTORED) and newest.number == self.back
         return not is_ours
+
+    @property
+    def must_repartition(self) -> bool:
+        """Tell whether the number of state partitions is still to be changed."""
+        return self.state is Stage.APPLYING and self.terms.partitions > 0
+
+    @property
+    def leaves_checkpoint(self) -> bool:
+        """
+        Tell whether the present checkpoint is given up, whatever it says, and the backup restored.
+
+        Its state was being repartitioned, and no driver has written since: an end of that was perhaps
+        never seen, and the sinks are in step with the backup.
+        """
+        was_launched = self.epoch is None or self.epoch.number != self.first_fence + 1
+        has_begun = self.has(Stage.REPARTITIONING)
+        return has_begun and (not self.has(Stage.REPARTITIONED) or not was_launched)
 
     @property
     def back(self) -> int:

@@ -88,8 +88,8 @@ _NOT_PINNED: Final = {
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
 _MEANING: Final = frozenset({_TIME_ZONE, "spark.sql.ansi.enabled"})
 _OFFLINE: Final = (
-    "Take the setting back; or repartition the state offline with Spark 4.2 or newer, on a copy of the "
-    "checkpoint; or start with a new one (blue-green)."
+    "Take the setting back; or rescale the stream with shuffle_partitions, which changes state too; or "
+    "start with a new checkpoint (blue-green)."
 )
 
 

@@ -221,6 +221,8 @@ class UpgradeTerms(Record):
     :param prewarm: Have the new deployment's driver wait at the barrier before the old one is
         stopped; two drivers take memory for that time.
     :param key: Names the request: a request with the same key means this upgrade, ended or not.
+    :param partitions: State partitions that the checkpoints are given before the new deployment
+        starts; 0 leaves them as they are.
     """
 
     KIND: ClassVar[str] = "upgrade_terms"
@@ -234,6 +236,7 @@ class UpgradeTerms(Record):
     sinks: tuple[SinkFacts, ...] = ()
     prewarm: bool = False
     key: str = ""
+    partitions: int = 0
 
     @property
     def sink_logs(self) -> dict[str, str]:
@@ -253,6 +256,7 @@ _DOWN: Final = frozenset(
     {
         Stage.STOPPED,
         Stage.APPLYING,
+        Stage.REPARTITIONED,
         Stage.DEPLOYED,
         Stage.ROLLING_BACK,
         Stage.LEFT,

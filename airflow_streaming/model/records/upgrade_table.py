@@ -31,6 +31,10 @@ class Stage(StrEnum):
     """The old driver is proved gone, and a backup of exactly the batch it ended at exists."""
     APPLYING = "applying"
     """The new deployment is being made: from here on giving up means rolling back."""
+    REPARTITIONING = "repartitioning"
+    """One Spark changes the number of state partitions; the step says until when at the latest."""
+    REPARTITIONED = "repartitioned"
+    """All state has the new number of partitions."""
     DEPLOYED = "deployed"
     """The new deployment is the current one."""
     LAUNCHED = "launched"
@@ -76,6 +80,10 @@ class UpgradeEvent(StrEnum):
     """The old driver is dead behind a fence, and its last batch boundary is backed up."""
     APPLY = "apply"
     """All is ready for the new deployment."""
+    REPARTITION = "repartition"
+    """The number of state partitions is to be changed; the task that takes this step does it."""
+    REPARTITION_DONE = "repartition_done"
+    REPARTITION_FAILED = "repartition_failed"
     DEPLOYMENT_MADE = "deployment_made"
     NEW_STARTED = "new_started"
     SOAK_ENDED = "soak_ended"
@@ -140,7 +148,8 @@ S, E, C = Stage, UpgradeEvent, UpgradeCommand
 _ENDS: Final = frozenset({S.KEPT, S.ROLLED_BACK, S.ABORTED})
 _DECIDED: Final = _ENDS | {S.ROLLING_BACK, S.LEFT, S.RESTORED}
 _UNTOUCHED: Final = (S.BEGUN, S.BACKED_UP, S.READY, S.STOPPED)
-_APPLIED: Final = (S.APPLYING, S.DEPLOYED, S.LAUNCHED, S.JUDGED)
+_REPARTITION: Final = (S.REPARTITIONING, S.REPARTITIONED)
+_APPLIED: Final = (S.APPLYING, *_REPARTITION, S.DEPLOYED, S.LAUNCHED, S.JUDGED)
 _GIVING_UP: Final = (E.SPEC_CHANGED, E.STOP_WANTED, E.ABORT)
 _GOING_BACK: Final = (E.SPEC_CHANGED, E.STOP_WANTED, E.ROLL_BACK)
 _ROWS: Final[Mapping[tuple[Stage, UpgradeEvent], Stage]] = {
@@ -148,7 +157,10 @@ _ROWS: Final[Mapping[tuple[Stage, UpgradeEvent], Stage]] = {
     **{(S.BACKED_UP, event): S.READY for event in (E.NEW_WARMED, E.WARM_UP_FAILED)},
     **{(stage, E.OLD_STOPPED): S.STOPPED for stage in (S.BACKED_UP, S.READY)},
     (S.STOPPED, E.APPLY): S.APPLYING,
-    (S.APPLYING, E.DEPLOYMENT_MADE): S.DEPLOYED,
+    (S.APPLYING, E.REPARTITION): S.REPARTITIONING,
+    (S.REPARTITIONING, E.REPARTITION_DONE): S.REPARTITIONED,
+    (S.REPARTITIONING, E.REPARTITION_FAILED): S.ROLLING_BACK,
+    **{(stage, E.DEPLOYMENT_MADE): S.DEPLOYED for stage in (S.APPLYING, S.REPARTITIONED)},
     (S.DEPLOYED, E.NEW_STARTED): S.LAUNCHED,
     (S.LAUNCHED, E.SOAK_ENDED): S.JUDGED,
     (S.LAUNCHED, E.KEEP): S.KEPT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from airflow_streaming.changes.upgrade.engine import UpgradeProgress as Progress
     from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
     from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.launch.runtime import Runtime
     from airflow_streaming.model.records.control import Change
     from airflow_streaming.supervision.observer import Observer
 
@@ -116,6 +117,13 @@ def is_retry(ti: Any, retries: int | None) -> bool:
     return bool(ti.try_number > 1 and ti.max_tries == retries)
 
 
+def _spark_of(hook: SparkStreamHook) -> tuple[Runtime, Mapping[str, Any]]:
+    from airflow_streaming.operators.rehearsal import candidate_of  # not at dag parse
+
+    candidate, _ = candidate_of(hook)
+    return candidate.runtime, candidate.program.conf
+
+
 class UpgradeTask(ChangeTask):
     """
     A task of an upgrade.
@@ -157,6 +165,7 @@ class UpgradeTask(ChangeTask):
     def engine(self, hook: SparkStreamHook, observer: Observer) -> UpgradeInPlace:
         """Return who upgrades the stream."""
         from airflow_streaming.changes.upgrade.engine import EXCHANGE_PACE, UpgradeInPlace
+        from airflow_streaming.changes.upgrade.repartition import SparkRepartitioner
         from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind  # not at dag parse
         from airflow_streaming.hooks.home import access_options
 
@@ -167,6 +176,9 @@ class UpgradeTask(ChangeTask):
             rewind=SinkRewind(self.rewind_sink, storage_options=options),
             open_folders=self.open_folders,
             storage_options=options,
+            repartitioner=SparkRepartitioner(
+                hook.home, lambda: _spark_of(hook), storage_options=options
+            ),
             progress=ProgressLogger(self.log),
             pace=EXCHANGE_PACE,
         )

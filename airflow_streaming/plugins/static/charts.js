@@ -22,7 +22,7 @@ const HEADROOM = 2.2;
 export const MAIN = [
   { id: "rates", title: "Rows per second", show: rate, lines: [["input_rate", "input"], ["processing_rate", "processing"]], band: true },
   { id: "duration", title: "Batch duration by phase", show: milliseconds, stack: "phase.", but: ["triggerExecution"], metric: { batch_seconds: 1000 } },
-  { id: "backlog", title: "Backlog", show: count, each: "backlog_records.", metric: { backlog_records: 1 } },
+  { id: "backlog", title: "Backlog", show: count, each: "backlog_records.", metric: { backlog_records: 1 }, unless: "backlog_" },
   { id: "backlog_files", title: "Backlog in files", show: count, each: "backlog_files.", metric: { backlog_files: 1 }, optional: true },
   { id: "backlog_bytes", title: "Backlog in bytes", show: bytes, each: "backlog_bytes.", metric: { backlog_bytes: 1 }, optional: true },
   { id: "watermark", title: "Watermark delay", show: seconds, lines: [["watermark_delay_s", "delay"]], band: true, metric: { watermark_delay_seconds: 1 } },
@@ -104,7 +104,9 @@ export class Chart {
     this.marks = marks;
     const figures = series?.figures ?? {};
     const lines = linesOf(this.chart, figures);
-    this.node.hidden = !lines.length && Boolean(this.chart.optional);
+    // A source tells its backlog in one unit; an empty chart is shown only where it tells none.
+    const isElsewhere = this.chart.unless && Object.keys(figures).some((name) => name.startsWith(this.chart.unless));
+    this.node.hidden = !lines.length && Boolean(this.chart.optional || isElsewhere);
     if (!lines.length) {
       this.clear();
       put(this.box, h("div", { class: "none" }, series ? "Not reported by Spark for this query." : "No batch in this range."));

@@ -28,7 +28,7 @@ const MARKS = {
 export function stream(root, dag, name) {
   document.title = `${name} · Streams`;
   const path = `api/streams/${at(dag, name)}`;
-  const state = { data: null, error: null, series: null, marks: [], query: "", at: 0, opened: {} };
+  const state = { data: null, error: null, series: null, marks: [], query: "", at: 0, opened: {}, isNew: true };
   const q = params();
   let range = RANGES[q.get("range")] ? q.get("range") : "1h";
   let fixed = q.get("from") && q.get("to") ? [Number(q.get("from")), Number(q.get("to"))] : null;
@@ -142,6 +142,17 @@ export function stream(root, dag, name) {
     story.run();
   }
 
+  /** A stream that has just begun fills a short range; what the address asks for is kept. */
+  function chooseRange(data) {
+    state.isNew = false;
+    const began = time(data.driver?.began);
+    const isYoung = data.driver?.epoch === 1 && began !== null && Date.now() - began < 20 * 60_000;
+    if (fixed || params().get("range") || !isYoung) return;
+    range = "15m";
+    paintRanges();
+    figures.run();
+  }
+
   function setRange(name) {
     range = name;
     fixed = null;
@@ -172,6 +183,7 @@ export function stream(root, dag, name) {
     paintNow(data);
     paintRules(data);
     paintFailure(data);
+    if (state.isNew) chooseRange(data);
     if (!panel.childNodes.length) showPanel(params().get("tab") || (data.change ? "changes" : "timeline"), true);
     paintCharts();
   }
@@ -374,7 +386,7 @@ export function stream(root, dag, name) {
       ),
     );
     chosenPanel.draw(panel, state.data, page);
-    if (!isFirst) tabs.scrollIntoView({ block: "nearest" });
+    if (!isFirst) tabs.scrollIntoView({ block: "start" });
   }
 
   function paintAge() {

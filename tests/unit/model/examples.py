@@ -43,6 +43,7 @@ from airflow_streaming.model.jobs.rehearsal import (
     RehearsalOrder,
     Seen,
 )
+from airflow_streaming.model.jobs.repartition import RepartitionAnswer, RepartitionOrder
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.records.alert import AlertSent, AlertTry
 from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
@@ -268,6 +269,13 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         at=NOW,
         figures={"share": 0.95, "backlog": 1200.0},
     ),
+    RepartitionOrder(
+        checkpoints=("file:///data/c/revenue", "file:///data/c/raw"),
+        partitions=8,
+        answer="/scratch/answer.json",
+        seconds=1800.0,
+    ),
+    RepartitionAnswer(condition="STATE_REPARTITION_INVALID_CHECKPOINT", failed="/c: no."),
     Desired(number=1, state=DesiredState.STOPPED, by="kim", reason="Schönes Wetter.", at=NOW),
     PlanOrder(
         result="/scratch/plan.json",

@@ -85,13 +85,13 @@ def test_a_column_made_of_a_changed_column_is_changed() -> None:
     assert "step.column_before_state" in b.rules_of(old, new)
 
 
-def test_rocksdb_offers_to_repartition_the_state_offline() -> None:
+def test_rocksdb_offers_to_repartition_the_state_by_a_rescale() -> None:
     old = b.with_conf(b.an_aggregation(), {b.PROVIDER: b.ROCKSDB})
     found = judge_change(old, b.with_conf(old, {b.PARTITIONS: "5"}), None)
-    assert ["offline" in finding.remedy for finding in found] == [True]
+    assert ["rescale" in finding.remedy for finding in found] == [True]
 
 
 def test_hdfs_does_not_offer_to_repartition_the_state() -> None:
     old = b.an_aggregation()
     found = judge_change(old, b.with_conf(old, {b.PARTITIONS: "5"}), None)
-    assert ["offline" in finding.remedy for finding in found] == [False]
+    assert ["rescale" in finding.remedy for finding in found] == [False]

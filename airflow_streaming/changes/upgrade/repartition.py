@@ -1,0 +1,147 @@
+"""
+Another number of state partitions on the same checkpoint: whether it is possible, and doing it.
+
+It is done while the stream is down, fenced and backed up, by Spark itself (4.2 and newer), in place. So
+only one Spark may ever do it to one checkpoint: the step that begins it is recorded first, by exclusive
+create, and who gets it starts the one Spark, which ends itself after a time that stands in the step. Anyone
+else looks whether the checkpoint says that it is done, and after that time takes it for failed. A checkpoint
+on which it was begun and not seen to end is never used again: the way back restores the backup elsewhere.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from airflow_streaming.changes.upgrade.decide import REPARTITION_WITHIN
+from airflow_streaming.checkpoints.copies import checkpoints_of
+from airflow_streaming.checkpoints.read.report import Checkpoint
+from airflow_streaming.checkpoints.reader import Reader
+from airflow_streaming.exceptions import CheckpointError, LaunchError
+from airflow_streaming.gates.state_partitions import RepartitionPlan, is_done, plan_repartition
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.jobs.repartition import RepartitionAnswer, RepartitionOrder
+from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts
+from airflow_streaming.model.spark.conf import parse_spark_version
+from airflow_streaming.model.uris import to_hadoop
+from airflow_streaming.spark_jobs.runner import Job, Program, Task, await_end, last_words, started
+from airflow_streaming.storage.folders import open_folders
+
+PARTITIONS: Final = "spark.sql.shuffle.partitions"
+VARIABLE: Final = "AIRFLOW_STREAMING_REPARTITION"
+"""Set to 1 in a Spark that changes the number of state partitions."""
+
+
+def inspect_all(
+    home: StreamHome, storage_options: Mapping[str, Any] | None = None
+) -> dict[str, Checkpoint]:
+    """
+    Return what the checkpoints of a stream say, by query, in whatever state they are.
+
+    :raises CheckpointError: there is none, or one cannot be read.
+    :raises HomeUnavailable: a store cannot be reached.
+    """
+    found = checkpoints_of(home, storage_options).checkpoints
+    return {
+        query: Reader(open_folders(uri, storage_options)).inspect(contents=False)
+        for query, uri in found.items()
+    }
+
+
+def planned_for(
+    home: StreamHome,
+    conf: Mapping[str, str],
+    spark_version: str,
+    *,
+    sinks: Sequence[SinkFacts],
+    rollback: RollbackPlan,
+    storage_options: Mapping[str, Any] | None = None,
+) -> RepartitionPlan:
+    """
+    Return what becomes of the number of partitions that a deployment's configuration asks for.
+
+    :raises CheckpointError: a checkpoint cannot be read.
+    :raises HomeUnavailable: a store cannot be reached.
+    """
+    wanted = conf.get(PARTITIONS, "")
+    if not wanted.isdecimal() or not int(wanted):
+        return RepartitionPlan()
+    return plan_repartition(
+        inspect_all(home, storage_options),
+        int(wanted),
+        parse_spark_version(spark_version),
+        sinks=sinks,
+        rollback=rollback,
+    )
+
+
+class Repartitioner(Protocol):
+    """Changes the number of state partitions, and tells whether it is changed."""
+
+    def run(self, partitions: int) -> RepartitionAnswer:
+        """Have one Spark do it; it ends within ``REPARTITION_WITHIN`` whatever becomes of this process."""
+
+    def is_done(self, partitions: int) -> bool:
+        """Tell whether the checkpoints say that it is done."""
+
+
+class SparkRepartitioner:
+    """
+    Changes it with a Spark of the stream's own version on this host.
+
+    :param of: Returns the stream's Spark, and its configuration with secrets, when they are needed.
+    :param storage_options: Passed to fsspec for checkpoints that are no local folders.
+    """
+
+    def __init__(
+        self,
+        home: StreamHome,
+        of: Callable[[], tuple[Runtime, Mapping[str, Any]]],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._home, self._of, self._options = home, of, storage_options
+
+    def run(self, partitions: int) -> RepartitionAnswer:
+        """Have Spark do it; see ``Repartitioner``."""
+        runtime, conf = self._of()
+        reports = inspect_all(self._home, self._options)
+        places = tuple(to_hadoop(one.uri) for one in reports.values() if one.is_stateful)
+        with tempfile.TemporaryDirectory(prefix="airflow-streaming-repartition-") as folder:
+            order = RepartitionOrder(
+                checkpoints=places,
+                partitions=partitions,
+                answer=str(Path(folder) / "answer.json"),
+                seconds=REPARTITION_WITHIN.total_seconds(),
+            )
+            return self._ask(order, runtime, conf, Path(folder))
+
+    @staticmethod
+    def _ask(
+        order: RepartitionOrder, runtime: Runtime, conf: Mapping[str, Any], scratch: Path
+    ) -> RepartitionAnswer:
+        program = Program(application="", source=b"", conf=conf)
+        task = Task(job=Job.REPARTITION, order=order, variable=VARIABLE)
+        try:
+            with started(task, runtime, program, scratch) as process:
+                in_time = await_end(process, order.seconds)
+        except LaunchError as err:
+            return RepartitionAnswer(condition="LAUNCH", failed=str(err))
+        try:
+            return RepartitionAnswer.from_bytes(Path(order.answer).read_bytes())
+        except FileNotFoundError:
+            ended = "" if in_time else f" within {duration_text(order.seconds)}"
+            return RepartitionAnswer(
+                condition="NO_ANSWER", failed=f"Spark did not finish{ended}: {last_words(scratch)}"
+            )
+
+    def is_done(self, partitions: int) -> bool:
+        """Tell whether the checkpoints say that it is done; see ``Repartitioner``."""
+        try:
+            return is_done(inspect_all(self._home, self._options).values(), partitions)
+        except CheckpointError:
+            return False

@@ -1,0 +1,84 @@
+"""
+The driver that changes the number of state partitions: an ordinary Spark application on one host.
+
+Spark writes one batch that reads no input: offsets that pin the new number, the state in as many
+partitions, and a commit. A checkpoint whose newest batch is that of an earlier try is finished, which
+Spark allows with the same number only; one that has the number already is left as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_streaming.driver.errors import log_to_stderr, logger
+from airflow_streaming.driver.jobs.drill import leave_after
+from airflow_streaming.model.jobs.repartition import RepartitionAnswer, RepartitionOrder
+
+DONE_ALREADY: Final = "STATE_REPARTITION_INVALID_CHECKPOINT.SHUFFLE_PARTITIONS_ALREADY_MATCH"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the order says, and write the answer."""
+    log_to_stderr()
+    order = RepartitionOrder.from_bytes(Path(arguments[0]).read_bytes())
+    leave_after(order.seconds, "Changing the state partitions")
+    answer = answer_to(order)
+    written = Path(f"{order.answer}.part")
+    written.write_bytes(answer.to_bytes())
+    written.replace(order.answer)
+    return 0
+
+
+def answer_to(order: RepartitionOrder) -> RepartitionAnswer:
+    """Do what the order says in the session of this process; return what became of it."""
+    from pyspark.sql import SparkSession
+
+    return answered(SparkSession.builder.getOrCreate(), order)
+
+
+def answered(session: Any, order: RepartitionOrder) -> RepartitionAnswer:
+    """Repartition the checkpoints of an order, up to the first that fails."""
+    for checkpoint in order.checkpoints:
+        try:
+            repartition(session, checkpoint, order.partitions)
+        except Exception as err:  # noqa: BLE001 - whatever went wrong is the answer
+            told = condition_of(err)
+            if told == DONE_ALREADY:
+                continue
+            logger.exception("The state of %s was not repartitioned.", checkpoint)
+            return RepartitionAnswer(condition=told, failed=f"{checkpoint}: {sentence_of(err)}")
+    return RepartitionAnswer()
+
+
+def repartition(session: Any, checkpoint: str, partitions: int) -> None:
+    """Give the state of one checkpoint another number of partitions."""
+    # Not public in Python yet: pyspark has it on the classic session alone, and under a name of its own.
+    from pyspark.sql.streaming.query import StreamingCheckpointManager
+
+    manager = StreamingCheckpointManager(session._jsparkSession.streamingCheckpointManager())
+    manager.repartition(checkpoint, partitions)
+
+
+def condition_of(err: Exception) -> str:
+    """
+    Return the error condition of the innermost cause that has one, or the name of the error's class.
+
+    PySpark does not translate these errors, so Java's own are asked.
+    """
+    java, found = getattr(err, "java_exception", None), ""
+    while java is not None:
+        with contextlib.suppress(Exception):  # not every exception of Java has a condition
+            found = str(java.getCondition() or found)
+        java = java.getCause()
+    told = getattr(err, "getCondition", lambda: None)()
+    return found or str(told or type(err).__name__)
+
+
+def sentence_of(err: Exception) -> str:
+    """Return the first line of what an error says, without what py4j puts before it."""
+    java = getattr(err, "java_exception", None)
+    said = str(java.getMessage()) if java is not None else str(err)
+    return next(iter(said.splitlines()), "")

@@ -1,0 +1,70 @@
+"""What the job that repartitions state makes of Spark's errors, which py4j hides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_streaming.driver.jobs import repartition as job
+from airflow_streaming.model.jobs.repartition import RepartitionOrder
+
+ORDER = RepartitionOrder(checkpoints=("/a", "/b"), partitions=8, answer="/answer", seconds=60.0)
+
+
+class Java:
+    """An exception of Java, as py4j shows it."""
+
+    def __init__(self, message: str, condition: str | None = None, cause: Any = None) -> None:
+        self._message, self._condition, self._cause = message, condition, cause
+
+    def getMessage(self) -> str:
+        return self._message
+
+    def getCause(self) -> Any:
+        return self._cause
+
+    def getCondition(self) -> str:
+        if self._condition is None:
+            raise AttributeError("Method getCondition does not exist.")
+        return self._condition
+
+
+class Failed(Exception):
+    def __init__(self, java: Java) -> None:
+        super().__init__("An error occurred while calling o1.repartition.")
+        self.java_exception = java
+
+
+def refused(condition: str) -> Failed:
+    return Failed(Java("It failed.\nAt length.", cause=Java("No.", condition)))
+
+
+def test_the_condition_of_the_cause_is_the_answer_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def does(session: Any, checkpoint: str, partitions: int) -> None:
+        done.append(checkpoint)
+        if checkpoint == "/b":
+            raise refused("STATE_REPARTITION_INVALID_CHECKPOINT.UNSUPPORTED_PROVIDER")
+
+    monkeypatch.setattr(job, "repartition", does)
+    answer = job.answered(None, ORDER)
+
+    assert done == ["/a", "/b"]
+    assert answer.condition == "STATE_REPARTITION_INVALID_CHECKPOINT.UNSUPPORTED_PROVIDER"
+    assert answer.failed == "/b: It failed."
+
+
+def test_what_has_the_number_already_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def does(session: Any, checkpoint: str, partitions: int) -> None:
+        raise refused(job.DONE_ALREADY)
+
+    monkeypatch.setattr(job, "repartition", does)
+
+    assert job.answered(None, ORDER).condition == ""
+
+
+def test_an_error_of_python_is_named_by_its_class() -> None:
+    assert job.condition_of(ValueError("no")) == "ValueError"
+    assert job.sentence_of(ValueError("no\nnever")) == "no"
