@@ -15,13 +15,14 @@ SPARK_3 := .runtimes/spark-3.5/.installed
 S3A := .runtimes/s3a/.installed
 STATEFUL := .runtimes/spark-4.3/.stateful
 
-# Three legs beside each other: what starts no JVM and then streams and most drivers, which mostly wait;
-# the rest of Spark; and the whole Airflows, which wait most. One JVM or a stream's few at a time in each.
+# Three legs beside each other: unit tests and then streams and most drivers, which mostly wait; the rest
+# of Spark; and the whole Airflows, which wait most, then servers without a JVM. One JVM or a stream's few at
+# a time in each.
 SERVERS := tests/integration/alerts tests/integration/home tests/integration/plugin \
   $(wildcard tests/integration/*/test_*_s3.py) tests/integration/driver/test_sink_servers.py
 
-STREAMS := tests/integration/stream \
-  $(filter-out %/test_sinks.py %/test_standby.py,$(wildcard tests/integration/driver/test_*.py))
+STREAMS := $(filter-out %/test_sinks.py %/test_standby.py %/test_hot_standby.py %/test_sink_servers.py, \
+  $(wildcard tests/integration/stream/test_*.py tests/integration/driver/test_*.py))
 
 # The unit tests make and remove some hundred thousand small files: where memory can hold them, that
 # takes a fifth of the time off. Three workers on two cores, because many tests wait.
@@ -51,8 +52,8 @@ check: $(INSTALLED) ## The same, and the unit tests.
 
 test: setup $(S3A) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
 	@{ scripts/leg.sh unit env $(IN_MEMORY) $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed; unit=$$?; \
-	scripts/leg.sh streams $(BIN)/pytest $(SERVERS) $(STREAMS) -q --durations=20; exit $$((unit | $$?)); } & streams=$$!; \
-	scripts/leg.sh airflow $(BIN)/pytest tests/system -q --durations=20 & airflow=$$!; \
+	scripts/leg.sh streams $(BIN)/pytest $(STREAMS) -q --durations=20; exit $$((unit | $$?)); } & streams=$$!; \
+	scripts/leg.sh airflow $(BIN)/pytest tests/system $(SERVERS) -q --durations=20 & airflow=$$!; \
 	scripts/leg.sh spark $(BIN)/pytest tests/integration -q --durations=20 $(patsubst %,--ignore=%,$(SERVERS) $(STREAMS)); \
 	spark=$$?; wait $$streams; streams=$$?; wait $$airflow; exit $$((spark | streams | $$?))
 

@@ -66,6 +66,8 @@ globals().update(
                 keys=("country",),
                 sums=("revenue", "order_lines"),
                 tolerance=1e-9,
+                # A column that only the new version has; any other one would end the cutover.
+                ignore=("largest",),
             ),
             checks=[keeps_its_place],
             deadlines={"catching_up": timedelta(hours=3), "ready": timedelta(hours=12)},

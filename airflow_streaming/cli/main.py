@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> in
     :param argv: Arguments without the program's name; by default those of the process.
     :param probe: How driver processes are seen; by default those of this host.
     """
+    if sys.stdout is None:  # closed by the caller; said before anything is done
+        complain("The output cannot be written: it is closed. Nothing was done.")
+        return WRONG_USE
     _print_what_cannot_be_encoded()
     try:
         code = _main(argv, probe)

@@ -101,6 +101,7 @@ def run(home: Home, stream: StreamHome, arguments: argparse.Namespace, person: P
         stream.name,
         policy,
         by=person.name,
+        reason=person.reason if person.says_why else "",
         dry_run=arguments.dry_run,
         driver_folder=Path(folder) if folder else None,
         backed_up=_backed_up(home.store.uri, arguments.store) if arguments.outputs else no_backups,

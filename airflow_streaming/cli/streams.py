@@ -237,7 +237,7 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
         return status.show_live(home, arguments)
     if arguments.command in _CHANGES and arguments.verb == "status":
         return _show_change(home, stream, arguments, probe)
-    if arguments.command not in READING:
+    if arguments.command not in READING and not getattr(arguments, "dry_run", False):
         ensure_exclusive(home.store)
     if arguments.command == "checkpoint":
         from airflow_streaming.cli.checkpoint.arguments import run_on_stream

@@ -57,6 +57,7 @@ def prune(
     policy: PrunePolicy,
     *,
     by: str,
+    reason: str = "",
     dry_run: bool = False,
     driver_folder: Path | None = None,
     backed_up: BackedUp = no_backups,
@@ -68,6 +69,7 @@ def prune(
     :param blobs: The files of the home, opened under its URI.
     :param stream: Its name, or that of either lane.
     :param by: Who asks, for the records.
+    :param reason: Why, for the timeline.
     :param dry_run: Plan only; nothing is written.
     :param driver_folder: Where this host keeps driver logs; ``None`` leaves them.
     :param backed_up: Tells which deployments backups name; it matters for outputs.
@@ -107,7 +109,7 @@ def prune(
         stream=base_of(stream), plan=plan, removed=tuple(removed), problems=tuple(problems)
     )
     if removed and not dry_run:
-        _tell(home, result, by, now)
+        _tell(home, result, by, reason, now)
     return result
 
 
@@ -268,19 +270,20 @@ def _earlier(now: datetime, blobs: Blobs) -> datetime:
     return min([now, *(moment for moment in stored if moment is not None)])
 
 
-def _tell(home: Home, done: Pruned, by: str, now: datetime) -> None:
+def _tell(home: Home, done: Pruned, by: str, reason: str, now: datetime) -> None:
     counts: dict[str, int] = {}
     for one in done.removed:
         counts[one.what.value] = counts.get(one.what.value, 0) + 1
     told = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
     lane = home.stream(live_lane(home, done.stream))
+    why = f" {reason}" if reason else ""
     lane.add_event(
         Event(
             event=EventKind.PRUNED,
             at=now,
             by=by,
             message=f"Removed what was older than {duration_text(done.plan.period)} and not "
-            f"needed: {told}; {done.files} files, {done.size} bytes.",
+            f"needed: {told}; {done.files} files, {done.size} bytes.{why}",
             facts={**{what: str(count) for what, count in counts.items()}, "bytes": str(done.size)},
         )
     )

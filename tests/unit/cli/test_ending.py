@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_streaming.cli.main import main
 from airflow_streaming.home.home import Home
 from benchmarks.checkpoint_tree import make_checkpoint
 
@@ -89,3 +90,15 @@ def test_a_person_who_interrupts_reads_one_sentence(home: Home) -> None:
         "airflow-streaming: Interrupted. Recorded steps stand, and nothing half done counts. Give the "
         "command again to continue.\n"
     )
+
+
+def test_a_closed_output_is_said_before_anything_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Home
+) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    arguments = ("stop", "orders", "--reason", "test", "--home", home.store.uri)
+
+    assert main(arguments) == 2
+
+    assert capsys.readouterr().err.startswith("airflow-streaming: ")
+    assert home.stream("orders").desired() is None

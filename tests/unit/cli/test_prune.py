@@ -75,3 +75,19 @@ def test_a_folder_of_logs_that_is_not_there_is_named(run: Any, old: Path, tmp_pa
 
     assert (code, "nowhere" in errors) == (2, True)
     assert (old / "checkpoints/000001").exists()
+
+
+def test_a_dry_run_leaves_every_file_of_the_home_as_it_is(run: Any, old: Path) -> None:
+    home = old.parent
+    before = {path: path.stat().st_mtime_ns for path in home.rglob("*")}
+
+    assert run("prune", "orders", "--dry-run")[0] == 0
+
+    assert {path: path.stat().st_mtime_ns for path in home.rglob("*")} == before
+
+
+def test_the_reason_stands_in_the_timeline(run: Any, old: Path, home: Home) -> None:
+    assert run("prune", "orders", "--reason", "The disk is full.")[0] == 0
+
+    (pruned,) = home.stream("orders").events(1)
+    assert pruned.message.endswith("The disk is full.")

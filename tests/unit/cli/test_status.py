@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.cli import status as look
+from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.cli.host import GONE, RUNNING, UNSEEN, FakeHost, Run, begin, end
 from tests.unit.home.make import (
     NOON,
@@ -272,6 +274,25 @@ class TestList:
         assert code == 1
         assert "broken cannot be shown: " in out
         assert "orders  never run" in out
+
+    def test_a_stream_that_may_not_be_read_hides_no_other(
+        self, run: Run, home: Home, stream: StreamHome, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (Path(home.store.uri) / "locked").mkdir()
+        names = LocalStore.names
+
+        def refuse(store: LocalStore, folder: str) -> list[str]:
+            if folder.startswith("locked"):
+                raise HomeUnavailable(f"{folder}: Permission denied")
+            return names(store, folder)
+
+        monkeypatch.setattr(LocalStore, "names", refuse)
+
+        code, out, _ = run("list", "--json")
+
+        told = json.loads(out)
+        assert (code, set(told["unreadable"])) == (1, {"locked"})
+        assert [one["stream"] for one in told["streams"]] == ["orders"]
 
     def test_as_json_it_tells_of_every_stream_what_status_does(
         self, run: Run, home: Home, stream: StreamHome
