@@ -71,6 +71,10 @@ class HomeUnavailable(HomeError):
     """The home could not be read or written just now."""
 
 
+class AccessDenied(HomeUnavailable):
+    """The user of the process has no right to a part of the home; the rest can be used."""
+
+
 class LookRefused(HomeUnavailable):
     """
     A page could not look at a home: it hangs, is slow, or too many pages look.

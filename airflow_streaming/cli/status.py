@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from airflow_streaming.cli.common import OK, PROBLEM, add_json
 from airflow_streaming.cli.output import notice, show, show_json
-from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
+from airflow_streaming.exceptions import AccessDenied, RecordError, SpecError
 from airflow_streaming.home.consumers import LiveOutput, live
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
@@ -55,7 +55,7 @@ def list_streams(home: Home, probe: Probe, *, as_json: bool) -> int:
     for name in home.streams():
         try:
             views.append(view_stream(home.stream(name), probe, patience=0, events=1))
-        except (RecordError, SpecError, HomeUnavailable) as err:
+        except (RecordError, SpecError, AccessDenied) as err:
             unread[name] = str(err)
     if as_json:
         told = {"home": home.store.uri, "streams": [one.to_dict() for one in views]}

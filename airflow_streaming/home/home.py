@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_streaming.exceptions import HomeUnavailable, RecordError
+from airflow_streaming.exceptions import AccessDenied, RecordError
 from airflow_streaming.home.changes import Changes, Cutovers
 from airflow_streaming.home.control import AlertLog, Control, Timeline
 from airflow_streaming.home.deployments import Deployments, LivePointer
@@ -80,7 +80,7 @@ class Home:
     def _is_stream(self, name: str) -> bool:
         try:
             return "deployments" in self.store.names(name)
-        except (RecordError, HomeUnavailable):
+        except (RecordError, AccessDenied):
             # Something in a stream's place, or no right to look: reading it reports what, and the others
             # are read.
             return True

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
-from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
+from airflow_streaming.exceptions import AccessDenied, AlreadyExists, HomeUnavailable, RecordError
 from airflow_streaming.model.wire import MAX_RECORD_BYTES
 
 _NO_PARTS: Final = frozenset({"", ".", ".."})
@@ -35,6 +35,7 @@ class Store(Protocol):
     Files under one root, addressed by relative paths that were built by ``model.names``.
 
     Every method raises ``HomeUnavailable`` when the store cannot be reached or answers nonsense,
+    ``AccessDenied`` of these where a local store lacks the right to a file or folder,
     and ``RecordError`` for a path that would leave the root.
     """
 
@@ -310,10 +311,14 @@ class LocalStore:
                 "through it. Find out who put it there, and move it away."
             ) from err
         except OSError as err:
+            said = f"{self._root / check_relative(path)} cannot be used: {err.strerror or err}."
+            if err.errno == errno.EACCES:
+                raise AccessDenied(
+                    f"{said} Give the user of this process the rights of the home's owner to it."
+                ) from err
             raise HomeUnavailable(
-                f"{self._root / check_relative(path)} cannot be used: {err.strerror or err}. Check "
-                "that the folder exists on this host, that this user may write there and that its "
-                "file system has hard links."
+                f"{said} Check that the folder exists on this host, that this user may write there "
+                "and that its file system has hard links."
             ) from err
 
 

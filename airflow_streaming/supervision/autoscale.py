@@ -12,8 +12,7 @@ Rows that come are those that were read and what the backlog grew by, so a strea
 not taken for one with little input. A source that does not report its backlog, and is read with a
 limit, hides it; then the share of time alone decides.
 
-The law of this file: what was decided before is in the records, and the figures are those of the
-present epoch. So a trigger may ask at any time, twice, or after a day, and gets the same answer.
+What was decided before is in the records, and the figures are those of the present epoch, so a trigger may ask at any time, twice, or after a day, and gets the same answer.
 """
 
 from __future__ import annotations
@@ -98,11 +97,6 @@ class Need:
     capacity: float
     backlog: float
     executors: int | None
-
-    @property
-    def is_behind(self) -> bool:
-        """Tell whether rows come faster than they can be processed."""
-        return self.arrival > self.capacity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,7 @@ from typing import Final
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.records.control import (
-    Change,
-    ChangeInProgress,
-    ChangeKind,
-)
+from airflow_streaming.model.records.control import Change, ChangeInProgress, ChangeKind
 from airflow_streaming.model.records.cutover import DEADLINES, CutoverStanding, CutoverTerms
 from airflow_streaming.model.records.cutover_table import CUTOVER
 from airflow_streaming.model.records.upgrade import OpenUpgrade

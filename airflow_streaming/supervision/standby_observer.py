@@ -14,9 +14,7 @@ from typing import Any
 
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Heartbeat, Launcher
-from airflow_streaming.model.observation import (
-    Process,
-)
+from airflow_streaming.model.observation import Process
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.status import Status
 from airflow_streaming.supervision.standby import StandbyView

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -23,8 +22,18 @@ from airflow_streaming.launch.runtime import resolve_runtime
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
 from airflow_streaming.model.uris import to_hadoop
-from airflow_streaming.spark_jobs.runner import Job, Program, Task, await_end, last_words, started
+from airflow_streaming.spark_jobs.runner import (
+    Job,
+    Program,
+    Task,
+    await_end,
+    last_words,
+    scratch_folder,
+    started,
+)
 
+PREFIX: Final = "airflow-streaming-pointer-"
+"""Of its scratch folders, by which those of killed tasks are found and removed."""
 POINTER_VARIABLE: Final = "AIRFLOW_STREAMING_POINTER"
 """Set to 1 in a Spark that moves a pointer."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){0,2}")
@@ -45,16 +54,16 @@ class _InCatalog:
 
     def _show(self, entry: Entry, name: str, wanted: Mark, bodies: Mapping[str, str]) -> None:
         what = f"The {entry} {name}"
-        with tempfile.TemporaryDirectory(prefix="airflow-streaming-pointer-") as folder:
+        with scratch_folder(None, PREFIX) as own:
             order = CatalogOrder(
                 entry=entry,
                 name=".".join(f"`{part}`" for part in name.split(".")),
                 wanted=wanted,
                 bodies=bodies,
-                answer=str(Path(folder) / "answer.json"),
+                answer=str(own.folder / "answer.json"),
                 seconds=self.timeout.total_seconds(),
             )
-            answer = self._ask(order, Path(folder), what)
+            answer = self._ask(order, own.folder, what)
         if answer.refused:
             raise PointerRefused(answer.refused)
         if answer.failed:

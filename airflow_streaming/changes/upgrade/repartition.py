@@ -10,7 +10,6 @@ on which it was begun and not seen to end is never used again: the way back rest
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -28,10 +27,20 @@ from airflow_streaming.model.jobs.repartition import RepartitionAnswer, Repartit
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts
 from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.uris import to_hadoop
-from airflow_streaming.spark_jobs.runner import Job, Program, Task, await_end, last_words, started
+from airflow_streaming.spark_jobs.runner import (
+    Job,
+    Program,
+    Task,
+    await_end,
+    last_words,
+    scratch_folder,
+    started,
+)
 from airflow_streaming.storage.folders import open_folders
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
+PREFIX: Final = "airflow-streaming-repartition-"
+"""Of its scratch folders, by which those of killed tasks are found and removed."""
 VARIABLE: Final = "AIRFLOW_STREAMING_REPARTITION"
 """Set to 1 in a Spark that changes the number of state partitions."""
 
@@ -111,14 +120,14 @@ class SparkRepartitioner:
         runtime, conf = self._of()
         reports = inspect_all(self._home, self._options)
         places = tuple(to_hadoop(one.uri) for one in reports.values() if one.is_stateful)
-        with tempfile.TemporaryDirectory(prefix="airflow-streaming-repartition-") as folder:
+        with scratch_folder(None, PREFIX) as own:
             order = RepartitionOrder(
                 checkpoints=places,
                 partitions=partitions,
-                answer=str(Path(folder) / "answer.json"),
+                answer=str(own.folder / "answer.json"),
                 seconds=REPARTITION_WITHIN.total_seconds(),
             )
-            return self._ask(order, runtime, conf, Path(folder))
+            return self._ask(order, runtime, conf, own.folder)
 
     @staticmethod
     def _ask(

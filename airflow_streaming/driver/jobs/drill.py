@@ -39,6 +39,7 @@ from airflow_streaming.model.jobs.drill import (
     DrillOrder,
     Told,
 )
+from airflow_streaming.model.spark.plan import is_of_spark
 
 
 def leave_after(seconds: float, what: str) -> None:
@@ -106,8 +107,8 @@ def _parts(store: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
     variables = properties.get("stateVariables") or []
     for variable in variables:
         name = str(variable.get("stateName", ""))
-        # Names with a dollar are Spark's own, and cannot be asked for.
-        if name and not name.startswith("$"):
+        # Spark's own cannot be asked for.
+        if name and not is_of_spark(name):
             yield f", variable {name}", {"stateVarName": name}
     if variables and properties.get("timeMode", "NoTime") != "NoTime":
         yield ", timers", {"readRegisteredTimers": "true"}

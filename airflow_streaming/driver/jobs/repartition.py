@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.jobs.drill import leave_after
+from airflow_streaming.driver.jobs.scratch_patch import sentence_of
+from airflow_streaming.driver.script import error_of
 from airflow_streaming.model.jobs.repartition import RepartitionAnswer, RepartitionOrder
 
 DONE_ALREADY: Final = "STATE_REPARTITION_INVALID_CHECKPOINT.SHUFFLE_PARTITIONS_ALREADY_MATCH"
@@ -49,7 +51,9 @@ def answered(session: Any, order: RepartitionOrder) -> RepartitionAnswer:
             if told == DONE_ALREADY:
                 continue
             logger.exception("The state of %s was not repartitioned.", checkpoint)
-            return RepartitionAnswer(condition=told, failed=f"{checkpoint}: {sentence_of(err)}")
+            return RepartitionAnswer(
+                condition=told, failed=f"{checkpoint}: {sentence_of(error_of(err))}"
+            )
     return RepartitionAnswer()
 
 
@@ -75,10 +79,3 @@ def condition_of(err: Exception) -> str:
         java = java.getCause()
     told = getattr(err, "getCondition", lambda: None)()
     return found or str(told or type(err).__name__)
-
-
-def sentence_of(err: Exception) -> str:
-    """Return the first line of what an error says, without what py4j puts before it."""
-    java = getattr(err, "java_exception", None)
-    said = str(java.getMessage()) if java is not None else str(err)
-    return next(iter(said.splitlines()), "")

@@ -5,7 +5,7 @@ The JVM writes its log4j lines and stack traces through a file handle that it go
 this process prints goes through the JVM. A pipe with a masking process behind it would have to outlive
 every driver, and a stopped one would stop Spark with it. So the text is written as ever, and what is a
 known secret in it is replaced a moment later by as many asterisks, in the same place: nothing is moved,
-nobody waits for it, and if it fails, the file is as it would be without it.
+nothing waits for it, and if it fails, the file is as it would be without it.
 """
 
 from __future__ import annotations

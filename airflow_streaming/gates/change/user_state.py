@@ -20,7 +20,7 @@ from airflow_streaming.gates.change.pair import Pair, plain_type, shown, signatu
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.gates.stored import StoreSchema
-from airflow_streaming.model.spark.plan import OPAQUE, OperatorKind, OperatorPlan
+from airflow_streaming.model.spark.plan import OPAQUE, OperatorKind, OperatorPlan, is_of_spark
 
 ADDED: Final = rule_named("variable.added")
 REMOVED: Final = rule_named("variable.removed")
@@ -161,7 +161,7 @@ def variables_of(
     for operator in (each for each in checkpoint.operators if each.id == number):
         told = operator.state.get("stateVariables")
         for one in told if isinstance(told, list) else []:
-            if isinstance(one, Mapping) and not str(one.get("stateName")).startswith(_OF_SPARK):
+            if isinstance(one, Mapping) and not is_of_spark(str(one.get("stateName"))):
                 name, has_ttl = str(one.get("stateName")), bool(one.get("ttlEnabled"))
                 sort = str(one.get("stateVariableType")).removesuffix("State").lower()
                 schema = _stored_schema(sort, stored[name]) if name in stored else ""
@@ -169,8 +169,6 @@ def variables_of(
     return found
 
 
-_OF_SPARK: Final = "$"
-"""With it begin the names of Spark's own: timers, counters of lists, expiries."""
 _USER_KEY: Final = "userKey"
 _STRUCT: Final = re.compile(r"struct<(?P<fields>.*)>", re.DOTALL)
 
@@ -222,10 +220,11 @@ _REQUIRED: Final = " not null"
 _NESTED: Final = frozenset("<>()")
 _WIDER: Final = frozenset({("int", "bigint"), ("bigint", "double")})
 """Measured on 4.3.0: old values are read as the wider type."""
+_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
 _AVRO_WIDER: Final = frozenset(
     {("int", "float"), ("int", "double"), ("bigint", "float"), ("float", "double")}
 )
-"""What Avro reads as well, and nobody has tried on state."""
+"""What Avro reads as well; not tried on state."""
 
 
 def evolution(was: str, now: str) -> Rule:
@@ -247,9 +246,14 @@ def evolution(was: str, now: str) -> Rule:
     retyped = {pair for pair in others if pair[0] != pair[1]} - _WIDER
     if retyped - _AVRO_WIDER:
         return CHANGED
-    if {before[name] for name in gone} & {after[name] for name in come}:
+    if {_kind(before[name]) for name in gone} & {_kind(after[name]) for name in come}:
         return FIELD_RENAMED
     return UNMEASURED if retyped else EVOLVED
+
+
+def _kind(type_: str) -> str:
+    """Return what a field may hold, so that one with a new name and another width is found again."""
+    return "number" if type_ in _NUMBERS else type_
 
 
 def _simple_fields(schema: str) -> dict[str, str] | None:

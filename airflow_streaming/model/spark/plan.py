@@ -20,6 +20,9 @@ CAPTURE: Final = 2
 """How plans are taken down now; plans taken down in two ways cannot be compared whole."""
 OPAQUE: Final = "opaque:"
 """Marks in a text what could not be looked into, and so is never taken for equal."""
+_OWN_VARIABLES: Final = ("$procTimers", "$eventTimers", "$rowCounter_", "$ttl_", "$min_", "$count_")
+"""Beginnings of names that Spark 4.3 has as constants (``TimerStateUtils``,
+``StateStoreColumnFamilySchemaUtils``, ``TransformWithStateVariableUtils``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +272,15 @@ class ScriptPlan(Record):
 
 
 _SHORT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+
+
+def is_of_spark(variable: str) -> bool:
+    """
+    Tell whether a state variable is one of Spark's own: timers, counters of lists, expiries.
+
+    Any other name with a dollar is taken for the user's, so that no variable escapes the gates.
+    """
+    return variable.startswith(_OWN_VARIABLES)
 
 
 def type_name(told: Any) -> str:

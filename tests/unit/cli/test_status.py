@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.cli import status as look
-from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.exceptions import AccessDenied
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.control import DesiredState
@@ -283,7 +283,7 @@ class TestList:
 
         def refuse(store: LocalStore, folder: str) -> list[str]:
             if folder.startswith("locked"):
-                raise HomeUnavailable(f"{folder}: Permission denied")
+                raise AccessDenied(f"{folder}: Permission denied")
             return names(store, folder)
 
         monkeypatch.setattr(LocalStore, "names", refuse)

@@ -30,14 +30,17 @@ class Java:
         return self._condition
 
 
-class Failed(Exception):
+class Py4JJavaError(Exception):
+    """What py4j raises: its own words, then the exception of Java with its stack."""
+
     def __init__(self, java: Java) -> None:
-        super().__init__("An error occurred while calling o1.repartition.")
+        said = f"java.lang.RuntimeException: {java.getMessage()}\n\tat a.B.c(B.scala:1)"
+        super().__init__(f"An error occurred while calling o1.repartition.\n: {said}")
         self.java_exception = java
 
 
-def refused(condition: str) -> Failed:
-    return Failed(Java("It failed.\nAt length.", cause=Java("No.", condition)))
+def refused(condition: str) -> Py4JJavaError:
+    return Py4JJavaError(Java("It failed.", cause=Java("No.", condition)))
 
 
 def test_the_condition_of_the_cause_is_the_answer_s(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +56,9 @@ def test_the_condition_of_the_cause_is_the_answer_s(monkeypatch: pytest.MonkeyPa
 
     assert done == ["/a", "/b"]
     assert answer.condition == "STATE_REPARTITION_INVALID_CHECKPOINT.UNSUPPORTED_PROVIDER"
-    assert answer.failed == "/b: It failed."
+    assert answer.failed.startswith("/b: ")
+    assert "It failed." in answer.failed
+    assert "o1.repartition" not in answer.failed
 
 
 def test_what_has_the_number_already_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,4 +72,3 @@ def test_what_has_the_number_already_is_left_as_it_is(monkeypatch: pytest.Monkey
 
 def test_an_error_of_python_is_named_by_its_class() -> None:
     assert job.condition_of(ValueError("no")) == "ValueError"
-    assert job.sentence_of(ValueError("no\nnever")) == "no"

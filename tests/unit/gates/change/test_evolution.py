@@ -36,6 +36,8 @@ from tests.unit.gates.change import builders as b
         ("n bigint, m int", "n bigint, s string", EVOLVED),
         ("n bigint", "m bigint", FIELD_RENAMED),
         ("n bigint, m int", "n bigint, k int, l string", FIELD_RENAMED),
+        ("n int", "m bigint", FIELD_RENAMED),
+        ("n bigint", "m smallint", FIELD_RENAMED),
         ("n bigint", "n int", CHANGED),
         ("n int", "n string", CHANGED),
         ("n double", "n bigint", CHANGED),
@@ -92,6 +94,23 @@ def test_the_checkpoint_tells_the_variables_that_a_drivers_plan_does_not() -> No
         "seen": Variable(sort="list", has_ttl=True),
     }
     assert variables_of(CHECKPOINT, 1, SCHEMAS) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_compared"),
+    [
+        ("$procTimers_keyToTimestamp", False),
+        ("$rowCounter_seen", False),
+        ("$ttl_seen", False),
+        ("$mine", True),
+        ("mine", True),
+    ],
+)
+def test_a_variable_of_the_user_may_have_a_dollar_in_its_name(name: str, is_compared: bool) -> None:
+    state = {"stateVariables": [{"stateName": name, "stateVariableType": "ValueState"}]}
+    operator = b.an_operator("transformWithStateExec", state=state)
+
+    assert (name in variables_of(b.a_checkpoint(operators=(operator,)), 0)) is is_compared
 
 
 @pytest.mark.parametrize(
