@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 from airflow_streaming.driver.errors import ErrorBoundary, logger
 from airflow_streaming.driver.plan.checks import refusal_of
 from airflow_streaming.driver.plan.expressions import (
+    NAMING,
     Names,
     Node,
     Origin,
@@ -131,7 +132,7 @@ _SILENT: Final = frozenset(
     }
 )
 """Nodes that change no row, or that are told elsewhere: as source, watermark or operator."""
-_BY_OTHER_WAYS: Final = frozenset({*SOURCES, "SubqueryAlias", "View", "ResolvedHint"})
+_BY_OTHER_WAYS: Final = frozenset({*SOURCES, *NAMING, "ResolvedHint"})
 """Nodes that no list of nodes needs: sources are compared by themselves, names change no row."""
 _STEPS: Final = {
     "Filter": "filter",
