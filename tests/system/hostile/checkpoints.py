@@ -27,7 +27,7 @@ from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.storage.folders import open_folders
 from tests.golden import golden_checkpoints
-from tests.system.hostile.watching import SPECIALS, Counts, Outside, special
+from tests.system.hostile.watching import SPECIALS, Counts, Outside, is_small, special
 from tests.unit.checkpoints.damage import HOSTILE, damaged
 from tests.unit.checkpoints.restoring import back_up
 
@@ -114,9 +114,7 @@ def attack(
     for _ in range(chance.choice((1, 1, 1, 3))):
         if not checkpoint.is_dir():
             break  # it was made a link to itself
-        files = sorted(
-            path for path in checkpoint.rglob("*") if path.is_file() and not path.is_symlink()
-        )
+        files = sorted(path for path in checkpoint.rglob("*") if is_small(path))
         act = chance.choice(DAMAGES)
         if chance.random() < 0.15 or not files:
             counts.attacks["add"] += 1

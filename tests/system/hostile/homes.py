@@ -33,7 +33,7 @@ from airflow_streaming.home.home import open_home
 from airflow_streaming.plugins.views import StreamWatch, timeline_view
 from tests.page.homes import write_home
 from tests.system.hostile.checkpoints import DAMAGES
-from tests.system.hostile.watching import CANARY, Counts, Outside
+from tests.system.hostile.watching import CANARY, Counts, Outside, is_small
 from tests.unit.fuzz.hostile import HOSTILE
 
 STREAMS: Final = {
@@ -147,7 +147,7 @@ def attack(
     stream = chance.choice(sorted(STREAMS))
     for _ in range(chance.choice((1, 1, 2, 4))):
         place = home / stream
-        files = [path for path in place.rglob("*") if path.is_file() and not path.is_symlink()]
+        files = [path for path in place.rglob("*") if is_small(path)]
         if not files:
             break
         act = chance.choice(HOME_DAMAGES)

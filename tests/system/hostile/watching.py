@@ -111,6 +111,11 @@ class Outside:
                     yield f"{file} has what lies outside"
 
 
+def is_small(path: Path) -> bool:
+    """Tell whether a path is that of a plain file that an attack can read."""
+    return not path.is_symlink() and path.is_file() and path.stat().st_size < 1 << 22
+
+
 def special(path: Path, sort: str, outside: Path) -> None:
     """Put something that is no plain file in the place of a file."""
     path.unlink(missing_ok=True)
