@@ -1,4 +1,4 @@
-"""The operators of a cutover: approve, begin, step, finish, retire."""
+"""The operators of a cutover: approve, begin, step, check, finish, retire."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from airflow_streaming.operators.common.cutover import (
     words,
 )
 from airflow_streaming.operators.common.form_edits import (
-    ENDED_XCOM_KEY,
     WRONG_XCOM_KEY,
     first_told,
     pulled,
@@ -309,6 +308,30 @@ def state_named(name: str) -> CutoverState:
     return CutoverState(name)
 
 
+class CutoverCheckOperator(CutoverTask):
+    """
+    Run the author's checks on what green has written beside blue.
+
+    What they say is recorded with the cutover, and it goes on or is given up by that. Where green
+    has to begin again later, the task that waits for it runs them once more.
+
+    """
+
+    def execute(self, context: Context) -> list[str]:
+        with self.working():
+            lanes = self.lanes(context)
+            change = found_cutover(lanes.home, self.report(context))
+            if change is None:
+                return []
+            if CUTOVER.state_of(lanes.home.steps(change.number)) is not CutoverState.COMPARING:
+                self.log.info(
+                    'Checks skipped: the cutover is not in "comparing". The task waiting '
+                    "for the comparison will run them."
+                )
+                return []
+            return self.run_checks(self.engine(lanes, context), lanes, change.number, context)
+
+
 _WENT_WRONG: Final = "A task of the cutover failed; see its log."
 _BECAME: Final = {
     CutoverState.ABORTED: "was aborted before the switch, and blue is unchanged",
@@ -341,7 +364,7 @@ class CutoverFinishOperator(CutoverTask):
         self.step_task_ids = tuple(step_task_ids)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        self._skip_what_was_not_begun(context)
+        self.skip_what_was_not_begun(context, self.preflight_task_id, self.approve_task_id)
         with self.working():
             lanes = self.lanes(context)
             change = self._found(context, lanes)
@@ -405,12 +428,6 @@ class CutoverFinishOperator(CutoverTask):
 
     def _found(self, context: Context, lanes: DagLanes) -> Change | None:
         return found_cutover(lanes.home, self.report(context))
-
-    def _skip_what_was_not_begun(self, context: Context) -> None:
-        askers = (self.preflight_task_id, self.approve_task_id)
-        reason = first_told(context, askers, ENDED_XCOM_KEY)
-        if reason:
-            raise AirflowSkipException(reason)
 
 
 class CutoverRetireOperator(CutoverTask):

@@ -380,7 +380,7 @@ class UpgradeFinishOperator(UpgradeTask):
         self.check_task_id = check_task_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        self._skip_what_was_not_begun(context)
+        self.skip_what_was_not_begun(context, self.preflight_task_id, self.approve_task_id)
         return self._settle(context, None)
 
     def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
@@ -470,12 +470,6 @@ class UpgradeFinishOperator(UpgradeTask):
             f"The upgrade of stream {self.stream.name!r} ended before it changed anything; the stream is "
             "unchanged. See the log of the task that failed."
         )
-
-    def _skip_what_was_not_begun(self, context: Context) -> None:
-        askers = (self.preflight_task_id, self.approve_task_id)
-        reason = first_told(context, askers, ENDED_XCOM_KEY)
-        if reason:
-            raise AirflowSkipException(reason)
 
 
 def _is_decided(home: StreamHome, change: Change) -> bool:
