@@ -19,7 +19,14 @@ import airflow_streaming
 from airflow_streaming.launch.package import build_driver_package
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import Epoch, Exit, Host, LaunchCause, StopRequest
+from airflow_streaming.model.records.epoch import (
+    Epoch,
+    Exit,
+    Host,
+    LaunchCause,
+    QueryClaim,
+    StopRequest,
+)
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.storage import LocalStore
 from tests.patience import PATIENCE, until
@@ -133,7 +140,7 @@ class World:
         return self.home / LAYOUT.checkpoint(deployment) / query
 
     def claim(self, query: str = "q", deployment: int = 1) -> Path:
-        return self.home / LAYOUT.claim(deployment, query)
+        return self.home / LAYOUT.place(QueryClaim, deployment=deployment, query=query)
 
     def deploy(self, script: str, number: int = 1, **changes: Any) -> Deployment:
         source = (HEADER + textwrap.dedent(script)).encode()
@@ -160,7 +167,7 @@ class World:
         )
         deployment = replace(deployment, **changes)
         self.store.create(LAYOUT.application(number, digest), source)
-        self.store.create(LAYOUT.record("deployments", number), deployment.to_bytes())
+        self.store.create(LAYOUT.place(Deployment, number=number), deployment.to_bytes())
         return deployment
 
     def begin_epoch(
@@ -185,7 +192,7 @@ class World:
             standby=bool(queries),
             queries=queries,
         )
-        self.store.create(LAYOUT.record("epochs", number), epoch.to_bytes())
+        self.store.create(LAYOUT.place(Epoch, number=number), epoch.to_bytes())
         return epoch
 
     def launch(self, epoch: int = 1, *options: str, env: dict[str, str] | None = None) -> Driver:

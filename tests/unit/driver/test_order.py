@@ -15,6 +15,8 @@ from airflow_streaming.driver.launch_context import (
 from airflow_streaming.exceptions import DriverRefusal, FencedError
 from airflow_streaming.launch.environment import properties_text
 from airflow_streaming.model.failures import presentable
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.driver.fakes import LAYOUT, make_deployment, make_epoch
 
@@ -26,8 +28,8 @@ ORDER = DriverArgs(home="/home", stream="orders", epoch=1, token="token")
 def store(tmp_path: Path) -> LocalStore:
     store = LocalStore(str(tmp_path))
     deployment = make_deployment(SOURCE)
-    store.create(LAYOUT.record("epochs", 1), make_epoch().to_bytes())
-    store.create(LAYOUT.record("deployments", 1), deployment.to_bytes())
+    store.create(LAYOUT.place(Epoch, number=1), make_epoch().to_bytes())
+    store.create(LAYOUT.place(Deployment, number=1), deployment.to_bytes())
     store.create(LAYOUT.application(1, deployment.application_sha256), SOURCE)
     return store
 
@@ -81,7 +83,7 @@ def test_a_script_that_was_changed_in_the_home_is_refused(store: LocalStore) -> 
 
 def test_only_the_newest_epoch_may_run(store: LocalStore) -> None:
     check_newest(store, LAYOUT, 1)
-    store.create(LAYOUT.record("epochs", 2), make_epoch(2).to_bytes())
+    store.create(LAYOUT.place(Epoch, number=2), make_epoch(2).to_bytes())
     with pytest.raises(FencedError, match="Epoch 2 of stream 'orders' exists, so epoch 1 may not"):
         check_newest(store, LAYOUT, 1)
 
