@@ -176,8 +176,8 @@ def deploy(store: LocalStore, script: Path, arguments: list[str]) -> None:
         created_at=now,
     )
     store.create(LAYOUT.application(1, digest), source)
-    store.create(LAYOUT.record("deployments", 1), deployment.to_bytes())
-    store.create(LAYOUT.record("epochs", 1), epoch.to_bytes())
+    store.create(LAYOUT.place(Deployment, number=1), deployment.to_bytes())
+    store.create(LAYOUT.place(Epoch, number=1), epoch.to_bytes())
 
 
 def tell(times: dict[str, list[list[int]]], batches: int) -> int:

@@ -151,7 +151,7 @@ class _Number(int):
     """A number in a place: padded, or plain where the place asks for ``:d``."""
 
     def __format__(self, spec: str) -> str:
-        return super().__format__(spec) if spec else numbered(self)
+        return super().__format__(spec) if spec else numbered(int(self))
 
 
 class Layout:

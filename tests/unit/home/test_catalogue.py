@@ -16,7 +16,7 @@ from airflow_streaming.model.wire import Record
 from tests.conftest import REPOSITORY
 from tests.unit.model.examples import EXAMPLES
 
-HOME = [type(one) for one in EXAMPLES if type(one).KIND in PLACES]
+HOME = list(dict.fromkeys(type(one) for one in EXAMPLES if one.KIND in PLACES))
 
 
 def test_every_row_is_that_of_a_record_and_every_record_of_a_home_has_one() -> None:
@@ -35,8 +35,8 @@ def test_a_place_is_rebuilt_from_checked_parts(record: type[Record]) -> None:
 
     assert Layout("orders").place(record, **parts).startswith("orders/")
     for name, value in parts.items():
+        wrong = 0 if isinstance(value, int) and name != "attempt" else "../x"
         with pytest.raises(RecordError):
-            wrong = 0 if isinstance(value, int) and name != "attempt" else "../x"
             Layout("orders").place(record, **{**parts, name: wrong})
 
 
