@@ -29,7 +29,7 @@ import airflow_streaming
 from airflow_streaming.launch.package import build_driver_package
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import Epoch, Host, LaunchCause
+from airflow_streaming.model.records.epoch import Epoch, Host, LaunchCause, mark_of
 from airflow_streaming.model.storage import LocalStore
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -136,7 +136,7 @@ def wrapped(folder: Path, script: Path, arguments: list[str]) -> list[str]:
     home.mkdir()
     deploy(LocalStore(str(home)), script, arguments)
     main = str(PACKAGE / "driver" / "main.py")
-    told = ["--home", str(home), "--stream", "bench", "--epoch", "1", "--token", "bench"]
+    told = ["--home", str(home), "--stream", "bench", "--epoch", "1", "--token", mark_of("bench")]
     return ["--py-files", str(archive), main, *told]
 
 

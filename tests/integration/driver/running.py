@@ -26,6 +26,7 @@ from airflow_streaming.model.records.epoch import (
     LaunchCause,
     QueryClaim,
     StopRequest,
+    mark_of,
 )
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.storage import LocalStore
@@ -200,7 +201,14 @@ class World:
         log = self.folder / f"driver-{epoch}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [*self._submit(), "--epoch", str(epoch), "--token", f"token-{epoch}", *options],
+                [
+                    *self._submit(),
+                    "--epoch",
+                    str(epoch),
+                    "--token",
+                    mark_of(f"token-{epoch}"),
+                    *options,
+                ],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **self._environment(), **(env or {})},

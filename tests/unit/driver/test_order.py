@@ -16,12 +16,13 @@ from airflow_streaming.exceptions import DriverRefusal, FencedError
 from airflow_streaming.launch.environment import properties_text
 from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.records.epoch import Epoch, mark_of
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.driver.fakes import LAYOUT, make_deployment, make_epoch
 
 SOURCE = b"print('orders')\n"
-ORDER = DriverArgs(home="/home", stream="orders", epoch=1, token="token")
+TOKEN = mark_of("token")
+ORDER = DriverArgs(home="/home", stream="orders", epoch=1, token=TOKEN)
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def store(tmp_path: Path) -> LocalStore:
 
 
 def test_the_command_line_is_read() -> None:
-    words = ["--home", "/home", "--stream", "orders", "--epoch", "1", "--token", "token"]
+    words = ["--home", "/home", "--stream", "orders", "--epoch", "1", "--token", TOKEN]
     assert DriverArgs.parse(words) == ORDER
 
 
@@ -57,13 +58,14 @@ def test_a_complete_assignment_is_read(store: LocalStore) -> None:
     ("order", "sentence"),
     [
         pytest.param({"token": "another"}, "not that of epoch 1", id="foreign token"),
+        pytest.param({"token": "token"}, "not that of epoch 1", id="the token itself"),
         pytest.param({"epoch": 9}, r"epochs/000009\.json does not exist", id="no such epoch"),
     ],
 )
 def test_a_driver_that_nobody_began_is_refused(
     store: LocalStore, order: dict[str, object], sentence: str
 ) -> None:
-    asked = {"home": "/home", "stream": "orders", "epoch": 1, "token": "token", **order}
+    asked = {"home": "/home", "stream": "orders", "epoch": 1, "token": TOKEN, **order}
     with pytest.raises(DriverRefusal, match=sentence):
         read_epoch(store, LAYOUT, DriverArgs(**asked))  # type: ignore[arg-type]
 
