@@ -241,7 +241,7 @@ class CutoverStepOperator(CutoverTask):
         with self.telling(context):
             return self._go(context, None)
 
-    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again, and go on."""
         with self.telling(context):
             return self._go(context, event.get("memory"))
@@ -377,7 +377,7 @@ class CutoverFinishOperator(CutoverTask):
                 self._give_up_what_failed(lanes, change, context)
         return self._end(context, None)
 
-    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again; what was said stands in the stream's home."""
         return self._end(context, event.get("memory"))
 
@@ -446,10 +446,12 @@ class CutoverRetireOperator(CutoverTask):
                 "Blue is kept until %s UTC.", f"{datetime.now(UTC) + left:%Y-%m-%d %H:%M}"
             )
             woken = {**self.woken_by(), "wake_seconds": left.total_seconds()}
-            self.defer(trigger=CutoverTrigger(change=change, **woken), method_name="on_event")
+            self.defer(
+                trigger=CutoverTrigger(change=change, **woken), method_name="execute_complete"
+            )
         return {"change": change}
 
-    def on_event(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
         """Look again: the time may be over, or somebody else has retired it."""
         return self.execute(context)
 

@@ -136,7 +136,7 @@ class UpgradeStepOperator(UpgradeTask):
         with self.telling(context):
             return self._go(context, None)
 
-    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again, and go on."""
         with self.telling(context):
             return self._go(context, event.get("memory"))
@@ -281,7 +281,7 @@ class UpgradeCheckOperator(UpgradeTask):
         self.checks = tuple(checks)
         self.preflight_task_id = preflight_task_id
 
-    def on_event(self, context: Context, event: dict[str, Any]) -> int:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> int:
         """Begin again: the task was deferred before it called the first check."""
         return self.execute(context)
 
@@ -383,7 +383,7 @@ class UpgradeFinishOperator(UpgradeTask):
         self.skip_what_was_not_begun(context, self.preflight_task_id, self.approve_task_id)
         return self._settle(context, None)
 
-    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again; what was said stands in the stream's home."""
         return self._settle(context, event.get("memory"))
 
