@@ -22,6 +22,7 @@ from airflow_streaming.exceptions import (
     DriverRefusal,
     HomeUnavailable,
     RecordError,
+    closed,
 )
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import QueryClaim
@@ -44,7 +45,7 @@ def query_id_in(checkpoint: Store) -> str | None:
         return str(parse_json(data)["id"])
     except (RecordError, KeyError) as err:
         raise CheckpointMismatch(
-            f"{checkpoint.uri}/metadata is not what Spark writes there: {err}. Restore the "
+            f"{checkpoint.uri}/metadata is not what Spark writes there: {closed(err)} Restore the "
             "checkpoint from a backup."
         ) from err
 

@@ -183,11 +183,16 @@ class Timeline(StreamFolder):
         """
         Return the last events, the newest last.
 
+        Those of a date to come, by more than a day, stand first: a clock that was wrong once must not
+        hide what happened since.
+
         :param since: Only those recorded from then on; what is older is not read at all.
         """
         folder = self._layout.folder(Event)
         first = "" if since is None else f"{since.astimezone(UTC):{_EVENT_TIME}}"
+        last = f"{datetime.now(UTC) + timedelta(days=1):{_EVENT_TIME}}"
         names = [n for n in self.store.names(folder) if _EVENT_FILE.fullmatch(n) and n >= first]
+        names.sort(key=lambda name: (name <= last, name))
         found = (self._event(f"{folder}/{name}") for name in names[-max(limit, 1) :])
         return [event for event in found if event is not None]
 

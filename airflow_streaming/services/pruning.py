@@ -11,6 +11,7 @@ by its folder.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -48,6 +49,8 @@ from airflow_streaming.storage.blobs import Blobs
 log: Final = logging.getLogger(__name__)
 _CLOCK: Final = "_store/prune-clock.json"
 """Written to learn the time by the store's clock."""
+_LOG: Final = re.compile(r"([0-9]+)\.log(?:[.-][0-9]{1,14})?(?:\.(?:gz|bz2|xz|zst))?")
+"""A driver's log, or one that was rotated away from it: ``000017.log.1``, ``000017.log-20260301.gz``."""
 _WHOLE: Final = frozenset({RemovalKind.CHECKPOINT, RemovalKind.OUTPUT})
 
 
@@ -237,12 +240,13 @@ def _logs(
             log.warning("%s is a link; the logs behind it stay.", folder / lane.lane)
             continue
         try:
-            files = sorted((folder / lane.lane).glob("*.log"))
+            files = sorted((folder / lane.lane).glob("*.log*"))
         except OSError as err:
             log.warning("The driver logs in %s cannot be listed: %s", folder / lane.lane, err)
             continue
         for file in files:
-            number = number_of(f"{file.stem}.json")
+            named = _LOG.fullmatch(file.name)
+            number = number_of(f"{named[1]}.json") if named else None
             if number is None or number in stays or number >= newest or file.is_symlink():
                 continue
             try:

@@ -214,6 +214,7 @@ class Job(StrEnum):
     DRILL = "jobs.drill"
     PLAN = "plan.mode"
     POINT = "jobs.pointing"
+    LOAD = "jobs.class_loading"
     REHEARSE = "jobs.rehearsal"
     REPARTITION = "jobs.repartition"
 
@@ -228,6 +229,7 @@ class Task:
     :param variable: Set to 1 in its environment, for scripts that do more than start queries.
     :param cores: Threads of Spark.
     :param memory: Of its JVM, as Spark writes it.
+    :param java_options: More options of its JVM.
     """
 
     job: Job
@@ -235,6 +237,7 @@ class Task:
     variable: str
     cores: int = 2
     memory: str = "1g"
+    java_options: str = ""
 
 
 @contextlib.contextmanager
@@ -387,7 +390,7 @@ def _conf(task: Task, wanted: Mapping[str, Any], scratch: Path) -> dict[str, str
         "spark.driver.memory": task.memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{options} {quick}".strip(),
+        "spark.driver.extraJavaOptions": f"{options} {task.java_options} {quick}".strip(),
         "spark.local.dir": _folder(scratch / "tmp"),
         "spark.sql.warehouse.dir": _folder(scratch / "warehouse"),
         "spark.ui.enabled": "false",

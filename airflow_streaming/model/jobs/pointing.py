@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final, Self
 
-from airflow_streaming.exceptions import PointerRefused, RecordError
+from airflow_streaming.exceptions import PointerRefused, RecordError, closed
 from airflow_streaming.model.jobs.drill import AnsweredOrder
 from airflow_streaming.model.wire import Record
 
@@ -75,7 +75,7 @@ class Mark(Record):
                 undone=told.get("undone") == "true",
             )
         except ValueError as err:
-            raise RecordError(f"its properties are not ours: {err}.") from err
+            raise RecordError(f"its properties are not ours: {closed(err)}") from err
 
 
 def should_write(shown: Mark | None, wanted: Mark, what: str) -> bool:

@@ -166,6 +166,17 @@ CASES: Final[dict[str, tuple[dict[str, Any], str, int]]] = {
         "cool_down",
         4,
     ),
+    # A clock that was wrong costs no more than one that was right.
+    "a change of a minute to come": (
+        {"batches": BUSY, "changes": [a_change(-minutes(1))]},
+        "cool_down",
+        4,
+    ),
+    "changes of a year to come": (
+        {"batches": BUSY, "changes": [a_change(-timedelta(days=365))] * 24},
+        "up",
+        6,
+    ),
     "a change a while ago": ({"batches": BUSY, "changes": [a_change(minutes(6))]}, "up", 6),
     "the day's changes are spent": (
         {"batches": BUSY, "changes": [a_change(minutes(60))] * 24},
