@@ -127,7 +127,7 @@ class World:
         """Resume the task as an event of its trigger would; return the next trigger."""
         payload = {"watched": trigger.watched, "memory": None, "lane": trigger.keeps, **event}
         return self.deferral(
-            lambda: (operator or self.operator()).on_event(self.context(), payload)
+            lambda: (operator or self.operator()).execute_complete(self.context(), payload)
         )
 
     @staticmethod

@@ -552,7 +552,10 @@ class PlanKeeper:
             return None
 
     def _write(self, plan: QueryPlan) -> None:
-        path, data = self._layout.plan(self._epoch, plan.query), _as_bytes(plan)
+        path, data = (
+            self._layout.place(QueryPlan, epoch=self._epoch, query=plan.query),
+            _as_bytes(plan),
+        )
         while True:
             try:
                 self._store.replace(path, data)

@@ -243,5 +243,5 @@ class UpgradeTask(ChangeTask):
         """Leave the worker until something happens to the stream, or some time has passed."""
         self.defer(
             trigger=UpgradeTrigger(memory=memory, **self.woken_by(needs_person=needs_person)),
-            method_name="on_event",
+            method_name="execute_complete",
         )

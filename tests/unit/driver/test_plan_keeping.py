@@ -43,7 +43,7 @@ class Away(LocalStore):
 
 
 def kept(store: LocalStore, query: str) -> QueryPlan | None:
-    data = store.read(LAYOUT.plan(1, query))
+    data = store.read(LAYOUT.place(QueryPlan, epoch=1, query=query))
     return None if data is None else QueryPlan.from_bytes(data)
 
 
