@@ -229,7 +229,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             ),
             Command(
                 "prepare-runtime",
-                "Archive the classes of a Spark, so that its drivers start faster",
+                "Archive a Spark's classes, to start its drivers faster",
                 _of("runtime", "add_arguments"),
                 "Once for each Spark, for example when an image is built; again after its jars or its "
                 "Java were replaced. It takes about half a minute and 160 MB in the Spark's folder.",

@@ -50,6 +50,13 @@ def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
             "archive belongs. Run the command as the owner of the folder, for example when its image "
             "is built."
         )
+    conf = Path(os.environ.get("SPARK_CONF_DIR") or runtime.spark_home / "conf")
+    if conf.is_dir() and any(conf.iterdir()):
+        raise RuntimeNotFound(
+            f"Runtime {runtime.name!r}: {conf} is not empty. It stands on the class path of its drivers, "
+            "and Java archives no classes then. Give the runtime its settings by the Spark connection or "
+            "the stream's conf and empty the folder, or do without an archive."
+        )
     with scratch_folder(path.parent, PREFIX) as scratch:
         made = scratch.folder / path.name
         folder = scratch.folder / "streams"

@@ -15,7 +15,6 @@ import psutil
 import pytest
 
 from airflow_streaming.hooks.spark_submit import build_submit_command
-from airflow_streaming.launch.class_archive import archive_path
 from airflow_streaming.launch.environment import (
     driver_environment,
     properties_text,
@@ -162,17 +161,6 @@ def test_the_driver_runs_on_the_python_and_java_of_its_runtime(driver: Driver) -
     assert driver.told["java"] == str(driver.runtime.java_home)
     assert not [name for name in driver.told["environment"] if "AIRFLOW" in name.upper()]
     assert "MY_SECRET" in driver.told["environment"]
-
-
-def test_the_jvm_maps_the_class_data_archive_of_its_runtime(driver: Driver) -> None:
-    archive = archive_path(driver.runtime)
-    if not archive.exists():
-        pytest.skip("The runtime has no class data archive; run 'make setup'.")
-
-    # A worktree's link to the runtimes gives its jars another path, under which no archive fits.
-    mapped = Path(f"/proc/{driver.launch.handle['pid']}/maps").read_text()
-
-    assert (archive.name in mapped) == (archive == archive.resolve())
 
 
 def test_arguments_reach_the_script_as_they_are(driver: Driver) -> None:

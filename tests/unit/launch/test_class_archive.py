@@ -76,3 +76,11 @@ def test_a_spark_that_fails_leaves_the_archive_as_it_was_and_nothing_beside_it(
 def test_no_archive_is_made_with_an_old_java(runtime: Runtime, java: int) -> None:
     with pytest.raises(RuntimeNotFound):
         make_archive(replace(runtime, java=java))
+
+
+def test_no_archive_is_made_beside_a_folder_of_settings(runtime: Runtime) -> None:
+    (runtime.spark_home / "conf").mkdir()
+    (runtime.spark_home / "conf" / "spark-env.sh").touch()
+
+    with pytest.raises(RuntimeNotFound, match="conf"):
+        make_archive(runtime)

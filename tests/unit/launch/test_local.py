@@ -21,6 +21,7 @@ from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.launch.processes import ProcessHandle
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
+from tests.patience import until
 from tests.unit.launch.conftest import MakeEpoch
 from tests.unit.launch.test_launcher_contract import wait_until
 
@@ -426,7 +427,8 @@ def test_a_process_of_another_user_with_the_token_is_no_driver(
 def test_a_command_line_shows_none_of_the_token(epoch: Epoch, tmp_path: Path) -> None:
     launch = start(epoch, tmp_path)
 
-    command = Path(f"/proc/{launch.handle['pid']}/cmdline").read_bytes()
+    # The system shows it a moment after the program was started.
+    command = until(Path(f"/proc/{launch.handle['pid']}/cmdline").read_bytes, "A command line")
 
     assert epoch.mark.encode() in command
     assert epoch.token.encode() not in command
