@@ -115,8 +115,8 @@ class StreamFolder:
         names = self.store.names(folder)
         for name in filter(is_absurd, names):
             log.warning(
-                "%s is no record of ours, for no number is that large; it is left unread. Find out "
-                "who wrote it, and move it out of the home.",
+                "%s was not written by this provider, whose numbers are smaller; it is not read. Find "
+                "out who wrote it, and move it out of the home.",
                 self._shown(f"{folder}/{name}"),
             )
         return sorted(number for name in names if (number := number_of(name)) is not None)

@@ -314,7 +314,7 @@ def walk(folders: Folders) -> Listing:
 def no_folder(uri: str) -> CheckpointError:
     """Return the error of a place where a checkpoint was looked for and no folder is."""
     if is_local(uri) and os.path.lexists(local_path(uri)):
-        return CheckpointError(f"{uri} is no folder. Give the folder of a checkpoint.")
+        return CheckpointError(f"{uri} is not a folder. Give the folder of a checkpoint.")
     return CheckpointError(
         f"There is no folder {uri}. Check its spelling; on an object store a folder without files "
         "does not exist."

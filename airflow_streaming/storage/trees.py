@@ -357,7 +357,7 @@ def _content(handle: int, size: int, limit: int) -> bytes:
 
 
 def _sort(mode: int) -> str:
-    return next((name for is_sort, name in _SORTS if is_sort(mode)), "something that is no file")
+    return next((name for is_sort, name in _SORTS if is_sort(mode)), "something that is not a file")
 
 
 def _join(folder: str, name: str) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.plan.reading import PlanKeeper, Taken
+from airflow_streaming.driver.plan.keeping import PlanKeeper
+from airflow_streaming.driver.plan.reading import Taken
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.model.spark.plan import QueryPlan, StepPlan
