@@ -146,7 +146,7 @@ class Claims:
         folders = self._store.names(self._layout.folder("queries"))
         numbers = {int(m[1]) for name in folders if (m := _DEPLOYMENT.fullmatch(name))}
         for number in sorted(numbers, reverse=True):
-            path = self._layout.claim(number, query)
+            path = self._layout.place(QueryClaim, deployment=number, query=query)
             data = self._store.read(path)
             if data is None:
                 continue
@@ -163,7 +163,7 @@ class Claims:
 
     def _check_not_moved(self, query: str, location: str) -> None:
         # A location with today's date or a random part in it would start empty at every restart.
-        path = self._layout.claim(self._deployment, query)
+        path = self._layout.place(QueryClaim, deployment=self._deployment, query=query)
         data = self._store.read(path)
         claim = None if data is None else QueryClaim.from_bytes(data)
         if claim is None or claim.epoch == self._epoch:
@@ -192,7 +192,7 @@ class Claims:
             self._unwritten.pop(query, None)
 
     def _write(self, query: str, claim: QueryClaim) -> None:
-        path = self._layout.claim(self._deployment, query)
+        path = self._layout.place(QueryClaim, deployment=self._deployment, query=query)
         try:
             self._store.create(path, claim.to_bytes())
         except AlreadyExists:

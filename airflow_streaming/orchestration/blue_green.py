@@ -24,11 +24,11 @@ from airflow_streaming.operators.cutover import (
     KEEP,
     PROMOTE,
     CutoverApprovalOperator,
+    CutoverCheckOperator,
     CutoverFinishOperator,
     CutoverRetireOperator,
     CutoverStepOperator,
 )
-from airflow_streaming.operators.cutover_check import CutoverCheckOperator
 from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator
 from airflow_streaming.operators.upgrade import UpgradeApprovalOperator
 from airflow_streaming.options import Connections, CutoverOptions, check_kinds, plain

@@ -42,6 +42,7 @@ from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.names import Layout, base_of, number_of, other_lane
 from airflow_streaming.model.records.control import Event, EventKind
+from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.records.removal import Removal, RemovalEnd, RemovalKind
 from airflow_streaming.storage.blobs import Blobs
 
@@ -143,7 +144,7 @@ class _Run:
             if not self.dry_run:
                 # What is left without its record is found by its folder; a record without the proof
                 # that its driver ended would stay for good.
-                self.blobs.delete(layout.record("epochs", number))
+                self.blobs.delete(layout.place(Epoch, number=number))
                 self.blobs.delete_tree(folder)
             return _removed(item, [*found, 0])
         sizes = [self.blobs.size(path) or 0 for path in item.paths] if self.dry_run else []

@@ -30,7 +30,7 @@ from airflow_streaming.model.names import (
     numbered,
     other_lane,
 )
-from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.control import DesiredState, Event
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Outcome
 from airflow_streaming.model.records.removal import RemovalKind
@@ -140,7 +140,7 @@ def _lane(lane: StreamHome, blobs: Blobs, *, is_live: bool, backed_up: BackedUp)
 
 
 def _events(lane: StreamHome, problems: list[str]) -> tuple[str, ...]:
-    folder = Layout(lane.name).events()
+    folder = Layout(lane.name).folder(Event)
     try:
         names = lane.store.names(folder)
     except RecordError as err:
@@ -166,7 +166,7 @@ def _deployment(deployment: Deployment) -> DeploymentFacts:
 
 
 def _epochs(lane: StreamHome, blobs: Blobs, problems: list[str]) -> Iterator[EpochFacts]:
-    folder = Layout(lane.name).folder("epochs")
+    folder = Layout(lane.name).folder(Epoch)
     recorded = set(lane.epoch_numbers())
     # What a removal that was cut off has left is the folder of an epoch without a record.
     left = {number_of(f"{one.name}.json") for one in blobs.entries(folder) if one.is_folder}

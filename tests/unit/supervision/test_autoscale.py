@@ -416,7 +416,7 @@ def test_a_damaged_record_of_the_size_changes_nothing_and_stops_nothing(tmp_path
     stream = Sized(tmp_path)
     stream.launch()
     stream.works(1, BUSY["q"])
-    stream.home.store.replace(Layout("orders").record("sizes", 1), b"{}")
+    stream.home.store.replace(Layout("orders").place(SizeChange, number=1), b"{}")
 
     assert decide(stream.look()).action is Action.WATCH
 

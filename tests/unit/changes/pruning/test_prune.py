@@ -23,7 +23,7 @@ from airflow_streaming.model.records.control import (
     Event,
     EventKind,
 )
-from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.model.records.epoch import Epoch, Outcome
 from airflow_streaming.model.records.removal import Removal, RemovalKind
 from airflow_streaming.services.pruning import prune
 from airflow_streaming.storage.blobs import LocalBlobs
@@ -380,7 +380,7 @@ def _needed(kept: Kept, policy: PrunePolicy, backed_up: frozenset[int]) -> set[s
             ]
             stay |= set(having[-1:])
         for number in stay:
-            needed.add(layout.record("epochs", number))
+            needed.add(layout.place(Epoch, number=number))
             prefix = f"{layout.epoch(number, '')}"
             needed |= {file for file in files if file.startswith(prefix)}
         is_live = lane.name == "orders"
