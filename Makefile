@@ -118,10 +118,11 @@ $(S3A): scripts/install.sh | $(INSTALLED)
 	@scripts/install.sh .runtimes/s3a --no-deps bodo-iceberg-connector==2026.10 && touch $@ || \
 	  echo "hadoop-aws cannot be had here; the tests of streams on S3 are skipped."
 
-# Iceberg's connector for Spark 3.5, likewise.
-$(ICEBERG): scripts/install.sh | $(INSTALLED)
+# Iceberg's connector for Spark 3.5, likewise; what its package leaves out is added.
+$(ICEBERG): scripts/install.sh scripts/iceberg_jar.py | $(INSTALLED)
 	@echo "Installing Iceberg's jar into .runtimes/iceberg ..."
-	@scripts/install.sh .runtimes/iceberg --no-deps snowpark-connect-deps-iceberg==1.0.3 && touch $@ || \
+	@scripts/install.sh .runtimes/iceberg --no-deps snowpark-connect-deps-iceberg==1.0.3 && \
+	  $(BIN)/python scripts/iceberg_jar.py .runtimes/iceberg .runtimes/iceberg/iceberg-spark-runtime.jar && touch $@ || \
 	  echo "Iceberg's jar cannot be had here; the tests of a lake are skipped."
 
 audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt names.

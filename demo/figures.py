@@ -82,18 +82,25 @@ def rows_read(checkpoint: Path) -> int:
     if not sources or sources[0].committed is None:
         return 0
     offset = sources[0].committed
+    if isinstance(offset, int):
+        # A socket numbers the lines of its connection from 0.
+        return offset + 1
     partitions = positions(offset)
     if partitions is not None:
         return int(sum(partitions.values()))
-    last = int(offset["logOffset"])
-    taken = {
-        entry.path: entry
-        for log in (checkpoint / "sources" / sources[0].name).iterdir()
+    taken = files_taken(checkpoint, sources[0].name, int(offset["logOffset"]))
+    return sum(len(file.read_text().splitlines()) for file in taken)
+
+
+def files_taken(checkpoint: Path, source: str, last: int) -> set[Path]:
+    """Return the files that a source has taken, up to a number of its own log."""
+    return {
+        _local(entry.path)
+        for log in (checkpoint / "sources" / source).iterdir()
         if not log.name.startswith(".")
         for entry in parse_source_log(log.read_bytes())
         if entry.batch <= last
     }
-    return sum(len(_local(path).read_text().splitlines()) for path in taken)
 
 
 def _late(home: StreamHome) -> dict[str, int]:

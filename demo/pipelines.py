@@ -21,20 +21,19 @@ from demo.stage import MARK, REPOSITORY, Stage
 FILES: Final = 3650
 SOCKET_PORT: Final = 9999
 KAFKA_PORT: Final = 19192
-ICEBERG_JAR: Final = "iceberg-spark-runtime-3.5_2.12-*.jar"
+ICEBERG_JAR: Final = REPOSITORY / ".runtimes" / "iceberg" / "iceberg-spark-runtime.jar"
 JOBS: Final = REPOSITORY / "dags"
 
 
 def variables(folder: Path, runtime: Path) -> dict[str, str]:
     """Return the Airflow variables of the examples, as environment variables."""
-    jars = sorted((REPOSITORY / ".runtimes" / "iceberg").rglob(ICEBERG_JAR))
     given = {
         "STREAMS_INPUT": folder / "input",
         "UPSERT_DATABASE": folder / "upsert.db",
         "MODELS": folder / "models",
         "SPARK_PYTHON": runtime.absolute() / "bin" / "python",
         "KAFKA_SERVERS": f"127.0.0.1:{KAFKA_PORT}",
-        **({"ICEBERG_JAR": jars[-1]} if jars else {}),
+        "ICEBERG_JAR": ICEBERG_JAR,
     }
     return {f"AIRFLOW_VAR_{name}": str(value) for name, value in given.items()}
 
@@ -141,6 +140,11 @@ class Pipeline:
     def folder(self) -> str:
         """The folder of its events, below that of all inputs."""
         return self.feed or "nothing"
+
+    @property
+    def has_output(self) -> bool:
+        """Tell whether there are rows to be counted."""
+        return self.written is not _on_console
 
     def runtimes(self) -> dict[str, Path]:
         """

@@ -69,6 +69,11 @@ def test_rows_of_partitions_are_their_offsets(tmp_path: Path) -> None:
     assert rows_read(checkpoint(tmp_path / "b", offsets, committed=2)) == 14
 
 
+def test_rows_of_a_socket_are_those_of_its_newest_connection(tmp_path: Path) -> None:
+    assert rows_read(checkpoint(tmp_path / "a", ["-1", "530", "19"], committed=3)) == 20
+    assert rows_read(checkpoint(tmp_path / "b", ["-1"], committed=1)) == 0
+
+
 @pytest.mark.parametrize("committed", [0, None], ids=["no commit", "no checkpoint"])
 def test_a_query_that_has_committed_nothing_has_read_nothing(
     tmp_path: Path, committed: int | None

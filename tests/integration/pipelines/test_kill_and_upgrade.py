@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -22,10 +24,13 @@ from tests.integration.pipelines import (
     test_clickstream,
     test_fraud,
     test_iot,
+    test_kafka,
     test_small,
     test_upsert,
 )
 from tests.integration.pipelines.conftest import Feeding
+from tests.integration.servers.broker import consume, create_topic, kafka_broker
+from tests.patience import PATIENCE
 from tests.system.edits.edit import Base, replaced
 from tests.system.edits.trial import PLAN_PROGRAM, Spark
 
@@ -33,6 +38,7 @@ Changes = tuple[tuple[str, str], ...]
 
 ONE_FILE: Final = ('"maxFilesPerTrigger", 1', '"maxFilesPerTrigger", 2')
 TWO_FILES: Final = ('"maxFilesPerTrigger", 2', '"maxFilesPerTrigger", 3')
+TABLE: Final = ("--input", "{run}/in", "--database", "{run}/out.db")
 ROCKSDB: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -68,13 +74,13 @@ class Example:
     :param query: The query whose batches are awaited before the kill.
     :param files: How many files there are; the last arrives after the kill.
     :param per_batch: Files of one batch of the first version.
-    :param arguments: Beside those of input and output.
+    :param places: Arguments of input and output; ``{run}`` is the folder of a run, ``{broker}`` Kafka's address.
+    :param arguments: The others.
     :param conf: Of both versions.
     :param upgrade: The version that goes on.
     :param refused: Versions that must not.
     :param check: Compares the output with plain Python, or with a batch run.
     :param py_files: Beside the script.
-    :param by_database: It writes a table and not into folders.
     """
 
     script: str
@@ -82,35 +88,39 @@ class Example:
     query: str
     files: int
     per_batch: int = 1
+    places: tuple[str, ...] = ("--input", "{run}/in", "--output", "{run}/out")
     arguments: tuple[str, ...] = ("--trigger-seconds", "0")
     conf: Mapping[str, str] = field(default_factory=dict)
     upgrade: Version
     refused: tuple[Version, ...] = ()
     check: Callable[[Run], None]
     py_files: tuple[str, ...] = ()
-    by_database: bool = False
 
 
 class Run:
     """One example in a folder: its first version, and what comes after."""
 
     def __init__(
-        self, example: Example, tester: StreamTester, planning: Spark, dags: Path, folder: Path
+        self,
+        example: Example,
+        tester: StreamTester,
+        planning: Spark,
+        dags: Path,
+        folder: Path,
+        broker: str = "",
     ) -> None:
         self.example, self.tester, self._planning = example, tester, planning
-        self.script, self.folder = dags / example.script, folder
+        self.script, self.folder, self.broker = dags / example.script, folder, broker
         self.checkpoint, self.output = folder / "checkpoint", folder / "out"
         self._old: ScriptPlan | None = None
 
     @property
     def arguments(self) -> list[str]:
         """Return the arguments of the first version."""
-        place = ("--database", f"{self.output}.db") if self.example.by_database else ()
-        places = place or ("--output", str(self.output))
-        return ["--input", f"{self.folder}/in", *places, *self._formatted(self.example.arguments)]
+        return self._formatted((*self.example.places, *self.example.arguments))
 
     def _formatted(self, arguments: tuple[str, ...]) -> list[str]:
-        return [text.format(run=self.folder) for text in arguments]
+        return [text.format(run=self.folder, broker=self.broker) for text in arguments]
 
     @property
     def _given(self) -> dict[str, Any]:
@@ -295,7 +305,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         upgrade=Version(changes=(ONE_FILE,)),
         check=of_fraud,
         py_files=("fraud_rule.py",),
-        by_database=True,
+        places=TABLE,
     ),
     "social": Example(
         script="social/jobs/social_trends.py",
@@ -323,7 +333,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         files=8,
         upgrade=Version(changes=(ONE_FILE,)),
         check=of_upsert,
-        by_database=True,
+        places=TABLE,
     ),
     "schema_evolution": Example(
         script="schema_evolution/jobs/orders.py",
@@ -351,11 +361,33 @@ EXAMPLES: Final[Mapping[str, Example]] = {
 }
 
 
+def of_kafka(run: Run) -> None:
+    expected = Counter(test_kafka.sent("clicks", range(run.example.files)))
+    found = consume(run.broker, "events", expected.total(), within=PATIENCE)
+    # A batch that was in work at the kill is sent again with the same keys.
+    assert Counter({m.key: m.value["id"] for m in found}.values()) == expected
+
+
+KAFKA: Final = Example(
+    script="kafka_to_kafka/jobs/route_events.py",
+    feed="clicks",
+    query="routed",
+    files=6,
+    places=("--servers", "{broker}", "--topics", "clicks", "--into", "events"),
+    arguments=("--connector", "python_kafka", "--max-offsets", "20"),
+    upgrade=Version(arguments=("--max-offsets", "500")),
+    refused=(Version(arguments=("--topics", "payments")),),
+    check=of_kafka,
+    py_files=("python_kafka.py",),
+)
+
+
 @pytest.fixture(scope="module")
 def planning(spark_4_3: Path, dags: Path) -> Iterator[Spark]:
     """One Spark that makes the plans of all versions."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(dags / "fraud" / "jobs"))
+        modules = [str(dags / name / "jobs") for name in ("fraud", "kafka_to_kafka")]
+        patch.setenv("PYTHONPATH", os.pathsep.join(modules))
         with Spark(spark_4_3, PLAN_PROGRAM) as spark:
             yield spark
 
@@ -370,15 +402,15 @@ def run(
     tmp_path: Path,
 ) -> Run:
     made = Run(example, stream_tester, planning, dags, tmp_path)
-    feed(example.feed, tmp_path / "in", range(example.files - 1))
     (tmp_path / "products").mkdir()
     (tmp_path / "products" / "names.csv").write_text("p1,teapot\n")
-    if example.feed == "sensors" and "{run}/models/first" in example.arguments:
+    if "{run}/models/first" in example.arguments:
+        feed("sensors", tmp_path / "past", range(3))
         for name, limit in (("first", "66000"), ("second", "61000")):
             given = ("--model", tmp_path / "models" / name, "--limit", limit)
             trainer = made.script.with_name("train_model.py")
             stream_tester.run(
-                trainer, "--input", tmp_path / "in", *given, checkpoint=tmp_path / "unused"
+                trainer, "--input", tmp_path / "past", *given, checkpoint=tmp_path / "unused"
             )
     return made
 
@@ -387,8 +419,15 @@ def run(
 def test_a_killed_example_goes_on_as_another_version_and_equals_a_batch(
     run: Run, feed: Feeding
 ) -> None:
+    check_goes_on(run, lambda numbers: feed(run.example.feed, run.folder / "in", numbers))
+
+
+def check_goes_on(run: Run, arrive: Callable[[range], None]) -> None:
+    """Kill the first version, ask the gate about others, and let the accepted one read the rest."""
+    files = run.example.files
+    arrive(range(files - 1))
     run.killed()
-    feed(run.example.feed, run.folder / "in", [run.example.files - 1])
+    arrive(range(files - 1, files))
     for version in run.example.refused:
         assert run.gate(version).decision is GateDecision.NOT_ALLOWED
     accepted = run.gate(run.example.upgrade)
@@ -396,6 +435,16 @@ def test_a_killed_example_goes_on_as_another_version_and_equals_a_batch(
     run.upgraded()
 
     run.example.check(run)
+
+
+def test_the_same_of_topics(
+    stream_tester: StreamTester, planning: Spark, dags: Path, tmp_path: Path
+) -> None:
+    with kafka_broker(tmp_path / "kafka") as broker:
+        for topic in ("clicks", "payments", "events"):
+            create_topic(broker, topic, 1)
+        run = Run(KAFKA, stream_tester, planning, dags, tmp_path, broker)
+        check_goes_on(run, lambda numbers: test_kafka.send(broker, "clicks", numbers))
 
 
 def test_words_of_a_socketless_console_are_counted_anew_after_a_kill(

@@ -17,7 +17,7 @@ from airflow_streaming.testing import StreamTester, compare_rows, undo_last_comm
 from demo.feeds.feed import parsed
 from demo.feeds.shapes import FEEDS
 from demo.figures import iceberg_rows
-from tests.conftest import REPOSITORY, find_runtimes
+from demo.pipelines import ICEBERG_JAR
 from tests.integration.pipelines.conftest import Feeding
 from tests.integration.pipelines.test_upsert import newest
 from tests.system.edits.edit import Base
@@ -31,11 +31,9 @@ EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExte
 @pytest.fixture(scope="module")
 def conf(spark_3_5: Path) -> Mapping[str, str]:
     """What Spark 3.5 needs to know Iceberg."""
-    folder = find_runtimes().get("iceberg", REPOSITORY / ".runtimes" / "iceberg")
-    jars = sorted(folder.rglob("iceberg-spark-runtime-3.5_2.12-*.jar"))
-    if not jars:
+    if not ICEBERG_JAR.exists():
         pytest.skip("There is no .runtimes/iceberg with Iceberg's jar; 'make test' fetches it.")
-    return {"spark.jars": str(jars[-1]), "spark.sql.extensions": EXTENSIONS}
+    return {"spark.jars": str(ICEBERG_JAR), "spark.sql.extensions": EXTENSIONS}
 
 
 @pytest.fixture(scope="module")
