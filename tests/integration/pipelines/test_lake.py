@@ -127,7 +127,7 @@ def test_a_lake_of_iceberg_tables_is_whole_after_kills_and_what_is_unknown_is_no
     refused = (GateDecision.UNKNOWN, GateDecision.NOT_ALLOWED)
     for new in (
         lake.plan("--from-timestamp", "1767225600000"),
-        lake.plan(changes=(('.load("lake.bank.changes")', '.load("lake.bank.accounts")'),)),
+        lake.plan(changes=(('"lake.bank.changes").where("closed")', '"lake.bank.closures")'),)),
         lake.plan(changes=(('"lake.bank.closures"\n    )', '"lake.bank.changes"\n    )'),)),
     ):
         assert lake.gate(old, new).decision in refused
