@@ -139,6 +139,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "rehearsal.not_revised": "New rows are the new version's; written ones are not revised.",
         "rehearsal.settles": "Rows right after the change mix both versions, later ones do not.",
         "rehearsal.wrong_for_good": "State that never expires mixes both versions.",
+        "rehearsal.fails": "The new version failed where the old one got through.",
         "rehearsal.not_compared": "What the gates do not know was not compared.",
         "rehearsal.undecided": "The comparison of both versions proves nothing.",
     }

@@ -17,6 +17,7 @@ not revised             rows and state are those of a run from scratch, or there
                         version would have written other rows
 settles                 state ended up as that of a run from scratch; rows before that mix both versions
 wrong for good          state that no watermark ends is not that of a run from scratch
+fails                   the new version failed where the old one got through
 undecided               anything else, with the reason
 ======================  ===========================================================================
 """
@@ -44,6 +45,8 @@ class Answer(StrEnum):
     """Rows right after the change mix both versions, later ones are the new version's."""
     WRONG_FOR_GOOD = "wrong_for_good"
     """State that never expires mixes both versions, and so does all that is made of it."""
+    FAILS = "fails"
+    """The new version, or Spark in its place, failed where the old one got through."""
     UNDECIDED = "undecided"
 
 
@@ -68,12 +71,14 @@ class SideRun:
     :param inputs: Rows that it read, by batch.
     :param state: Its state after the last batch, by store; ``None`` where it could not be read.
     :param failure: Why it came to no end, a sentence; empty when it did.
+    :param broke: The code or Spark failed; else it was cut off, or did nothing.
     """
 
     batches: Mapping[int, Bag] = field(default_factory=dict)
     inputs: Mapping[int, int] = field(default_factory=dict)
     state: Mapping[str, Bag] | None = field(default_factory=dict)
     failure: str = ""
+    broke: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +204,11 @@ def _same_state(one: SideRun, other: SideRun) -> bool:
 
 
 def _failed(found: _Found) -> _Answered | None:
+    if found.new.broke and not found.old.failure:
+        return (
+            Answer.FAILS,
+            f"The new version failed where the old one got through: {found.new.failure}",
+        )
     for name, run in (("new", found.new), ("old", found.old)):
         if run.failure:
             return Answer.UNDECIDED, f"The {name} version did not get through: {run.failure}"
@@ -286,6 +296,7 @@ _SEVERITIES: Final = MappingProxyType(
         Answer.NOT_REVISED: GateDecision.ALLOWED_WITH_CONSEQUENCE,
         Answer.SETTLES: GateDecision.ALLOWED_WITH_CONSEQUENCE,
         Answer.WRONG_FOR_GOOD: GateDecision.NOT_ALLOWED,
+        Answer.FAILS: GateDecision.NOT_ALLOWED,
         Answer.UNDECIDED: GateDecision.UNKNOWN,
     }
 )
@@ -295,6 +306,7 @@ _REMEDIES: Final = MappingProxyType(
         Answer.NOT_REVISED: "Tell the readers of the output which rows follow the new code.",
         Answer.SETTLES: "Tell the readers of the output which rows mix both versions.",
         Answer.WRONG_FOR_GOOD: "Start with a new checkpoint (blue-green).",
+        Answer.FAILS: "Fix what the failure names; the running version is not affected.",
         Answer.UNDECIDED: "Compare over more batches, or start with a new checkpoint (blue-green).",
     }
 )

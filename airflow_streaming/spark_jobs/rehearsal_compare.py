@@ -120,21 +120,41 @@ class _Ran(NamedTuple):
 
     def side(self, query: str, steps: Sequence[int] | None = None) -> SideRun:
         """Return what a query did; of its batches those of ``steps``, without any all."""
-        told = [event for event in self.events if event.query == query]
-        failed = next((event.text for event in told if event.seen is Seen.FAILED), "")
-        rows = {e.batch: _bag(e) for e in told if e.seen is Seen.ROWS and e.batch is not None}
-        wanted = rows.keys() if steps is None else {*steps}
-        figures = [e.figures for e in told if e.seen is Seen.BATCH and e.figures is not None]
-        is_unread = any(event.seen is Seen.STATE_UNREAD for event in told)
-        not_started = "" if rows or failed else "It ran no batch."
-        return SideRun(
-            batches={batch: bag for batch, bag in rows.items() if batch in wanted},
-            inputs={one.batch_id: one.input_rows for one in figures if one.batch_id in wanted},
-            state=None
-            if is_unread
-            else {event.subject: _bag(event) for event in told if event.seen is Seen.STATE},
-            failure=failed or self.failure or not_started,
-        )
+        return side_of(self.events, query, steps, failure=self.failure)
+
+
+def side_of(
+    events: Sequence[RehearsalEvent],
+    query: str,
+    steps: Sequence[int] | None = None,
+    *,
+    failure: str = "",
+) -> SideRun:
+    """
+    Return what a query of one version did, as its Spark reported it.
+
+    :param steps: The batches that count; ``None`` for all.
+    :param failure: Why Spark itself came to no end; empty when it did.
+    """
+    told = [event for event in events if event.query == query]
+    rows = {e.batch: _bag(e) for e in told if e.seen is Seen.ROWS and e.batch is not None}
+    wanted = rows.keys() if steps is None else {*steps}
+    figures = [e.figures for e in told if e.seen is Seen.BATCH and e.figures is not None]
+    is_unread = any(event.seen is Seen.STATE_UNREAD for event in told)
+    broken = [e.text for e in told if e.seen is Seen.FAILED]
+    if not rows:
+        # A script that fails before its query has run a batch; with its query it is one failure.
+        broken += [e.text for e in events if e.seen is Seen.SCRIPT_FAILED]
+    not_started = "" if rows or broken else "It ran no batch."
+    return SideRun(
+        batches={batch: bag for batch, bag in rows.items() if batch in wanted},
+        inputs={one.batch_id: one.input_rows for one in figures if one.batch_id in wanted},
+        state=None
+        if is_unread
+        else {event.subject: _bag(event) for event in told if event.seen is Seen.STATE},
+        failure=next(iter(broken), "") or failure or not_started,
+        broke=bool(broken),
+    )
 
 
 def _bag(event: RehearsalEvent) -> Bag:

@@ -1,8 +1,9 @@
 """
 Look again and again until there is something to report, in threads of bounded number.
 
-Where the system tells the end of a driver's process, the next look comes at once; the event loop
-waits for it, without a thread. The poll stays for all other things and for ends that are not told.
+Where the system tells the end of a driver's process, the next look comes at once, and further ones
+soon until nothing is left of the driver; the event loop waits for it, without a thread. The poll stays
+for all other things and for ends that are not told.
 
 The threads are not asyncio's own: a store that hangs would fill those up, and with them all that Airflow
 itself does in threads. Each home has a lane of its own, so that one that hangs holds up no other.
@@ -122,6 +123,10 @@ LOOK_PATIENCE: Final = 30.0
 a store that hangs must not pile up."""
 DAMAGE_PATIENCE: Final = 300.0
 """Seconds after which records that are there and cannot be read are more than a store in trouble."""
+SOON: Final = 0.1
+"""Seconds to the next look after one that came right after a process's end and found the driver still
+there: its last process may end while it is looked at, and then no end is left to be told. Each further
+look waits twice as long, up to the poll."""
 SPREAD: Final = 5.0
 """Seconds over which first looks are spread at most: a triggerer that takes over a thousand
 triggers starts them all at once."""
@@ -164,6 +169,7 @@ class PollingTrigger(BaseTrigger):
         self._damaged_since: float | None = None
         self._states = telemetry.StateClock(stream=tag)
         self._end: DriverEnd | None = None
+        self._looks_since_end: int | None = None
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         _spare_what_airflow_loaded()
@@ -179,8 +185,18 @@ class PollingTrigger(BaseTrigger):
                 if payload is not None and now >= hold_until:
                     yield TriggerEvent(payload)
                     return
-                pause = self.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - spreads
-                planned = max(now, planned + pause) if payload is None else hold_until
+                planned = max(now, planned + self._pause()) if payload is None else hold_until
+
+    def _pause(self) -> float:
+        if self._end is not None:
+            self._looks_since_end = None
+        elif self._looks_since_end is not None:
+            soon = SOON * 2.0**self._looks_since_end
+            self._looks_since_end += 1
+            if soon < self.poll_seconds:
+                return soon
+            self._looks_since_end = None
+        return self.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - spreads
 
     async def _sleep_until(self, planned: float) -> float:
         # A look that the system asks for comes before its time; the poll stays, whatever it misses.
@@ -189,7 +205,7 @@ class PollingTrigger(BaseTrigger):
             await asyncio.sleep(seconds)
         elif await _comes(self._end, seconds):
             self._end.close()
-            self._end = None
+            self._end, self._looks_since_end = None, 0
         return min(planned, time.monotonic())
 
     @contextmanager

@@ -146,6 +146,8 @@ class Trials:
         base, fresh = edit.base, self._folder / "fresh" / edit.name
         old = self.old(base)
         folder = moved(old, self._folder / "on" / edit.name)
+        # Of a trial that was killed.
+        shutil.rmtree(fresh, ignore_errors=True)
         try:
             rows, failed = self._goes_on(edit, folder)
             if failed is not None and failed.is_of_state:

@@ -18,6 +18,8 @@ from airflow_streaming.gates.rehearsal_compare import (
     compare_runs,
     findings_after,
 )
+from airflow_streaming.model.jobs.rehearsal import RehearsalEvent, Seen
+from airflow_streaming.spark_jobs.rehearsal_compare import side_of
 
 STATELESS, ENDLESS, ENDING = Kind(False), Kind(True), Kind(True, ends=True)
 A, B = Bag(rows=3, digest="a"), Bag(rows=3, digest="b")
@@ -99,14 +101,28 @@ CASES = {
     "the new version failed": (
         ENDLESS,
         OLD,
-        replace(OLD, failure="It broke."),
+        replace(OLD, failure="It broke.", broke=True),
+        None,
+        Answer.FAILS,
+    ),
+    "the new version was cut off": (
+        ENDLESS,
+        OLD,
+        replace(OLD, failure="It took too long."),
         None,
         Answer.UNDECIDED,
     ),
     "the old version failed": (
         ENDLESS,
-        replace(OLD, failure="It broke."),
+        replace(OLD, failure="It broke.", broke=True),
         OLD,
+        None,
+        Answer.UNDECIDED,
+    ),
+    "both versions failed": (
+        ENDLESS,
+        replace(OLD, failure="It broke.", broke=True),
+        replace(OLD, failure="It broke.", broke=True),
         None,
         Answer.UNDECIDED,
     ),
@@ -140,6 +156,31 @@ def test_what_two_versions_amount_to(
     assert found.answer is answer
     assert found.reason.endswith(".")
     assert found.not_seen
+
+
+ROWS = RehearsalEvent(seen=Seen.ROWS, query="q", batch=7, rows=3, digest="a")
+FAILED = RehearsalEvent(seen=Seen.FAILED, query="q", text="The query broke.")
+SCRIPT_FAILED = RehearsalEvent(seen=Seen.SCRIPT_FAILED, text="The script broke.")
+
+
+@pytest.mark.parametrize(
+    ("events", "late", "failure", "broke"),
+    [
+        pytest.param((ROWS,), "", "", False, id="it got through"),
+        pytest.param((ROWS, FAILED), "", FAILED.text, True, id="the query failed"),
+        pytest.param((FAILED, SCRIPT_FAILED), "", FAILED.text, True, id="and its script with it"),
+        pytest.param((SCRIPT_FAILED,), "", SCRIPT_FAILED.text, True, id="before any query"),
+        pytest.param((ROWS, SCRIPT_FAILED), "", "", False, id="after its query, or by another"),
+        pytest.param((ROWS,), "It was ended.", "It was ended.", False, id="it was cut off"),
+        pytest.param((), "", "It ran no batch.", False, id="it was not started"),
+    ],
+)
+def test_what_counts_as_a_failure_of_a_version(
+    events: tuple[RehearsalEvent, ...], late: str, failure: str, broke: bool
+) -> None:
+    found = side_of(events, "q", failure=late)
+
+    assert (found.failure, found.broke) == (failure, broke)
 
 
 def test_the_batches_that_differ_are_named() -> None:
@@ -189,6 +230,7 @@ TOGETHER = {
     "settles is no clean answer": (gated(q0=UNKNOWN), (Answer.SETTLES,), UNKNOWN),
     "undecided": (gated(q0=UNKNOWN), (Answer.UNDECIDED,), UNKNOWN),
     "wrong": (gated(q0=UNKNOWN), (Answer.WRONG_FOR_GOOD,), NO),
+    "failed": (gated(q0=UNKNOWN), (Answer.FAILS,), NO),
     "wrong although the gates allow it": (gated(q0=YES), (Answer.WRONG_FOR_GOOD,), NO),
     "one of two was not compared": (gated(q0=UNKNOWN, q1=UNKNOWN), (Answer.SAME,), UNKNOWN),
     "the whole script is unknown": (gated(**{"": UNKNOWN}), (Answer.SAME,), UNKNOWN),

@@ -191,6 +191,39 @@ async def test_the_end_of_the_drivers_process_is_looked_at_before_the_next_poll(
 @pytest.mark.skipif(
     not hasattr(os, "pidfd_open"), reason="This system has no descriptors of processes."
 )
+async def test_a_driver_that_outlives_the_told_process_by_a_moment_is_looked_at_again_soon(
+    world: World, process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_polling, "SPREAD", 0.0)
+    # The first look is before the end. The next two see its last process, which ends before it can
+    # be watched.
+    looks = iter([None, None, None, {"gone": 1}])
+    ends = iter([lambda: open_end(process.pid, lambda _: True)])
+    trigger = LookingTrigger(world.uri, lambda: next(looks))
+    trigger.poll_seconds = 1_000_000.0
+    trigger.driver_end = lambda: next(ends, lambda: None)()  # type: ignore[method-assign]
+    firing = asyncio.create_task(fire(trigger))
+    await until(lambda: trigger._end is not None)
+
+    process.kill()
+
+    assert await firing == [{"gone": 1}]
+
+
+async def test_looks_after_an_end_grow_rarer_up_to_the_poll(world: World) -> None:
+    trigger = LookingTrigger(world.uri, lambda: None)
+    trigger.poll_seconds = 1.0
+    trigger._looks_since_end = 0
+
+    pauses = [trigger._pause() for _ in range(6)]
+
+    assert pauses[:4] == [0.1, 0.2, 0.4, 0.8]
+    assert all(0.9 <= pause <= 1.1 for pause in pauses[4:])
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="This system has no descriptors of processes."
+)
 async def test_polls_go_on_beside_a_process_whose_end_is_awaited(
     world: World, process: subprocess.Popen[bytes]
 ) -> None:
