@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from datetime import timedelta
@@ -53,7 +54,13 @@ MORE_STATE: Final = (
 )
 """As in the example's README: each payment in the state gets a column."""
 
-pytestmark = pytest.mark.usefixtures("has_pandas")
+pytestmark = [
+    pytest.mark.usefixtures("has_pandas"),
+    pytest.mark.skipif(
+        not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
+        reason="Four Sparks one after the other; set AIRFLOW_STREAMING_TEST_MORE.",
+    ),
+]
 
 
 class FraudStage(Stage):
