@@ -1,14 +1,12 @@
-"""Every example is killed in the middle, and goes on as another version that the change gate accepts."""
+"""Examples are killed in the middle, and continue as another version that the change gate accepts."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,16 +19,12 @@ from airflow_streaming.testing import StreamTester, compare_rows
 from demo.feeds.feed import parsed
 from demo.feeds.shapes import FEEDS
 from tests.integration.pipelines import (
-    test_clickstream,
     test_fraud,
     test_iot,
-    test_kafka,
     test_small,
     test_upsert,
 )
 from tests.integration.pipelines.conftest import Feeding
-from tests.integration.servers.broker import consume, create_topic, kafka_broker
-from tests.patience import PATIENCE
 from tests.system.edits.edit import Base, replaced
 from tests.system.edits.trial import PLAN_PROGRAM, Spark
 
@@ -77,7 +71,7 @@ class Example:
     :param query: The query that is in the middle when it is killed: the slowest.
     :param files: How many files there are; the last arrives after the kill.
     :param per_batch: Files of one batch of the first version.
-    :param places: Arguments of input and output; ``{run}`` is the folder of a run, ``{broker}`` Kafka's address.
+    :param places: Arguments of input and output; ``{run}`` is the folder of a run.
     :param arguments: The others.
     :param conf: Of both versions.
     :param upgrade: The version that goes on.
@@ -110,10 +104,9 @@ class Run:
         planning: Spark,
         dags: Path,
         folder: Path,
-        broker: str = "",
     ) -> None:
         self.example, self.tester, self._planning = example, tester, planning
-        self.script, self.folder, self.broker = dags / example.script, folder, broker
+        self.script, self.folder = dags / example.script, folder
         self.checkpoint, self.output = folder / "checkpoint", folder / "out"
         self._old: ScriptPlan | None = None
 
@@ -123,7 +116,7 @@ class Run:
         return self._formatted((*self.example.places, *self.example.arguments))
 
     def _formatted(self, arguments: tuple[str, ...]) -> list[str]:
-        return [text.format(run=self.folder, broker=self.broker) for text in arguments]
+        return [text.format(run=self.folder) for text in arguments]
 
     @property
     def _given(self) -> dict[str, Any]:
@@ -208,16 +201,6 @@ def of_iot(run: Run) -> None:
         assert not compare_rows(run.rows(name), expected, [*expected[0]])
 
 
-def of_clickstream(run: Run) -> None:
-    found = run.rows("attributed")
-    assert not compare_rows(found, test_clickstream.pairs(), ("view_id", "click_id", "product"))
-    closed = max(at for at, _ in test_clickstream.events().values()) - timedelta(hours=1)
-    batch = run.batch("sessions")
-    expected = [row for row in batch if datetime.fromisoformat(row["end"]) <= closed]
-    assert len(expected) > 5
-    assert not compare_rows(run.rows("sessions"), expected, [*expected[0]])
-
-
 def of_fraud(run: Run) -> None:
     expected = test_fraud.frauds(test_fraud.payments(range(run.example.files)))
     assert len(expected) > 5
@@ -225,20 +208,10 @@ def of_fraud(run: Run) -> None:
     run.numbers_are_whole()
 
 
-def of_social(run: Run) -> None:
-    expected = test_small.trends(run.batch("trends"), run.example.files)
-    assert len(expected) > 10
-    assert not compare_rows(run.rows(), expected, test_small.TREND)
-
-
 def of_upsert(run: Run) -> None:
     found = [{**row, "closed": bool(row["closed"])} for row in run.table("accounts")]
     assert not compare_rows(found, test_upsert.newest(range(run.example.files)))
     run.numbers_are_whole()
-
-
-def of_schema(run: Run) -> None:
-    test_small.check_orders(run.tester, run.output, run.example.files)
 
 
 def of_hours(run: Run) -> None:
@@ -285,23 +258,6 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         upgrade=Version(conf=CHANGELOG),
         check=of_iot,
     ),
-    "clickstream": Example(
-        script="clickstream/jobs/clickstream.py",
-        feed="clicks",
-        query="attributed",
-        files=test_clickstream.FILES,
-        arguments=("--products", "{run}/products", "--trigger-seconds", "0"),
-        upgrade=Version(
-            changes=(
-                (
-                    '            "events",\n            F.slice',
-                    '            "events",\n            (F.col("events") > 5).alias("busy"),\n            F.slice',
-                ),
-            )
-        ),
-        refused=(Version(changes=(('GAP = "30', 'GAP = "20'),)),),
-        check=of_clickstream,
-    ),
     "fraud": Example(
         script="fraud/jobs/fraud_alerts.py",
         feed="payments",
@@ -311,15 +267,6 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         check=of_fraud,
         py_files=("fraud_rule.py",),
         places=TABLE,
-    ),
-    "social": Example(
-        script="social/jobs/social_trends.py",
-        feed="mentions",
-        query="trends",
-        files=14,
-        per_batch=2,
-        upgrade=Version(changes=(TWO_FILES,)),
-        check=of_social,
     ),
     "scoring": Example(
         script="scoring/jobs/score_readings.py",
@@ -340,19 +287,6 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         check=of_upsert,
         places=TABLE,
     ),
-    "schema_evolution": Example(
-        script="schema_evolution/jobs/orders.py",
-        feed="orders",
-        query="totals",
-        files=10,
-        per_batch=2,
-        upgrade=Version(arguments=("--version", "2")),
-        refused=(
-            Version(arguments=("--version", "3")),
-            Version(arguments=("--version", "4")),
-        ),
-        check=of_schema,
-    ),
     "triggers": Example(
         script="triggers/jobs/clicks_per_hour.py",
         feed="clicks",
@@ -366,33 +300,11 @@ EXAMPLES: Final[Mapping[str, Example]] = {
 }
 
 
-def of_kafka(run: Run) -> None:
-    expected = Counter(test_kafka.sent("clicks", range(run.example.files)))
-    found = consume(run.broker, "events", expected.total(), within=PATIENCE)
-    # A batch that was in work at the kill is sent again with the same keys.
-    assert Counter({m.key: m.value["id"] for m in found}.values()) == expected
-
-
-KAFKA: Final = Example(
-    script="kafka_to_kafka/jobs/route_events.py",
-    feed="clicks",
-    query="routed",
-    files=6,
-    places=("--servers", "{broker}", "--topics", "clicks", "--into", "events"),
-    arguments=("--connector", "python_kafka", "--max-offsets", "20"),
-    upgrade=Version(arguments=("--max-offsets", "500")),
-    refused=(Version(arguments=("--topics", "payments")),),
-    check=of_kafka,
-    py_files=("python_kafka.py",),
-)
-
-
 @pytest.fixture(scope="module")
 def planning(spark_4_3: Path, dags: Path) -> Iterator[Spark]:
     """One Spark that makes the plans of all versions."""
     with pytest.MonkeyPatch.context() as patch:
-        modules = [str(dags / name / "jobs") for name in ("fraud", "kafka_to_kafka")]
-        patch.setenv("PYTHONPATH", os.pathsep.join(modules))
+        patch.setenv("PYTHONPATH", str(dags / "fraud" / "jobs"))
         with Spark(spark_4_3, PLAN_PROGRAM) as spark:
             yield spark
 
@@ -407,8 +319,6 @@ def run(
     tmp_path: Path,
 ) -> Run:
     made = Run(example, stream_tester, planning, dags, tmp_path)
-    (tmp_path / "products").mkdir()
-    (tmp_path / "products" / "names.csv").write_text("p1,teapot\n")
     if "{run}/models/first" in example.arguments:
         feed("sensors", tmp_path / "past", range(3))
         for name, limit in (("first", "66000"), ("second", "61000")):
@@ -427,15 +337,10 @@ CHOSEN: Final = [*EXAMPLES] if MORE else ["iot"]
 def test_a_killed_example_goes_on_as_another_version_and_equals_a_batch(
     run: Run, feed: Feeding
 ) -> None:
-    check_goes_on(run, lambda numbers: feed(run.example.feed, run.folder / "in", numbers))
-
-
-def check_goes_on(run: Run, arrive: Callable[[range], None]) -> None:
-    """Kill the first version, ask the gate about others, and let the accepted one read the rest."""
-    files = run.example.files
-    arrive(range(files - 1))
+    files, folder = run.example.files, run.folder / "in"
+    feed(run.example.feed, folder, range(files - 1))
     run.killed()
-    arrive(range(files - 1, files))
+    feed(run.example.feed, folder, [files - 1])
     for version in run.example.refused:
         assert run.gate(version).decision is GateDecision.NOT_ALLOWED
     accepted = run.gate(run.example.upgrade)
@@ -443,17 +348,6 @@ def check_goes_on(run: Run, arrive: Callable[[range], None]) -> None:
     run.upgraded()
 
     run.example.check(run)
-
-
-@pytest.mark.skipif(not MORE, reason=WHY)
-def test_the_same_of_topics(
-    stream_tester: StreamTester, planning: Spark, dags: Path, tmp_path: Path
-) -> None:
-    with kafka_broker(tmp_path / "kafka") as broker:
-        for topic in ("clicks", "payments", "events"):
-            create_topic(broker, topic, 1)
-        run = Run(KAFKA, stream_tester, planning, dags, tmp_path, broker)
-        check_goes_on(run, lambda numbers: test_kafka.send(broker, "clicks", numbers))
 
 
 @pytest.mark.skipif(not MORE, reason=WHY)
