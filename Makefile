@@ -126,7 +126,7 @@ $(S3A): scripts/install.sh | $(INSTALLED)
 	  echo "hadoop-aws cannot be had here; the tests of streams on S3 are skipped."
 
 audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt names.
-	$(BIN)/uv tool run pip-audit@2.10.1 --requirement constraints.txt --no-deps --disable-pip
+	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
 	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache .test-*.log
