@@ -134,7 +134,7 @@ $(ICEBERG): scripts/install.sh scripts/iceberg_jar.py | $(INSTALLED)
 	  echo "Iceberg's jar cannot be had here; the tests of a lake are skipped."
 
 audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt names.
-	$(BIN)/uv tool run pip-audit@2.10.1 --requirement constraints.txt --no-deps --disable-pip
+	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
 	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache .test-*.log

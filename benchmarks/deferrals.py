@@ -2,7 +2,7 @@
 How soon after a deferral may a trigger fire? Airflow 3.3 fails a task whose trigger fires too soon.
 
 Tasks of a real Airflow (LocalExecutor, SQLite) defer again and again, and each trigger fires a fixed time
-after its deferral. A try that Airflow fails is counted; the task then goes on with its next try. Streams hold
+after its deferral. A try that Airflow fails is counted; the task then continues with its next try. Streams hold
 their events for 15 s after a deferral for this reason (ADR 25).
 
     python -m benchmarks.deferrals --holds 15 3 0 --tasks 50 --times 10

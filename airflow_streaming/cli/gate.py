@@ -33,7 +33,7 @@ from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
-from airflow_streaming.model.wire import parse_json
+from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 from airflow_streaming.reports.gate import gate_report, rules_report
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.plan import plan_report
@@ -311,7 +311,8 @@ def read_planned(path: Path) -> ScriptPlan:
             f"{path} is no regular file. Write the plan into a file with `plan --json`."
         )
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_RECORD_BYTES + 1)
     except OSError as err:
         why = err.strerror or type(err).__name__
         raise SpecError(

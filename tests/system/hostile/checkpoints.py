@@ -79,7 +79,7 @@ def link_folder(file: Path, chance: random.Random, outside: Path) -> None:
 
 
 def swap(file: Path, chance: random.Random, outside: Path) -> None:
-    others = sorted(path for path in file.parent.iterdir() if path.is_file() and path != file)
+    others = sorted(path for path in file.parent.iterdir() if is_small(path) and path != file)
     if others:
         file.write_bytes(chance.choice(others).read_bytes())
     else:

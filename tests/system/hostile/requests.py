@@ -1,9 +1,10 @@
 """
 Sends hostile requests to every route of the plugin, on the app of a real API server.
 
-    python -m tests.system.hostile.requests [--seed 1]
+    python -m tests.system.hostile.requests [--seed 1] [--page]
 
-A viewer, an administrator and a caller without a session put hostile values into every part of every
+With ``--page`` it is the plugin's app alone, with a stand-in of Airflow's rights and without the routes of
+tasks, which read Airflow's database; that takes no server. A viewer, an administrator and a caller without a session put hostile values into every part of every
 address, into queries, headers and bodies. No answer is an error of the server (but 503, which says that
 a home cannot be looked at); none without a session is anything but 401; none shows a traceback, a value
 as HTML, or what lies outside of the homes; and the home is what it was but where an administrator's act
@@ -21,10 +22,12 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
+
+import pytest
 
 from tests.integration.plugin.api import PASSWORDS, RUN, add_dag, settings_of
 from tests.integration.plugin.test_routes import make_stream, streaming_app
@@ -104,17 +107,17 @@ METHODS: Final = ("HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "POST", 
 USERS: Final = ("nobody", "bob", "ann")
 
 
-def addresses(path: str, chance: random.Random) -> Iterator[str]:
+def addresses(path: str, chance: random.Random, places: Mapping[str, str]) -> Iterator[str]:
     """Yield a route's address with one of its parts, or all of them, hostile."""
     parts = re.findall(r"{(\w+)(?::path)?}", path)
     plain = re.sub(r":path", "", path)
     for part in parts:
         for value in chance.sample(HOSTILE, 7):
-            yield plain.format(**{**PLACES, part: _quoted(value)})
+            yield plain.format(**{**places, part: _quoted(value)})
     if parts:
         for _ in range(3):
             yield plain.format(**{one: _quoted(chance.choice(HOSTILE)) for one in parts})
-    good = plain.format(**PLACES)
+    good = plain.format(**places)
     for name in QUERIES.get(path.rpartition("/")[2], ()):
         for value in chance.sample(HOSTILE, 6):
             yield f"{good}?{name}={_quoted(value)}"
@@ -127,18 +130,18 @@ def _quoted(value: str) -> str:
 
 
 def requests(
-    routes: list[tuple[str, str]], chance: random.Random
+    routes: list[tuple[str, str]], chance: random.Random, places: Mapping[str, str]
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield method, address, and what else a request has."""
     act = {"X-Streaming-Act": "1"}
     for method, path in routes:
-        for address in addresses(path, chance):
+        for address in addresses(path, chance, places):
             yield (
                 method,
                 address,
                 {"headers": act, **({"json": {"reason": "x"}} if method == "POST" else {})},
             )
-        good = re.sub(r":path", "", path).format(**PLACES)
+        good = re.sub(r":path", "", path).format(**places)
         for headers in HEADERS:
             yield method, good, {"headers": {**act, **headers}}
         yield chance.choice(METHODS), good, {"headers": act}
@@ -178,10 +181,14 @@ def main(words: list[str] | None = None) -> int:
     """Send everything; return 1 when something did not hold."""
     parser = argparse.ArgumentParser(prog="tests.system.hostile.requests", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--page", action="store_true", help="the plugin's app alone")
     asked = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="hostile-") as text, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         folder = Path(text)
+        if asked.page:
+            with pytest.MonkeyPatch.context() as patch:
+                return _attack_page(folder, asked.seed, patch)
         with settings_of(folder) as patch:
             patch.setenv("AIRFLOW_HOME", str(folder / "airflow"))
             return _attack(folder, asked.seed)
@@ -197,24 +204,55 @@ def _attack(folder: Path, seed: int) -> int:
     for dag in ("orders", "thief"):
         add_dag(folder, dag, home=str(home), stream=dag)
         make_stream(folder, str(home), dag)
-    outside = Outside(folder / "outside")
     app = create_app(apps="core")
-    logging.disable(logging.CRITICAL)
     found: Any = streaming_app(app).routes
     routes = sorted({(method, one.path) for one in found for method in one.methods - {"HEAD"}})
-    begun, counts, chance = time.monotonic(), Counts(), random.Random(seed)
     with TestClient(app, follow_redirects=False, raise_server_exceptions=False) as client:
         sessions: dict[str, dict[str, str]] = {"nobody": {}}
         for user in ("bob", "ann"):
             reply = client.post("/auth/token", json={"username": user, "password": PASSWORDS[user]})
             sessions[user] = {"Authorization": f"Bearer {reply.json()['access_token']}"}
-        before = digest(home)
-        for number, (method, path, more) in enumerate(requests(routes, chance)):
-            user = USERS[number % len(USERS)]
-            _send(client, user, sessions[user], method, f"/streaming{path}", more, counts)
-            if user != "ann" and digest(home) != before:
-                counts.wrong.append(f"{user} {method} {path[:120]}: the home was changed")
-            before = digest(home)
+        return _ask(client, sessions, routes, home, "/streaming", PLACES, seed)
+
+
+def _attack_page(folder: Path, seed: int, patch: pytest.MonkeyPatch) -> int:
+    from fastapi.testclient import TestClient
+
+    from tests.page.homes import write_home
+    from tests.page.server import page_app
+
+    home = folder / "home"
+    write_home(home, {"orders_eu": "healthy", "clicks_eu": "gave_up"}, hours=0.3, batch=30)
+    app = page_app(home, patch.setattr)
+    found: Any = app.routes
+    routes = {(method, one.path) for one in found for method in getattr(one, "methods", ())}
+    kept = sorted(one for one in routes if one[0] != "HEAD" and not one[1].startswith("/tasks/"))
+    sessions = {"nobody": {"user": "nobody"}, "bob": {"user": "viewer"}, "ann": {"user": "admin"}}
+    places = {**PLACES, "dag_id": "orders_eu", "stream": "orders_eu", "task_id": "gate"}
+    with TestClient(app, follow_redirects=False, raise_server_exceptions=False) as client:
+        return _ask(client, sessions, kept, home, "", places, seed)
+
+
+def _ask(
+    client: Any,
+    sessions: dict[str, dict[str, str]],
+    routes: list[tuple[str, str]],
+    home: Path,
+    below: str,
+    places: Mapping[str, str],
+    seed: int,
+) -> int:
+    outside = Outside(home.parent / "outside")
+    logging.disable(logging.CRITICAL)
+    begun, counts, before = time.monotonic(), Counts(), digest(home)
+    for number, one in enumerate(requests(routes, random.Random(seed), places)):
+        method, path, more = one
+        user = USERS[number % len(USERS)]
+        _send(client, user, sessions[user], method, f"{below}{path}", more, counts)
+        after = digest(home)
+        if user != "ann" and after != before:
+            counts.wrong.append(f"{user} {method} {path[:120]}: the home was changed")
+        before = after
     counts.wrong += outside.problems(home)
     return counts.say(f"requests to {len(routes)} routes", begun)
 
