@@ -42,10 +42,13 @@ CHANGELOG: Final = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointi
 
 ACCEPTED: Final = (GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE)
 
-MORE: Final = os.environ.get("AIRFLOW_STREAMING_TEST_MORE")
-WHY: Final = "A Spark is killed and started for each example; set AIRFLOW_STREAMING_TEST_MORE."
-
-pytestmark = pytest.mark.usefixtures("has_pandas")
+pytestmark = [
+    pytest.mark.usefixtures("has_pandas"),
+    pytest.mark.skipif(
+        not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
+        reason="A Spark is killed and started for each example; set AIRFLOW_STREAMING_TEST_MORE.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,10 +333,7 @@ def run(
     return made
 
 
-CHOSEN: Final = [*EXAMPLES] if MORE else ["iot"]
-
-
-@pytest.mark.parametrize("example", [EXAMPLES[name] for name in CHOSEN], ids=CHOSEN)
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=[*EXAMPLES])
 def test_a_killed_example_goes_on_as_another_version_and_equals_a_batch(
     run: Run, feed: Feeding
 ) -> None:
@@ -350,7 +350,6 @@ def test_a_killed_example_goes_on_as_another_version_and_equals_a_batch(
     run.example.check(run)
 
 
-@pytest.mark.skipif(not MORE, reason=WHY)
 def test_words_of_a_socketless_console_are_counted_anew_after_a_kill(
     stream_tester: StreamTester, feed: Feeding, dags: Path, tmp_path: Path
 ) -> None:
