@@ -13,6 +13,7 @@ INSTALLED := .venv/.installed
 SPARK_4 := .runtimes/spark-4.3/.installed
 SPARK_3 := .runtimes/spark-3.5/.installed
 S3A := .runtimes/s3a/.installed
+ICEBERG := .runtimes/iceberg/.installed
 STATEFUL := .runtimes/spark-4.3/.stateful
 CLASSES_4 := .runtimes/spark-4.3/.classes
 CLASSES_3 := .runtimes/spark-3.5/.classes
@@ -38,7 +39,7 @@ help: ## Show this list.
 
 setup: java $(INSTALLED) $(SPARK_4) $(STATEFUL) $(SPARK_3) $(CLASSES_4) $(CLASSES_3) ## Make .venv and the Spark runtimes of the tests; HASHES=1 takes only PyPI's own files into .venv.
 
-demo: java $(INSTALLED) $(SPARK_4) $(if $(PIPELINE),$(STATEFUL)) $(CLASSES_4) ## Run a stream in a real Airflow; PIPELINE=fraud runs an example, ARGS=--once a whole story.
+demo: java $(INSTALLED) $(SPARK_4) $(if $(PIPELINE),$(STATEFUL)) $(if $(filter lake,$(PIPELINE)),$(SPARK_3) $(ICEBERG)) $(CLASSES_4) ## Run a stream in a real Airflow; PIPELINE=fraud runs an example, ARGS=--once a whole story.
 	@exec $(BIN)/python -m demo.run $(if $(PIPELINE),--pipeline $(PIPELINE)) $(ARGS)
 
 LINT := $(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
@@ -52,7 +53,7 @@ check: $(INSTALLED) ## The same, and the unit tests.
 	$(IN_MEMORY) $(BIN)/pytest tests/unit -q -n 3 --dist worksteal -o tmp_path_retention_policy=failed $(ARGS); \
 	unit=$$?; wait $$lint; lint=$$?; cat .test-lint.log; exit $$((unit | lint))
 
-test: setup $(S3A) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
+test: setup $(S3A) $(ICEBERG) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
 	@{ scripts/leg.sh unit env $(IN_MEMORY) $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed; unit=$$?; \
 	scripts/leg.sh streams $(BIN)/pytest $(STREAMS) -q --durations=20; exit $$((unit | $$?)); } & streams=$$!; \
 	scripts/leg.sh airflow $(BIN)/pytest tests/system $(SERVERS) -q --durations=20 & airflow=$$!; \
@@ -124,6 +125,13 @@ $(S3A): scripts/install.sh | $(INSTALLED)
 	@echo "Installing hadoop-aws into .runtimes/s3a ..."
 	@scripts/install.sh .runtimes/s3a --no-deps bodo-iceberg-connector==2026.10 && touch $@ || \
 	  echo "hadoop-aws cannot be had here; the tests of streams on S3 are skipped."
+
+# Iceberg's connector for Spark 3.5, likewise; what its package leaves out is added.
+$(ICEBERG): scripts/install.sh scripts/iceberg_jar.py | $(INSTALLED)
+	@echo "Installing Iceberg's jar into .runtimes/iceberg ..."
+	@scripts/install.sh .runtimes/iceberg --no-deps snowpark-connect-deps-iceberg==1.0.3 && \
+	  $(BIN)/python scripts/iceberg_jar.py .runtimes/iceberg .runtimes/iceberg/iceberg-spark-runtime.jar && touch $@ || \
+	  echo "Iceberg's jar cannot be had here; the tests of a lake are skipped."
 
 audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt names.
 	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --no-deps --disable-pip
