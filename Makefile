@@ -13,7 +13,10 @@ INSTALLED := .venv/.installed
 SPARK_4 := .runtimes/spark-4.3/.installed
 SPARK_3 := .runtimes/spark-3.5/.installed
 S3A := .runtimes/s3a/.installed
+ICEBERG := .runtimes/iceberg/.installed
 STATEFUL := .runtimes/spark-4.3/.stateful
+CLASSES_4 := .runtimes/spark-4.3/.classes
+CLASSES_3 := .runtimes/spark-3.5/.classes
 
 # Three legs beside each other: unit tests and then streams and most drivers, which mostly wait; the rest
 # of Spark; and the whole Airflows, which wait most, then servers without a JVM. One JVM or a stream's few at
@@ -34,9 +37,9 @@ IN_MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1
 help: ## Show this list.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
 
-setup: java $(INSTALLED) $(SPARK_4) $(STATEFUL) $(SPARK_3) ## Make .venv and the Spark runtimes of the tests; HASHES=1 takes only PyPI's own files into .venv.
+setup: java $(INSTALLED) $(SPARK_4) $(STATEFUL) $(SPARK_3) $(CLASSES_4) $(CLASSES_3) ## Make .venv and the Spark runtimes of the tests; HASHES=1 takes only PyPI's own files into .venv.
 
-demo: java $(INSTALLED) $(SPARK_4) $(if $(PIPELINE),$(STATEFUL)) ## Run a stream in a real Airflow; PIPELINE=fraud runs an example, ARGS=--once a whole story.
+demo: java $(INSTALLED) $(SPARK_4) $(if $(PIPELINE),$(STATEFUL)) $(if $(filter lake,$(PIPELINE)),$(SPARK_3) $(ICEBERG)) $(CLASSES_4) ## Run a stream in a real Airflow; PIPELINE=fraud runs an example, ARGS=--once a whole story.
 	@exec $(BIN)/python -m demo.run $(if $(PIPELINE),--pipeline $(PIPELINE)) $(ARGS)
 
 LINT := $(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
@@ -50,7 +53,7 @@ check: $(INSTALLED) ## The same, and the unit tests.
 	$(IN_MEMORY) $(BIN)/pytest tests/unit -q -n 3 --dist worksteal -o tmp_path_retention_policy=failed $(ARGS); \
 	unit=$$?; wait $$lint; lint=$$?; cat .test-lint.log; exit $$((unit | lint))
 
-test: setup $(S3A) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
+test: setup $(S3A) $(ICEBERG) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
 	@{ scripts/leg.sh unit env $(IN_MEMORY) $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed; unit=$$?; \
 	scripts/leg.sh streams $(BIN)/pytest $(STREAMS) -q --durations=20; exit $$((unit | $$?)); } & streams=$$!; \
 	scripts/leg.sh airflow $(BIN)/pytest tests/system $(SERVERS) -q --durations=20 & airflow=$$!; \
@@ -111,14 +114,27 @@ $(SPARK_3): scripts/install.sh | $(INSTALLED)
 	@scripts/install.sh .runtimes/spark-3.5 pyspark==3.5.9 setuptools
 	@touch $@
 
+# A start of Spark takes two fifths less with its classes in an archive, and the tests start many. Without
+# one everything runs as well.
+.runtimes/%/.classes: airflow_streaming/driver/jobs/class_loading.py | .runtimes/%/.installed java
+	@$(BIN)/airflow-streaming prepare-runtime --runtime $(CURDIR)/.runtimes/$* || true
+	@touch $@
+
 # Hadoop's S3 file system as a Python package carries it; where it cannot be had, its tests are skipped.
 $(S3A): scripts/install.sh | $(INSTALLED)
 	@echo "Installing hadoop-aws into .runtimes/s3a ..."
 	@scripts/install.sh .runtimes/s3a --no-deps bodo-iceberg-connector==2026.10 && touch $@ || \
 	  echo "hadoop-aws cannot be had here; the tests of streams on S3 are skipped."
 
+# Iceberg's connector for Spark 3.5, likewise; what its package leaves out is added.
+$(ICEBERG): scripts/install.sh scripts/iceberg_jar.py | $(INSTALLED)
+	@echo "Installing Iceberg's jar into .runtimes/iceberg ..."
+	@scripts/install.sh .runtimes/iceberg --no-deps snowpark-connect-deps-iceberg==1.0.3 && \
+	  $(BIN)/python scripts/iceberg_jar.py .runtimes/iceberg .runtimes/iceberg/iceberg-spark-runtime.jar && touch $@ || \
+	  echo "Iceberg's jar cannot be had here; the tests of a lake are skipped."
+
 audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt names.
-	$(BIN)/uv tool run pip-audit@2.10.1 --requirement constraints.txt --no-deps --disable-pip
+	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
 	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache .test-*.log

@@ -181,3 +181,9 @@ class FencedError(DriverRefusal):
 
 class StopRequested(DriverRefusal):
     """Raised at a batch boundary of a stream that is being stopped."""
+
+
+def closed(said: object) -> str:
+    """Return what others have said, such as an error or a cluster, as the end of a sentence."""
+    text = str(said)
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."

@@ -25,7 +25,6 @@ def get_provider_info() -> dict[str, Any]:
             "operators",
             "backup",
             "cutover",
-            "cutover_check",
             "cutover_preflight",
             "doctor",
             "gate",

@@ -25,6 +25,7 @@ from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
+from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.fields import check_number
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
@@ -120,12 +121,23 @@ def check_moment(name: str, given: str | None) -> None:
         raise SpecError(f"{name} is {given!r}; give a time such as '2026-03-01T00:00:00+00:00'.")
 
 
+def check_kinds(**given: tuple[object, type]) -> None:
+    """
+    Check that arguments are of the types that they declare, by their names.
+
+    :raises SpecError: with the argument and what to give instead.
+    """
+    for name, (value, kind) in given.items():
+        if not isinstance(value, kind):
+            raise SpecError(f"{name} is {value!r:.80}; give {kind.__name__}(...), or nothing.")
+
+
 def check_fields(options: Any) -> None:
     """
     Check that the plain fields of options, and of terms within them, hold what they declare.
 
-    Numbers and durations are finite and not negative. A template is left for its run to fill in;
-    fields of other types are left to their own checks.
+    Numbers and durations are finite and not negative. A switch that is a text says true or false. A
+    template is left for its run to fill in; fields of other types are left to their own checks.
 
     :raises SpecError: with the field, what it holds and what to give instead.
     """
@@ -138,6 +150,16 @@ def check_fields(options: Any) -> None:
             _check_field(where, value, kinds)
         if type(value) in _TERMS:
             check_fields(value)
+        if isinstance(value, SoakTerms) and not value.at_least <= value.at_most <= MOST_SOAK:
+            raise SpecError(
+                f"{where} lasts at least {duration_text(value.at_least)} and at most "
+                f"{duration_text(value.at_most)}; give at_least <= at_most <= "
+                f"{duration_text(MOST_SOAK)}."
+            )
+
+
+MOST_SOAK: Final = timedelta(days=7)
+"""The old deployment's backups and checkpoints must outlive a soak; retention keeps them for a week."""
 
 
 def _check_field(where: str, value: object, kinds: list[type]) -> None:
@@ -146,10 +168,13 @@ def _check_field(where: str, value: object, kinds: list[type]) -> None:
     if not fits and (isinstance(value, str) or not isinstance(value, containers)):
         names = " or ".join(_NAMES.get(kind, kind.__name__) for kind in kinds)
         raise SpecError(f"{where} is {value!r:.80}; give {names}.")
+    if bool in kinds and isinstance(value, str) and value.strip().lower() not in _SWITCH:
+        raise SpecError(f"{where} is {value!r:.80}; give True, False or a template.")
     check_number(where, value)
 
 
 _TERMS: Final = (SoakTerms, ReadyTerms)
+_SWITCH: Final = ("true", "false")
 _CONTAINERS: Final = (Sequence, Mapping)
 _NAMES: Final[Mapping[type, str]] = {NoneType: "None", Sequence: "a list", Mapping: "a mapping"}
 

@@ -45,7 +45,7 @@ from airflow_streaming.model.spark.conf import (
     REDACTED,
     check_conf_key,
     conf_text,
-    mask_password,
+    mask_uri,
     redact,
 )
 from airflow_streaming.model.uris import check_uri
@@ -267,6 +267,20 @@ def _check_texts(stream: str, what: str, values: Any) -> None:
         raise SpecError(f"{what} of stream {stream!r} must be a list of texts.")
     if any("\0" in value for value in values):
         raise SpecError(f"{what} of stream {stream!r} has a NUL character in it. Remove it.")
+    if what != "application_args" and any(mask_uri(value) != value for value in values):
+        raise SpecError(
+            f"{what} of stream {stream!r} has a secret in a URI, which every user of the host could "
+            f"read on the command line. Give it in conf, as {_KEY_OF[what]}."
+        )
+
+
+_KEY_OF: Final[Mapping[str, str]] = {
+    "jars": "spark.jars",
+    "py_files": "spark.submit.pyFiles",
+    "files": "spark.files",
+    "packages": "spark.jars.packages",
+}
+"""Configuration reaches Spark through a private file."""
 
 
 def _check_conf(stream: str, key: str, value: Any) -> None:
@@ -284,7 +298,7 @@ def _check_env(stream: str, key: str, value: Any) -> None:
 
 def _shown(value: Any) -> Any:
     if isinstance(value, str):
-        return mask_password(value)
+        return mask_uri(value)
     return [_shown(item) for item in value] if isinstance(value, list | tuple) else value
 
 

@@ -28,6 +28,7 @@ from typing import Final
 
 import airflow_streaming
 from airflow_streaming.launch.package import build_driver_package
+from airflow_streaming.model.records.epoch import mark_of
 from airflow_streaming.model.storage import LocalStore
 from benchmarks.figures import heed_signals, machine, table
 from benchmarks.listener import deploy
@@ -155,7 +156,7 @@ def wrapped(folder: Path, script: Path, arguments: list[str]) -> list[str]:
     home = folder / "home"
     home.mkdir()
     deploy(LocalStore(str(home)), script, arguments)
-    told = ["--home", str(home), "--stream", "bench", "--epoch", "1", "--token", "bench"]
+    told = ["--home", str(home), "--stream", "bench", "--epoch", "1", "--token", mark_of("bench")]
     return ["--py-files", str(package.archive), str(package.main), *told]
 
 

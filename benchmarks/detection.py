@@ -36,6 +36,7 @@ from typing import Final
 from airflow.sdk.configuration import conf
 
 from airflow_streaming.model.health_rules import HealthRules, Severity
+from airflow_streaming.model.records.epoch import mark_of
 from airflow_streaming.triggers.stream import StreamTrigger
 from benchmarks.figures import heed_signals, machine, percentile, table
 from benchmarks.many_streams import record_stream, stream_name
@@ -195,7 +196,7 @@ async def drivers(home: Path, count: int) -> AsyncIterator[list[int]]:
 def _start(home: Path, number: int) -> subprocess.Popen[bytes]:
     token = uuid.uuid4().hex
     command = [sys.executable, "-m", "benchmarks.beating_driver", str(home), str(number)]
-    process = subprocess.Popen([*command, "--token", token], start_new_session=True)
+    process = subprocess.Popen([*command, "--token", mark_of(token)], start_new_session=True)
     record_stream(home, number, token, process.pid, home / "driver.log")
     return process
 

@@ -29,7 +29,7 @@ import airflow_streaming
 from airflow_streaming.launch.package import build_driver_package
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import Epoch, Host, LaunchCause
+from airflow_streaming.model.records.epoch import Epoch, Host, LaunchCause, mark_of
 from airflow_streaming.model.storage import LocalStore
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -136,7 +136,7 @@ def wrapped(folder: Path, script: Path, arguments: list[str]) -> list[str]:
     home.mkdir()
     deploy(LocalStore(str(home)), script, arguments)
     main = str(PACKAGE / "driver" / "main.py")
-    told = ["--home", str(home), "--stream", "bench", "--epoch", "1", "--token", "bench"]
+    told = ["--home", str(home), "--stream", "bench", "--epoch", "1", "--token", mark_of("bench")]
     return ["--py-files", str(archive), main, *told]
 
 
@@ -176,8 +176,8 @@ def deploy(store: LocalStore, script: Path, arguments: list[str]) -> None:
         created_at=now,
     )
     store.create(LAYOUT.application(1, digest), source)
-    store.create(LAYOUT.record("deployments", 1), deployment.to_bytes())
-    store.create(LAYOUT.record("epochs", 1), epoch.to_bytes())
+    store.create(LAYOUT.place(Deployment, number=1), deployment.to_bytes())
+    store.create(LAYOUT.place(Epoch, number=1), epoch.to_bytes())
 
 
 def tell(times: dict[str, list[list[int]]], batches: int) -> int:

@@ -34,7 +34,7 @@ from airflow_streaming.model.host import this_host
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause
+from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause, mark_of
 from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
 from airflow_streaming.model.storage import LocalStore
 
@@ -76,7 +76,7 @@ def laid_out(folder: Path, count: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _driver(tokens: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    named = itertools.chain.from_iterable(("--token", token) for token in tokens)
+    named = itertools.chain.from_iterable(("--token", mark_of(token)) for token in tokens)
     with _ended(["sh", "-c", DRIVER, "driver", *named]) as process:
         yield process
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,11 +15,13 @@ from typing import Final
 from demo.events import drop
 from demo.feeds.__main__ import paced, to_socket, to_topic
 from demo.feeds.shapes import FEEDS
+from demo.figures import iceberg_rows, parquet_rows, table_rows, topic_rows
 from demo.stage import MARK, REPOSITORY, Stage
 
 FILES: Final = 3650
 SOCKET_PORT: Final = 9999
 KAFKA_PORT: Final = 19192
+ICEBERG_JAR: Final = REPOSITORY / ".runtimes" / "iceberg" / "iceberg-spark-runtime.jar"
 JOBS: Final = REPOSITORY / "dags"
 
 
@@ -31,6 +33,7 @@ def variables(folder: Path, runtime: Path) -> dict[str, str]:
         "MODELS": folder / "models",
         "SPARK_PYTHON": runtime.absolute() / "bin" / "python",
         "KAFKA_SERVERS": f"127.0.0.1:{KAFKA_PORT}",
+        "ICEBERG_JAR": ICEBERG_JAR,
     }
     return {f"AIRFLOW_VAR_{name}": str(value) for name, value in given.items()}
 
@@ -73,20 +76,38 @@ def _model(stage: Stage) -> None:
 
 
 def _broker(stage: Stage) -> None:
-    """Start a Kafka-protocol broker, which is killed with the demo, and send to two topics."""
+    """Start a Kafka-protocol broker, and send to two topics."""
     command = [Path(sys.executable).parent / "noida-db", "start", "--only", "kafka"]
     options = ["--data-dir", stage.folder / "kafka", "--kafka-port", str(KAFKA_PORT)]
-    subprocess.Popen(
-        [*command, *options],
-        env={**os.environ, MARK: str(stage.folder)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    stage.start_helper([*command, *options])
     for feed in ("clicks", "payments"):
         files = paced(FEEDS[feed].files(FILES), 3.0)
         target = (files, f"127.0.0.1:{KAFKA_PORT}", feed)
         threading.Thread(target=to_topic, args=target, name=feed, daemon=True).start()
+
+
+def _in_folders(stage: Stage) -> Mapping[str, int]:
+    return parquet_rows(Path(stage.stream.output))
+
+
+def _on_console(stage: Stage) -> Mapping[str, int]:
+    return {}
+
+
+def _alerts(stage: Stage) -> Mapping[str, int]:
+    return table_rows(Path(stage.stream.output) / "alerts.db")
+
+
+def _accounts(stage: Stage) -> Mapping[str, int]:
+    return table_rows(stage.folder / "upsert.db")
+
+
+def _tables(stage: Stage) -> Mapping[str, int]:
+    return iceberg_rows(Path(stage.stream.output) / "bank")
+
+
+def _messages(stage: Stage) -> Mapping[str, int]:
+    return topic_rows(f"127.0.0.1:{KAFKA_PORT}", "events")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +120,10 @@ class Pipeline:
     :param feed: Name of its feed; ``None`` when ``prepare`` sends the events.
     :param every: Seconds between two files.
     :param prepare: Puts what it needs beside the events into the folder of all inputs.
+    :param written: Counts the rows of its output, by the name of each part.
+    :param ends: It reads what is there and ends, on a schedule.
+    :param runtime: Folder in ``.runtimes`` of the Spark that it runs on; empty for that of the demo.
+    :param needs: Folders in ``.runtimes`` that it needs beside.
     """
 
     name: str
@@ -106,11 +131,36 @@ class Pipeline:
     feed: str | None
     every: float = 3.0
     prepare: Callable[[Stage], None] = _nothing
+    written: Callable[[Stage], Mapping[str, int]] = _in_folders
+    ends: bool = False
+    runtime: str = ""
+    needs: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:
         """The folder of its events, below that of all inputs."""
         return self.feed or "nothing"
+
+    @property
+    def has_output(self) -> bool:
+        """Tell whether there are rows to be counted."""
+        return self.written is not _on_console
+
+    def runtimes(self) -> dict[str, Path]:
+        """
+        Return the Spark that it needs beside the one that every demo has.
+
+        :raises RuntimeError: something that it needs is not there.
+        """
+        wanted = filter(None, (self.runtime, *self.needs))
+        folders = {name: REPOSITORY / ".runtimes" / name for name in wanted}
+        missing = [str(path) for path in folders.values() if not path.is_dir()]
+        if missing:
+            raise RuntimeError(
+                f"Example {self.name!r} needs {' and '.join(missing)}, which is not there. "
+                f"'make demo PIPELINE={self.name}' fetches it where it can be had."
+            )
+        return {name: folder for name, folder in folders.items() if name == self.runtime}
 
     def files(self) -> Iterator[tuple[str, str]]:
         """Yield names and contents of the files that arrive."""
@@ -125,6 +175,7 @@ PIPELINES: Final = {
             shows="word count from a socket, and what production refuses",
             feed=None,
             prepare=_socket,
+            written=_on_console,
         ),
         Pipeline(name="iot", shows="windows and rules of sensors, three queries", feed="sensors"),
         Pipeline(
@@ -133,15 +184,34 @@ PIPELINES: Final = {
             feed="clicks",
             prepare=_products,
         ),
-        Pipeline(name="fraud", shows="state of your own, exactly-once alerts", feed="payments"),
+        Pipeline(
+            name="fraud",
+            shows="state of your own, exactly-once alerts",
+            feed="payments",
+            written=_alerts,
+        ),
         Pipeline(name="social", shows="trending topics and their mood", feed="mentions"),
-        Pipeline(name="upsert", shows="merge into a table, exactly once", feed="accounts"),
+        Pipeline(
+            name="upsert",
+            shows="merge into a table, exactly once",
+            feed="accounts",
+            written=_accounts,
+        ),
+        Pipeline(
+            name="lake",
+            shows="append, merge and read Iceberg tables, on Spark 3.5",
+            feed="accounts",
+            written=_tables,
+            runtime="spark-3.5",
+            needs=("iceberg",),
+        ),
         Pipeline(name="schema_evolution", shows="bad records, changing shapes", feed="orders"),
         Pipeline(
             name="kafka_to_kafka",
             shows="several topics into one, with headers",
             feed=None,
             prepare=_broker,
+            written=_messages,
         ),
         Pipeline(
             name="scoring",
@@ -149,7 +219,12 @@ PIPELINES: Final = {
             feed="sensors",
             prepare=_model,
         ),
-        Pipeline(name="triggers", shows="a stream that ends, on a schedule", feed="clicks"),
+        Pipeline(
+            name="triggers",
+            shows="a stream that ends, on a schedule",
+            feed="clicks",
+            ends=True,
+        ),
         Pipeline(name="efficiency", shows="fair pools and the production profile", feed="sensors"),
     )
 }

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -18,7 +18,7 @@ from airflow_streaming.home.home import open_home
 from demo.airflow import Airflow
 from demo.drivers import DriverCount
 from demo.events import Arrivals
-from demo.processes import processes_with
+from demo.processes import kill_group, processes_with
 from demo.stream import Stream
 from demo.waiting import Say
 
@@ -81,6 +81,7 @@ class Stage:
             may_drop=lambda dropped: ahead is None or dropped < self.stream.days_read() + ahead,
         )
         self.drivers = DriverCount(self.home)
+        self._helpers: list[subprocess.Popen[bytes]] = []
         self.airflow = Airflow(
             self.folder / "airflow",
             dags=dags,
@@ -100,6 +101,18 @@ class Stage:
             ),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
+
+    def start_helper(self, command: Sequence[str | Path]) -> None:
+        """Start a server that the stream needs; it is killed when the stage is left."""
+        self._helpers.append(
+            subprocess.Popen(
+                command,
+                env={**os.environ, MARK: str(self.folder)},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        )
 
     def __enter__(self) -> Self:
         self.drivers.start()
@@ -130,6 +143,9 @@ class Stage:
             stream.await_stop(self._say)
         self._say("Stopping Airflow")
         self.airflow.stop()
+        for helper in self._helpers:
+            kill_group(helper.pid)
+            helper.wait()
         if self.drivers.is_alive():
             self.drivers.stop()
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.home.home import open_home
+from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.launch.processes import ProcessHandle
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.health_rules import HealthRules
@@ -43,6 +43,11 @@ class Stream:
         self._observer = Observer(
             self._home, self._launcher, rules=HealthRules(), policy=RestartPolicy()
         )
+
+    @property
+    def records(self) -> StreamHome:
+        """Its home."""
+        return self._home
 
     @property
     def epoch(self) -> Epoch | None:

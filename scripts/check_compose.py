@@ -33,6 +33,7 @@ KNOWN: Final = frozenset(
 _URL: Final = re.compile(
     r"(?:[a-z][a-z0-9+]*://|\b)(?:[\w-]+:[\w-]+@)?([a-z][a-z0-9-]*)(?::\d{4,5})\b"
 )
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _HERE: Final = frozenset({"localhost"})
 
 
@@ -62,12 +63,28 @@ def _service(service: Mapping[str, Any], services: Any, repository: Path) -> Ite
     image = str(service.get("image", ""))
     if not image and "build" not in service:
         yield "it has neither image nor build."
-    if image and (":" not in image or image.endswith(":latest")):
-        yield f"image {image!r} names no version."
+    if image and (why := _unpinned(image)):
+        yield f"image {image!r} {why}"
+    built = service.get("build")
+    recipe = built.get("dockerfile_inline", "") if isinstance(built, Mapping) else ""
+    for base in re.findall(r"^FROM\s+(\S+)", str(recipe), re.MULTILINE):
+        if why := _unpinned(base):
+            yield f"it is built from {base!r}, which {why}"
     yield from _depends(service, services)
     yield from _used(service, repository)
     yield from _hosts(service, services)
     yield from _json(service.get("environment") or {})
+
+
+def _unpinned(image: str) -> str:
+    """Return why an image may be another one tomorrow; empty when it names its tag and its digest."""
+    name, _, digest = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    if not tag or tag == "latest":
+        return "names no version."
+    return (
+        "" if _DIGEST.fullmatch(digest) else "has no digest; a tag can be moved to another image."
+    )
 
 
 def _depends(service: Mapping[str, Any], services: Any) -> Iterator[str]:

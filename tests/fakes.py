@@ -1,4 +1,4 @@
-"""The one fake of each port."""
+"""The one fake of each port, and a Spark that is only laid out."""
 
 from __future__ import annotations
 
@@ -168,3 +168,15 @@ class FakeLauncher:
                 self.end(driver.launch.token)
         self.here = replace(self.here, boot=f"{self.here.boot}+1")
         self.booted = datetime.max.replace(tzinfo=UTC)
+
+
+def make_spark_home(folder: Path, version: str = "4.3.0") -> Path:
+    """Lay out as much of a Spark installation as is looked at before a launch."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "jars").mkdir()
+    (folder / "jars" / f"spark-core_2.13-{version}.jar").touch()
+    (folder / "RELEASE").write_text(f"Spark {version} built for Hadoop 3.5.0\n")
+    submit = folder / "bin" / "spark-submit"
+    submit.write_text("#!/bin/sh\nexit 1\n")
+    submit.chmod(0o755)
+    return folder

@@ -143,7 +143,7 @@ def _no_checkpoint(uri: str, names: Collection[str]) -> str:
     if STORE in names:
         return f"{uri} is a backup store, no checkpoint. 'checkpoint list' says what is in it."
     return (
-        f"{uri} is no checkpoint and no folder of checkpoints: neither it nor a folder in it has "
+        f"{uri} is not a checkpoint or a folder of checkpoints: neither it nor a folder in it has "
         "metadata, offsets or commits. Give the folder that the query's checkpointLocation names, "
         "or the one above it."
     )
@@ -164,7 +164,7 @@ def inspect(uri: str, storage_options: Mapping[str, Any] | None = None) -> Check
     if any(problem.code is FindingCode.NOT_A_CHECKPOINT for problem in found.problems):
         names = query_folders(folders)
         raise CheckpointError(
-            f"{folders.uri} is no checkpoint but a folder of {len(names)}: "
+            f"{folders.uri} is not a checkpoint but a folder of {len(names)}: "
             f"{', '.join(names[:5])}. Give one of them."
         )
     return found

@@ -76,8 +76,7 @@ def add_commands(
     verbs = {}
     for name, text in told.items():
         verb = kinds.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        about = "folder or URI with the records of all streams"
-        verb.add_argument("--home", default=argparse.SUPPRESS, metavar="URI", help=about)
+        add_home(verb)
         verb.add_argument("stream", metavar="STREAM", help=whose)
         add_json(verb)
         if name in table.commands:

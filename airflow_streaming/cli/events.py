@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from airflow_streaming.cli.common import OK, hours, positive
+from airflow_streaming.cli.output import is_terminal
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.control import Event, EventKind
 from airflow_streaming.reports.terminal import clock, printable
@@ -44,11 +49,23 @@ def run(stream: StreamHome, arguments: argparse.Namespace) -> int:
         told = {"stream": stream.name, "events": [event.to_dict() for event in found]}
         print(json.dumps(told, indent=2))
         return OK
+    width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
     for event in found:
-        print(printable(line(event)))
+        print(wrapped(printable(line(event)), width))
     if not found:
         print(f"Nothing on the timeline of {stream.name} matches.")
     return OK
+
+
+_MESSAGE_AT: Final = 43
+"""Column at which the message of a line begins."""
+
+
+def wrapped(text: str, width: int | None) -> str:
+    """Return a line in the width of a terminal, the rest below its message; whole without a width."""
+    if width is None or width < _MESSAGE_AT + 20:
+        return text
+    return textwrap.fill(text, width, subsequent_indent=" " * _MESSAGE_AT)
 
 
 def line(event: Event) -> str:

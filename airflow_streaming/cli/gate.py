@@ -25,7 +25,7 @@ from airflow_streaming.cli.common import (
 from airflow_streaming.cli.known_home import lane_named, open_known
 from airflow_streaming.cli.output import NOT_WRITTEN, progress, show, show_json, write_page
 from airflow_streaming.cli.program import runtime_named, script_of
-from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError
+from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError, closed
 from airflow_streaming.gates.change_gate import Versions, gate_change, without_secrets
 from airflow_streaming.gates.findings import GateDecision, GateReport
 from airflow_streaming.gates.version.matrix import release_of
@@ -33,7 +33,7 @@ from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
-from airflow_streaming.model.wire import parse_json
+from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 from airflow_streaming.reports.gate import gate_report, rules_report
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.plan import plan_report
@@ -51,8 +51,8 @@ _CODES: Final = (
 )
 _EPILOGS: Final = {
     "version": "Examples:\n  airflow-streaming gate version --stream orders --to 4.3\n  airflow-streaming gate "
-    f"version --checkpoint s3a://lake/cp/orders --from 3.5 --to 4.3\n\n{_CODES}",
-    "change": "Examples:\n  airflow-streaming gate change --stream orders --script new.py --runtime spark-4.3\n"
+    f"version --checkpoint s3://lake/cp --from 3.5 --to 4.3\n\n{_CODES}",
+    "change": "Examples:\n  airflow-streaming gate change --stream a --script new.py --runtime spark-4.3\n"
     f"  airflow-streaming gate change --stream orders --plan new.json\n\n{_CODES}",
     "rules": None,
 }
@@ -311,10 +311,13 @@ def read_planned(path: Path) -> ScriptPlan:
             f"{path} is no regular file. Write the plan into a file with `plan --json`."
         )
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_RECORD_BYTES + 1)
     except OSError as err:
         why = err.strerror or type(err).__name__
-        raise SpecError(f"{path} cannot be read: {why}. Make a plan with `plan --json`.") from err
+        raise SpecError(
+            f"{path} cannot be read: {closed(why)} Make a plan with `plan --json`."
+        ) from err
     try:
         told = parse_json(data)
         if told.get("kind") != QueryPlan.KIND:
@@ -324,7 +327,9 @@ def read_planned(path: Path) -> ScriptPlan:
             planned = ScriptPlan(application=str(path), spark=query.spark, queries=(query,))
     except RecordError as err:
         why = str(err).rstrip(".")
-        raise SpecError(f"{path} is not a plan: {why}. Make one with `plan --json`.") from err
+        raise SpecError(
+            f"{path} is not a plan: {closed(why)} Make one with `plan --json`."
+        ) from err
     queries = tuple(map(without_secrets, planned.queries))
     return replace(planned, queries=queries, problem=presentable(planned.problem))
 

@@ -52,7 +52,11 @@ def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> in
         return WRONG_USE
     _print_what_cannot_be_encoded()
     try:
-        code = _main(argv, probe)
+        try:
+            code = _main(argv, probe)
+        except SystemExit:  # after help or a version
+            sys.stdout.flush()
+            raise
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of the output, such as ``head``, has seen enough.

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
 from airflow_streaming.checkpoints.progress import Phase, ProgressNow
+from airflow_streaming.exceptions import closed
 from airflow_streaming.reports.report import Report, byte_text
 from airflow_streaming.reports.terminal import plain, printable, rendered
 
@@ -76,7 +77,7 @@ def write_page(path: Path | None, markdown: Callable[[], str]) -> bool:
         path.write_text(markdown(), encoding="utf-8", errors="backslashreplace")
     except OSError as err:
         why = err.strerror or type(err).__name__
-        complain(f"The report cannot be written to {path}: {why}.")
+        complain(f"The report cannot be written to {path}: {closed(why)}")
         return False
     return True
 

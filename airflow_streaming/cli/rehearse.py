@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command; those of the script stand last, after ``--``."""
     parser.set_defaults(run=run)
+    # argparse breaks no line inside a choice.
+    parser.usage = (
+        "%(prog)s --script FILE --runtime NAME_OR_PATH [options]\n"
+        "       (--checkpoint URI | --backup STORE ID | --stream NAME) [-- ARGUMENT ...]"
+    )
     _add_subject(parser)
     parser.add_argument(
         "--query",

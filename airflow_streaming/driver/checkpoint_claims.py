@@ -22,6 +22,7 @@ from airflow_streaming.exceptions import (
     DriverRefusal,
     HomeUnavailable,
     RecordError,
+    closed,
 )
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import QueryClaim
@@ -44,7 +45,7 @@ def query_id_in(checkpoint: Store) -> str | None:
         return str(parse_json(data)["id"])
     except (RecordError, KeyError) as err:
         raise CheckpointMismatch(
-            f"{checkpoint.uri}/metadata is not what Spark writes there: {err}. Restore the "
+            f"{checkpoint.uri}/metadata is not what Spark writes there: {closed(err)} Restore the "
             "checkpoint from a backup."
         ) from err
 
@@ -145,7 +146,7 @@ class Claims:
         folders = self._store.names(self._layout.folder("queries"))
         numbers = {int(m[1]) for name in folders if (m := _DEPLOYMENT.fullmatch(name))}
         for number in sorted(numbers, reverse=True):
-            path = self._layout.claim(number, query)
+            path = self._layout.place(QueryClaim, deployment=number, query=query)
             data = self._store.read(path)
             if data is None:
                 continue
@@ -162,7 +163,7 @@ class Claims:
 
     def _check_not_moved(self, query: str, location: str) -> None:
         # A location with today's date or a random part in it would start empty at every restart.
-        path = self._layout.claim(self._deployment, query)
+        path = self._layout.place(QueryClaim, deployment=self._deployment, query=query)
         data = self._store.read(path)
         claim = None if data is None else QueryClaim.from_bytes(data)
         if claim is None or claim.epoch == self._epoch:
@@ -191,7 +192,7 @@ class Claims:
             self._unwritten.pop(query, None)
 
     def _write(self, query: str, claim: QueryClaim) -> None:
-        path = self._layout.claim(self._deployment, query)
+        path = self._layout.place(QueryClaim, deployment=self._deployment, query=query)
         try:
             self._store.create(path, claim.to_bytes())
         except AlreadyExists:

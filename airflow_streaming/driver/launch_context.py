@@ -23,7 +23,7 @@ from airflow_streaming.exceptions import DriverRefusal, FencedError, RecordError
 from airflow_streaming.model.failures import hide
 from airflow_streaming.model.names import Layout, number_of
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.records.epoch import Epoch, Exit
 from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE, secret_values
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.wire import parse_json_text
@@ -151,13 +151,13 @@ def read_epoch(store: Store, layout: Layout, order: DriverArgs) -> Epoch:
     :raises RecordError: the record is malformed.
     :raises HomeUnavailable: the home cannot be read.
     """
-    epoch = Epoch.from_bytes(_read(store, layout.record("epochs", order.epoch)))
+    epoch = Epoch.from_bytes(_read(store, layout.place(Epoch, number=order.epoch)))
     if not epoch.is_carried_by([order.token]):
         raise DriverRefusal(
             f"The token on the command line is not that of epoch {order.epoch} of stream "
             f"{order.stream!r}. Start drivers through the provider only."
         )
-    if store.read(layout.epoch(epoch.number, "exit.json")) is not None:
+    if store.read(layout.place(Exit, epoch=epoch.number)) is not None:
         raise DriverRefusal(
             f"Epoch {epoch.number} of stream {order.stream!r} has ended already; an epoch starts "
             "one driver. Start the stream again through the provider."
@@ -185,15 +185,15 @@ def read_assignment(store: Store, layout: Layout, order: DriverArgs, epoch: Epoc
 
 
 def _deployment(store: Store, layout: Layout, epoch: Epoch) -> Deployment:
-    path = layout.record("deployments", epoch.deployment)
+    path = layout.place(Deployment, number=epoch.deployment)
     if not epoch.serves or epoch.change is None:
         return Deployment.from_bytes(_read(store, path))
     # Warmed for an upgrade, whose terms hold what is not made yet. Only such a driver needs them.
     from airflow_streaming.model.records.control import Change
     from airflow_streaming.model.records.upgrade import UpgradeTerms
 
-    change = Change.from_bytes(_read(store, layout.record("changes", epoch.change)))
-    path = layout.terms(change.number, change.terms)
+    change = Change.from_bytes(_read(store, layout.place(Change, number=epoch.change)))
+    path = layout.place(UpgradeTerms, change=change.number, digest=change.terms)
     terms = UpgradeTerms.from_bytes(_read(store, path))
     proposed = terms.proposed
     said = (change.number, terms.change, terms.digest, proposed.number, proposed.stream)
@@ -211,7 +211,7 @@ def check_newest(store: Store, layout: Layout, epoch: int) -> None:
 
     :raises FencedError: naming the newer epoch.
     """
-    names = store.names(layout.folder("epochs"))
+    names = store.names(layout.folder(Epoch))
     newest = max((number_of(name) or 0 for name in names), default=0)
     if newest > epoch:
         raise FencedError(

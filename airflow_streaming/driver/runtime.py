@@ -58,7 +58,7 @@ from airflow_streaming.driver.lease import LeaseKeeper, instant
 from airflow_streaming.driver.monitoring.heartbeat import Report
 from airflow_streaming.driver.monitoring.output_mask import OutputMask
 from airflow_streaming.driver.monitoring.queries import Queries
-from airflow_streaming.driver.plan.reading import PlanKeeper
+from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.script import has_script_threads, run_script
 from airflow_streaming.driver.shutdown import (
     FENCED_CODE,
@@ -115,7 +115,7 @@ class Driver:
         self._script = RUNNING
         self._queries, self._ending = Queries(), ShutdownState()
         self._jvm = JvmProcess()
-        self._last_word = ExitRecordWriter(store, layout.epoch(epoch.number, "exit.json"))
+        self._last_word = ExitRecordWriter(store, layout.place(Exit, epoch=epoch.number))
         # Of a hot standby, queries are the lane's, and are claimed once it is promoted.
         lane = Layout(epoch.serves) if epoch.serves else layout
         claims = self._claims = Claims(
@@ -230,7 +230,7 @@ class Driver:
         self._fence.move(layout, epoch.number)
         self._epoch = epoch.number
         _record(self._store, Layout(standby.stream), promoted(standby, epoch, datetime.now(UTC)))
-        self._last_word.move(layout.epoch(epoch.number, "exit.json"))
+        self._last_word.move(layout.place(Exit, epoch=epoch.number))
         self._watch.move(layout, epoch.number)
         self._claims.move(epoch.number)
         self._plans.move(epoch.number)
@@ -392,7 +392,7 @@ def _run(order: DriverArgs, began: Instant) -> int:
 
 
 def _record(store: Store, layout: Layout, exit: Exit) -> None:
-    ExitRecordWriter(store, layout.epoch(exit.epoch, "exit.json")).say(exit)
+    ExitRecordWriter(store, layout.place(Exit, epoch=exit.epoch)).say(exit)
 
 
 def _leave(sentence: str, code: int) -> int:

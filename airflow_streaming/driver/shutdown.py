@@ -34,7 +34,7 @@ from airflow_streaming.driver.jvm import JvmProcess
 from airflow_streaming.driver.monitoring.queries import TrackedQuery
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.records.epoch import StopRequest
+from airflow_streaming.model.records.epoch import Epoch, StopRequest
 from airflow_streaming.model.storage import Store
 
 BOUNDARY_WAIT: Final = 5.0
@@ -164,13 +164,13 @@ class Fence:
         leaving: HardExit,
         last_word: Callable[[], None],
     ) -> None:
-        self._store, self._next = store, layout.record("epochs", epoch + 1)
+        self._store, self._next = store, layout.place(Epoch, number=epoch + 1)
         self._epoch, self._leaving, self._last_word = epoch, leaving, last_word
         self._faults = ErrorBoundary()
 
     def move(self, layout: Layout, epoch: int) -> None:
         """Guard another epoch from now on."""
-        self._next, self._epoch = layout.record("epochs", epoch + 1), epoch
+        self._next, self._epoch = layout.place(Epoch, number=epoch + 1), epoch
 
     def check(self) -> None:
         """Return if this epoch is the newest as far as can be seen; otherwise do not return."""
@@ -210,7 +210,7 @@ class StopWatcher:
         jvm: JvmProcess,
         on_jvm_gone: Callable[[], object],
     ) -> None:
-        self._store, self._path, self._epoch = store, layout.epoch(epoch, "stop.json"), epoch
+        self._store, self._path, self._epoch = store, layout.place(StopRequest, epoch=epoch), epoch
         self._ending, self._fence, self._jvm = ending, fence, jvm
         self._on_jvm_gone = on_jvm_gone
         self._terminated = False
@@ -228,7 +228,7 @@ class StopWatcher:
 
     def move(self, layout: Layout, epoch: int) -> None:
         """Look for the stop requests of another epoch from now on."""
-        self._path, self._epoch = layout.epoch(epoch, "stop.json"), epoch
+        self._path, self._epoch = layout.place(StopRequest, epoch=epoch), epoch
 
     def look(self) -> None:
         """Look once for every reason to end."""

@@ -29,7 +29,7 @@ from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.hadoop_store import HadoopStore
 from airflow_streaming.driver.monitoring.queries import Queries, SparkQuery
 from airflow_streaming.driver.patching import call_original, patch_method
-from airflow_streaming.driver.plan.reading import PlanKeeper
+from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.writer_settings import listen, location_of, notes_of, take_notes
 from airflow_streaming.driver.script import CONNECT_REFUSAL, is_connect
 from airflow_streaming.driver.standby.starts import (

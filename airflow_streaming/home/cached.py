@@ -19,14 +19,19 @@ from typing import Final, TypeVar, cast
 
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.names import numbered
+from airflow_streaming.model.records.control import Change
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.records.policy import Supervision
 from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.wire import Record
 
 FORGET_AFTER: Final = 300.0
 """Seconds. For files that are moved or deleted by hand, which should not happen but does."""
-RARE: Final = frozenset({"deployments", "supervision", "changes"})
-"""Kinds that only a task writes which is at work, so that no trigger of its own waits for them; and
+RARE: Final = (Deployment, Supervision, Change)
+"""Records that only a task writes which is at work, so that no trigger of its own waits for them; and
 a new deployment leads to a new epoch. A change that a look misses costs one that is woken in vain:
 he looks again himself."""
 TRY_RARE_AFTER: Final = 60.0
@@ -63,6 +68,7 @@ class CachedStream(StreamHome):
         self._known: dict[str, _Known] = {}
         self._others: dict[str, CachedStream] = {}
         self._learning_since = clock()
+        self._rare = frozenset(map(self._layout.folder, RARE))
 
     def beside(self, name: str) -> CachedStream:
         """Return another stream of the same home, whose records are read once too."""
@@ -100,23 +106,23 @@ class CachedStream(StreamHome):
             self._records[path] = record
         return record
 
-    def _numbers(self, kind: str) -> list[int]:
+    def _numbers(self, folder: str) -> list[int]:
         now = self._clock()
         if now - self._learning_since >= FORGET_AFTER:
             self.forget()
-        known = self._known.get(kind)
+        known = self._known.get(folder)
         if known is None:
-            known = self._known[kind] = _Known(super()._numbers(kind), now)
-        elif kind not in RARE or now - known.tried_at >= TRY_RARE_AFTER:
+            known = self._known[folder] = _Known(super()._numbers(folder), now)
+        elif folder not in self._rare or now - known.tried_at >= TRY_RARE_AFTER:
             known.tried_at = now
-            self._try_newer(kind, known.numbers)
+            self._try_newer(folder, known.numbers)
         return list(known.numbers)
 
-    def _try_newer(self, kind: str, numbers: list[int]) -> None:
+    def _try_newer(self, folder: str, numbers: list[int]) -> None:
         newest = numbers[-1] if numbers else 0
-        while self.store.read(self._layout.record(kind, newest + 1)) is not None:
+        while self.store.read(f"{folder}/{numbered(newest + 1)}.json") is not None:
             newest += 1
             numbers.append(newest)
-            if kind == "epochs":
-                for rare in RARE & self._known.keys():
+            if folder == self._layout.folder(Epoch):
+                for rare in self._rare & self._known.keys():
                     self._known[rare].tried_at = float("-inf")

@@ -11,10 +11,9 @@ changing that lane meanwhile.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Self, TypeVar
 
 from airflow_streaming.exceptions import AlreadyExists, RecordError
@@ -34,6 +33,7 @@ _IN_HAND: Final = frozenset({ChangeKind.UPGRADE, ChangeKind.CUTOVER})
 
 
 T = TypeVar("T", bound=Transition[Any, Any])
+C = TypeVar("C", CutoverTerms, UpgradeTerms)
 
 
 class Histories(StreamFolder):
@@ -52,7 +52,7 @@ class Histories(StreamFolder):
             and all the later ones would tell of another course.
         """
         history = list(known)
-        newest = max(self._numbers(f"changes/{numbered(number)}/steps"), default=0)
+        newest = max(self._numbers_of(cls, change=number), default=0)
         while len(history) < newest:
             # Read whether it is listed or not: a store may list a newer file before an older one.
             step = self._step(cls, number, len(history) + 1, newest)
@@ -65,24 +65,22 @@ class Histories(StreamFolder):
 
         A caller that gets another one back than it gave was too late, and looks again.
         """
-        path = self._step_path(step.change, step.number)
-        return self._create_or_read(step, path, change=step.change, number=step.number)
+        return self._put(step)
 
     def _following(self, table: ChangeTable[Any, Any], history: Sequence[T], step: T) -> T:
         before = table.state_of(history)
         if step.before is not before:
-            path = self._shown(self._step_path(step.change, step.number))
             raise RecordError(
-                f"{path} is no step of this {table.name} of {self.name!r}: it begins in "
+                f"{self._shown(self._place(step))} is no step of this {table.name} of {self.name!r}: it begins in "
                 f"{step.before.value!r}, and the step before it ended in {before.value!r}. Put back "
                 "what was there."
             )
         return step
 
     def _step(self, cls: type[T], change: int, number: int, newest: int) -> T:
-        path = self._step_path(change, number)
-        found = self._read(cls, path, change=change, number=number)
+        found = self._get(cls, change=change, number=number)
         if found is None:
+            path = self._layout.place(cls, change=change, number=number)
             raise RecordError(
                 f"Step {number} of change {change} of {self.name!r} is missing though step "
                 f"{newest} is there: {self._shown(path)}. Put back what was there; until then "
@@ -90,8 +88,21 @@ class Histories(StreamFolder):
             )
         return found
 
-    def _step_path(self, change: int, number: int) -> str:
-        return self._layout.change_file(change, f"steps/{numbered(number)}.json")
+    def _terms(self, cls: type[C], change: Change, remedy: str) -> C:
+        """
+        Return the terms of a change.
+
+        :param remedy: What to do where they are missing.
+        :raises RecordError: they are missing, or not what the change was begun with.
+        """
+        of: dict[str, int | str] = {"change": change.number, "digest": change.terms}
+        found = self._get(cls, **of)
+        if found is None:
+            raise RecordError(
+                f"{self._shown(self._layout.place(cls, **of))} is missing, so change "
+                f"{change.number} of stream {self.name!r} cannot continue. {remedy}"
+            )
+        return found
 
 
 class Changes(Histories):
@@ -99,11 +110,11 @@ class Changes(Histories):
 
     def newest_change(self) -> Change | None:
         """Return the newest change, ended or not; ``None`` before the first."""
-        return self._newest(Change, "changes")
+        return self._newest(Change)
 
     def changes(self) -> list[Change]:
         """Return all changes, oldest first."""
-        return [self.change(number) for number in self._numbers("changes")]
+        return [self.change(number) for number in self._numbers_of(Change)]
 
     def change(self, number: int) -> Change:
         """
@@ -111,11 +122,11 @@ class Changes(Histories):
 
         :raises RecordError: there is none of that number.
         """
-        return self._numbered(Change, "changes", number)
+        return self._numbered(Change, number)
 
     def change_end(self, number: int) -> ChangeEnd | None:
         """Return how a change ended, ``None`` while it has not."""
-        return self._read(ChangeEnd, self._layout.change_end(number), number=number)
+        return self._get(ChangeEnd, number=number)
 
     def unfinished_change(self) -> Change | None:
         """Return the change that has not ended; there is never more than one."""
@@ -124,7 +135,7 @@ class Changes(Histories):
 
     def next_change(self) -> int:
         """Return the number that the next change will have."""
-        return max(self._numbers("changes"), default=0) + 1
+        return max(self._numbers_of(Change), default=0) + 1
 
     def begin_change(self, change: Change) -> None:
         """
@@ -132,11 +143,12 @@ class Changes(Histories):
 
         :raises AlreadyExists: another change was begun first.
         """
-        self.store.create(self._layout.record("changes", change.number), change.to_bytes())
+        if not self._create(change):
+            raise AlreadyExists(self._shown(self._place(change)))
 
     def end_change(self, end: ChangeEnd) -> ChangeEnd:
         """Record how a change ended; return the end that was recorded first."""
-        return self._create_or_read(end, self._layout.change_end(end.number), number=end.number)
+        return self._put(end)
 
     def open_upgrade(self) -> Change | None:
         """Return the upgrade that has not ended, if the unfinished change is one."""
@@ -150,9 +162,7 @@ class Changes(Histories):
 
     def keep_terms(self, terms: UpgradeTerms) -> str:
         """Keep the terms of an upgrade that is about to be begun; return their digest."""
-        digest = terms.digest
-        self._create_or_read(terms, self._layout.terms(terms.change, digest), change=terms.change)
-        return digest
+        return self._put(terms).digest
 
     def terms(self, change: Change) -> UpgradeTerms:
         """
@@ -160,14 +170,7 @@ class Changes(Histories):
 
         :raises RecordError: they are missing, or not what the change was begun with.
         """
-        path = self._layout.terms(change.number, change.terms)
-        found = self._read(UpgradeTerms, path, change=change.number, digest=change.terms)
-        if found is None:
-            raise RecordError(
-                f"{self._shown(path)} is missing, so change {change.number} of stream "
-                f"{self.name!r} cannot continue. Put the file back, or abort the upgrade."
-            )
-        return found
+        return self._terms(UpgradeTerms, change, "Put the file back, or abort the upgrade.")
 
     def wish(self, change: Change) -> str:
         """Return the key of the request for an upgrade; empty when its terms cannot be read."""
@@ -187,21 +190,14 @@ class Changes(Histories):
 
     def claims(self, deployment: int) -> list[QueryClaim]:
         """Return which queries own which checkpoints, as recorded under one deployment."""
-        folder = f"{self._layout.folder('queries')}/{numbered(deployment)}"
-        names = [name.removesuffix(".json") for name in self.store.names(folder)]
-        return list(self._claims(deployment, [name for name in names if is_path_part(name)]))
+        names = self.store.names(self._layout.folder(QueryClaim, deployment=deployment))
+        queries = filter(is_path_part, (name.removesuffix(".json") for name in names))
+        found = (self._get(QueryClaim, deployment=deployment, query=query) for query in queries)
+        return [claim for claim in found if claim is not None]
 
     def add_claim(self, deployment: int, claim: QueryClaim) -> None:
         """Record which query owns a new checkpoint, unless a driver has recorded it already."""
-        with contextlib.suppress(AlreadyExists):
-            self.store.create(self._layout.claim(deployment, claim.query), claim.to_bytes())
-
-    def _claims(self, deployment: int, names: list[str]) -> Iterator[QueryClaim]:
-        for name in names:
-            path = self._layout.claim(deployment, name)
-            claim = self._read(QueryClaim, path, query=name)
-            if claim is not None:
-                yield claim
+        self._create(claim, deployment=deployment)
 
 
 class Cutovers(Histories):
@@ -209,10 +205,7 @@ class Cutovers(Histories):
 
     def keep_cutover_terms(self, terms: CutoverTerms) -> str:
         """Keep the terms of a cutover that is about to be begun; return their digest."""
-        digest = terms.digest
-        path = self._layout.terms(terms.change, digest)
-        self._create_or_read(terms, path, change=terms.change)
-        return digest
+        return self._put(terms).digest
 
     def cutover_terms(self, change: Change) -> CutoverTerms:
         """
@@ -220,14 +213,7 @@ class Cutovers(Histories):
 
         :raises RecordError: they are missing, or not what the change was begun with.
         """
-        path = self._layout.terms(change.number, change.terms)
-        found = self._read(CutoverTerms, path, change=change.number, digest=change.terms)
-        if found is None:
-            raise RecordError(
-                f"{self._shown(path)} is missing, so change {change.number} of stream "
-                f"{self.name!r} cannot continue. Put the file back."
-            )
-        return found
+        return self._terms(CutoverTerms, change, "Put the file back.")
 
     def steps(
         self, number: int, known: Sequence[CutoverTransition] = ()
@@ -237,14 +223,13 @@ class Cutovers(Histories):
 
     def check_results(self, number: int, step: int) -> dict[str, CheckResult]:
         """Return by name what checks have shown in the stay that began with a step."""
-        names = self.store.names(self._layout.change_file(number, "checks"))
+        names = self.store.names(self._layout.folder(CheckResult, change=number))
         prefix = f"{numbered(step)}-"
         wanted = [name for name in names if name.startswith(prefix) and name.endswith(".json")]
         found: dict[str, CheckResult] = {}
         for name in wanted:
             check = name.removeprefix(prefix).removesuffix(".json")
-            path = self._layout.change_file(number, f"checks/{name}")
-            result = self._read(CheckResult, path, change=number, step=step, name=check)
+            result = self._get(CheckResult, change=number, step=step, name=check)
             if result is not None:
                 found[check] = result
         return found
@@ -255,13 +240,7 @@ class Cutovers(Histories):
 
         :raises RecordError: its name cannot be a file name.
         """
-        if not is_path_part(result.name):
-            raise RecordError(f"The check's name {result.name!r} cannot be used as a file name.")
-        name = f"checks/{numbered(result.step)}-{result.name}.json"
-        path = self._layout.change_file(result.change, name)
-        return self._create_or_read(
-            result, path, change=result.change, step=result.step, name=result.name
-        )
+        return self._put(result)
 
     def leader_of(self, change: Change) -> tuple[Self, int]:
         """Return the records of the stream that leads a cutover, and the number it has there."""

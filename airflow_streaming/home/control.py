@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError, StreamingError
+from airflow_streaming.exceptions import HomeUnavailable, RecordError, StreamingError
 from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import number_of, numbered
@@ -43,7 +43,7 @@ class Control(StreamFolder):
 
     def desired(self) -> Desired | None:
         """Return the newest desired state; ``None`` when none was ever recorded."""
-        return self._newest(Desired, "desired")
+        return self._newest(Desired)
 
     def want(self, state: DesiredState, *, by: str, reason: str, now: datetime) -> Desired:
         """Record a wish, unless the newest one is the same; return the newest."""
@@ -53,7 +53,7 @@ class Control(StreamFolder):
                 return None
             return Desired(number=number, state=state, by=by, reason=reason, at=now)
 
-        newest = self._append(Desired, "desired", change)
+        newest = self._append(Desired, change)
         if newest is None:
             raise HomeUnavailable(f"The wish for stream {self.name!r} was not recorded. Try again.")
         return newest
@@ -66,15 +66,11 @@ class Control(StreamFolder):
         since,
         the number is taken, and nothing is done.
         """
-        try:
-            self.store.create(self._layout.record("desired", wish.number), wish.to_bytes())
-        except AlreadyExists:
-            return False
-        return True
+        return self._create(wish)
 
     def circuit(self) -> Circuit | None:
         """Return the newest change of the circuit, ``None`` when it was never opened."""
-        return self._newest(Circuit, "circuit")
+        return self._newest(Circuit)
 
     def open_circuit(self, *, epoch: int, by: str, reason: str, now: datetime) -> Circuit:
         """
@@ -91,7 +87,7 @@ class Control(StreamFolder):
                 number=number, state=CircuitState.OPEN, epoch=epoch, by=by, reason=reason, at=now
             )
 
-        newest = self._append(Circuit, "circuit", change)
+        newest = self._append(Circuit, change)
         if newest is None:
             raise HomeUnavailable(f"The circuit of {self.name!r} was not opened. Try again.")
         return newest
@@ -110,11 +106,11 @@ class Control(StreamFolder):
                 number=number, state=CircuitState.CLOSED, epoch=epoch, by=by, reason=reason, at=now
             )
 
-        return self._append(Circuit, "circuit", change)
+        return self._append(Circuit, change)
 
     def supervision(self) -> Supervision | None:
         """Return the rules the stream is watched by, ``None`` before a task has recorded any."""
-        return self._newest(Supervision, "supervision")
+        return self._newest(Supervision)
 
     def supervise(
         self,
@@ -138,16 +134,15 @@ class Control(StreamFolder):
                 stop_grace,
             ):
                 return
-        number = max(self._numbers("supervision"), default=0) + 1
+        number = max(self._numbers_of(Supervision), default=0) + 1
         record = Supervision(
             number=number, by=by, at=now, health=health, restart=restart, stop_grace=stop_grace
         )
-        with contextlib.suppress(AlreadyExists):  # another task says what its dag asks
-            self.store.create(self._layout.record("supervision", number), record.to_bytes())
+        self._create(record)  # or another task says what its dag asks
 
     def size_numbers(self) -> list[int]:
         """Return the numbers of the changes of the stream's size, the newest last."""
-        return self._numbers("sizes")
+        return self._numbers_of(SizeChange)
 
     def size_change(self, number: int) -> SizeChange:
         """
@@ -155,19 +150,15 @@ class Control(StreamFolder):
 
         :raises RecordError: there is none of that number, or it cannot be read.
         """
-        return self._numbered(SizeChange, "sizes", number)
+        return self._numbered(SizeChange, number)
 
     def newest_size(self) -> SizeChange | None:
         """Return the newest change of the stream's size, ``None`` when it was never changed."""
-        return self._newest(SizeChange, "sizes")
+        return self._newest(SizeChange)
 
     def add_size(self, change: SizeChange) -> bool:
         """Record a change of the size under its number; tell whether no other task was first."""
-        try:
-            self.store.create(self._layout.record("sizes", change.number), change.to_bytes())
-        except AlreadyExists:
-            return False
-        return True
+        return self._create(change)
 
 
 log: Final = logging.getLogger(__name__)
@@ -183,9 +174,8 @@ class Timeline(StreamFolder):
     def add_event(self, event: Event) -> None:
         """Add a line to the timeline; a home that cannot take it is logged, not raised."""
         moment = event.at.astimezone(UTC)
-        name = f"{moment:{_EVENT_TIME}}Z-{uuid.uuid4().hex[:8]}.json"
         try:
-            self.store.create(f"{self._layout.events()}/{name}", event.to_bytes())
+            self._create(event, file=f"{moment:{_EVENT_TIME}}Z-{uuid.uuid4().hex[:8]}")
         except StreamingError as err:
             log.warning("The timeline of stream %s misses %s: %s", self.name, event.event, err)
 
@@ -193,11 +183,16 @@ class Timeline(StreamFolder):
         """
         Return the last events, the newest last.
 
+        Those of a date to come, by more than a day, stand first: a clock that was wrong once must not
+        hide what happened since.
+
         :param since: Only those recorded from then on; what is older is not read at all.
         """
-        folder = self._layout.events()
+        folder = self._layout.folder(Event)
         first = "" if since is None else f"{since.astimezone(UTC):{_EVENT_TIME}}"
+        last = f"{datetime.now(UTC) + timedelta(days=1):{_EVENT_TIME}}"
         names = [n for n in self.store.names(folder) if _EVENT_FILE.fullmatch(n) and n >= first]
+        names.sort(key=lambda name: (name <= last, name))
         found = (self._event(f"{folder}/{name}") for name in names[-max(limit, 1) :])
         return [event for event in found if event is not None]
 
@@ -262,7 +257,7 @@ class AlertLog(StreamFolder):
 
     def alerts(self, limit: int = LOG_LENGTH) -> tuple[Alert, ...]:
         """Return the last alerts, oldest first; one that cannot be read is logged and left out."""
-        return self._told(self._numbers("alerts")[-max(limit, 1) :])
+        return self._told(self._numbers_of(Alert)[-max(limit, 1) :])
 
     def add_alert(self, alert: Alert) -> Alert | None:
         """
@@ -273,28 +268,22 @@ class AlertLog(StreamFolder):
         :raises HomeUnavailable: it could not be recorded.
         """
         for _ in range(APPEND_TRIES):
-            numbers = self._numbers("alerts")
+            numbers = self._numbers_of(Alert)
             if is_told(alert, self._told(numbers[-LOG_LENGTH:])):
                 return None
             numbered = replace(alert, number=numbers[-1] + 1 if numbers else 1)
-            path = self._layout.record("alerts", numbered.number)
-            try:
-                self.store.create(path, numbered.to_bytes())
-            except AlreadyExists:
-                continue  # the winner may have recorded the same
-            return numbered
-        raise HomeUnavailable(
-            f"An alert of stream {self.name!r} was not recorded: {APPEND_TRIES} times another one "
-            "was there first. Check that the store lists its newest files."
-        )
+            if self._create(numbered):
+                return numbered
+            # The winner may have recorded the same.
+        raise self._never_first(Alert)
 
     def unsent_alerts(self) -> tuple[Alert, ...]:
         """Return the alerts whose delivery is not finished, oldest first."""
         paths = self._paths()
         names = (path.rpartition("/")[2] for path in paths)
         numbers = sorted(number for name in names if (number := number_of(name)) is not None)
-        unsent = (n for n in numbers[-LOG_LENGTH:] if self._layout.alert_sent(n) not in paths)
-        return self._told(unsent)
+        recent = numbers[-LOG_LENGTH:]
+        return self._told(n for n in recent if self._layout.place(AlertSent, number=n) not in paths)
 
     def begin_try(self, number: int, *, by: str, now: datetime) -> int | None:
         """
@@ -306,29 +295,22 @@ class AlertLog(StreamFolder):
         """
         paths = self._paths()
         for attempt in range(1, MAX_TRIES + 1):
-            path = self._layout.alert_try(number, attempt)
-            if path in paths:
-                continue
             record = AlertTry(number=number, attempt=attempt, at=now, by=by)
-            try:
-                self.store.create(path, record.to_bytes())
-            except AlreadyExists:
-                return None
-            return attempt
+            if self._place(record) not in paths:
+                return attempt if self._create(record) else None
         self.mark_sent(number, f"failed: {MAX_TRIES} tries were not seen through", now=now)
         return None
 
     def mark_sent(self, number: int, outcome: str, *, now: datetime) -> None:
         """Record that the alert needs no further delivery; the first mark stays."""
-        record = AlertSent(number=number, outcome=outcome, at=now)
-        self._create_or_read(record, self._layout.alert_sent(number), number=number)
+        self._put(AlertSent(number=number, outcome=outcome, at=now))
 
     def sent(self, number: int) -> AlertSent | None:
         """Return the mark of a delivered alert, ``None`` while it is to be delivered."""
-        return self._read(AlertSent, self._layout.alert_sent(number), number=number)
+        return self._get(AlertSent, number=number)
 
     def _paths(self) -> set[str]:
-        folder = self._layout.folder("alerts")
+        folder = self._layout.folder(Alert)
         return {f"{folder}/{name}" for name in self.store.names(folder)}
 
     def _told(self, numbers: Iterable[int]) -> tuple[Alert, ...]:
@@ -337,7 +319,7 @@ class AlertLog(StreamFolder):
 
     def _alert(self, number: int) -> Alert | None:
         try:
-            return self._numbered(Alert, "alerts", number)
+            return self._numbered(Alert, number)
         except RecordError as err:
             log.warning("Left out of the alerts: %s", err)
             return None

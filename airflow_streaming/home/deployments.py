@@ -16,14 +16,9 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from airflow_streaming.exceptions import (
-    AlreadyExists,
-    ApplicationNotFound,
-    HomeUnavailable,
-    RecordError,
-)
+from airflow_streaming.exceptions import AlreadyExists, ApplicationNotFound, RecordError
 from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder
-from airflow_streaming.model.names import Layout, numbered
+from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.cutover import LiveRecord, effective
 from airflow_streaming.model.records.cutover_table import CutoverTransition
 from airflow_streaming.model.records.deployment import Deployment
@@ -36,11 +31,11 @@ class Deployments(StreamFolder):
 
     def newest_deployment(self) -> Deployment | None:
         """Return the deployment that should run, ``None`` before the first."""
-        return self._newest(Deployment, "deployments")
+        return self._newest(Deployment)
 
     def deployment_numbers(self) -> list[int]:
         """Return the numbers of all deployments, the newest last."""
-        return self._numbers("deployments")
+        return self._numbers_of(Deployment)
 
     def deployment(self, number: int) -> Deployment:
         """
@@ -48,7 +43,7 @@ class Deployments(StreamFolder):
 
         :raises RecordError: there is none of that number.
         """
-        return self._numbered(Deployment, "deployments", number)
+        return self._numbered(Deployment, number)
 
     def create_deployment(self, deployment: Deployment, source: bytes) -> None:
         """
@@ -64,9 +59,8 @@ class Deployments(StreamFolder):
         """
         self._check_source(deployment, source)
         self._keep_copy(deployment, source)
-        path = self._layout.record("deployments", deployment.number)
-        if self._create_or_read(deployment, path, number=deployment.number) != deployment:
-            raise AlreadyExists(self._shown(path))
+        if self._put(deployment) != deployment:
+            raise AlreadyExists(self._shown(self._place(deployment)))
 
     def keep_application(self, deployment: Deployment, source: bytes) -> None:
         """
@@ -104,7 +98,7 @@ class Deployments(StreamFolder):
 
     def claim(self, deployment: int, query: str) -> QueryClaim | None:
         """Return which Spark query owns the checkpoint of a deployment's query, if any does."""
-        return self._read(QueryClaim, self._layout.claim(deployment, query), query=query)
+        return self._get(QueryClaim, deployment=deployment, query=query)
 
     def _check_source(self, deployment: Deployment, source: bytes) -> None:
         if hashlib.sha256(source).hexdigest() != deployment.application_sha256:
@@ -132,7 +126,7 @@ class LivePointer(StreamFolder):
 
     def live_records(self) -> list[LiveRecord]:
         """Return all records, oldest first, those included that never came to count."""
-        return [self._numbered(LiveRecord, "live", number) for number in self._numbers("live")]
+        return [self._numbered(LiveRecord, number) for number in self._numbers_of(LiveRecord)]
 
     def live_record(self, *, after: int = 0) -> tuple[LiveRecord, CutoverTransition] | None:
         """
@@ -149,7 +143,7 @@ class LivePointer(StreamFolder):
 
     def live_step(self, leader: str, change: int, step: int) -> CutoverTransition | None:
         """Return a step of a cutover, of whichever stream; ``None`` when it was not taken yet."""
-        path = Layout(leader).change_file(change, f"steps/{numbered(step)}.json")
+        path = Layout(leader).place(CutoverTransition, change=change, number=step)
         return self._read(CutoverTransition, path, change=change, number=step)
 
     def point(self, record: LiveRecord) -> LiveRecord:
@@ -162,20 +156,14 @@ class LivePointer(StreamFolder):
         :raises HomeUnavailable: it could not be recorded.
         """
         for _ in range(APPEND_TRIES):
-            numbers = self._numbers("live")
+            numbers = self._numbers_of(LiveRecord)
             found = self._same(record)
             if found is not None:
                 return found
             new = replace(record, number=numbers[-1] + 1 if numbers else 1)
-            try:
-                self.store.create(self._layout.record("live", new.number), new.to_bytes())
-            except AlreadyExists:
-                continue
-            return new
-        raise HomeUnavailable(
-            f"The live pointer of stream {self.name!r} was not moved: {APPEND_TRIES} times another "
-            "record was there first. Check that the store lists its newest files."
-        )
+            if self._create(new):
+                return new
+        raise self._never_first(LiveRecord)
 
     def _same(self, wanted: LiveRecord) -> LiveRecord | None:
         """Return the record for the same step and event."""
@@ -190,10 +178,10 @@ class LivePointer(StreamFolder):
         return None
 
     def _newest_live_first(self, after: int = 0) -> Iterator[LiveRecord]:
-        for number in reversed(self._numbers("live")):
+        for number in reversed(self._numbers_of(LiveRecord)):
             if number <= after:
                 return
-            yield self._numbered(LiveRecord, "live", number)
+            yield self._numbered(LiveRecord, number)
 
 
 def _key(record: LiveRecord) -> tuple[str, int, int, str]:

@@ -14,8 +14,9 @@ from typing import Self
 
 from airflow_streaming.exceptions import AlreadyExists
 from airflow_streaming.home.folder import StreamFolder
-from airflow_streaming.model.names import is_path_part, number_of, numbered, standby_of
+from airflow_streaming.model.names import is_path_part, standby_of
 from airflow_streaming.model.records.control import Circuit, CircuitState
+from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import (
     Barrier,
     Epoch,
@@ -53,11 +54,11 @@ class Epochs(StreamFolder):
 
     def newest_epoch(self) -> Epoch | None:
         """Return the epoch that may write, ``None`` before the first."""
-        return self._newest(Epoch, "epochs")
+        return self._newest(Epoch)
 
     def epoch_numbers(self) -> list[int]:
         """Return the numbers of all epochs, the newest last."""
-        return self._numbers("epochs")
+        return self._numbers_of(Epoch)
 
     def epoch(self, number: int) -> Epoch:
         """
@@ -65,7 +66,7 @@ class Epochs(StreamFolder):
 
         :raises RecordError: there is none of that number.
         """
-        return self._numbered(Epoch, "epochs", number)
+        return self._numbered(Epoch, number)
 
     def create_epoch(self, epoch: Epoch) -> None:
         """
@@ -73,24 +74,22 @@ class Epochs(StreamFolder):
 
         :raises AlreadyExists: another task took it first.
         """
-        path = self._layout.record("epochs", epoch.number)
         # A store's client repeats a request whose reply was lost and then gets "exists". The token
         # says whether it is ours; taken for a loss, no task would start the epoch's driver.
-        if self._create_or_read(epoch, path, number=epoch.number).token != epoch.token:
-            raise AlreadyExists(self._shown(path))
+        if self._put(epoch).token != epoch.token:
+            raise AlreadyExists(self._shown(self._place(epoch)))
 
     def launch(self, epoch: int) -> Launch | None:
         """Return the external id of the epoch's driver, ``None`` until it is recorded."""
-        return self._read(Launch, self._layout.epoch(epoch, "launch.json"), epoch=epoch)
+        return self._get(Launch, epoch=epoch)
 
     def record_launch(self, launch: Launch) -> Launch:
         """Record the external id of a driver that was just started."""
-        path = self._layout.epoch(launch.epoch, "launch.json")
-        return self._create_or_read(launch, path, epoch=launch.epoch)
+        return self._put(launch)
 
     def status(self, epoch: int) -> Status | None:
         """Return the driver's latest heartbeat, ``None`` before the first."""
-        return self._read(Status, self._layout.epoch(epoch, "status.json"), epoch=epoch)
+        return self._get(Status, epoch=epoch)
 
     def heartbeat(self, epoch: int) -> datetime | None:
         """Return when the driver wrote its latest heartbeat, by its clock; ``None`` before that."""
@@ -99,34 +98,31 @@ class Epochs(StreamFolder):
 
     def exit(self, epoch: int) -> Exit | None:
         """Return the driver's own word on why it ended, ``None`` when it has left none."""
-        return self._read(Exit, self._layout.epoch(epoch, "exit.json"), epoch=epoch)
+        return self._get(Exit, epoch=epoch)
 
     def stop_request(self, epoch: int) -> StopRequest | None:
         """Return the request to stop the epoch's driver, if there is one."""
-        return self._read(StopRequest, self._layout.epoch(epoch, "stop.json"), epoch=epoch)
+        return self._get(StopRequest, epoch=epoch)
 
     def request_stop(self, request: StopRequest) -> StopRequest:
         """Ask an epoch's driver to stop; the first request counts."""
-        path = self._layout.epoch(request.epoch, "stop.json")
-        return self._create_or_read(request, path, epoch=request.epoch)
+        return self._put(request)
 
     def death(self, epoch: int) -> TerminationProof | None:
         """Return the proof that the epoch's driver is gone, if there is one."""
-        return self._read(TerminationProof, self._layout.epoch(epoch, "death.json"), epoch=epoch)
+        return self._get(TerminationProof, epoch=epoch)
 
     def declare_dead(self, death: TerminationProof) -> TerminationProof:
         """Record that an epoch's driver is gone; the first proof counts."""
-        path = self._layout.epoch(death.epoch, "death.json")
-        return self._create_or_read(death, path, epoch=death.epoch)
+        return self._put(death)
 
     def driver_log(self, epoch: int) -> KeptLog | None:
         """Return the kept end of a failed driver's output, if there is one."""
-        return self._read(KeptLog, self._layout.epoch(epoch, "log.json"), epoch=epoch)
+        return self._get(KeptLog, epoch=epoch)
 
     def keep_driver_log(self, log: KeptLog) -> KeptLog:
         """Keep the end of a failed driver's output; the first one counts."""
-        path = self._layout.epoch(log.epoch, "log.json")
-        return self._create_or_read(log, path, epoch=log.epoch)
+        return self._put(log)
 
     def aftermath(self, epoch: int) -> EpochOutcome:
         """Return what was written about an epoch, reading only what a listing shows."""
@@ -139,17 +135,15 @@ class Epochs(StreamFolder):
         )
 
     def _file_names(self, epoch: int) -> frozenset[str]:
-        return frozenset(self.store.names(f"{self._layout.folder('epochs')}/{numbered(epoch)}"))
+        return frozenset(self.store.names(self._layout.epoch(epoch, "").rstrip("/")))
 
     def restart_decision(self, epoch: int) -> RestartDecision | None:
         """Return what was decided about a failed epoch, ``None`` while nothing is."""
-        path = self._layout.epoch(epoch, "restart.json")
-        return self._read(RestartDecision, path, epoch=epoch)
+        return self._get(RestartDecision, epoch=epoch)
 
     def record_restart_decision(self, decision: RestartDecision) -> RestartDecision:
         """Record what becomes of a failed epoch; the first decision counts."""
-        path = self._layout.epoch(decision.epoch, "restart.json")
-        return self._create_or_read(decision, path, epoch=decision.epoch)
+        return self._put(decision)
 
     def earlier_decisions(
         self, epoch: int, *, since: datetime | None = None, least: int = 64
@@ -166,7 +160,7 @@ class Epochs(StreamFolder):
         newest_first: list[RestartDecision] = []
         forgiven = self._forgiven()
         # Those that are there: a forged record may have a number too large to count down from.
-        listed = (number for number in self._numbers("epochs") if forgiven < number < epoch)
+        listed = (number for number in self._numbers_of(Epoch) if forgiven < number < epoch)
         for number in sorted(listed, reverse=True):
             decision = self.restart_decision(number)
             if decision is None:
@@ -178,8 +172,8 @@ class Epochs(StreamFolder):
         return newest_first[::-1]
 
     def _forgiven(self) -> int:
-        for number in reversed(self._numbers("circuit")):
-            circuit = self._numbered(Circuit, "circuit", number)
+        for number in reversed(self._numbers_of(Circuit)):
+            circuit = self._numbered(Circuit, number)
             if circuit.state is CircuitState.CLOSED:
                 return circuit.epoch
         return 0
@@ -195,7 +189,7 @@ class Plans(StreamFolder):
 
     def plan(self, epoch: int, query: str) -> QueryPlan | None:
         """Return the plan of one query of an epoch, ``None`` when there is none."""
-        return self._read(QueryPlan, self._layout.plan(epoch, query), query=query)
+        return self._get(QueryPlan, epoch=epoch, query=query)
 
     def newest_plans(self, deployment: int | None = None) -> list[QueryPlan]:
         """
@@ -207,7 +201,7 @@ class Plans(StreamFolder):
         :param deployment: Its number; the newest one when not given.
         :return: None of a deployment whose drivers recorded none.
         """
-        wanted = deployment or max(self._numbers("deployments"), default=0)
+        wanted = deployment or max(self._numbers_of(Deployment), default=0)
         found: dict[str, QueryPlan] = {}
         for epoch in self._epochs_of(wanted):
             for query in self._planned(epoch):
@@ -218,8 +212,8 @@ class Plans(StreamFolder):
 
     def _epochs_of(self, deployment: int) -> Iterator[int]:
         """Yield the numbers of a deployment's epochs, newest first."""
-        for number in reversed(self._numbers("epochs")):
-            of = self._numbered(Epoch, "epochs", number).deployment
+        for number in reversed(self._numbers_of(Epoch)):
+            of = self._numbered(Epoch, number).deployment
             if of < deployment:
                 # An older deployment is never returned to under its old number.
                 return
@@ -227,8 +221,8 @@ class Plans(StreamFolder):
                 yield number
 
     def _planned(self, epoch: int) -> list[str]:
-        folder = f"{self._layout.folder('epochs')}/{numbered(epoch)}/plans"
-        names = (name.removesuffix(".json") for name in self.store.names(folder))
+        names = self.store.names(self._layout.folder(QueryPlan, epoch=epoch))
+        names = [name.removesuffix(".json") for name in names]
         return sorted(name for name in names if is_path_part(name))
 
 
@@ -241,11 +235,11 @@ class Standby(StreamFolder):
 
     def is_released(self, epoch: int) -> bool:
         """Tell whether an epoch's driver at the barrier was given any order."""
-        return bool(self.store.names(self._layout.epoch(epoch, "orders")))
+        return bool(self.store.names(self._layout.folder(StandbyOrder, epoch=epoch)))
 
     def barrier(self, epoch: int) -> Barrier | None:
         """Return which queries wait at the barrier, ``None`` before the first one does."""
-        return self._read(Barrier, self._layout.barrier(epoch), epoch=epoch)
+        return self._get(Barrier, epoch=epoch)
 
     def orders(self, epoch: int) -> list[StandbyOrder]:
         """
@@ -253,9 +247,8 @@ class Standby(StreamFolder):
 
         :raises RecordError: one of them is malformed.
         """
-        folder = f"{self._layout.folder('epochs')}/{numbered(epoch)}/orders"
-        numbers = sorted(filter(None, map(number_of, self.store.names(folder))))
-        found = (self._order(epoch, number) for number in numbers)
+        numbers = self._numbers_of(StandbyOrder, epoch=epoch)
+        found = (self._get(StandbyOrder, epoch=epoch, number=number) for number in numbers)
         return [order for order in found if order is not None]
 
     def give_order(self, order: StandbyOrder) -> StandbyOrder:
@@ -265,13 +258,11 @@ class Standby(StreamFolder):
         The driver takes orders by their number, without gaps: the next one is
         ``len(home.orders(epoch)) + 1``.
         """
-        path = self._layout.standby_order(order.epoch, order.number)
-        return self._create_or_read(order, path, epoch=order.epoch, number=order.number)
+        return self._put(order)
 
     def answer(self, epoch: int, number: int) -> StandbyAnswer | None:
         """Return what became of an order, ``None`` before it was answered."""
-        path = self._layout.standby_answer(epoch, number)
-        return self._read(StandbyAnswer, path, epoch=epoch, number=number)
+        return self._get(StandbyAnswer, epoch=epoch, number=number)
 
     def batch_shift(self, query_id: str) -> int:
         """
@@ -299,7 +290,3 @@ class Standby(StreamFolder):
             claim = self._read(QueryClaim, f"{folder}/{name}")
             if claim is not None:
                 yield claim
-
-    def _order(self, epoch: int, number: int) -> StandbyOrder | None:
-        path = self._layout.standby_order(epoch, number)
-        return self._read(StandbyOrder, path, epoch=epoch, number=number)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, Self, TypeVar, cast
 
 from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
-from airflow_streaming.model.names import Layout, is_absurd, number_of
+from airflow_streaming.model.names import Layout, is_absurd, number_of, place_fields
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import join
 from airflow_streaming.model.wire import Record
@@ -70,46 +70,78 @@ class StreamFolder:
                 )
         return record
 
-    def _create_or_read(self, record: R, path: str, **expected: object) -> R:
-        """Create the record; return it, or the one that was created first."""
-        try:
-            self.store.create(path, record.to_bytes())
-        except AlreadyExists as err:
-            first = self._read(type(record), path, **expected)
-            if first is None:
-                raise HomeUnavailable(f"{self._shown(path)} exists and cannot be read.") from err
-            return first
-        return record
+    def _get(self, cls: type[R], **fields: int | str) -> R | None:
+        """
+        Return the record at a place of the catalogue, ``None`` when nothing is there.
 
-    def _numbers(self, kind: str) -> list[int]:
-        names = self.store.names(self._layout.folder(kind))
+        :param fields: Those in its place. Those of them that the record has too must be the same.
+        :raises RecordError: it is not what it should be.
+        """
+        expected = {name: value for name, value in fields.items() if hasattr(cls, name)}
+        return self._read(cls, self._layout.place(cls, **fields), **expected)
+
+    def _create(self, record: Record, **beside: int | str) -> bool:
+        """
+        Create a record in its place; tell whether none was there.
+
+        :param beside: Fields of the place that the record does not have.
+        """
+        try:
+            self.store.create(self._place(record, **beside), record.to_bytes())
+        except AlreadyExists:
+            return False
+        return True
+
+    def _put(self, record: R, **beside: int | str) -> R:
+        """Create the record; return it, or the one that was created first."""
+        if self._create(record, **beside):
+            return record
+        fields = self._fields(record, **beside)
+        first = self._get(type(record), **fields)
+        if first is None:
+            path = self._place(record, **beside)
+            raise HomeUnavailable(f"{self._shown(path)} exists and cannot be read.")
+        return first
+
+    def _place(self, record: Record, **beside: int | str) -> str:
+        return self._layout.place(type(record), **self._fields(record, **beside))
+
+    @staticmethod
+    def _fields(record: Record, **beside: int | str) -> dict[str, int | str]:
+        names = place_fields(record.KIND)
+        return {name: beside[name] if name in beside else getattr(record, name) for name in names}
+
+    def _numbers(self, folder: str) -> list[int]:
+        names = self.store.names(folder)
         for name in filter(is_absurd, names):
             log.warning(
-                "%s is no record of ours, for no number is that large; it is left unread. Find out "
-                "who wrote it, and move it out of the home.",
-                self._shown(f"{self._layout.folder(kind)}/{name}"),
+                "%s was not written by this provider, whose numbers are smaller; it is not read. Find "
+                "out who wrote it, and move it out of the home.",
+                self._shown(f"{folder}/{name}"),
             )
         return sorted(number for name in names if (number := number_of(name)) is not None)
 
-    def _numbered(self, cls: type[R], kind: str, number: int) -> R:
+    def _numbers_of(self, cls: type[Record], **fields: int) -> list[int]:
+        """Return the numbers of all records of a kind, in order."""
+        return self._numbers(self._layout.folder(cls, **fields))
+
+    def _numbered(self, cls: type[R], number: int) -> R:
         """
         Return one numbered record.
 
         :raises RecordError: there is none of that number.
         """
-        path = self._layout.record(kind, number)
-        record = self._read(cls, path, number=number)
+        record = self._get(cls, number=number)
         if record is None:
+            path = self._layout.place(cls, number=number)
             raise RecordError(f"{self._shown(path)} does not exist.")
         return record
 
-    def _newest(self, cls: type[R], kind: str) -> R | None:
-        numbers = self._numbers(kind)
-        return self._numbered(cls, kind, numbers[-1]) if numbers else None
+    def _newest(self, cls: type[R]) -> R | None:
+        numbers = self._numbers_of(cls)
+        return self._numbered(cls, numbers[-1]) if numbers else None
 
-    def _append(
-        self, cls: type[R], kind: str, change: Callable[[R | None, int], R | None]
-    ) -> R | None:
+    def _append(self, cls: type[R], change: Callable[[R | None, int], R | None]) -> R | None:
         """
         Append the record that ``change`` makes of the newest one and the next number.
 
@@ -118,19 +150,19 @@ class StreamFolder:
         :returns: The newest record; the one found when ``change`` returned ``None``.
         """
         for _ in range(APPEND_TRIES):
-            numbers = self._numbers(kind)
+            numbers = self._numbers_of(cls)
             number = numbers[-1] + 1 if numbers else 1
-            newest = self._numbered(cls, kind, number - 1) if numbers else None
+            newest = self._numbered(cls, number - 1) if numbers else None
             record = change(newest, number)
             if record is None:
                 return newest
-            try:
-                self.store.create(self._layout.record(kind, number), record.to_bytes())
-            except AlreadyExists:
-                continue
-            return record
-        raise HomeUnavailable(
-            f"No record could be added to {self._shown(self._layout.folder(kind))}: {APPEND_TRIES} "
+            if self._create(record):
+                return record
+        raise self._never_first(cls)
+
+    def _never_first(self, cls: type[Record]) -> HomeUnavailable:
+        return HomeUnavailable(
+            f"No record could be added to {self._shown(self._layout.folder(cls))}: {APPEND_TRIES} "
             "times another one was there first. Check that the store lists its newest files."
         )
 

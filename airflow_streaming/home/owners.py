@@ -16,7 +16,7 @@ class Owners(StreamFolder):
 
     def owner(self) -> Owner | None:
         """Return the newest record of the owner, ``None`` before the first deployment."""
-        return self._base()._newest(Owner, "owners")
+        return self._base()._newest(Owner)
 
     def check_owner(self, actor: Actor, *, to_keep: bool = False) -> None:
         """
@@ -46,7 +46,7 @@ class Owners(StreamFolder):
             )
 
         base = self._base()
-        owner = base._append(Owner, "owners", change)
+        owner = base._append(Owner, change)
         if owner is None:
             raise HomeUnavailable(f"The owner of {base.name!r} was not recorded. Try again.")
         refused = refusal(owner, actor, self.store.uri, to_keep=True)
@@ -69,7 +69,7 @@ class Owners(StreamFolder):
             )
 
         base = self._base()
-        owner = base._append(Owner, "owners", change)
+        owner = base._append(Owner, change)
         if owner is None:
             raise HomeUnavailable(f"The owner of {base.name!r} was not recorded. Try again.")
         return owner

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable
+from dataclasses import replace
+
 from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder
-from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.removal import Removal, RemovalEnd, RemovalKind
 from airflow_streaming.model.uris import join
 
@@ -14,11 +14,11 @@ class Removals(StreamFolder):
 
     def removals(self) -> list[Removal]:
         """Return all removals, oldest first, those that have not ended included."""
-        return [self._numbered(Removal, "removals", number) for number in self._numbers("removals")]
+        return [self._numbered(Removal, number) for number in self._numbers_of(Removal)]
 
     def removal_end(self, number: int) -> RemovalEnd | None:
         """Return how a removal ended, ``None`` while files of it may be left."""
-        return self._read(RemovalEnd, self._removal_end(number), number=number)
+        return self._get(RemovalEnd, number=number)
 
     def record_removal(self, removal: Removal) -> Removal:
         """
@@ -33,28 +33,14 @@ class Removals(StreamFolder):
             if same:
                 return same[0]
             number = known[-1].number + 1 if known else 1
-            new = Removal(
-                number=number,
-                stream=removal.stream,
-                what=removal.what,
-                name=removal.name,
-                reason=removal.reason,
-                by=removal.by,
-                at=removal.at,
-            )
-            try:
-                self.store.create(self._layout.record("removals", number), new.to_bytes())
-            except AlreadyExists:
-                continue
-            return new
-        raise HomeUnavailable(
-            f"No removal could be recorded for stream {self.name!r}: {APPEND_TRIES} times another "
-            "one was there first. Check that the store lists its newest files."
-        )
+            new = replace(removal, number=number)
+            if self._create(new):
+                return new
+        raise self._never_first(Removal)
 
     def end_removal(self, end: RemovalEnd) -> RemovalEnd:
         """Record that nothing of a removal's folder is left; the first record counts."""
-        return self._create_or_read(end, self._removal_end(end.number), number=end.number)
+        return self._put(end)
 
     def removal_of(self, checkpoint: str) -> Removal | None:
         """
@@ -68,6 +54,3 @@ class Removals(StreamFolder):
             if removal.what is RemovalKind.CHECKPOINT and is_it:
                 return removal
         return None
-
-    def _removal_end(self, number: int) -> str:
-        return f"{self._layout.folder('removals')}/{numbered(number)}.end.json"

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.exceptions import AlreadyExists, LaunchError, RuntimeNotFound, SpecError
-from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.launch.class_archive import archive_options
+from airflow_streaming.launch.runtime import OPTIONS_VARIABLE, Runtime
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.spark.conf import REDACTED, SPARK_REDACTION, conf_text, redact
@@ -161,7 +162,7 @@ def driver_environment(
     base: Mapping[str, str], runtime: Runtime, extra: Mapping[str, str]
 ) -> dict[str, str]:
     """
-    Return the driver's environment.
+    Return the driver's environment; with the runtime's class data archive, where it has one.
 
     :param base: The worker's environment.
     :param extra: The stream's ``env``; it wins over the worker's. It may not choose another Spark,
@@ -178,7 +179,10 @@ def driver_environment(
         ours["JAVA_HOME"] = str(runtime.java_home)
     for name in extra:
         _check(name, runtime)
-    return {**kept, **extra, **ours}
+    environment = {**kept, **extra, **ours}
+    # In front, so that options which a user gives count.
+    options = f"{archive_options(runtime)} {environment.get(OPTIONS_VARIABLE, '')}".strip()
+    return {**environment, OPTIONS_VARIABLE: options} if options else environment
 
 
 def listening(

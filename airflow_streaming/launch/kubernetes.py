@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.exceptions import LaunchError, SpecError
+from airflow_streaming.exceptions import LaunchError, SpecError, closed
 from airflow_streaming.launch.environment import (
     delete_secret,
     properties_text,
@@ -126,7 +126,7 @@ class KubernetesLauncher:
         try:
             self._create_secret(namespace, epoch, application)
         except Unreachable as err:
-            raise LaunchError(f"Stream {epoch.stream!r} was not submitted: {err}.") from err
+            raise LaunchError(f"Stream {epoch.stream!r} was not submitted: {closed(err)}") from err
         code = self._submit(request, application, place)
         try:
             pod = self._pod(epoch)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import airflow_streaming
-from airflow_streaming.exceptions import ApplicationNotFound, LaunchError
+from airflow_streaming.exceptions import ApplicationNotFound, LaunchError, closed
 from airflow_streaming.launch.environment import private_folder, write_private
 from airflow_streaming.model.uris import is_local, local_path, scheme_of, to_fsspec
 from airflow_streaming.model.wire import MAX_RECORD_BYTES
@@ -80,7 +80,7 @@ def _read(location: str) -> bytes:
             return data
     except (OSError, ImportError, ValueError) as err:
         raise ApplicationNotFound(
-            f"Application {location!r} cannot be read: {err}. Check the path and, for "
+            f"Application {location!r} cannot be read: {closed(err)} Check the path and, for "
             f"{scheme_of(location) or 'a local file'}, the rights of the Airflow worker."
         ) from err
 

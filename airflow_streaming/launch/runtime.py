@@ -165,7 +165,7 @@ def split_options(conf: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, .
 
 def argument_file(options: Iterable[str], path: Path) -> tuple[str, str]:
     """Return the text of a private file for Java with options, and what names it to Java."""
-    return "".join(f"{_quoted(option)}\n" for option in options), _quoted(f"@{path}")
+    return "".join(f"{quoted_option(option)}\n" for option in options), quoted_option(f"@{path}")
 
 
 def check_executor_options(conf: Mapping[str, str], master: str) -> None:
@@ -194,7 +194,8 @@ def _parts(key: str, options: str) -> list[str]:
         ) from None  # the cause could quote a secret
 
 
-def _quoted(text: str) -> str:
+def quoted_option(text: str) -> str:
+    """Return an option of Java as it is written in ``JDK_JAVA_OPTIONS`` or in a file that it names."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -298,6 +299,7 @@ class Runtime:
 
     :param python: The interpreter of the driver, and of the workers where they are local.
     :param java_home: ``None`` when ``java`` on PATH does not tell where it lives.
+    :param java: Feature release of its Java, such as 17; 0 where nobody asked.
     :param image: Container image with the same Spark, for drivers and executors on Kubernetes; what
         is installed on this host then submits.
     """
@@ -307,6 +309,7 @@ class Runtime:
     python: Path
     java_home: Path | None
     spark_version: str
+    java: int = 0
     image: str = ""
 
     @property
@@ -347,6 +350,7 @@ def resolve_runtime(
         python=python,
         java_home=java.home,
         spark_version=version,
+        java=java.feature,
         image=entry.image,
     )
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from airflow_streaming.exceptions import LaunchError, SpecError
+from airflow_streaming.exceptions import LaunchError, SpecError, closed
 from airflow_streaming.launch.kubernetes import KubernetesLauncher, launched
 from airflow_streaming.launch.kubernetes_api import Credentials, Namespace, Place, log_in, trouble
 from airflow_streaming.launch.pods import (
@@ -250,7 +250,7 @@ class OperatorLauncher(KubernetesLauncher):
             self._create_secret(namespace, epoch, application)
             answer = self._create(namespace, epoch, application)
         except Unreachable as err:
-            raise LaunchError(f"Stream {epoch.stream!r} was not submitted: {err}.") from err
+            raise LaunchError(f"Stream {epoch.stream!r} was not submitted: {closed(err)}") from err
         if answer is None:
             return launched(epoch, {})
         self._hand_to(namespace, epoch, {**answer.body, "apiVersion": self._api})

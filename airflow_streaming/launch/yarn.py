@@ -29,7 +29,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.exceptions import LaunchError, SpecError
+from airflow_streaming.exceptions import LaunchError, SpecError, closed
 from airflow_streaming.launch.environment import (
     delete_secret,
     properties_text,
@@ -167,7 +167,7 @@ class YarnLauncher:
             found = managers.application(mark_tag(epoch))
         except Unreachable as err:
             request.discard()
-            raise LaunchError(f"Stream {epoch.stream!r} was not submitted: {err}.") from err
+            raise LaunchError(f"Stream {epoch.stream!r} was not submitted: {closed(err)}") from err
         if found is not None:
             request.discard()
             return self._launched(epoch, found)

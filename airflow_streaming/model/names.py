@@ -14,10 +14,16 @@ consumers read, and keep-alive tasks keep alive, is what the stream's live point
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from functools import cache
+from string import Formatter
+from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.exceptions import RecordError, SpecError
+
+if TYPE_CHECKING:
+    from airflow_streaming.model.wire import Record
 
 NAME_RULE: Final = (
     "Use 1 to 100 letters, digits, '.', '_' or '-', the first one a letter or a digit."
@@ -91,6 +97,63 @@ def is_absurd(file_name: str) -> bool:
     return match is not None and len(match[1]) > len(str(MAX_NUMBER))
 
 
+PLACES: Final[Mapping[str, str]] = {
+    "alert": "alerts/{number}.json",
+    "alert_sent": "alerts/{number}.sent.json",
+    "alert_try": "alerts/{number}.try{attempt:d}.json",
+    "barrier": "epochs/{epoch}/barrier.json",
+    "change": "changes/{number}.json",
+    "change_end": "changes/{number}.end.json",
+    "circuit": "circuit/{number}.json",
+    "cutover_check": "changes/{change}/checks/{step}-{name}.json",
+    "cutover_terms": "changes/{change}/terms-{digest}.json",
+    "cutover_transition": "changes/{change}/steps/{number}.json",
+    "death": "epochs/{epoch}/death.json",
+    "deployment": "deployments/{number}.json",
+    "desired": "desired/{number}.json",
+    "driver_log": "epochs/{epoch}/log.json",
+    "epoch": "epochs/{number}.json",
+    "event": "events/{file}.json",
+    "exit": "epochs/{epoch}/exit.json",
+    "launch": "epochs/{epoch}/launch.json",
+    "live": "live/{number}.json",
+    "owner": "owners/{number}.json",
+    "query_claim": "queries/{deployment}/{query}.json",
+    "query_plan": "epochs/{epoch}/plans/{query}.json",
+    "removal": "removals/{number}.json",
+    "removal_end": "removals/{number}.end.json",
+    "restart_decision": "epochs/{epoch}/restart.json",
+    "size_change": "sizes/{number}.json",
+    "standby_answer": "epochs/{epoch}/orders/{number}.done.json",
+    "standby_order": "epochs/{epoch}/orders/{number}.json",
+    "status": "epochs/{epoch}/status.json",
+    "stop": "epochs/{epoch}/stop.json",
+    "supervision": "supervision/{number}.json",
+    "upgrade_terms": "changes/{change}/terms-{digest}.json",
+    "upgrade_transition": "changes/{change}/steps/{number}.json",
+}
+"""
+The catalogue of a home: where each kind of record lies in its stream's folder.
+
+What stands in braces are fields of the record, or are given beside it.
+"""
+_NAMED: Final = {"query": "Query name", "name": "Check name"}
+"""Fields that are names, for the message about one that cannot be a file name."""
+
+
+@cache
+def place_fields(kind: str) -> tuple[str, ...]:
+    """Return the fields in the place of a kind of record."""
+    return tuple(name for _, name, _, _ in Formatter().parse(PLACES[kind]) if name)
+
+
+class _Number(int):
+    """A number in a place: padded, or plain where the place asks for ``:d``."""
+
+    def __format__(self, spec: str) -> str:
+        return super().__format__(spec) if spec else numbered(int(self))
+
+
 class Layout:
     """
     Where each record of one stream lies, relative to the home.
@@ -102,13 +165,39 @@ class Layout:
     def __init__(self, stream: str) -> None:
         self.root = check_stream_name(stream)
 
-    def folder(self, kind: str) -> str:
-        """Return the folder of a numbered kind of record, e.g. ``epochs``."""
-        return f"{self.root}/{kind}"
+    def place(self, record: type[Record], **fields: int | str) -> str:
+        """
+        Return the file of a record, e.g. ``orders/epochs/000017.json``.
 
-    def record(self, kind: str, number: int) -> str:
-        """Return the file of one numbered record, e.g. ``orders/epochs/000017.json``."""
-        return f"{self.root}/{kind}/{numbered(number)}.json"
+        :param record: Its class.
+        :param fields: Those in its place, see ``PLACES``.
+        :raises RecordError: a number that no record has, or a name that cannot be a file name.
+        """
+        parts = {name: self._part(name, value) for name, value in fields.items()}
+        return f"{self.root}/{PLACES[record.KIND].format_map(parts)}"
+
+    def folder(self, kind: str | type[Record], **fields: int) -> str:
+        """Return a folder, e.g. ``epochs``, or that of a kind of numbered record."""
+        if isinstance(kind, str):
+            return f"{self.root}/{kind}"
+        place = PLACES[kind.KIND].rpartition("/")[0]
+        return f"{self.root}/{place.format_map({k: _Number(v) for k, v in fields.items()})}"
+
+    def _part(self, name: str, value: int | str) -> int | str:
+        if isinstance(value, int):
+            return _Number(value)
+        if name == "digest":
+            if not is_sha256(value):
+                raise RecordError(
+                    f"A change of stream {self.root!r} names no terms. It has none, or its record was "
+                    "changed."
+                )
+            return value[:16]
+        if not is_path_part(value):
+            raise RecordError(
+                f"{_NAMED.get(name, name)} {value!r} cannot be used as a file name. {NAME_RULE}"
+            )
+        return value
 
     def application(self, deployment: int, sha256: str) -> str:
         """
@@ -124,40 +213,16 @@ class Layout:
         return f"{self.root}/deployments/{numbered(deployment)}/application-{sha256[:16]}.py"
 
     def epoch(self, epoch: int, name: str) -> str:
-        """Return a file of an epoch, e.g. ``orders/epochs/000017/status.json``."""
+        """Return what lies in an epoch's folder, e.g. ``orders/epochs/000017/orders``."""
         return f"{self.root}/epochs/{numbered(epoch)}/{name}"
-
-    def barrier(self, epoch: int) -> str:
-        """Return what waits at the barrier, e.g. ``orders/epochs/000017/barrier.json``."""
-        return self.epoch(epoch, "barrier.json")
-
-    def standby_order(self, epoch: int, number: int) -> str:
-        """Return one order to a standby driver: ``orders/epochs/000017/orders/000001.json``."""
-        return self.epoch(epoch, f"orders/{numbered(number)}.json")
-
-    def standby_answer(self, epoch: int, number: int) -> str:
-        """Return the answer to an order: ``orders/epochs/000017/orders/000001.done.json``."""
-        return self.epoch(epoch, f"orders/{numbered(number)}.done.json")
 
     def progress(self, epoch: int) -> str:
         """Return the folder of an epoch's progress history."""
-        return f"{self.root}/epochs/{numbered(epoch)}/progress"
+        return self.epoch(epoch, "progress")
 
     def summary(self, epoch: int) -> str:
         """Return the folder of an epoch's history in buckets of minutes."""
-        return f"{self.root}/epochs/{numbered(epoch)}/summary"
-
-    def events(self) -> str:
-        """Return the folder of the stream's timeline."""
-        return f"{self.root}/events"
-
-    def alert_sent(self, number: int) -> str:
-        """Return the mark of a delivered alert, e.g. ``orders/alerts/000001.sent.json``."""
-        return f"{self.root}/alerts/{numbered(number)}.sent.json"
-
-    def alert_try(self, number: int, attempt: int) -> str:
-        """Return one try to deliver an alert, e.g. ``orders/alerts/000001.try1.json``."""
-        return f"{self.root}/alerts/{numbered(number)}.try{attempt}.json"
+        return self.epoch(epoch, "summary")
 
     def checkpoint(self, deployment: int) -> str:
         """Return the folder under which a deployment's queries have their checkpoints."""
@@ -166,47 +231,6 @@ class Layout:
     def output(self, deployment: int) -> str:
         """Return the default output folder of a deployment."""
         return f"{self.root}/output/{numbered(deployment)}"
-
-    def change_end(self, number: int) -> str:
-        """Return the end of a change of the checkpoint, e.g. ``orders/changes/000002.end.json``."""
-        return f"{self.root}/changes/{numbered(number)}.end.json"
-
-    def change_file(self, number: int, name: str) -> str:
-        """Return a record beside a change, e.g. ``orders/changes/000002/stopped.json``."""
-        return f"{self.root}/changes/{numbered(number)}/{name}"
-
-    def terms(self, change: int, digest: str) -> str:
-        """
-        Return the terms of a change, named after their digest.
-
-        :raises RecordError: it is no digest, so that the change has no terms.
-        """
-        if not is_sha256(digest):
-            raise RecordError(
-                f"Change {change} of stream {self.root!r} names no terms. It has none, or its record "
-                "was changed."
-            )
-        return self.change_file(change, f"terms-{digest[:16]}.json")
-
-    def plan(self, epoch: int, query: str) -> str:
-        """
-        Return the plan of one query of an epoch, e.g. ``orders/epochs/000017/plans/revenue.json``.
-
-        :raises RecordError: when the query's name cannot be a file name.
-        """
-        if not is_path_part(query):
-            raise RecordError(f"Query name {query!r} cannot be used as a file name. {NAME_RULE}")
-        return f"{self.root}/epochs/{numbered(epoch)}/plans/{query}.json"
-
-    def claim(self, deployment: int, query: str) -> str:
-        """
-        Return the record of which Spark query owns a deployment's checkpoint.
-
-        :raises RecordError: when the query's name cannot be a file name.
-        """
-        if not is_path_part(query):
-            raise RecordError(f"Query name {query!r} cannot be used as a file name. {NAME_RULE}")
-        return f"{self.root}/queries/{numbered(deployment)}/{query}.json"
 
 
 GREEN_SUFFIX: Final = ".green"

@@ -16,7 +16,7 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.exceptions import SpecError, closed
 from airflow_streaming.model.spark.tail import parse_query_id
 
 _LOCAL: Final = frozenset({"", "file", "local"})
@@ -57,7 +57,7 @@ def check_uri(uri: str, what: str) -> str:
     try:
         urlsplit(uri)
     except ValueError as err:
-        raise SpecError(f"The {what} {uri!r} is not a URI: {err}. Correct it.") from err
+        raise SpecError(f"The {what} {uri!r} is not a URI: {closed(err)} Correct it.") from err
     _check_place(uri, scheme, rest, what)
     _check_folders(uri, scheme, rest, what)
     return uri.rstrip("/")

@@ -1,4 +1,4 @@
-"""The operators of a cutover: approve, begin, step, finish, retire."""
+"""The operators of a cutover: approve, begin, step, check, finish, retire."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from airflow_streaming.operators.common.cutover import (
     words,
 )
 from airflow_streaming.operators.common.form_edits import (
-    ENDED_XCOM_KEY,
     WRONG_XCOM_KEY,
     first_told,
     pulled,
@@ -242,7 +241,7 @@ class CutoverStepOperator(CutoverTask):
         with self.telling(context):
             return self._go(context, None)
 
-    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again, and go on."""
         with self.telling(context):
             return self._go(context, event.get("memory"))
@@ -309,6 +308,30 @@ def state_named(name: str) -> CutoverState:
     return CutoverState(name)
 
 
+class CutoverCheckOperator(CutoverTask):
+    """
+    Run the author's checks on what green has written beside blue.
+
+    What they say is recorded with the cutover, and it goes on or is given up by that. Where green
+    has to begin again later, the task that waits for it runs them once more.
+
+    """
+
+    def execute(self, context: Context) -> list[str]:
+        with self.working():
+            lanes = self.lanes(context)
+            change = found_cutover(lanes.home, self.report(context))
+            if change is None:
+                return []
+            if CUTOVER.state_of(lanes.home.steps(change.number)) is not CutoverState.COMPARING:
+                self.log.info(
+                    'Checks skipped: the cutover is not in "comparing". The task waiting '
+                    "for the comparison will run them."
+                )
+                return []
+            return self.run_checks(self.engine(lanes, context), lanes, change.number, context)
+
+
 _WENT_WRONG: Final = "A task of the cutover failed; see its log."
 _BECAME: Final = {
     CutoverState.ABORTED: "was aborted before the switch, and blue is unchanged",
@@ -341,7 +364,7 @@ class CutoverFinishOperator(CutoverTask):
         self.step_task_ids = tuple(step_task_ids)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        self._skip_what_was_not_begun(context)
+        self.skip_what_was_not_begun(context, self.preflight_task_id, self.approve_task_id)
         with self.working():
             lanes = self.lanes(context)
             change = self._found(context, lanes)
@@ -354,7 +377,7 @@ class CutoverFinishOperator(CutoverTask):
                 self._give_up_what_failed(lanes, change, context)
         return self._end(context, None)
 
-    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again; what was said stands in the stream's home."""
         return self._end(context, event.get("memory"))
 
@@ -406,12 +429,6 @@ class CutoverFinishOperator(CutoverTask):
     def _found(self, context: Context, lanes: DagLanes) -> Change | None:
         return found_cutover(lanes.home, self.report(context))
 
-    def _skip_what_was_not_begun(self, context: Context) -> None:
-        askers = (self.preflight_task_id, self.approve_task_id)
-        reason = first_told(context, askers, ENDED_XCOM_KEY)
-        if reason:
-            raise AirflowSkipException(reason)
-
 
 class CutoverRetireOperator(CutoverTask):
     """
@@ -429,10 +446,12 @@ class CutoverRetireOperator(CutoverTask):
                 "Blue is kept until %s UTC.", f"{datetime.now(UTC) + left:%Y-%m-%d %H:%M}"
             )
             woken = {**self.woken_by(), "wake_seconds": left.total_seconds()}
-            self.defer(trigger=CutoverTrigger(change=change, **woken), method_name="on_event")
+            self.defer(
+                trigger=CutoverTrigger(change=change, **woken), method_name="execute_complete"
+            )
         return {"change": change}
 
-    def on_event(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
         """Look again: the time may be over, or somebody else has retired it."""
         return self.execute(context)
 

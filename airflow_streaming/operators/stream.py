@@ -152,7 +152,7 @@ class SparkStreamOperator(SpecTask):
             hook.keeper.retire_standby("The dag asks for no standby.")
         return self._steer(hook, context, {})
 
-    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Act on what the trigger saw; it is looked at again before anything is done."""
         self.log.info("The trigger asks to %s; looking at the stream.", event.get("action"))
         # What was watched was watched in this lane. Whether it is live still is looked at next.
@@ -325,7 +325,7 @@ class SparkStreamOperator(SpecTask):
             unable_to=unable_to,
             has_undelivered=alerts.are_pending,
         )
-        self.defer(trigger=trigger, method_name="on_event")
+        self.defer(trigger=trigger, method_name="execute_complete")
 
     def _summary(self, situation: ReconcileInput, step: Step) -> dict[str, Any]:
         return {

@@ -101,7 +101,7 @@ class StopStreamOperator(StreamSwitch):
         self._stop(context, lane)
         return self._steer(context, {"lane": lane.name})
 
-    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again, and act if the driver has not stopped by itself."""
         return self._steer(context, event)
 
@@ -170,7 +170,7 @@ class StopStreamOperator(StreamSwitch):
                 poll_seconds=self.poll_interval.total_seconds(),
                 until_parked=True,
             ),
-            method_name="on_event",
+            method_name="execute_complete",
         )
 
 

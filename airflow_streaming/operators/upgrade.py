@@ -136,7 +136,7 @@ class UpgradeStepOperator(UpgradeTask):
         with self.telling(context):
             return self._go(context, None)
 
-    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again, and go on."""
         with self.telling(context):
             return self._go(context, event.get("memory"))
@@ -281,7 +281,7 @@ class UpgradeCheckOperator(UpgradeTask):
         self.checks = tuple(checks)
         self.preflight_task_id = preflight_task_id
 
-    def on_event(self, context: Context, event: dict[str, Any]) -> int:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> int:
         """Begin again: the task was deferred before it called the first check."""
         return self.execute(context)
 
@@ -380,10 +380,10 @@ class UpgradeFinishOperator(UpgradeTask):
         self.check_task_id = check_task_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        self._skip_what_was_not_begun(context)
+        self.skip_what_was_not_begun(context, self.preflight_task_id, self.approve_task_id)
         return self._settle(context, None)
 
-    def on_event(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Look again; what was said stands in the stream's home."""
         return self._settle(context, event.get("memory"))
 
@@ -470,12 +470,6 @@ class UpgradeFinishOperator(UpgradeTask):
             f"The upgrade of stream {self.stream.name!r} ended before it changed anything; the stream is "
             "unchanged. See the log of the task that failed."
         )
-
-    def _skip_what_was_not_begun(self, context: Context) -> None:
-        askers = (self.preflight_task_id, self.approve_task_id)
-        reason = first_told(context, askers, ENDED_XCOM_KEY)
-        if reason:
-            raise AirflowSkipException(reason)
 
 
 def _is_decided(home: StreamHome, change: Change) -> bool:

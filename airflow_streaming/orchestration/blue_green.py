@@ -24,14 +24,14 @@ from airflow_streaming.operators.cutover import (
     KEEP,
     PROMOTE,
     CutoverApprovalOperator,
+    CutoverCheckOperator,
     CutoverFinishOperator,
     CutoverRetireOperator,
     CutoverStepOperator,
 )
-from airflow_streaming.operators.cutover_check import CutoverCheckOperator
 from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator
 from airflow_streaming.operators.upgrade import UpgradeApprovalOperator
-from airflow_streaming.options import Connections, CutoverOptions, plain
+from airflow_streaming.options import Connections, CutoverOptions, check_kinds, plain
 from airflow_streaming.orchestration import cutover_form, form
 from airflow_streaming.orchestration.cutover_form import (
     checks_of,
@@ -189,6 +189,7 @@ def blue_green(
     :raises SpecError: streams, comparisons, checks, pointers, times or deadlines that cannot be, as far
         as they are no templates.
     """
+    check_kinds(options=(options, CutoverOptions), connections=(connections, Connections))
     wishes = CutoverRequest(
         streams=streams_of(stream),
         **asked_of(options, connections, form.APPROVAL_FROM_FORM),

@@ -33,6 +33,7 @@ from airflow_streaming.options import (
     PruneOptions,
     RestartOptions,
     UpgradeOptions,
+    check_kinds,
     is_template,
 )
 from airflow_streaming.orchestration.blue_green import blue_green
@@ -113,7 +114,7 @@ def stream_dags(
     check_is_stream(stream.name)
     if isinstance(approvers, str):
         raise SpecError(f"approvers is {approvers!r}; give a list of ids of users.")
-    _check_options(
+    check_kinds(
         upgrade=(upgrade, UpgradeOptions),
         cutover=(cutover, CutoverOptions),
         backup=(backup, BackupOptions),
@@ -121,7 +122,7 @@ def stream_dags(
         soak=(soak or SoakTerms(), SoakTerms),
     )
     if prune is not None:
-        _check_options(prune=(prune, PruneOptions))
+        check_kinds(prune=(prune, PruneOptions))
     usual = {"soak": soak, "approvers": tuple(approvers)}
     of_all = _Shared(
         stream=stream,
@@ -167,12 +168,6 @@ class _Shared:
     def places(self) -> dict[str, Any]:
         """Return the connections as arguments of an operator."""
         return {field.name: getattr(self.connections, field.name) for field in fields(Connections)}
-
-
-def _check_options(**given: tuple[object, type]) -> None:
-    for name, (value, kind) in given.items():
-        if not isinstance(value, kind):
-            raise SpecError(f"{name} is {value!r}; give {kind.__name__}(...), or nothing.")
 
 
 Options = TypeVar("Options", bound=ChangeOptions)

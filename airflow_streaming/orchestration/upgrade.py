@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow.sdk import BaseOperator, TaskGroup, TriggerRule
 
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.model.records.upgrade_table import Stage
+from airflow_streaming.operators.common.form_edits import check_sizes
 from airflow_streaming.operators.rehearsal import UpgradeRehearsalOperator
 from airflow_streaming.operators.upgrade import (
     Check,
@@ -32,6 +34,7 @@ from airflow_streaming.options import (
     Connections,
     RestartOptions,
     UpgradeOptions,
+    check_kinds,
     plain,
 )
 from airflow_streaming.orchestration import form
@@ -246,7 +249,9 @@ def upgrade_in_place(
     :param options: What is asked of the upgrade.
     :param connections: How its tasks reach Spark, the home and the backups.
     :param group_id: Prefix of the tasks.
+    :raises SpecError: an argument is of another kind.
     """
+    _check_asked(stream, options, UpgradeOptions, connections)
     rehearsal = options.rehearsal
     return _build(
         UpgradeRequest(
@@ -295,7 +300,10 @@ def rolling_restart(
     :param size: Changes of what it runs with; see ``rescale``.
     :param connections: How its tasks reach Spark, the home and the backups.
     :param group_id: Prefix of the tasks.
+    :raises SpecError: options or a size that cannot be, as far as they are no templates.
     """
+    _check_asked(stream, options, RestartOptions, connections)
+    check_sizes(stream, size or {})
     conf = chosen(options.conf, form.FROM_FORM["conf"])
     return _build(
         UpgradeRequest(
@@ -318,6 +326,14 @@ def rolling_restart(
         None,
         tooltip="The same code and Spark, started again with another configuration.",
     )
+
+
+def _check_asked(
+    stream: object, options: object, kind: type[ChangeOptions], connections: object
+) -> None:
+    if not isinstance(stream, StreamSpec):
+        raise SpecError(f"stream is {stream!r:.80}; give StreamSpec(...).")
+    check_kinds(options=(options, kind), connections=(connections, Connections))
 
 
 _RESTART_APPROVAL: Final = "{{ params.get('need_approval', False) }}"

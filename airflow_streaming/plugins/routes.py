@@ -7,6 +7,7 @@ the right to see its stream, and no path ever comes from the address or from wha
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -15,6 +16,7 @@ from urllib.parse import urlencode
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, HTTPException, Path, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse, RedirectResponse
 
 from airflow_streaming.exceptions import HomeNotAllowed, LookRefused, NotTheOwner, StreamingError
@@ -51,6 +53,7 @@ def create_app(looks: Looks | None = None) -> FastAPI:
     """
     app = FastAPI(title="Streams", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.looks = looks or _looks()
+    app.exception_handler(RequestValidationError)(not_valid)
     add_pages(app)
     add_api(app)
     task = "/tasks/{dag_id}/{run_id}/{task_id}/{map_index}"
@@ -59,6 +62,13 @@ def create_app(looks: Looks | None = None) -> FastAPI:
     app.get(f"{task}/spark-ui", dependencies=may_see)(spark_ui)
     app.get(f"{task}/stream", dependencies=may_see)(stream_page)
     return app
+
+
+async def not_valid(_: Request, error: RequestValidationError) -> Response:
+    """Say what of a request is wrong, without what was sent, of which JSON may not hold all."""
+    found = [{name: one[name] for name in ("loc", "msg", "type")} for one in error.errors()]
+    body = json.dumps({"detail": found}, allow_nan=False, default=str)
+    return Response(body, 422, _TEXT, media_type="application/json")
 
 
 MapIndex = Annotated[int, Path(ge=-1, lt=2**31)]

@@ -210,7 +210,7 @@ class StreamWatch:
         count = 0
         for number in reversed(self.home.epoch_numbers()[-200:]):
             epoch = tried(partial(self.home.epoch, number))
-            if epoch is None or now - epoch.created_at > _DAY:
+            if epoch is None or abs(now - epoch.created_at) > _DAY:
                 break
             count += epoch.cause in _RESTARTS
         return count

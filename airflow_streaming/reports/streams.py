@@ -216,8 +216,9 @@ def _driver(seen: Observation) -> Iterator[tuple[Words, Words]]:
     )
     yield "driver", value(_process(seen))
     if seen.status is not None:
-        age = duration_text(round((seen.now - seen.status.at).total_seconds()))
-        yield "heartbeat", f"{seen.status.beat}, {age} ago by the clocks of driver and this host"
+        seconds = round((seen.now - seen.status.at).total_seconds())
+        age = f"{duration_text(abs(seconds))} {'ago' if seconds >= 0 else 'ahead'}"
+        yield "heartbeat", f"{seen.status.beat}, {age} by the clocks of driver and this host"
         yield "Spark UI", value(seen.status.ui_url or "")
         if seen.status.executors is not None:
             yield "executors", value(_executors(seen.status.executors))

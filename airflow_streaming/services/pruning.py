@@ -11,6 +11,7 @@ by its folder.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,12 +42,15 @@ from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.names import Layout, base_of, number_of, other_lane
 from airflow_streaming.model.records.control import Event, EventKind
+from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.records.removal import Removal, RemovalEnd, RemovalKind
 from airflow_streaming.storage.blobs import Blobs
 
 log: Final = logging.getLogger(__name__)
 _CLOCK: Final = "_store/prune-clock.json"
 """Written to learn the time by the store's clock."""
+_LOG: Final = re.compile(r"([0-9]+)\.log(?:[.-][0-9]{1,14})?(?:\.(?:gz|bz2|xz|zst))?")
+"""A driver's log, or one that was rotated away from it: ``000017.log.1``, ``000017.log-20260301.gz``."""
 _WHOLE: Final = frozenset({RemovalKind.CHECKPOINT, RemovalKind.OUTPUT})
 
 
@@ -140,7 +144,7 @@ class _Run:
             if not self.dry_run:
                 # What is left without its record is found by its folder; a record without the proof
                 # that its driver ended would stay for good.
-                self.blobs.delete(layout.record("epochs", number))
+                self.blobs.delete(layout.place(Epoch, number=number))
                 self.blobs.delete_tree(folder)
             return _removed(item, [*found, 0])
         sizes = [self.blobs.size(path) or 0 for path in item.paths] if self.dry_run else []
@@ -236,12 +240,13 @@ def _logs(
             log.warning("%s is a link; the logs behind it stay.", folder / lane.lane)
             continue
         try:
-            files = sorted((folder / lane.lane).glob("*.log"))
+            files = sorted((folder / lane.lane).glob("*.log*"))
         except OSError as err:
             log.warning("The driver logs in %s cannot be listed: %s", folder / lane.lane, err)
             continue
         for file in files:
-            number = number_of(f"{file.stem}.json")
+            named = _LOG.fullmatch(file.name)
+            number = number_of(f"{named[1]}.json") if named else None
             if number is None or number in stays or number >= newest or file.is_symlink():
                 continue
             try:

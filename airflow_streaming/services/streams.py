@@ -24,6 +24,7 @@ from airflow_streaming.exceptions import (
     RecordError,
     SpecError,
     StreamingError,
+    closed,
 )
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Heartbeat
@@ -250,8 +251,8 @@ def _sign_of_life(home: StreamHome, epoch: Epoch, probe: Probe) -> str | None:
     launch = home.launch(epoch.number)
     process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
     if process.state in (ProcessState.RUNNING, ProcessState.SUSPENDED):
-        return f"{process.detail}. Kill it first; two drivers on one checkpoint write rows twice."
-    if launch is None and _now() - epoch.created_at < spawn_grace(epoch):
+        return f"{closed(process.detail)} Kill it first; two drivers on one checkpoint write rows twice."
+    if launch is None and abs(_now() - epoch.created_at) < spawn_grace(epoch):
         return "it is only being started. Look again in half a minute."
     return None
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psutil
 
@@ -42,8 +42,9 @@ from airflow_streaming.launch.package import (
     read_application,
 )
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.failures import last_traceback, presentable
-from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, is_kept_back
+from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, AnsweredOrder, is_kept_back
 from airflow_streaming.model.spark.conf import REDACTED, conf_text
 from airflow_streaming.model.wire import Record
 
@@ -213,6 +214,7 @@ class Job(StrEnum):
     DRILL = "jobs.drill"
     PLAN = "plan.mode"
     POINT = "jobs.pointing"
+    LOAD = "jobs.class_loading"
     REHEARSE = "jobs.rehearsal"
     REPARTITION = "jobs.repartition"
 
@@ -227,6 +229,7 @@ class Task:
     :param variable: Set to 1 in its environment, for scripts that do more than start queries.
     :param cores: Threads of Spark.
     :param memory: Of its JVM, as Spark writes it.
+    :param java_options: More options of its JVM.
     """
 
     job: Job
@@ -234,6 +237,7 @@ class Task:
     variable: str
     cores: int = 2
     memory: str = "1g"
+    java_options: str = ""
 
 
 @contextlib.contextmanager
@@ -283,6 +287,40 @@ def await_end(
             return True
         look()
     return False
+
+
+class NoAnswer(LaunchError):
+    """A job ended, or was ended, without an answer: what it has done is not known."""
+
+
+A = TypeVar("A", bound=Record)
+
+
+def ask(
+    task: Task,
+    order: AnsweredOrder,
+    answer: type[A],
+    *,
+    runtime: Runtime,
+    conf: Mapping[str, Any],
+    scratch: Path,
+) -> A:
+    """
+    Run a job that needs no script to its answer.
+
+    :param task: Has ``order`` for its order.
+    :param scratch: As for ``started``.
+    :raises LaunchError: it could not be started, so nothing was done.
+    :raises NoAnswer: it was started and has left no answer.
+    """
+    program = Program(application="", source=b"", conf=conf)
+    with started(task, runtime, program, scratch) as process:
+        in_time = await_end(process, order.seconds)
+    try:
+        return answer.from_bytes(Path(order.answer).read_bytes())
+    except FileNotFoundError as err:
+        within = "" if in_time else f" within {duration_text(order.seconds)}"
+        raise NoAnswer(f"There was no answer{within}: {last_words(scratch)}") from err
 
 
 def last_words(scratch: Path) -> str:
@@ -352,7 +390,7 @@ def _conf(task: Task, wanted: Mapping[str, Any], scratch: Path) -> dict[str, str
         "spark.driver.memory": task.memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{options} {quick}".strip(),
+        "spark.driver.extraJavaOptions": f"{options} {task.java_options} {quick}".strip(),
         "spark.local.dir": _folder(scratch / "tmp"),
         "spark.sql.warehouse.dir": _folder(scratch / "warehouse"),
         "spark.ui.enabled": "false",

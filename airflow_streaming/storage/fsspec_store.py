@@ -22,6 +22,7 @@ from airflow_streaming.exceptions import (
     RecordError,
     SpecError,
     StreamingError,
+    closed,
 )
 from airflow_streaming.model.storage import LocalStore, Store, check_relative
 from airflow_streaming.model.uris import check_uri, is_local, scheme_of, to_fsspec
@@ -289,7 +290,7 @@ def open_filesystem(
         scheme = scheme_of(to_fsspec(uri))
         extra = f"pip install 'airflow-streaming[{_EXTRAS[scheme]}]'" if scheme in _EXTRAS else ""
         raise SpecError(
-            f"The {what} {uri!r} cannot be opened: {err}. "
+            f"The {what} {uri!r} cannot be opened: {closed(err)} "
             f"{extra or 'Install the fsspec file system for it'}, or give another URI."
         ) from err
     except Exception as err:

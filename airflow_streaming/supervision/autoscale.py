@@ -250,11 +250,13 @@ def _allowed(s: SizeInput, present: int, step: SizeStep) -> SizeStep:
     if s.blackout_until is not None:
         until = f"{s.blackout_until:%Y-%m-%d %H:%M %Z}"
         return _wait(present, step, SizeCode.BLACKOUT, f"The blackout ends at {until}.")
-    newest = s.changes[-1].at if s.changes else None
-    if newest is not None and s.now - newest < s.policy.cool_down:
+    # Clocks of hosts differ. A change of the future counts as long as one of the past does, so that
+    # a wrong date costs no more than a right one.
+    ages = [abs(s.now - change.at) for change in s.changes]
+    if ages and ages[-1] < s.policy.cool_down:
         cool_down = duration_text(s.policy.cool_down)
         return _wait(present, step, SizeCode.COOL_DOWN, f"A change rests for {cool_down}.")
-    today = [change for change in s.changes if s.now - change.at < _DAY]
+    today = [change for change, age in zip(s.changes, ages, strict=True) if age < _DAY]
     smaller = sum(change.code is SizeCode.DOWN for change in today)
     is_spent = len(today) >= s.policy.changes_a_day
     # What is left of the day is for load that rises.

@@ -7,7 +7,6 @@ can be found, exists before the driver does.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,7 +15,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from airflow_streaming.advice.profile import effective, summary
 from airflow_streaming.exceptions import (
     AlreadyExists,
     LaunchError,
@@ -28,7 +26,6 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher, LaunchRequest
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.lease import OnLostHost
-from airflow_streaming.model.names import Layout, colour_of
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.records.autoscale import (
     SizeChange,
@@ -45,11 +42,11 @@ from airflow_streaming.model.records.epoch import (
     OrderAct,
     StandbyOrder,
 )
-from airflow_streaming.model.spark.conf import REDACTED, conf_text, redact, secret_values
-from airflow_streaming.model.uris import join
+from airflow_streaming.model.spark.conf import REDACTED, conf_text, secret_values
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.actions import StreamActions
 from airflow_streaming.supervision.decide import ReconcileInput, Step
+from airflow_streaming.supervision.proposal import propose
 from airflow_streaming.supervision.standby import StandbyView
 
 log: Final = logging.getLogger(__name__)
@@ -115,64 +112,15 @@ class StreamController(StreamActions):
         carried_on: Mapping[str, str] | None = None,
         py_files_sha256: Sequence[str] = (),
     ) -> Deployment:
-        """
-        Return the deployment that the spec asks for, numbered as the next one.
-
-        It keeps the checkpoint and the output of the current deployment, unless the spec names
-        others: a change of code alone must not start from nothing. With the checkpoint it keeps
-        what a profile may not change under it.
-
-        :param location: Where the script was found.
-        :param source: The script.
-        :param fresh: Give it a checkpoint and an output of its own in the home, whatever the
-            current deployment has or the spec names: those may be the other lane's.
-        :param carried_on: Configuration of the deployment, in whichever lane, whose checkpoint a
-            fresh one continues from; ``None`` when it begins with nothing.
-        :param py_files_sha256: Digests of the spec's Python files, as of ``Deployment``.
-        """
-        current = self._home.newest_deployment()
-        number = current.number + 1 if current else 1
-        spec = self._spec
-        checkpoint, output = self._places(number, None if fresh else current, fresh=fresh)
-        goes_on = current if current and not fresh and current.checkpoint == checkpoint else None
-        conf = self._configured(runtime, goes_on.conf if goes_on else carried_on)
-        return Deployment(
-            number=number,
-            stream=self._home.name,
-            colour=colour_of(self._home.name).value,
-            application=location,
-            application_sha256=hashlib.sha256(source).hexdigest(),
-            application_args=tuple(str(argument) for argument in spec.application_args),
-            conf=redact(conf),
-            env=tuple(sorted(spec.env)),
-            py_files=tuple(spec.py_files),
-            py_files_sha256=_digests(tuple(py_files_sha256), tuple(spec.py_files), current),
-            jars=tuple(spec.jars),
-            packages=tuple(spec.packages),
-            files=tuple(spec.files),
-            runtime=runtime.name,
-            spark_version=runtime.spark_version,
-            checkpoint=checkpoint,
-            output=output,
-            fair_pools=spec.has_fair_pools,
-            created_at=self._now(),
-            created_by=self._by,
-            replay_from=goes_on.replay_from if goes_on else "",
+        """Return the deployment that the spec asks for; see ``proposal.propose``."""
+        return propose(
+            *(self._home, self._spec, runtime, location, source),
+            by=self._by,
+            at=self._now(),
+            fresh=fresh,
+            carried_on=carried_on,
+            py_files_sha256=py_files_sha256,
         )
-
-    def _places(self, number: int, current: Deployment | None, *, fresh: bool) -> tuple[str, str]:
-        spec, layout = self._spec, Layout(self._home.name)
-        checkpoint = current.checkpoint if current else join(spec.home, layout.checkpoint(number))
-        output = current.output if current else join(spec.home, layout.output(number))
-        if fresh:
-            return checkpoint, output
-        return spec.checkpoint or checkpoint, spec.output or output
-
-    def _configured(self, runtime: Runtime, carried_on: Mapping[str, str] | None) -> dict[str, str]:
-        values = self._spec.configuration(runtime.spark_version, carried_on)
-        if self._spec.profile is not None:
-            log.info("%s", summary(self._spec.profile, values))
-        return effective(values)
 
     def deploy(self, deployment: Deployment, source: bytes) -> bool:
         """
@@ -586,11 +534,3 @@ class StreamController(StreamActions):
 def _queries_of(live: Observation | None) -> tuple[str, ...]:
     status = live.status if live is not None else None
     return tuple(query.name for query in status.queries) if status is not None else ()
-
-
-def _digests(
-    found: tuple[str, ...], files: tuple[str, ...], current: Deployment | None
-) -> tuple[str, ...]:
-    # A deployment of an earlier release tells none. The same files are no other proposal for that.
-    is_older = current is not None and current.py_files == files and not current.py_files_sha256
-    return () if is_older else found

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from airflow_streaming.exceptions import closed
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import Finding, HealthRules, RuleState, Severity
 from airflow_streaming.model.observation import Observation, ProcessState, Verdict, VerdictState
@@ -382,7 +383,7 @@ def _stopping(s: ReconcileInput, seen: Observation, stop: StopRequest) -> Step:
         return Step(
             action=Action.BLOCKED,
             reason=f"Driver of epoch {seen.epoch.number} does not answer the stop request and "
-            f"cannot be looked at: {seen.process.detail}.",
+            f"cannot be looked at: {closed(seen.process.detail)}",
         )
     return Step(
         action=Action.KILL,
@@ -417,7 +418,7 @@ def _is_wanted(s: ReconcileInput, stop: StopRequest) -> bool:
 
 def _circuit_open(s: ReconcileInput, circuit: Circuit) -> Step:
     wait = s.policy.half_open_after
-    if wait is not None and s.now - circuit.at >= wait:
+    if wait is not None and abs(s.now - circuit.at) >= wait:  # its clock may have been ahead
         return Step(
             action=Action.LAUNCH,
             reason=f"Half-open: one try after {duration_text(wait)}.",

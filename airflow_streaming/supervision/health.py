@@ -20,6 +20,7 @@ from datetime import timedelta
 from statistics import median
 from typing import Final
 
+from airflow_streaming.exceptions import closed
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import Finding, HealthRules, RuleState, Severity
 from airflow_streaming.model.observation import (
@@ -79,7 +80,7 @@ def judge_silence(
         return None
     if seen.process.state is ProcessState.UNSEEN:
         return _silent(
-            seen, VerdictState.UNREACHABLE, f"{words} and cannot be looked at: {detail}."
+            seen, VerdictState.UNREACHABLE, f"{words} and cannot be looked at: {closed(detail)}"
         )
     if _is_busy(seen, hang_after) and silent < busy_hang_after:
         return _silent(seen, VerdictState.SLOW, f"{words} but uses CPU time.")
@@ -163,12 +164,6 @@ def _is_busy(seen: Observation, hang_after: timedelta) -> bool:
         return seen.flat_for < hang_after
     used = seen.cpu_in_silence
     return used is not None and used > BUSY_SHARE * seen.silent_for.total_seconds()
-
-
-def closed(sentence: str) -> str:
-    """Return the sentence with a full stop."""
-    # Last words and evidence come from outside, with or without a full stop.
-    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
 
 
 _INTERVALS = 3

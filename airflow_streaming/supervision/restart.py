@@ -91,7 +91,8 @@ def _obstacle(
         if made.action is RestartAction.RESTART and made.failure_kind.restart_class is failure_class
     ]
     for budget in policy.budgets_for(failure_class):
-        spent = sum(now - restart.decided_at < budget.window for restart in restarts)
+        # A decision of a clock that was ahead counts no longer than one of a clock that was right.
+        spent = sum(abs(now - restart.decided_at) < budget.window for restart in restarts)
         if spent >= budget.restarts:
             return _spentduration_text(budget, failure_class)
     return None

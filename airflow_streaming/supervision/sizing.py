@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Final
 
 from airflow_streaming.exceptions import RecordError
@@ -25,7 +24,6 @@ log: Final = logging.getLogger(__name__)
 LOOK_EVERY: Final = 60.0
 """Seconds between two looks at the figures; in between the size is taken for right."""
 _BATCHES: Final = 2_000
-_DAY: Final = timedelta(days=1)
 
 
 class SizeObserver:
@@ -87,7 +85,7 @@ class SizeObserver:
                     for query in queries
                     if query.processing_interval_s
                 },
-                changes=[change for change in changes if seen.now - change.at < _DAY],
+                changes=changes,
                 blackout_until=restarts.blackout_until(seen.now),
                 is_dynamic=is_dynamic(conf),
             )

@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Self
 
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.exceptions import SpecError, closed
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.progress import MAX_OFFSET, BatchProgress
@@ -29,7 +29,7 @@ from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.model.wire import decode
 from airflow_streaming.supervision.decide import ReconcileInput
-from airflow_streaming.supervision.health import closed, judge
+from airflow_streaming.supervision.health import judge
 
 
 class ReadinessState(StrEnum):

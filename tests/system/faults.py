@@ -29,6 +29,10 @@ from tests.unit.faults.striking import judge, strike
 
 ERRORS: Final = (Fault.EIO, Fault.ENOSPC, Fault.EACCES, Fault.ETIMEDOUT)
 
+PARTS: Final = 8
+LONG: Final = 300
+"""Changes from which on an act tells of each part."""
+
 
 def main(words: list[str] | None = None) -> int:
     """Try the acts that were named, or all; return 1 when anything does not hold."""
@@ -76,13 +80,17 @@ def _try(name: str, every: int, *, is_in_turn: bool) -> int:
     try:
         sound = strike(name, base / "none")
         tried = 0
-        for at in range(1, sound.changes + 1, every):
-            for fault in faults_at(at, is_in_turn=is_in_turn):
-                folder = base / f"{at}-{fault.name}"
-                _, problems = judge(name, folder, at, fault, sound.outcome)
-                shutil.rmtree(folder)
-                found.update(f"{at} {fault}: {problem}" for problem in problems)
-                tried += 1
+        for part in range(PARTS):
+            # A run that is ended early has tried changes of the whole act.
+            for at in range(1 + part * every, sound.changes + 1, PARTS * every):
+                for fault in faults_at(at, is_in_turn=is_in_turn):
+                    folder = base / f"{at}-{fault.name}"
+                    _, problems = judge(name, folder, at, fault, sound.outcome)
+                    shutil.rmtree(folder)
+                    found.update(f"{at} {fault}: {problem}" for problem in problems)
+                    tried += 1
+            if sound.changes > LONG:
+                say(f"  {name}: {part + 1} of {PARTS} parts, {tried} faults, {len(found)} wrong")
     finally:
         shutil.rmtree(base)
     seconds = time.monotonic() - begun

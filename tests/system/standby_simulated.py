@@ -153,7 +153,7 @@ class Driver:
             self.writes = True
             return
         layout = Layout(self.epoch.stream)
-        if self.store.read(layout.record("epochs", self.epoch.number + 1)) is not None:
+        if self.store.read(layout.place(Epoch, number=self.epoch.number + 1)) is not None:
             self._end(Outcome.FENCED)
         elif self.store.read(layout.epoch(self.epoch.number, "stop.json")) is not None:
             self._end(Outcome.STOPPED)

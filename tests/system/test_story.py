@@ -1,16 +1,35 @@
-"""The story that ``make demo ARGS=--once`` tells, on a real Airflow and a real Spark."""
+"""The stories that ``make demo ARGS=--once`` tells, on a real Airflow and a real Spark."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from demo.story import show, tell_story
+import pytest
+
+from demo.pipelines import PIPELINES
+from demo.run import make_stage
+from demo.story import show, tell_example, tell_story
 from demo.waiting import Progress
+
+MORE = os.environ.get("AIRFLOW_STREAMING_TEST_MORE")
 
 
 def test_a_killed_stream_comes_back_and_loses_and_doubles_nothing(
     tmp_path: Path, spark_4_3: Path
 ) -> None:
     checks = tell_story(tmp_path / "story", spark_4_3, Progress())
+
+    assert all(check.holds for check in checks), "\n" + show(checks)
+
+
+@pytest.mark.skipif(not MORE, reason="A whole Airflow each; set AIRFLOW_STREAMING_TEST_MORE.")
+@pytest.mark.parametrize("name", [*PIPELINES])
+def test_an_example_runs_is_killed_and_comes_back(
+    name: str, tmp_path: Path, spark_4_3: Path
+) -> None:
+    say = Progress()
+    stage, _ = make_stage(tmp_path / "example", spark_4_3, name, say)
+    checks = tell_example(stage, PIPELINES[name], say)
 
     assert all(check.holds for check in checks), "\n" + show(checks)

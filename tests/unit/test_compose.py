@@ -52,6 +52,12 @@ def test_streams_run_in_cluster_mode_with_one_set_of_credentials(told: dict[str,
     ("service", "edit"),
     [
         pytest.param("grafana", {"image": "grafana/grafana:latest"}, id="no version"),
+        pytest.param("grafana", {"image": "grafana/grafana:12.1.1"}, id="no digest"),
+        pytest.param("grafana", {"image": "grafana/grafana@sha256:" + "a" * 64}, id="no tag"),
+        pytest.param("grafana", {"image": "grafana/grafana:12.1.1@sha256:ab"}, id="half a digest"),
+        pytest.param(
+            "scheduler", {"build": {"dockerfile_inline": "FROM python:3.12\n"}}, id="built on a tag"
+        ),
         pytest.param("grafana", {"image": None}, id="nothing to run"),
         pytest.param("grafana", {"labels": {}}, id="used by no example"),
         pytest.param(

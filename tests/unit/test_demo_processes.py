@@ -15,6 +15,7 @@ import pytest
 from airflow_streaming.home.home import open_home
 from airflow_streaming.launch.processes import ProcessHandle
 from airflow_streaming.model.host import this_host
+from airflow_streaming.model.records.epoch import mark_of
 from demo.airflow import free_port
 from demo.drivers import DriverCount
 from demo.processes import processes_with
@@ -84,7 +85,10 @@ def test_every_stream_of_the_home_is_stopped_with_the_demo(
     other.create_deployment(
         a_deployment(number=1, stream=other.name, application_sha256=sha256(b"").hexdigest()), b""
     )
-    here, arguments = this_host(), ("--stream", other.name, "--epoch", "1", "--token", "t-1")
+    here, arguments = (
+        this_host(),
+        ("--stream", other.name, "--epoch", "1", "--token", mark_of("t-1")),
+    )
     other.create_epoch(an_epoch(number=1, deployment=1, stream=other.name, token="t-1", host=here))
 
     with process("--home", str(stage.home), *arguments) as driver:

@@ -11,6 +11,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +38,7 @@ FINISHED: Final = (
     *("airflow_streaming/supervision", "airflow_streaming/triggers", "demo", "dags", "benchmarks"),
 )
 """Rooms whose docstrings, comments and strings are finished: these words do not come back."""
+PACKAGE: Final = ("airflow_streaming",)
 CODE: Final = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 
 
@@ -97,6 +99,34 @@ def test_the_texts_of_a_module_are_its_comments_docstrings_and_sentences() -> No
         "whoever",
         "somebody",
     ]
+
+
+SAID_BY_OTHERS: Final = frozenset({"err", "error", "why", "reason", "detail"})
+
+
+def doubled_stops(source: str) -> list[int]:
+    """Return the lines at which a full stop is put behind what may have one; ``closed`` adds it."""
+    found = []
+    for text in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.JoinedStr)):
+        for part, after in pairwise(text.values):
+            value = part.value if isinstance(part, ast.FormattedValue) else None
+            name = value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")
+            is_stop = isinstance(after, ast.Constant) and re.match(r"\.(\s|$)", str(after.value))
+            if name in SAID_BY_OTHERS and is_stop:
+                found.append(text.lineno)
+    return found
+
+
+def test_what_others_say_gets_no_second_full_stop() -> None:
+    found = {name: doubled_stops((REPOSITORY / name).read_text()) for name in modules(PACKAGE)}
+
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_a_second_full_stop_is_found() -> None:
+    source = 'f"It failed: {err}. Try."\nf"{a.detail}."\nf"{closed(err)} Try."\nf"{why}.log"'
+
+    assert doubled_stops(source) == [1, 2]
 
 
 def test_the_pages_are_read() -> None:

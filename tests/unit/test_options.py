@@ -8,6 +8,7 @@ from math import inf, nan
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.operators.backup import CheckpointBackupOperator
@@ -21,8 +22,11 @@ from airflow_streaming.options import (
     RestartOptions,
     UpgradeOptions,
 )
+from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.orchestration.stream_dags import stream_dags
+from airflow_streaming.orchestration.upgrade import rescale, rolling_restart, upgrade_in_place
 from airflow_streaming.spec import (
+    Autoscale,
     Blackout,
     Budget,
     HealthRule,
@@ -58,6 +62,9 @@ WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (UpgradeOptions, "checks", [True]),
     (UpgradeOptions, "rewind_sink", "undo"),
     (UpgradeOptions, "edits", "conf"),
+    (UpgradeOptions, "prewarm", "maybe"),
+    (UpgradeOptions, "dry_run", ""),
+    (CutoverOptions, "need_approval", "ja"),
     (RestartOptions, "checks", 1),
     (CutoverOptions, "deadlines", [timedelta(hours=1)]),
     (CutoverOptions, "approval_notifiers", 5),
@@ -122,6 +129,50 @@ def test_a_wrong_field_is_refused_by_its_name(
 def test_terms_within_options_are_checked_too(terms: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match=r"SoakTerms\."):
         UpgradeOptions(soak=SoakTerms(**terms))
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [{"at_least": timedelta(hours=1)}, {"at_most": timedelta(days=8)}],
+    ids=["ends before it may", "outlasts the backups"],
+)
+def test_a_soak_that_cannot_be_is_refused(terms: dict[str, timedelta]) -> None:
+    with pytest.raises(SpecError, match=r"UpgradeOptions\.soak"):
+        UpgradeOptions(soak=SoakTerms(**terms))
+
+
+@pytest.mark.parametrize("limits", [{"max": 10**30}, {"max": 4, "changes_a_day": 10**6}])
+def test_limits_of_a_size_are_those_of_a_cluster(limits: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="Autoscale"):
+        Autoscale(min=1, **limits)
+
+
+SPEC = StreamSpec(name="orders", application="a.py", home="/srv/h", runtime="spark-4.3")
+
+
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        (lambda: rescale(SPEC, UpgradeOptions()), "options"),
+        (lambda: rolling_restart(SPEC, CutoverOptions()), "options"),  # type: ignore[arg-type]
+        (lambda: upgrade_in_place(SPEC, RestartOptions()), "options"),  # type: ignore[arg-type]
+        (lambda: upgrade_in_place("orders"), "stream"),  # type: ignore[arg-type]
+        (lambda: blue_green(SPEC, UpgradeOptions()), "options"),  # type: ignore[arg-type]
+        (lambda: blue_green(SPEC, connections={}), "connections"),  # type: ignore[arg-type]
+        (lambda: rescale(SPEC, size=5), "size"),  # type: ignore[arg-type]
+        (lambda: rescale(SPEC, size={"executors": -1}), "executors"),
+        (lambda: rescale(SPEC, size={"executor_memory": "4 apples"}), "executor_memory"),
+        (lambda: rescale(SPEC, size={"cores": 4}), "'cores'"),
+    ],
+)
+def test_a_task_group_names_what_it_cannot_be_built_of(build: Callable[[], Any], name: str) -> None:
+    with DAG("d"), pytest.raises(SpecError, match=f"^{name} is "):
+        build()
+
+
+def test_sizes_of_a_run_and_advice_are_taken() -> None:
+    with DAG("d"):
+        rescale(SPEC, size={"executors": "advised", "executor_cores": "{{ params.cores }}"})
 
 
 def test_templates_whole_numbers_and_nothing_are_taken_where_they_are_declared() -> None:

@@ -24,21 +24,9 @@ from airflow_streaming.model.records.epoch import Epoch, Exit, Outcome, StopRequ
 from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.spec import StreamSpec
-from tests.fakes import FAKE_HOST, FakeLauncher
+from tests.fakes import FAKE_HOST, FakeLauncher, make_spark_home
 
 SCRIPT = "spark = None  # a script that would start queries\n"
-
-
-def make_spark_home(folder: Path, version: str = "4.3.0") -> Path:
-    """Lay out as much of a Spark installation as is looked at before a launch."""
-    (folder / "bin").mkdir(parents=True)
-    (folder / "jars").mkdir()
-    (folder / "jars" / f"spark-core_2.13-{version}.jar").touch()
-    (folder / "RELEASE").write_text(f"Spark {version} built for Hadoop 3.5.0\n")
-    submit = folder / "bin" / "spark-submit"
-    submit.write_text("#!/bin/sh\nexit 1\n")
-    submit.chmod(0o755)
-    return folder
 
 
 def make_world(folder: Path, patch: pytest.MonkeyPatch) -> World:
@@ -127,7 +115,7 @@ class World:
         """Resume the task as an event of its trigger would; return the next trigger."""
         payload = {"watched": trigger.watched, "memory": None, "lane": trigger.keeps, **event}
         return self.deferral(
-            lambda: (operator or self.operator()).on_event(self.context(), payload)
+            lambda: (operator or self.operator()).execute_complete(self.context(), payload)
         )
 
     @staticmethod

@@ -56,7 +56,7 @@ def uncaught(
 
     :param covers: Whether its position covers the one of blue; ``None`` where it cannot be told.
     """
-    if covers is False:
+    if covers is False and not _reads_on_with(query, theirs):
         yield f"Query {query.name!r} has not yet read what blue had read when green started."
     if (excess := _too_much(query, theirs, terms)) is not None:
         yield excess
@@ -71,6 +71,19 @@ def uncaught(
             f"Query {query.name!r} still reads {query.newest} rows in a batch, and the largest of "
             f"blue's has {usual}."
         )
+
+
+def _reads_on_with(query: QueryFigures, theirs: QueryFigures | None) -> bool:
+    """
+    Tell whether green has left no more files than blue, whatever blue had read before.
+
+    Files leave an input: they are archived, or a source removes them once they are read. A green that began
+    with an empty checkpoint later than that never reads them, and does not wait for them.
+    """
+    mine, other = query.backlog, None if theirs is None else theirs.backlog
+    if mine is None or mine.unit != "files" or not query.batches:
+        return False
+    return mine.amount <= (other.amount if other is not None and other.unit == mine.unit else 0)
 
 
 def behind(green: LaneFigures, blue: LaneFigures | None, terms: ReadyTerms) -> Iterator[str]:

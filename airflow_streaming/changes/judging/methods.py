@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from airflow_streaming.exceptions import closed
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.gates.rules import rule_named
 from airflow_streaming.model.durations import duration_text
@@ -142,7 +143,7 @@ def _of(plan: QueryPlan, watermark_ms: int) -> ReplayStart:
 
 
 def _from_the_beginning(plan: QueryPlan, why: str) -> ReplayStart:
-    reason = f"Query {plan.query!r} has to read from the sources' beginning: {why}."
+    reason = f"Query {plan.query!r} has to read from the sources' beginning: {closed(why)}"
     return ReplayStart(at=None, reason=reason)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from airflow_streaming.exceptions import PointerFailed, PointerRefused, StreamingError
+from airflow_streaming.exceptions import PointerFailed, PointerRefused, StreamingError, closed
 from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.model.jobs.pointing import Mark
 
@@ -150,5 +150,5 @@ class CallablePointer:
         except Exception as err:
             raise PointerFailed(
                 f"Pointer {self.name!r} of stream {to.stream!r} was not {what}: its function "
-                f"raised {type(err).__name__}: {err}. It is called again at the next look."
+                f"raised {type(err).__name__}: {closed(err)} It is called again at the next look."
             ) from err

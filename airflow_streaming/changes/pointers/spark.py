@@ -19,18 +19,9 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.launch.runtime import resolve_runtime
-from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
 from airflow_streaming.model.uris import to_hadoop
-from airflow_streaming.spark_jobs.runner import (
-    Job,
-    Program,
-    Task,
-    await_end,
-    last_words,
-    scratch_folder,
-    started,
-)
+from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask, scratch_folder
 
 PREFIX: Final = "airflow-streaming-pointer-"
 """Of its scratch folders, by which those of killed tasks are found and removed."""
@@ -74,21 +65,14 @@ class _InCatalog:
         known = {self.runtime: self.runtime} if is_path else self.runtimes
         # Without a metastore a view would be gone with the session that made it.
         conf = {_CATALOG: "hive", **self.conf}
-        program = Program(application="", source=b"", conf=conf)
         task = Task(job=Job.POINT, order=order, variable=POINTER_VARIABLE, cores=1)
         try:
             runtime = resolve_runtime(self.runtime, known)
-            with started(task, runtime, program, scratch) as process:
-                in_time = await_end(process, order.seconds)
+            return ask(*(task, order, CatalogAnswer), runtime=runtime, conf=conf, scratch=scratch)
+        except NoAnswer as err:
+            raise PointerFailed(f"{what} was not moved, as far as is known. {err}") from err
         except (LaunchError, RuntimeNotFound) as err:
             raise PointerFailed(f"{what} could not be moved: {err}") from err
-        try:
-            return CatalogAnswer.from_bytes(Path(order.answer).read_bytes())
-        except FileNotFoundError as err:
-            ended = "" if in_time else f" within {duration_text(order.seconds)}"
-            raise PointerFailed(
-                f"{what} was not moved{ended}, as far as is known: {last_words(scratch)}"
-            ) from err
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

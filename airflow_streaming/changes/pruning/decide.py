@@ -4,7 +4,8 @@ What of a stream is old and not needed, from what was seen of it; nothing is don
 Everything errs on the side of keeping:
 
 - while a change of either lane is open, nothing of the stream goes;
-- an epoch is as old as its successor, and stays until it is proved that its driver has ended;
+- an epoch is as old as its successor, and stays until it is proved that its driver has ended, and
+  while its record cannot be read;
 - the newest epochs of each lane, its last failed one, and the newest one that recorded the plan of a
   query of a deployment in use stay for good;
 - a deployment is in use while it is the newest of a lane that is live, wanted running, has a driver
@@ -41,6 +42,8 @@ EVENTS_KEPT: Final = 200
 FOLDER_OF: Final = {RemovalKind.CHECKPOINT: "checkpoints", RemovalKind.OUTPUT: "output"}
 CHUNKS_KEPT: Final = 10
 """Chunks of an epoch's history that stay, however old."""
+SIZES_KEPT: Final = 50
+"""Changes of a stream's size that stay, however old; the newest one says what its driver gets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,10 @@ class PrunePolicy:
             raise SpecError(f"outputs is {self.outputs!r}; give True or False.")
 
 
+File = tuple[str, datetime | None]
+"""A file, relative to the home, and its time by the store's clock where the store tells it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochFacts:
     """
@@ -83,8 +90,9 @@ class EpochFacts:
     :param ended_at: When its driver ended, or was proved or declared dead; ``None``: it was not.
     :param failed: It ended otherwise than by a request, by its own end, or for a newer epoch.
     :param planned: Queries whose plans it recorded.
-    :param history: Files of its history without the newest ``CHUNKS_KEPT`` of each kind, each with its time by the store's clock;
-        ``None`` where the store does not tell.
+    :param history: Files of its history without the newest ``CHUNKS_KEPT`` of each kind, each with its
+        time by the store's clock; ``None`` where the store does not tell.
+    :param is_unreadable: Its record cannot be read, so that nothing of it is known.
     """
 
     number: int
@@ -93,7 +101,8 @@ class EpochFacts:
     ended_at: datetime | None = None
     failed: bool = False
     planned: frozenset[str] = frozenset()
-    history: tuple[tuple[str, datetime | None], ...] = ()
+    history: tuple[File, ...] = ()
+    is_unreadable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +131,7 @@ class LaneFacts:
 
     :param open_change: What change of it is open; empty for none.
     :param change_ended_at: When its newest change ended; ``None`` when there was none.
+    :param sizes: Changes of its size, oldest first, without the newest ``SIZES_KEPT``.
     :param epochs: Oldest first; ``deployments`` as well.
     :param restart_window: The longest window of its restart budgets.
     :param backed_up: Deployments that a backup names; ``None`` when the store could not be read.
@@ -136,6 +146,7 @@ class LaneFacts:
     checkpoints: tuple[FolderFacts, ...] = ()
     outputs: tuple[FolderFacts, ...] = ()
     events: tuple[str, ...] = ()
+    sizes: tuple[File, ...] = ()
     open_change: str = ""
     change_ended_at: datetime | None = None
     restart_window: timedelta = timedelta()
@@ -149,7 +160,7 @@ class PruneItem:
     One thing to remove.
 
     :param name: Number of an epoch or name of a folder; of files, their folder.
-    :param paths: For ``HISTORY`` and ``EVENTS``: the files, relative to the home.
+    :param paths: For ``HISTORY``, ``EVENTS`` and ``SIZES``: the files, relative to the home.
     """
 
     what: RemovalKind
@@ -242,6 +253,7 @@ def decide_pruning(
     for lane in lanes:
         found += _epochs(lane, before, policy)
         found += _events(lane, before)
+        found += _files(RemovalKind.SIZES, lane, "sizes", lane.sizes, before)
     needed = list(_needed(lanes, used_elsewhere, before, policy))
     found += _checkpoints(lanes, needed)
     found += _outputs(lanes, needed, policy)
@@ -277,6 +289,8 @@ def epochs_that_stay(lane: LaneFacts, before: datetime, policy: PrunePolicy) -> 
         since = following.created_at
         if since is None or since > before:
             why.setdefault(epoch.number, "")
+        elif epoch.is_unreadable:
+            why[epoch.number] = "its record cannot be read"
         elif epoch.ended_at is None and epoch.deployment is not None:
             why[epoch.number] = "its driver was not proved to have ended"
         elif epoch.ended_at is not None and epoch.ended_at > before:
@@ -344,14 +358,16 @@ def _epochs(lane: LaneFacts, before: datetime, policy: PrunePolicy) -> Iterator[
             yield Spared(
                 what=RemovalKind.EPOCH, lane=lane.lane, name=name, reason=stays[epoch.number]
             )
-        old = tuple(
-            path for path, moment in epoch.history if moment is not None and moment <= before
-        )
-        if old:
-            reason = f"{len(old)} files older than the period"
-            yield PruneItem(
-                what=RemovalKind.HISTORY, lane=lane.lane, name=name, reason=reason, paths=old
-            )
+        yield from _files(RemovalKind.HISTORY, lane, name, epoch.history, before)
+
+
+def _files(
+    what: RemovalKind, lane: LaneFacts, name: str, files: Iterable[File], before: datetime
+) -> Iterator[PruneItem]:
+    old = tuple(path for path, moment in files if moment is not None and moment <= before)
+    if old:
+        reason = f"{len(old)} files older than the period"
+        yield PruneItem(what=what, lane=lane.lane, name=name, reason=reason, paths=old)
 
 
 def _events(lane: LaneFacts, before: datetime) -> Iterator[PruneItem]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from airflow_streaming.changes.pruning.decide import (
     CHUNKS_KEPT,
     FOLDER_OF,
+    SIZES_KEPT,
     DeploymentFacts,
     EpochFacts,
+    File,
     FolderFacts,
     LaneFacts,
 )
@@ -20,8 +22,15 @@ from airflow_streaming.exceptions import RecordError, StreamingError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.codec import parse_time
-from airflow_streaming.model.names import Layout, base_of, is_path_part, number_of, other_lane
-from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.names import (
+    Layout,
+    base_of,
+    is_path_part,
+    number_of,
+    numbered,
+    other_lane,
+)
+from airflow_streaming.model.records.control import DesiredState, Event
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Outcome
 from airflow_streaming.model.records.removal import RemovalKind
@@ -123,6 +132,7 @@ def _lane(lane: StreamHome, blobs: Blobs, *, is_live: bool, backed_up: BackedUp)
         checkpoints=_folders(lane, blobs, RemovalKind.CHECKPOINT),
         outputs=_folders(lane, blobs, RemovalKind.OUTPUT),
         events=_events(lane, problems),
+        sizes=tuple(_but_newest(blobs, Layout(lane.name).folder("sizes"), ".json", SIZES_KEPT)),
         restart_window=max((budget.window for budget in budgets), default=timedelta()),
         backed_up=backed_up(lane.name),
         problems=tuple(problems),
@@ -130,7 +140,7 @@ def _lane(lane: StreamHome, blobs: Blobs, *, is_live: bool, backed_up: BackedUp)
 
 
 def _events(lane: StreamHome, problems: list[str]) -> tuple[str, ...]:
-    folder = Layout(lane.name).events()
+    folder = Layout(lane.name).folder(Event)
     try:
         names = lane.store.names(folder)
     except RecordError as err:
@@ -156,7 +166,7 @@ def _deployment(deployment: Deployment) -> DeploymentFacts:
 
 
 def _epochs(lane: StreamHome, blobs: Blobs, problems: list[str]) -> Iterator[EpochFacts]:
-    folder = Layout(lane.name).folder("epochs")
+    folder = Layout(lane.name).folder(Epoch)
     recorded = set(lane.epoch_numbers())
     # What a removal that was cut off has left is the folder of an epoch without a record.
     left = {number_of(f"{one.name}.json") for one in blobs.entries(folder) if one.is_folder}
@@ -165,14 +175,22 @@ def _epochs(lane: StreamHome, blobs: Blobs, problems: list[str]) -> Iterator[Epo
         if number not in recorded:
             yield EpochFacts(number=number, deployment=None, created_at=None)
             continue
-        epoch = lane.epoch(number)
+        epoch: Epoch | None = None
         try:
+            epoch = lane.epoch(number)
             yield _epoch(lane, blobs, epoch)
         except RecordError as err:
             # As one whose driver was not proved to have ended: it stays, and so does what it needs.
-            problems.append(f"Epoch {number} of {lane.name} stays: {err}")
+            problems.append(
+                f"Epoch {number} of {lane.name} stays: {err} Restore the file from a copy of the home, or, "
+                f"when its driver is known to have ended, delete it and the folder {numbered(number)} "
+                "beside it."
+            )
             yield EpochFacts(
-                number=number, deployment=epoch.deployment, created_at=epoch.created_at
+                number=number,
+                deployment=None if epoch is None else epoch.deployment,
+                created_at=None if epoch is None else epoch.created_at,
+                is_unreadable=epoch is None,
             )
 
 
@@ -199,13 +217,16 @@ def _planned(blobs: Blobs, lane: str, epoch: int) -> Iterator[str]:
             yield entry.name.removesuffix(".json")
 
 
-def _history(blobs: Blobs, lane: str, epoch: int) -> Iterator[tuple[str, datetime | None]]:
+def _history(blobs: Blobs, lane: str, epoch: int) -> Iterator[File]:
+    # Of each kind the newest stay, so each is told as if those of the other came after it.
     for kind in _HISTORY:
-        folder = Layout(lane).epoch(epoch, kind)
-        files = [one for one in blobs.entries(folder) if one.name.endswith(".jsonl")]
-        # Of each kind the newest stay, so each is told as if those of the other came after it.
-        for entry in files[:-CHUNKS_KEPT]:
-            yield f"{folder}/{entry.name}", entry.modified
+        yield from _but_newest(blobs, Layout(lane).epoch(epoch, kind), ".jsonl", CHUNKS_KEPT)
+
+
+def _but_newest(blobs: Blobs, folder: str, ending: str, kept: int) -> Iterator[File]:
+    files = [one for one in blobs.entries(folder) if one.name.endswith(ending)]
+    for entry in files[:-kept]:
+        yield f"{folder}/{entry.name}", entry.modified
 
 
 def _folders(lane: StreamHome, blobs: Blobs, what: RemovalKind) -> tuple[FolderFacts, ...]:

@@ -11,7 +11,6 @@ on which it was begun and not seen to end is never used again: the way back rest
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 from airflow_streaming.changes.upgrade.decide import REPARTITION_WITHIN
@@ -22,20 +21,11 @@ from airflow_streaming.exceptions import CheckpointError, LaunchError
 from airflow_streaming.gates.state_partitions import RepartitionPlan, is_done, plan_repartition
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
-from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.repartition import RepartitionAnswer, RepartitionOrder
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts
 from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.uris import to_hadoop
-from airflow_streaming.spark_jobs.runner import (
-    Job,
-    Program,
-    Task,
-    await_end,
-    last_words,
-    scratch_folder,
-    started,
-)
+from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask, scratch_folder
 from airflow_streaming.storage.folders import open_folders
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
@@ -127,26 +117,18 @@ class SparkRepartitioner:
                 answer=str(own.folder / "answer.json"),
                 seconds=REPARTITION_WITHIN.total_seconds(),
             )
-            return self._ask(order, runtime, conf, own.folder)
-
-    @staticmethod
-    def _ask(
-        order: RepartitionOrder, runtime: Runtime, conf: Mapping[str, Any], scratch: Path
-    ) -> RepartitionAnswer:
-        program = Program(application="", source=b"", conf=conf)
-        task = Task(job=Job.REPARTITION, order=order, variable=VARIABLE)
-        try:
-            with started(task, runtime, program, scratch) as process:
-                in_time = await_end(process, order.seconds)
-        except LaunchError as err:
-            return RepartitionAnswer(condition="LAUNCH", failed=str(err))
-        try:
-            return RepartitionAnswer.from_bytes(Path(order.answer).read_bytes())
-        except FileNotFoundError:
-            ended = "" if in_time else f" within {duration_text(order.seconds)}"
-            return RepartitionAnswer(
-                condition="NO_ANSWER", failed=f"Spark did not finish{ended}: {last_words(scratch)}"
-            )
+            task = Task(job=Job.REPARTITION, order=order, variable=VARIABLE)
+            try:
+                return ask(
+                    *(task, order, RepartitionAnswer),
+                    runtime=runtime,
+                    conf=conf,
+                    scratch=own.folder,
+                )
+            except NoAnswer as err:
+                return RepartitionAnswer(condition="NO_ANSWER", failed=str(err))
+            except LaunchError as err:
+                return RepartitionAnswer(condition="LAUNCH", failed=str(err))
 
     def is_done(self, partitions: int) -> bool:
         """Tell whether the checkpoints say that it is done; see ``Repartitioner``."""

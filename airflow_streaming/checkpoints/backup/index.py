@@ -26,7 +26,7 @@ from typing import Final
 
 from airflow_streaming.checkpoints.backup.records import Backup, Bundle, BundleUse, Member
 from airflow_streaming.checkpoints.backup.squeeze import fast_compressor
-from airflow_streaming.exceptions import BackupDamaged, RecordError
+from airflow_streaming.exceptions import BackupDamaged, RecordError, closed
 from airflow_streaming.model.names import is_path_part
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 
@@ -169,7 +169,7 @@ def _inflated(data: bytes) -> Iterator[bytes]:
         try:
             chunk = inflate.decompress(data, _CHUNK)
         except zlib.error as err:
-            raise RecordError(f"The index cannot be decompressed: {err}.") from err
+            raise RecordError(f"The index cannot be decompressed: {closed(err)}") from err
         if not chunk and not inflate.eof:
             break
         data = inflate.unconsumed_tail

@@ -457,7 +457,7 @@ def _nothing_committed(listing: Listing) -> str:
         )
     if planned or listing.stat(METADATA) is not None:
         return "The query has not committed a batch yet. Try again after its first one."
-    return "It is no checkpoint: it has no metadata, no plans and no commits."
+    return "It is not a checkpoint: it has no metadata, no plans and no commits."
 
 
 def _pin_at(batch: int, listing: Listing, read: Read) -> Pin | Incomplete:

@@ -64,7 +64,7 @@ def place_problems(listing: Listing) -> Iterator[Finding]:
         yield Finding(
             code=FindingCode.STRANGE_FILE,
             path=path,
-            message=f"{path} is no file and no folder but this: {what}. It was not opened or "
+            message=f"{path} is neither a file nor a folder: {what}. It was not opened or "
             "followed, and nothing behind it was looked at. Spark never makes one, and no backup "
             "takes it. Find out who put it there; put real files in its place if Spark needs them.",
         )
@@ -77,7 +77,7 @@ def place_remarks(listing: Listing) -> Iterator[Finding]:
         yield Finding(
             code=FindingCode.UNKNOWN_FILE,
             path=path,
-            message=f"{path} is no file that Spark 2.1 to 4.3 writes there. Spark passes over it. "
+            message=f"{path} is not a file that Spark 2.1 to 4.3 writes there. Spark passes over it. "
             "Find out whose it is; other programs should not write into a checkpoint.",
         )
     more = sum(1 for _ in unknown)

@@ -189,7 +189,7 @@ def _no_checkpoint(listing: Listing, uri: str) -> Finding:
     return Finding(
         code=FindingCode.NOT_A_CHECKPOINT,
         path="",
-        message=f"{uri} is no checkpoint: it has neither metadata nor offsets nor commits. {found} "
+        message=f"{uri} is not a checkpoint: it has neither metadata nor offsets nor commits. {found} "
         "Spark would start a new query there, without any state. Give the folder that the query's "
         "checkpointLocation names.",
     )

@@ -35,6 +35,7 @@ from airflow_streaming.exceptions import (
     AlreadyExists,
     CheckpointRefused,
     RestoreTaken,
+    closed,
 )
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.uris import (
@@ -212,7 +213,7 @@ class SinkLook:
 
     def _of_another(self, why: str) -> CheckpointRefused:
         return CheckpointRefused(
-            f"The sink's log {self._uri} is not the one that was backed up: {why}. {ADVICE}"
+            f"The sink's log {self._uri} is not the one that was backed up: {closed(why)} {ADVICE}"
         )
 
     def _check_young(self, taken: Mapping[str, bytes]) -> None:

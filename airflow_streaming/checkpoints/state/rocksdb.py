@@ -16,7 +16,7 @@ from io import BytesIO
 from typing import Any, Final
 
 from airflow_streaming.checkpoints.state.stores import LOG_FOLDER, SST_FOLDER
-from airflow_streaming.exceptions import RecordError
+from airflow_streaming.exceptions import RecordError, closed
 from airflow_streaming.model.spark.logs import count, items, json_object, mapping, string
 
 MAX_ENTRIES: Final = 10_000
@@ -109,7 +109,7 @@ def _open(data: bytes) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(BytesIO(data))
     except _BROKEN as err:
-        raise RecordError(f"It is not a whole zip: {err}.") from err
+        raise RecordError(f"It is not a whole zip: {closed(err)}") from err
     entries = archive.infolist()
     if len(entries) > MAX_ENTRIES:
         raise RecordError(_TOO_MANY)
@@ -156,7 +156,7 @@ def _metadata(archive: zipfile.ZipFile) -> str:
     except KeyError as err:
         raise RecordError("The zip has no list of its files.") from err
     except _BROKEN as err:
-        raise RecordError(f"The list of files in the zip is damaged: {err}.") from err
+        raise RecordError(f"The list of files in the zip is damaged: {closed(err)}") from err
     if len(content) > _MAX_METADATA:
         raise RecordError("The list of files in the zip is too large.")
     try:
@@ -171,7 +171,9 @@ def _drain(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
             while file.read(_CHUNK):
                 pass
     except _BROKEN as err:
-        raise RecordError(f"The entry {entry.filename!r} of the zip is damaged: {err}.") from err
+        raise RecordError(
+            f"The entry {entry.filename!r} of the zip is damaged: {closed(err)}"
+        ) from err
 
 
 def _files(

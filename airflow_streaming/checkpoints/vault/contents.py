@@ -20,7 +20,7 @@ from airflow_streaming.checkpoints.vault.layout import file_path, pack_path
 from airflow_streaming.checkpoints.vault.manifests import ADVICE
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import Examination, Progress
-from airflow_streaming.exceptions import BackupDamaged, RecordError
+from airflow_streaming.exceptions import BackupDamaged, RecordError, closed
 from airflow_streaming.model.spark.listing import FileStat, Listing
 
 KEPT: Final = 64 * 1024 * 1024
@@ -192,7 +192,7 @@ class _Reading:
         try:
             yield from read_pack(bundle, self._chunks(path))
         except (BackupDamaged, RecordError) as err:
-            raise BackupDamaged(f"{self._store.uri}/{path}: {err}. {ADVICE}") from err
+            raise BackupDamaged(f"{self._store.uri}/{path}: {closed(err)} {ADVICE}") from err
 
     def _large(self, member: Member) -> Iterator[bytes]:
         path = file_path(self._stream, member.sha256)

@@ -127,8 +127,8 @@ def open_backup_store(
         mark = _create(blobs)
     if mark is None:
         raise CheckpointError(
-            f"{blobs.uri} is no backup store: it has no {STORE}. Give the folder that backups were "
-            "taken to."
+            f"{blobs.uri} is not a backup store ({STORE} is missing). Pass the URI that the backups "
+            "were written to."
         )
     if mark != _MARK:
         raise CheckpointError(

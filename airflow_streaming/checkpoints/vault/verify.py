@@ -23,7 +23,7 @@ from typing import Final
 
 from airflow_streaming.checkpoints.backup.bundles import PackedBytes, read_pack
 from airflow_streaming.checkpoints.backup.earlier import DAMAGED, MAX_NAMED, NAMED
-from airflow_streaming.checkpoints.backup.index import is_backup_id
+from airflow_streaming.checkpoints.backup.index import MAX_INDEX_BYTES, MAX_PACKED, is_backup_id
 from airflow_streaming.checkpoints.backup.records import (
     Backup,
     Bundle,
@@ -34,6 +34,7 @@ from airflow_streaming.checkpoints.backup.records import (
 )
 from airflow_streaming.checkpoints.vault.layout import (
     FOLDERS,
+    ObjectKind,
     backup_id_of,
     file_path,
     folder,
@@ -225,15 +226,23 @@ class Examination:
         return wrong_content(self._store, path)
 
 
+_MOST_BYTES: Final = {ObjectKind.INDEX: MAX_INDEX_BYTES, ObjectKind.PACK: 2 * MAX_PACKED}
+"""What is read of an object that no index describes; a large file may have any size."""
+
+
 def wrong_content(store: BackupStore, path: str, *, gone: str = "is missing") -> str:
     """Return what is wrong with an object's bytes; empty when they are what its name says."""
     name = object_name(path)
-    digest = hashlib.sha256()
+    most = _MOST_BYTES.get(name.sort) if name is not None else None
+    digest, size = hashlib.sha256(), 0
     try:
         chunks = store.blobs.stream(path)
         if chunks is None:
             return gone
         for chunk in chunks:
+            size += len(chunk)
+            if most is not None and size > most:
+                return f"has more than {most} bytes, which nothing of its kind has"
             digest.update(chunk)
     except RecordError as err:
         return f"cannot be read: {err}"

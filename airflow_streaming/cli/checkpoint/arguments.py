@@ -27,14 +27,14 @@ _EPILOGS: Final = {
     "verify": "Examples:\n  airflow-streaming checkpoint verify s3://backups BACKUP_ID --level full\n\n"
     "Exit codes: 0 it holds, 1 it does not or cannot be read, 2 wrong use, such as a drill without a "
     "Spark that fits.",
-    "restore": "Examples:\n  airflow-streaming checkpoint restore s3://backups BACKUP_ID --stream orders "
-    "--dry-run\n  airflow-streaming checkpoint restore /backups BACKUP_ID --to /data/cp/new\n\n"
+    "restore": "Examples:\n  airflow-streaming checkpoint restore s3://b BACKUP_ID --stream a --dry-run\n"
+    "  airflow-streaming checkpoint restore /backups BACKUP_ID --to /data/cp/new\n\n"
     "Exit codes: 0 restored, or with --dry-run could be; 1 refused, or it cannot be read; 2 wrong use, "
     "such as a place inside a checkpoint or a backup store.",
-    "retain": "Examples:\n  airflow-streaming checkpoint retain /backups orders --keep-last 24 --daily 7 "
-    f"--dry-run\n\n{_CODES}",
+    "retain": "Examples:\n  airflow-streaming checkpoint retain /backups orders --daily 7 --dry-run\n\n"
+    f"{_CODES}",
     "delete": "Examples:\n  airflow-streaming checkpoint delete /backups BACKUP_ID\n"
-    "  airflow-streaming checkpoint delete /backups BACKUP_ID --yes --reason 'of a test'\n\n"
+    "  airflow-streaming checkpoint delete /backups BACKUP_ID --yes --reason 'a test'\n\n"
     f"{_CODES}",
 }
 _ONE_OR_SEVERAL: Final = "checkpoint of one query, or the folder above those of one application"

@@ -34,12 +34,14 @@ from airflow_streaming.driver.script import error_of, run_program
 from airflow_streaming.model.failure_signs import is_input_gone
 from airflow_streaming.model.jobs.drill import (
     INPUT_GONE,
+    AnsweredOrder,
     DrilledQuery,
     DrillEvent,
     DrillOrder,
     Told,
 )
 from airflow_streaming.model.spark.plan import is_of_spark
+from airflow_streaming.model.wire import Record
 
 
 def leave_after(seconds: float, what: str) -> None:
@@ -56,6 +58,22 @@ def leave_after(seconds: float, what: str) -> None:
         os._exit(1)
 
     later(seconds, leave)
+
+
+def answer_to_file(
+    order: AnsweredOrder, answer_to: Callable[[], Record], what: str, *, margin: float = 0.0
+) -> int:
+    """
+    Write the answer to an order, whole or not at all; return the exit code.
+
+    :param what: What this process is, for the log.
+    :param margin: Seconds after the order's in which this process ends itself.
+    """
+    leave_after(order.seconds + margin, what)
+    written = Path(f"{order.answer}.part")
+    written.write_bytes(answer_to().to_bytes())
+    written.replace(order.answer)
+    return 0
 
 
 def later(seconds: float, work: Callable[[], None]) -> threading.Timer:

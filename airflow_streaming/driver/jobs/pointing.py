@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.driver.errors import log_to_stderr, logger
-from airflow_streaming.driver.jobs.drill import leave_after
+from airflow_streaming.driver.jobs.drill import answer_to_file
 from airflow_streaming.exceptions import PointerRefused, RecordError
 from airflow_streaming.model.jobs.pointing import (
     CatalogAnswer,
@@ -38,12 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     """Do what the order says, and write the answer."""
     log_to_stderr()
     order = CatalogOrder.from_bytes(Path(arguments[0]).read_bytes())
-    leave_after(order.seconds + _MARGIN, "Moving the pointer")
-    answer = answer_to(order)
-    written = Path(f"{order.answer}.part")
-    written.write_bytes(answer.to_bytes())
-    written.replace(order.answer)
-    return 0
+    return answer_to_file(order, lambda: answer_to(order), "Moving the pointer", margin=_MARGIN)
 
 
 def answer_to(order: CatalogOrder) -> CatalogAnswer:

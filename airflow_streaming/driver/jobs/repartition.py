@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.driver.errors import log_to_stderr, logger
-from airflow_streaming.driver.jobs.drill import leave_after
+from airflow_streaming.driver.jobs.drill import answer_to_file
 from airflow_streaming.driver.jobs.scratch_patch import sentence_of
 from airflow_streaming.driver.script import error_of
 from airflow_streaming.model.jobs.repartition import RepartitionAnswer, RepartitionOrder
@@ -26,12 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     """Do what the order says, and write the answer."""
     log_to_stderr()
     order = RepartitionOrder.from_bytes(Path(arguments[0]).read_bytes())
-    leave_after(order.seconds, "Changing the state partitions")
-    answer = answer_to(order)
-    written = Path(f"{order.answer}.part")
-    written.write_bytes(answer.to_bytes())
-    written.replace(order.answer)
-    return 0
+    return answer_to_file(order, lambda: answer_to(order), "Changing the state partitions")
 
 
 def answer_to(order: RepartitionOrder) -> RepartitionAnswer:

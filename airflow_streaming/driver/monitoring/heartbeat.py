@@ -186,7 +186,7 @@ class Report:
 
     def _assign(self, assignment: LaunchContext) -> None:
         layout, number = Layout(assignment.epoch.stream), assignment.epoch.number
-        self._assignment, self._path = assignment, layout.epoch(number, "status.json")
+        self._assignment, self._path = assignment, layout.place(Status, epoch=number)
         self._history = History(self._store, layout.progress(number), layout.summary(number))
         self._sinks = self._given_sinks or Sinks(_origin(assignment))
         self._beat, self._started_at = 0, datetime.now(UTC)

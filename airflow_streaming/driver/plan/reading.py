@@ -1,42 +1,26 @@
 """
-Reading a query's plan from Spark: configuration, sources, and steps that keep no state.
+Reading a query's plan from Spark: configuration, sources, steps and operators together.
 
 It is done in two parts. ``take`` keeps what a script may change after it has started the query, in
 a few milliseconds; ``read_plan`` asks the JVM for the rest, whenever there is time. What a Spark
 tells otherwise than expected becomes a note in the plan; reading never fails.
-
-What may change after the start is taken before it, in a few milliseconds. The rest is read and
-written by a thread of its own, because the first question to a cold JVM can take a second. Nothing
-of it ever disturbs the script: a fault is logged, and the plan is missing.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from airflow_streaming.driver.errors import ErrorBoundary, logger
+from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.plan.checks import refusal_of
 from airflow_streaming.driver.plan.expressions import (
-    NAMING,
     Names,
     Node,
-    Origin,
     Wording,
-    expressions_in,
-    is_window,
-    node_fields,
-    quoted,
     read_tree,
-    short_text,
-    time_column,
 )
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.operators import (
@@ -46,11 +30,10 @@ from airflow_streaming.driver.plan.operators import (
     with_kept_columns,
     with_pushed_filters,
 )
-from airflow_streaming.driver.plan.sources import SOURCES, sources_of
+from airflow_streaming.driver.plan.sources import sources_of
+from airflow_streaming.driver.plan.steps import Visit, node_of, step_of, window_times
 from airflow_streaming.driver.plan.writer_settings import WriterSettings, said_on
-from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.model.jobs.drill import is_kept_back
-from airflow_streaming.model.names import Layout
 from airflow_streaming.model.spark.conf import (
     mask_password,
     parse_spark_version,
@@ -69,7 +52,6 @@ from airflow_streaming.model.spark.plan import (
     columns_of,
 )
 from airflow_streaming.model.spark.releases import recorded_settings
-from airflow_streaming.model.storage import Store
 
 _STREAMING: Final = "spark.sql.streaming."
 _ANSI: Final = "spark.sql.ansi.enabled"
@@ -117,131 +99,6 @@ def read_conf(session: Any) -> dict[str, str]:
     with contextlib.suppress(Exception):
         found[_UNREGISTERED] = str(conf.get(_UNREGISTERED, "false"))
     return redact(found)
-
-
-_SILENT: Final = frozenset(
-    {
-        *SOURCES,
-        "SubqueryAlias",
-        "View",
-        "EventTimeWatermark",
-        "UpdateEventTimeWatermarkColumn",
-        "LocalLimit",
-        "CTERelationDef",
-        "ResolvedHint",
-    }
-)
-"""Nodes that change no row, or that are told elsewhere: as source, watermark or operator."""
-_BY_OTHER_WAYS: Final = frozenset({*SOURCES, *NAMING, "ResolvedHint"})
-"""Nodes that no list of nodes needs: sources are compared by themselves, names change no row."""
-_STEPS: Final = {
-    "Filter": "filter",
-    "Generate": "generate",
-    "MapInPandas": "map",
-    "MapInArrow": "map",
-    "PythonMapInArrow": "map",
-    "FlatMapGroupsInPandas": "map",
-    "FlatMapGroupsInArrow": "map",
-    "MapElements": "map",
-    "Join": "join",
-    "Union": "union",
-}
-
-
-class Visit(NamedTuple):
-    """
-    A node of a plan on the way from the sink to the sources.
-
-    :param below: How many stateful operators lie between it and the sink.
-    :param branch: Which child was taken at each node of several.
-    """
-
-    node: Node
-    below: int
-    branch: str = ""
-
-
-def window_times(tree: Node) -> frozenset[str]:
-    """Return the ids of the columns that windows are made of."""
-    columns = (
-        time_column(one)
-        for node in tree.walk()
-        if node.name in ("Project", "Expand")
-        for one in node.all_expressions()
-        if is_window(one)
-    )
-    return frozenset(column.expression_id for column in columns if column is not None)
-
-
-def step_of(visit: Visit, names: Names, times: frozenset[str]) -> StepPlan | None:
-    """
-    Return the step that a node without state is, ``None`` of one that says nothing.
-
-    :param times: As ``window_times`` tells them.
-    """
-    node = visit.node
-    if node.name in _SILENT:
-        return None
-    if node.name == "Project":
-        return _projection(visit, names)
-    if _belongs_to_window(node, times):
-        return None
-    said = [names.text(expression) for expression in _telling(node)]
-    sort = _STEPS.get(node.name, "other" if node.children else "table")
-    if node.name == "Join":
-        said.insert(0, node.object("joinType") or "?")
-    elif node.name not in _STEPS:
-        said.insert(0, node.name)
-    text = (", ".join(said) or node.name) + quoted(node_fields(node, names.wording))
-    return StepPlan(step=sort, text=short_text(text), below=visit.below)
-
-
-def node_of(visit: Visit, names: Names, times: frozenset[str]) -> NodePlan | None:
-    """
-    Return a node whole, ``None`` of one that says nothing by itself.
-
-    What Spark makes for a window is left out: the operator says what the window is.
-    """
-    node = visit.node
-    if node.name in _BY_OTHER_WAYS or _is_of_window(node, times):
-        return None
-    told = [names.text(one) for one in node.all_expressions()]
-    text = "\x1e".join([*told, *node_fields(node, names.wording)])
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return NodePlan(node=node.name, below=visit.below, branch=visit.branch, digest=digest)
-
-
-def _is_of_window(node: Node, times: frozenset[str]) -> bool:
-    if node.name == "Project":
-        return any(map(is_window, node.expressions("projectList")))
-    return _belongs_to_window(node, times)
-
-
-def _projection(visit: Visit, names: Names) -> StepPlan | None:
-    made = visit.node.expressions("projectList")
-    # The column of a time window and what stands beside it are of Spark's own making.
-    if any(is_window(one) for one in made):
-        return None
-    text = short_text(", ".join(map(names.text, made)))
-    return StepPlan(step="project", text=text, below=visit.below)
-
-
-def _telling(node: Node) -> Iterator[Node]:
-    for field, told in node.fields.items():
-        if field not in ("output", "outputAttrs", "generatorOutput"):
-            yield from expressions_in(told, Origin(node, field))
-
-
-def _belongs_to_window(node: Node, times: frozenset[str]) -> bool:
-    """Tell whether Spark made it for a window: the rows' copies, or a check of their times."""
-    if node.name == "Expand":
-        return any(map(is_window, node.all_expressions()))
-    condition = node.expression("condition") if node.name == "Filter" else None
-    if condition is None:
-        return False
-    if condition.name == "IsNotNull":
-        return condition.children[0].expression_id in times
-    return any(one.name == "PreciseTimestampConversion" for one in condition.walk())
 
 
 _NOT_FILES: Final = frozenset({"foreach", "foreachbatch", "console", "memory", "noop", "kafka"})
@@ -469,105 +326,3 @@ def _sink(taken: Taken, notes: list[str]) -> SinkPlan:
         code=said.code,
         options={key: value for key, value in options.items() if key not in _KNOWN_ELSEWHERE},
     )
-
-
-RETRY_SECONDS: Final = 10.0
-"""Rest between two tries to reach a home that is away."""
-
-
-class PlanKeeper:
-    """
-    Records the plans of one epoch's queries.
-
-    :param read: Makes a plan of what was taken; asks the JVM.
-    :param retry: Seconds to rest when the home is away.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        layout: Layout,
-        epoch: int,
-        *,
-        read: Callable[[Taken], QueryPlan] = read_plan,
-        retry: float = RETRY_SECONDS,
-    ) -> None:
-        self._store, self._layout, self._epoch = store, layout, epoch
-        self._read, self._retry = read, retry
-        self._faults = ErrorBoundary()
-        self._lock = threading.Lock()
-        self._waiting: deque[Taken] = deque()
-        self._thread: threading.Thread | None = None
-        self._finishing = threading.Event()
-
-    def move(self, epoch: int) -> None:
-        """Record plans of another epoch from now on."""
-        self._epoch = epoch
-
-    @contextlib.contextmanager
-    def around(
-        self, writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str
-    ) -> Iterator[None]:
-        """
-        Keep the plan of the query that is started inside, once it has started.
-
-        :param writer: The ``DataStreamWriter``.
-        :param given: What ``start`` or ``toTable`` was given, by name.
-        :param checkpoint: Location that the script chose; empty when it chose none.
-        """
-        taken: Taken | None = None
-        with self._faults.contained(f"Looking at the plan of query {query!r}"):
-            taken = take(writer, given, query=query, checkpoint=checkpoint)
-        yield
-        if taken is not None:
-            self.keep(taken)
-
-    def keep(self, taken: Taken) -> None:
-        """Have a plan read and recorded, soon."""
-        with self._lock:
-            self._waiting.append(taken)
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._work, name="airflow-streaming-plans", daemon=True
-                )
-                self._thread.start()
-
-    def finish(self) -> None:
-        """Wait until all plans are recorded; a home that is away is tried once more only."""
-        self._finishing.set()
-        with self._lock:
-            thread = self._thread
-        if thread is not None:
-            thread.join()
-
-    def _work(self) -> None:
-        while (taken := self._next()) is not None:
-            with self._faults.contained(f"Recording the plan of query {taken.query!r}"):
-                self._write(self._read(taken))
-
-    def _next(self) -> Taken | None:
-        with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
-            self._thread = None
-            return None
-
-    def _write(self, plan: QueryPlan) -> None:
-        path, data = self._layout.plan(self._epoch, plan.query), _as_bytes(plan)
-        while True:
-            try:
-                self._store.replace(path, data)
-            except HomeUnavailable:
-                if self._finishing.is_set():
-                    raise
-                self._finishing.wait(self._retry)
-            else:
-                return
-
-
-def _as_bytes(plan: QueryPlan) -> bytes:
-    try:
-        return plan.to_bytes()
-    except RecordError:
-        note = f"Its {len(plan.steps)} steps are too much for a record."
-        return replace(plan, steps=(), nodes=(), notes=(*plan.notes, note)).to_bytes()

@@ -57,7 +57,7 @@ def _source(leaf: Node, relation: Any) -> SourcePlan:
     told = _options_of_v1(relation.dataSource()) if is_old else _options_of_v2(relation)
     source, form = _called(leaf, relation, is_old=is_old)
     options = {key.lower(): value for key, value in told.items()}
-    paths = _paths(source, options)
+    paths = places_of(source, options)
     if not paths and is_old:
         paths = _split(relation.dataSource().paths())
     return SourcePlan(
@@ -79,10 +79,11 @@ def _called(leaf: Node, relation: Any, *, is_old: bool) -> tuple[str, str]:
     return (name if "." in name else name.lower()), ""
 
 
-def _paths(source: str, options: Mapping[str, str]) -> list[str]:
-    if source == "kafka":
-        return [f"{key} {options[key]}" for key in _TOPICS if options.get(key)]
-    return [options["path"]] if options.get("path") else []
+def places_of(source: str, options: Mapping[str, str]) -> list[str]:
+    """Return where a source reads: its path, or the topics of Kafka and of sources that take its options."""
+    topics = [f"{key} {options[key]}" for key in _TOPICS if options.get(key)]
+    path = options.get("path") if source != "kafka" else None
+    return [*topics, path] if path else topics
 
 
 def _options_of_v1(source: Any) -> dict[str, str]:

@@ -13,6 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from airflow_streaming.exceptions import closed
 from airflow_streaming.model.status import SinkStatus
 
 
@@ -196,7 +197,7 @@ def _value(name: str, key: str, text: str, read: Callable[[str], Any]) -> Any:
         return read(text.strip())
     except ValueError as err:
         # The value itself is not repeated: it may be a secret in the wrong place.
-        raise _Mistake(f"{CONF_PREFIX}.{name}.{key} {err}.") from None
+        raise _Mistake(f"{CONF_PREFIX}.{name}.{key} {closed(err)}") from None
 
 
 def _unknown(name: str, where: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.sinks.config import KafkaConfig
 from airflow_streaming.driver.sinks.port import Origin, ProgressEvent, SinkFault, library
+from airflow_streaming.exceptions import closed
 
 _PATIENCE_MS: Final = 30_000
 """How long the client tries to deliver a message; long enough for a broker to be restarted."""
@@ -90,7 +91,7 @@ class KafkaSink:
         self._last_error = ""
         return (
             f"{self._config.bootstrap_servers} confirmed {tally.delivered} of {asked} reports for "
-            f"topic {self._config.topic!r}: {why}. Check that the broker answers and the topic "
+            f"topic {self._config.topic!r}: {closed(why)} Check that the broker answers and the topic "
             "can be written."
         )
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.exceptions import StreamingError, closed
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.status import SinkStatus
 
@@ -106,6 +106,6 @@ def library(module: str, package: str) -> Any:
         return importlib.import_module(module)
     except ImportError as err:
         raise SinkFault(
-            f"The Python module {module!r} cannot be imported by {sys.executable}: {err}. Install "
+            f"The Python module {module!r} cannot be imported by {sys.executable}: {closed(err)} Install "
             f"{package!r} into the runtime of the stream."
         ) from err

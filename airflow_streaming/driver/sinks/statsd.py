@@ -14,6 +14,7 @@ from typing import Any
 from airflow_streaming.driver.sinks.config import StatsdConfig
 from airflow_streaming.driver.sinks.figures import BATCH_FIGURES, SINK_FIGURES, Figure, Kind
 from airflow_streaming.driver.sinks.port import Origin, ProgressEvent, SinkFault, Standing, library
+from airflow_streaming.exceptions import closed
 
 
 class StatsdSink:
@@ -39,7 +40,9 @@ class StatsdSink:
                 self._write_standing(lines)
         except OSError as err:
             self._client.close()  # it reconnects automatically
-            raise SinkFault(f"{self._where} did not take the figures: {err}.", taken=taken) from err
+            raise SinkFault(
+                f"{self._where} did not take the figures: {closed(err)}", taken=taken
+            ) from err
 
     def close(self) -> None:
         self._client.close()
@@ -57,7 +60,7 @@ class StatsdSink:
                 )
             return self._library.StatsClient(config.host, config.port, prefix=config.prefix)
         except OSError as err:
-            raise SinkFault(f"{self._where} cannot be found: {err}.") from err
+            raise SinkFault(f"{self._where} cannot be found: {closed(err)}") from err
 
     def _write_standing(self, lines: Any) -> None:
         for status in self._standing():

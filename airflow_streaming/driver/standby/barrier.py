@@ -61,7 +61,7 @@ class OrderBook:
 
         :raises RecordError: it cannot be read, or is not what its name says.
         """
-        path = self._layout.standby_order(self._epoch, self.number)
+        path = self._layout.place(StandbyOrder, epoch=self._epoch, number=self.number)
         data = self._store.read(path)
         if data is None:
             return None
@@ -82,7 +82,7 @@ class OrderBook:
             committed=committed,
             error=error,
         )
-        path = self._layout.standby_answer(self._epoch, self.number)
+        path = self._layout.place(StandbyAnswer, epoch=self._epoch, number=self.number)
         # The reply of a store may get lost; what stands there then is ours.
         with contextlib.suppress(AlreadyExists):
             self._store.create(path, answer.to_bytes())
@@ -91,7 +91,7 @@ class OrderBook:
     def show(self, queries: Sequence[str]) -> None:
         """Tell which queries wait at the barrier."""
         barrier = Barrier(epoch=self._epoch, queries=tuple(queries), at=datetime.now(UTC))
-        self._store.replace(self._layout.barrier(self._epoch), barrier.to_bytes())
+        self._store.replace(self._layout.place(Barrier, epoch=self._epoch), barrier.to_bytes())
 
 
 LOOK_SECONDS: Final = 0.1

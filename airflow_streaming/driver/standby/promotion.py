@@ -27,7 +27,8 @@ from airflow_streaming.driver.standby.barrier import OrderBook
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.lease import Instant
 from airflow_streaming.model.names import Layout, number_of, numbered
-from airflow_streaming.model.records.control import Circuit, Desired, DesiredState
+from airflow_streaming.model.records.control import ChangeEnd, Circuit, Desired, DesiredState
+from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, StandbyOrder
 from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import Store
@@ -53,7 +54,7 @@ class PromotionBook(OrderBook):
         super().__init__(store, Layout(standby.stream), standby.number)
         self._standby, self._adopt = standby, adopt
         self._lane = Layout(standby.serves)
-        self._seen = newest_number(store, self._lane.folder("epochs"))
+        self._seen = newest_number(store, self._lane.folder(Epoch))
         self._is_promoted = False
 
     def next(self) -> StandbyOrder | None:
@@ -63,7 +64,7 @@ class PromotionBook(OrderBook):
 
     def _look(self) -> None:
         while True:
-            began, path = instant(), self._lane.record("epochs", self._seen + 1)
+            began, path = instant(), self._lane.place(Epoch, number=self._seen + 1)
             data = self._store.read(path)
             if data is None:
                 return
@@ -130,13 +131,13 @@ def read_signs(store: Store, lane: Layout, change: int | None = None) -> LaneSig
     :raises HomeUnavailable: they cannot be read.
     :raises RecordError: one of them is malformed.
     """
-    desired = _newest(Desired, store, lane, "desired")
-    circuit = _newest(Circuit, store, lane, "circuit")
-    epoch = newest_number(store, lane.folder("epochs"))
-    status = store.read(lane.epoch(epoch, "status.json")) if epoch else None
+    desired = _newest(Desired, store, lane)
+    circuit = _newest(Circuit, store, lane)
+    epoch = newest_number(store, lane.folder(Epoch))
+    status = store.read(lane.place(Status, epoch=epoch)) if epoch else None
     return LaneSigns(
         desired=desired.state if desired is not None else DesiredState.RUNNING,
-        deployment=newest_number(store, lane.folder("deployments")),
+        deployment=newest_number(store, lane.folder(Deployment)),
         is_given_up=circuit is not None and circuit.holds(epoch or None),
         epoch=epoch,
         beat=0 if status is None else Status.from_bytes(status).beat,
@@ -145,20 +146,20 @@ def read_signs(store: Store, lane: Layout, change: int | None = None) -> LaneSig
 
 
 def _is_over(store: Store, lane: Layout, change: int) -> bool:
-    if store.read(lane.change_end(change)) is not None:
+    if store.read(lane.place(ChangeEnd, number=change)) is not None:
         return True
     # Only a driver that an upgrade has warmed needs its table.
     from airflow_streaming.model.records.upgrade_table import UpgradeTransition
 
-    folder = lane.change_file(change, "steps")
+    folder = lane.folder(UpgradeTransition, change=change)
     number = newest_number(store, folder)
     data = store.read(f"{folder}/{numbered(number)}.json") if number else None
     return data is not None and UpgradeTransition.from_bytes(data).after.is_decided
 
 
-def _newest(cls: type[R], store: Store, lane: Layout, kind: str) -> R | None:
-    number = newest_number(store, lane.folder(kind))
-    data = store.read(lane.record(kind, number)) if number else None
+def _newest(cls: type[R], store: Store, lane: Layout) -> R | None:
+    number = newest_number(store, lane.folder(cls))
+    data = store.read(lane.place(cls, number=number)) if number else None
     return None if data is None else cls.from_bytes(data)
 
 

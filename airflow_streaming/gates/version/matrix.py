@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from airflow_streaming.exceptions import RecordError, SpecError
+from airflow_streaming.exceptions import RecordError, SpecError, closed
 from airflow_streaming.model.spark.logs import mapping, string
 
 _NUMBER: Final = r"(0|[1-9][0-9]{0,2})"
@@ -249,7 +249,7 @@ def _seen(value: Any) -> Seen:
     try:
         found = {name: Outcome(told.get(name, "")) for name in outcomes}
     except ValueError as err:
-        raise RecordError(f"The version matrix has an unknown outcome: {err}.") from err
+        raise RecordError(f"The version matrix has an unknown outcome: {closed(err)}") from err
     return Seen(
         there=found["there"],
         back=found["back"],

@@ -86,6 +86,19 @@ class DrilledQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredOrder(Record):
+    """
+    Base of the orders of jobs that write one answer and end.
+
+    :param answer: Path of the file for the answer.
+    :param seconds: How long the job may take in total.
+    """
+
+    answer: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DrillOrder(Record):
     """
     What the driver of a drill must do.

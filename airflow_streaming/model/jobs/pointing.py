@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final, Self
 
-from airflow_streaming.exceptions import PointerRefused, RecordError
+from airflow_streaming.exceptions import PointerRefused, RecordError, closed
+from airflow_streaming.model.jobs.drill import AnsweredOrder
 from airflow_streaming.model.wire import Record
 
 PREFIX: Final = "airflow_streaming."
@@ -74,7 +75,7 @@ class Mark(Record):
                 undone=told.get("undone") == "true",
             )
         except ValueError as err:
-            raise RecordError(f"its properties are not ours: {err}.") from err
+            raise RecordError(f"its properties are not ours: {closed(err)}") from err
 
 
 def should_write(shown: Mark | None, wanted: Mark, what: str) -> bool:
@@ -122,7 +123,7 @@ class Entry(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogOrder(Record):
+class CatalogOrder(AnsweredOrder):
     """
     One move of a view or a table.
 
@@ -130,8 +131,6 @@ class CatalogOrder(Record):
     :param wanted: What it must show.
     :param bodies: By output, of what becomes live and of what is live until then: for a view the
         query that it stands for, for a table where its files are.
-    :param answer: Path of the file for the answer.
-    :param seconds: How long it may take.
     """
 
     KIND: ClassVar[str] = "catalog_order"
@@ -140,8 +139,6 @@ class CatalogOrder(Record):
     name: str
     wanted: Mark
     bodies: Mapping[str, str]
-    answer: str
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

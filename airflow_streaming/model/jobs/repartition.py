@@ -5,26 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from airflow_streaming.model.jobs.drill import AnsweredOrder
 from airflow_streaming.model.wire import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepartitionOrder(Record):
+class RepartitionOrder(AnsweredOrder):
     """
     What Spark is to do, one checkpoint after another.
 
     :param checkpoints: Where they lie, as Hadoop spells it; their queries do not run.
     :param partitions: State partitions that each is to have.
-    :param answer: Path of the file for the answer.
-    :param seconds: How long it may take in total.
     """
 
     KIND: ClassVar[str] = "repartition_order"
 
     checkpoints: tuple[str, ...]
     partitions: int
-    answer: str
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,9 @@ DYNAMIC: Final = "spark.dynamicAllocation.enabled"
 _DYNAMIC_MIN: Final = "spark.dynamicAllocation.minExecutors"
 _DYNAMIC_MAX: Final = "spark.dynamicAllocation.maxExecutors"
 _DAY: Final = timedelta(days=1)
+_MINUTES_OF_DAY: Final = 1_440
+MOST_EXECUTORS: Final = 100_000
+"""More than any cluster has, and few enough for every count that Spark keeps of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +35,14 @@ class Autoscale:
     often that is. The blackouts of the stream's restart policy hold here too.
 
     :param min: Fewest executors, at least 1.
-    :param max: Most executors.
+    :param max: Most executors, at most 100,000.
     :param target: Share of its time that the busiest query should work, above 0 and below 1.
     :param up_above: Share above which it gets more; between ``target`` and this nothing changes.
     :param up_after: How long figures must show that it needs more.
     :param down_after: How long they must show that it needs fewer.
     :param catch_up: Time within which a backlog should be read.
     :param cool_down: Least time between two changes.
-    :param changes_a_day: Most changes in any 24 hours; at most half of them make the stream smaller.
+    :param changes_a_day: Most changes in any 24 hours, 1 to 1,440; at most half of them make the stream smaller.
     """
 
     min: int
@@ -54,12 +57,12 @@ class Autoscale:
 
     def __post_init__(self) -> None:
         check_values(self)
-        if not 1 <= self.min <= self.max:
-            raise ValueError("Autoscale needs 1 <= min <= max executors.")
+        if not 1 <= self.min <= self.max <= MOST_EXECUTORS:
+            raise ValueError(f"Autoscale needs 1 <= min <= max <= {MOST_EXECUTORS:,} executors.")
         if not 0 < self.target < self.up_above < 1:
             raise ValueError("Autoscale needs 0 < target < up_above < 1.")
-        if self.changes_a_day < 1:
-            raise ValueError("changes_a_day of Autoscale must be at least 1.")
+        if not 1 <= self.changes_a_day <= _MINUTES_OF_DAY:
+            raise ValueError(f"changes_a_day of Autoscale must be 1 to {_MINUTES_OF_DAY:,}.")
         for name in ("up_after", "down_after", "catch_up", "cool_down"):
             if not timedelta(0) < getattr(self, name) <= _DAY:
                 raise ValueError(f"{name} of Autoscale must be above 0 s and at most one day.")

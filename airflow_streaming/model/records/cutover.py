@@ -295,7 +295,7 @@ class LiveRecord(Record):
         # Each of them becomes the folder that is read next.
         for name in (self.stream, self.lane, self.leader):
             if not is_path_part(name):
-                raise ValueError(f"{name!r:.80} is no name of a stream or a lane.")
+                raise ValueError(f"{name!r:.80} is not the name of a stream or a lane.")
 
 
 Step = Callable[[str, int, int], CutoverTransition | None]

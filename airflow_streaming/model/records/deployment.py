@@ -39,7 +39,7 @@ class Deployment(Record):
         checkpoint must read to have its state complete; empty for the beginning.
         ``{replay_from_ms}`` is the same in milliseconds since the Unix epoch, 0 for the beginning.
     :param py_files_sha256: Digest of each of ``py_files`` as it was proposed; an empty text for one that
-        the proposing host does not hold, and none in records of earlier releases.
+        the proposing host does not hold.
     """
 
     KIND: ClassVar[str] = "deployment"
@@ -75,9 +75,6 @@ class Deployment(Record):
         """Return a digest of what makes two deployments different to Spark."""
         told = {f.name: self._told(f.name) for f in fields(self) if f.name not in _NOT_COMPARED}
         told["conf"] = dict(self.conf)
-        if not told["py_files_sha256"]:
-            # Deployments of earlier releases keep their fingerprints.
-            del told["py_files_sha256"]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     def _told(self, name: str) -> Any:

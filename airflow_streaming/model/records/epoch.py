@@ -167,12 +167,8 @@ class Epoch(Record):
         return mark_of(self.token)
 
     def is_carried_by(self, words: Iterable[str]) -> bool:
-        """
-        Tell whether one of some words of a command line is this epoch's.
-
-        Drivers of earlier releases carry the token itself, and may outlive an upgrade of this one.
-        """
-        return not {self.mark, self.token}.isdisjoint(words)
+        """Tell whether one of some words of a command line is this epoch's."""
+        return self.mark in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +212,7 @@ class StopRequest(Record):
     :param verdict: Set when a health verdict asked and not a user: what it asked for. Such an end
         counts as a failure, so that no verdict can restart a stream without bound.
     :param wish: With ``verdict``: number of the newest wish for the stream then, 0 for none; a
-        later one is a user's answer to it. ``None`` in records of older releases.
+        later one is a user's answer to it. ``None`` where no verdict asked.
     :param change: The lane's change on whose behalf it asks; ``None`` for an operator or a rule.
     """
 
@@ -258,8 +254,7 @@ class Exit(Record):
     :param conditions: All conditions named in the message, innermost last.
     :param query: The query that failed first.
     :param batch_id: The batch it was in.
-    :param failure_kind: What sort of failure it was; ``None`` for an end that was none, and in
-        records of older releases.
+    :param failure_kind: What sort of failure it was; ``None`` for an end that was none.
     :param signature: Equal for the same failure of the same query, whatever ids and numbers its
         message holds.
     :param offsets: Source offsets at which the failed batch ends, one text a source, each at most

@@ -25,6 +25,8 @@ class RemovalKind(StrEnum):
     HISTORY = "history"
     """Chunks of the progress history of an epoch that stays."""
     EVENTS = "events"
+    SIZES = "sizes"
+    """Changes of the number of executors."""
     DRIVER_LOG = "driver_log"
     """On the host where the removal runs."""
 

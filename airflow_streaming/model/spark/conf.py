@@ -22,9 +22,10 @@ DIES_WITH_JVM: Final = "AIRFLOW_STREAMING_DIES_WITH_JVM"
 """Variable of a cluster driver's environment: its Python process must not outlive its JVM."""
 SECRET_KEY: Final = re.compile(
     r"secret|password|passwd|passphrase|token|credential|jaas"
-    r"|(?:access|account|api|private|encryption)[ ._-]?key|key[._]pem"
-    r"|[._-]sas(?:[._-]|$)|[?&-]sig(?:nature)?\b"
-    r"|otel\.headers|authorization\s*=|oauthbearer\.config"
+    r"|(?:access|account|api|auth|private|encryption)[ ._-]?key|key[._]pem"
+    r"|[._-]sas(?:[._=-]|$)|[?&-]sig(?:nature)?\b"
+    r"|otel\.headers|authorization(?=\s*[=:])|(?<![a-z])bearer(?=[\s=:])|oauthbearer\.config"
+    r"|cookie(?=\s*[=:]|$)"
     r"|passcode|pwd(?![a-z])|(?:(?<![a-z])pass|(?-i:[a-z]Pass))(?=\s*[=:]|$)"
     r"|(?<=[._?&;-])auth(?=\s*[=:]|$)|web[._-]?hook|://hooks\.",
     re.IGNORECASE,
@@ -40,7 +41,7 @@ SPARK_REDACTION: Final = rf"(?i){SECRET_KEY.pattern}|{_USER_INFO.pattern}"
 """The same for Spark's own pages, which hold it against keys and values: passwords in URLs, too."""
 _PASSWORD: Final = re.compile(r"://[^/\s:@]*:([^@\s]+)@")
 _GIVEN: Final = re.compile(
-    rf"""(?:{SECRET_KEY.pattern})[^\s=:]*\s*[=:]\s*(?:'([^']+)'|"([^"]+)"|([^\s;&,]+))""",
+    rf"""(?:{SECRET_KEY.pattern})[^\s=:]*\s*[=:]\s*(?:(?:bearer|basic)\s+)?(?:'([^']+)'|"([^"]+)"|([^\s;&,]+))""",
     re.IGNORECASE,
 )
 _JAVA_CLASS: Final = re.compile(r"(?:[a-z]\w*\.)+[A-Z]\w*(?:\s*,\s*(?:[a-z]\w*\.)+[A-Z]\w*)*")
@@ -50,6 +51,7 @@ _NAMES_A_PLACE: Final = re.compile(
 )
 _SHORTEST_SECRET: Final = 5
 """Characters. What is shorter, as ``true``, stands in too many texts that have nothing to hide."""
+_QUERY: Final = re.compile(r"(://[^\s?]*)\?(\S+)")
 _OURS: Final = frozenset({"spark.app.name", "spark.submit.deployMode"})
 _LOCAL_MASTER: Final = re.compile(r"local\[(\d{1,6})(?:,\s*\d+)?\]", re.ASCII)
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])", re.ASCII)
@@ -118,6 +120,15 @@ def conf_text(value: Any) -> str:
 def mask_password(text: str) -> str:
     """Return a text with the password of every URI in it as a mark."""
     return _USER_INFO.sub(rf"\1:{REDACTED}@", text)
+
+
+def mask_uri(text: str) -> str:
+    """Return a text with the password of every URI in it, and a query with a secret, as a mark."""
+    return _QUERY.sub(_masked_query, mask_password(text))
+
+
+def _masked_query(found: re.Match[str]) -> str:
+    return f"{found[1]}?{REDACTED}" if is_secret(f"?{found[2]}") else found[0]
 
 
 def parse_spark_version(text: str) -> SparkVersion:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from airflow.sdk import BaseOperatorLink
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.exceptions import (
     CheckpointBusy,
@@ -24,7 +24,12 @@ from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
 from airflow_streaming.model.failures import presentable
 from airflow_streaming.operators.common.base import SpecTask
 from airflow_streaming.operators.common.checkpoint import Terminated
-from airflow_streaming.operators.common.form_edits import WRONG_XCOM_KEY, edited
+from airflow_streaming.operators.common.form_edits import (
+    ENDED_XCOM_KEY,
+    WRONG_XCOM_KEY,
+    edited,
+    first_told,
+)
 from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -179,6 +184,18 @@ class ChangeTask(SpecTask):
         except Exception as err:
             context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=presentable(str(err)))
             raise
+
+    @staticmethod
+    def skip_what_was_not_begun(context: Context, *askers: str | None) -> None:
+        """
+        Go on in a run that has begun a change, or tried to.
+
+        :param askers: The tasks that may have ended the run: the preflight, the approval.
+        :raises AirflowSkipException: one of them has.
+        """
+        reason = first_told(context, askers, ENDED_XCOM_KEY)
+        if reason:
+            raise AirflowSkipException(reason)
 
     def waiting_here(self, advance: Callable[[], Progressed]) -> Progressed | None:
         """

@@ -533,5 +533,5 @@ class CutoverTask(ChangeTask):
                 # Also while a person thinks: green is tended, and judged, by this task alone.
                 **self.woken_by(),
             ),
-            method_name="on_event",
+            method_name="execute_complete",
         )

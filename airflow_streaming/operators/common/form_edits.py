@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, redact
+from airflow_streaming.options import is_template
 from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -144,6 +145,20 @@ def size_changes(spec: StreamSpec, size: Mapping[str, Any]) -> dict[str, Any]:
     is_dynamic = str(spec.conf.get("spark.dynamicAllocation.enabled", "")).lower() == "true"
     keys = {**SIZES, **({"executors": _MOST_EXECUTORS} if is_dynamic else {})}
     return {keys[name]: _size(name, value) for name, value in told.items() if value}
+
+
+def check_sizes(spec: StreamSpec, size: object) -> None:
+    """
+    Check the sizes that an author has written; templates are left for their run to fill in.
+
+    :raises SpecError: no mapping, a size that is not known, or not a number above zero.
+    """
+    if not isinstance(size, Mapping):
+        raise SpecError(f"size is {size!r:.80}; give a mapping of {', '.join(SIZES)} to values.")
+    written = {name: value for name, value in size.items() if not is_template(value)}
+    if written.get("executors") == ADVISED:
+        del written["executors"]
+    size_changes(spec, written)
 
 
 def _size(name: str, value: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -170,6 +171,7 @@ class UpgradeTask(ChangeTask):
         from airflow_streaming.hooks.home import access_options
 
         options = access_options(self.stream.home, self.home_conn_id)
+        patience = self.patience.total_seconds()
         return UpgradeInPlace(
             *(hook.home, hook.keeper, observer, self.open_store()),
             by=hook.by,
@@ -180,7 +182,7 @@ class UpgradeTask(ChangeTask):
                 hook.home, lambda: _spark_of(hook), storage_options=options
             ),
             progress=ProgressLogger(self.log),
-            pace=EXCHANGE_PACE,
+            pace=replace(EXCHANGE_PACE, at_most=min(EXCHANGE_PACE.at_most, patience)),
         )
 
     def command(
@@ -243,5 +245,5 @@ class UpgradeTask(ChangeTask):
         """Leave the worker until something happens to the stream, or some time has passed."""
         self.defer(
             trigger=UpgradeTrigger(memory=memory, **self.woken_by(needs_person=needs_person)),
-            method_name="on_event",
+            method_name="execute_complete",
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.exceptions import SpecError, closed
 
 _HOST: Final = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_][a-z0-9_-]{0,62})*")
 _NUMERIC: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)")
@@ -109,7 +109,7 @@ def why_forbidden(ip: str) -> str | None:
 
 def _refused(text: str, why: str) -> SpecError:
     return SpecError(
-        f"The metrics endpoint {text!a:.100} {why}. Write http://host:port, with the port of the "
+        f"The metrics endpoint {text!a:.100} {closed(why)} Write http://host:port, with the port of the "
         "driver's web page."
     )
 

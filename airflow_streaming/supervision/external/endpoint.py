@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_streaming.exceptions import RecordError
+from airflow_streaming.exceptions import RecordError, closed
 from airflow_streaming.supervision.external.address import Address, why_forbidden
 from airflow_streaming.supervision.external.endpoint_reply import (
     MAX_REPLY_BYTES,
@@ -114,7 +114,7 @@ def _first_that_listens(address: Address, deadline: _Deadline, resolver: Resolve
         # One bad address among good ones is how a name is pointed at what it may not reach.
         why = why_forbidden(ip)
         if why is not None:
-            raise _Unreadable(f"its host was resolved to {ip}, which {why}.")
+            raise _Unreadable(f"its host was resolved to {ip}, which {closed(why)}")
     for ip in ips[:_MAX_ADDRESSES]:
         try:
             _connect(ip, address.port, deadline).close()

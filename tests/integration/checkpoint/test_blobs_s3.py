@@ -39,7 +39,7 @@ class TestS3(BlobsContract):
 
 def test_a_backup_is_taken_verified_and_read_on_s3(s3: S3Server, uri: str) -> None:
     files = some_files(small=30, large=2)
-    with pytest.raises(CheckpointError, match="is no backup store"):
+    with pytest.raises(CheckpointError, match="is not a backup store"):
         open_backup_store(uri, s3.options)
     store = open_backup_store(uri, s3.options, create=True)
 

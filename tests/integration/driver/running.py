@@ -19,7 +19,15 @@ import airflow_streaming
 from airflow_streaming.launch.package import build_driver_package
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import Epoch, Exit, Host, LaunchCause, StopRequest
+from airflow_streaming.model.records.epoch import (
+    Epoch,
+    Exit,
+    Host,
+    LaunchCause,
+    QueryClaim,
+    StopRequest,
+    mark_of,
+)
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.storage import LocalStore
 from tests.patience import PATIENCE, until
@@ -133,7 +141,7 @@ class World:
         return self.home / LAYOUT.checkpoint(deployment) / query
 
     def claim(self, query: str = "q", deployment: int = 1) -> Path:
-        return self.home / LAYOUT.claim(deployment, query)
+        return self.home / LAYOUT.place(QueryClaim, deployment=deployment, query=query)
 
     def deploy(self, script: str, number: int = 1, **changes: Any) -> Deployment:
         source = (HEADER + textwrap.dedent(script)).encode()
@@ -160,7 +168,7 @@ class World:
         )
         deployment = replace(deployment, **changes)
         self.store.create(LAYOUT.application(number, digest), source)
-        self.store.create(LAYOUT.record("deployments", number), deployment.to_bytes())
+        self.store.create(LAYOUT.place(Deployment, number=number), deployment.to_bytes())
         return deployment
 
     def begin_epoch(
@@ -185,7 +193,7 @@ class World:
             standby=bool(queries),
             queries=queries,
         )
-        self.store.create(LAYOUT.record("epochs", number), epoch.to_bytes())
+        self.store.create(LAYOUT.place(Epoch, number=number), epoch.to_bytes())
         return epoch
 
     def launch(self, epoch: int = 1, *options: str, env: dict[str, str] | None = None) -> Driver:
@@ -193,7 +201,14 @@ class World:
         log = self.folder / f"driver-{epoch}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [*self._submit(), "--epoch", str(epoch), "--token", f"token-{epoch}", *options],
+                [
+                    *self._submit(),
+                    "--epoch",
+                    str(epoch),
+                    "--token",
+                    mark_of(f"token-{epoch}"),
+                    *options,
+                ],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **self._environment(), **(env or {})},

@@ -73,7 +73,9 @@ def test_a_script_without_await_termination_runs_is_watched_and_stops_on_request
     assert query.checkpoint == f"file:{world.checkpoint()}"
     assert query.id == json.loads((world.checkpoint() / "metadata").read_text())["id"]
     assert json.loads(world.claim().read_text())["query_id"] == query.id
-    plan = driver.until(lambda: world.store.read(LAYOUT.plan(1, "q")), "A plan")
+    plan = driver.until(
+        lambda: world.store.read(LAYOUT.place(QueryPlan, epoch=1, query="q")), "A plan"
+    )
     check_plan(QueryPlan.from_bytes(plan), world)
 
     driver.request_stop()

@@ -126,7 +126,7 @@ def driver(spark_4_3: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             stream="orders",
             properties_file=properties,
             main=folder / "script.py",
-            arguments=[str(folder / "told.json"), "--token", epoch.token, "a b", "é"],
+            arguments=[str(folder / "told.json"), "--token", epoch.mark, "a b", "é"],
         )
     log = folder / "driver.log"
     launch = launcher.launch(
@@ -164,7 +164,7 @@ def test_the_driver_runs_on_the_python_and_java_of_its_runtime(driver: Driver) -
 
 
 def test_arguments_reach_the_script_as_they_are(driver: Driver) -> None:
-    assert driver.told["argv"][1:] == ["--token", driver.epoch.token, "a b", "é"]
+    assert driver.told["argv"][1:] == ["--token", driver.epoch.mark, "a b", "é"]
 
 
 def test_the_jvm_leads_and_the_script_carries_the_token_too(driver: Driver) -> None:
@@ -173,7 +173,7 @@ def test_the_jvm_leads_and_the_script_carries_the_token_too(driver: Driver) -> N
 
     assert jvm.name() == "java"
     assert os.getsid(jvm.pid) == jvm.pid
-    assert sum(driver.epoch.token in line for line in command_lines(driver)) == 2
+    assert sum(driver.epoch.mark in line for line in command_lines(driver)) == 2
     assert found is not None
     assert (found.driver, found.log) == (f"pid {jvm.pid}", driver.launch.log)
 

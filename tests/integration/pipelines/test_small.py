@@ -30,6 +30,54 @@ def time_of(row: dict[str, Any]) -> datetime:
     return datetime.fromisoformat(row["ts"].rstrip("Z"))
 
 
+TREND = ("start", "topic", "mentions", "mood", "place")
+
+
+def words(files: int) -> list[dict[str, Any]]:
+    """Count the words of so many files."""
+    text = "\n".join(lines("mentions", files)).lower()
+    counted = Counter(word for word in re.split("[^a-z#]+", text) if word)
+    return [{"word": word, "count": count} for word, count in counted.items()]
+
+
+def trends(batch: list[dict[str, Any]], files: int) -> list[dict[str, Any]]:
+    """Return the three topics mentioned most of each closed window, from the counts of a batch."""
+    closed = max(map(time_of, unique("mentions", files))) - timedelta(hours=1)
+    windows: dict[str, list[tuple[int, str, int]]] = {}
+    for row in batch:
+        if datetime.fromisoformat(row["start"]) + timedelta(minutes=30) <= closed:
+            one = (-row["mentions"], row["topic"], row["mood"])
+            windows.setdefault(row["start"], []).append(one)
+    return [
+        {"start": start, "topic": topic, "mentions": -count, "mood": mood, "place": place}
+        for start, found in windows.items()
+        for place, (count, topic, mood) in enumerate(sorted(found)[:3], 1)
+    ]
+
+
+def hours(files: int) -> list[dict[str, Any]]:
+    """Count the clicks of each closed hour."""
+    rows = parsed(lines("clicks", files))
+    closed = max(map(time_of, rows)) - timedelta(hours=1)
+    counted = Counter(time_of(row).replace(minute=0, second=0) for row in rows)
+    return [
+        {"hour": hour, "events": count}
+        for hour, count in counted.items()
+        if hour + timedelta(hours=1) <= closed
+    ]
+
+
+def check_orders(tester: StreamTester, output: Path, files: int = FILES) -> None:
+    """Compare the orders and the bad records; the newer version has a coupon."""
+    sent = lines("orders", files)
+    rows = [row for row in parsed(sent) if isinstance(row["quantity"], int)]
+    found = tester.rows(output / "orders", options={"mergeSchema": "true"})
+    assert not compare_rows(found, [{"id": row["id"]} for row in rows], ("id",))
+    bad = tester.rows(output / "bad_records")
+    assert len(bad) == len(sent) - len(rows) > 2
+    assert {row["coupon"] for row in found} >= {"SPRING", "FRIEND", None}
+
+
 def test_words_are_counted_in_a_memory_sink(
     stream_tester: StreamTester, feed: Feeding, dags: Path, tmp_path: Path
 ) -> None:
@@ -40,10 +88,7 @@ def test_words_are_counted_in_a_memory_sink(
         checkpoint=tmp_path / "checkpoint",
     )
 
-    text = "\n".join(lines("mentions", 2)).lower()
-    words = Counter(word for word in re.split("[^a-z#]+", text) if word)
-    expected = [{"word": word, "count": count} for word, count in words.items()]
-    assert not compare_rows(run["words"].rows or [], expected)
+    assert not compare_rows(run["words"].rows or [], words(2))
 
 
 def test_trends_are_those_of_a_batch_after_a_restart(
@@ -57,20 +102,9 @@ def test_trends_are_those_of_a_batch_after_a_restart(
     feed("mentions", tmp_path / "in", range(files // 2, files))
     stream_tester.run(script, *places, checkpoint=checkpoint)
 
-    closed = max(map(time_of, unique("mentions", files))) - timedelta(hours=1)
-    windows: dict[str, list[tuple[int, str, int]]] = {}
-    for row in stream_tester.run_batch(script, *places)["trends"]:
-        if datetime.fromisoformat(row["start"]) + timedelta(minutes=30) <= closed:
-            one = (-row["mentions"], row["topic"], row["mood"])
-            windows.setdefault(row["start"], []).append(one)
-    expected = [
-        {"start": start, "topic": topic, "mentions": -count, "mood": mood, "place": place}
-        for start, found in windows.items()
-        for place, (count, topic, mood) in enumerate(sorted(found)[:3], 1)
-    ]
+    expected = trends(stream_tester.run_batch(script, *places)["trends"], files)
     assert len(expected) > 10
-    columns = ("start", "topic", "mentions", "mood", "place")
-    assert not compare_rows(stream_tester.rows(tmp_path / "out"), expected, columns)
+    assert not compare_rows(stream_tester.rows(tmp_path / "out"), expected, TREND)
 
 
 @pytest.mark.parametrize("trigger", ["available_now", "once"])
@@ -87,14 +121,7 @@ def test_a_stream_that_ends_has_read_everything(
         feed("clicks", tmp_path / "in", [8])
         stream_tester.run(script, *places, checkpoint=tmp_path / "checkpoint", own_trigger=True)
 
-    rows = parsed(lines("clicks", 8))
-    closed = max(map(time_of, rows)) - timedelta(hours=1)
-    hours = Counter(time_of(row).replace(minute=0, second=0) for row in rows)
-    expected = [
-        {"hour": hour, "events": count}
-        for hour, count in hours.items()
-        if hour + timedelta(hours=1) <= closed
-    ]
+    expected = hours(8)
     assert expected
     assert not compare_rows(stream_tester.rows(tmp_path / "out"), expected)
 
@@ -137,10 +164,4 @@ def test_bad_records_are_kept_apart_and_state_decides_which_version_goes_on(
     feed("orders", tmp_path / "in", [3])
     assert run("2").check()
 
-    sent = lines("orders")
-    rows = [row for row in parsed(sent) if isinstance(row["quantity"], int)]
-    found = stream_tester.rows(tmp_path / "out" / "orders", options={"mergeSchema": "true"})
-    assert not compare_rows(found, [{"id": row["id"]} for row in rows], ("id",))
-    bad = stream_tester.rows(tmp_path / "out" / "bad_records")
-    assert len(bad) == len(sent) - len(rows) > 2
-    assert {row["coupon"] for row in found} >= {"SPRING", "FRIEND", None}
+    check_orders(stream_tester, tmp_path / "out")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from airflow_streaming.launch.kubernetes_api import Namespace
@@ -18,8 +20,11 @@ from airflow_streaming.launch.pods import pod_name
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.launch.rest import Unreachable
 from airflow_streaming.launch.runtime import find_pyspark
+from airflow_streaming.launch.shared_table import SharedTables
 from airflow_streaming.model.observation import ProcessState
-from tests.integration.servers.kubernetes import ApiServer, Kubelet, api_server
+from airflow_streaming.supervision.decide import decide
+from airflow_streaming.supervision.observer import Observer
+from tests.integration.servers.kubernetes import ApiServer, Command, Kubelet, api_server
 from tests.integration.servers.spark_pods import SparkContainers
 from tests.integration.servers.standalone import processes_with
 from tests.integration.stream.conftest import RealStream, first_event
@@ -72,8 +77,24 @@ class PodStream(RealStream):
         pass
 
 
+def sleeper(pod: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    """Stand in for the processes of a driver, which then says nothing of itself."""
+    return subprocess.Popen(["sleep", "600"], start_new_session=True)
+
+
 @pytest.fixture
-def stream(tmp_path: Path, spark_4_3: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PodStream]:
+def container() -> Command | None:
+    """Return what runs instead of Spark in the pods; ``None`` for Spark."""
+    return None
+
+
+@pytest.fixture
+def stream(
+    tmp_path: Path,
+    spark_4_3: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    container: Command | None,
+) -> Iterator[PodStream]:
     monkeypatch.setenv("AIRFLOW__STREAMING__DRIVER_FOLDER", str(tmp_path / "drivers"))
     monkeypatch.setattr("airflow_streaming.triggers.polling.HOLD", timedelta(0))
     spark_home = find_pyspark(spark_4_3)
@@ -91,9 +112,45 @@ def stream(tmp_path: Path, spark_4_3: Path, monkeypatch: pytest.MonkeyPatch) -> 
         made.server, made.token, made.pods = server, tmp_path / "token", tmp_path / "pods"
         made.token.write_text(server.tokens["admin"])
         python = spark_4_3 / "bin" / "python"
-        made.kubelet = Kubelet(server, SparkContainers(server, spark_home, python, made.pods))
+        spark = SparkContainers(server, spark_home, python, made.pods)
+        made.kubelet = Kubelet(server, container or spark)
         yield made
         made.kubelet.close()
+
+
+@pytest.mark.parametrize("container", [sleeper])
+async def test_the_stream_outlives_its_worker_and_an_api_server_that_goes_away(
+    stream: PodStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = {*stream.server.pids.values()}
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+
+    trigger = stream.run()
+
+    # The pod of a worker goes with all that its task has started, and that is nothing by then.
+    pods = {process.pid for process in stream.kubelet.processes.values()}
+    children = {child.pid for child in psutil.Process().children(recursive=True)}
+    assert children - before - pods - servers == set()
+    stream.until(lambda: pod_name(stream.home.epoch(1)) in stream.kubelet.ran, "the pod's start")
+
+    monkeypatch.setattr("airflow_streaming.launch.rest.TIMEOUT", 1.0)
+    # Time goes by for the launchers while nobody answers: each look asks anew.
+    monkeypatch.setattr("airflow_streaming.launch.kubernetes._TABLES", SharedTables())
+    stream.server.suspend()
+    try:
+        observer = Observer(stream.home, open_launcher())
+        looks = [observer.situation() for _ in range(3)]
+        again = stream.run()  # a retry, a cleared task, the next run
+    finally:
+        stream.server.resume()
+
+    assert {decide(look).is_passive for look in looks} == {True}
+    assert (again.watched, stream.epochs()) == (trigger.watched, 1)
+    assert stream.home.aftermath(1).death is None
+    adopted = stream.run()
+    assert (adopted.watched, adopted.blocked, stream.epochs()) == (trigger.watched, False, 1)
+    (pod,) = stream.admin().pods("spark-role=driver")
+    assert pod["status"]["phase"] == "Running"
 
 
 @pytest.mark.skipif(

@@ -84,7 +84,7 @@ class Worker:
         self._begin()
         match self._asked.course:
             case Course.ABORT:
-                self._word(CutoverState(self._asked.abort_at), self._engine.abort)
+                self._word(CutoverState(self._asked.abort_at), self._abort)
             case Course.ROLL_BACK:
                 self._word(CutoverState.SOAKING, self._roll_back)
         ended = self._until(CutoverState.FINALISED)
@@ -178,6 +178,9 @@ class Worker:
         if reached.state.can_abort or reached.state.can_roll_back:
             with contextlib.suppress(CutoverRefused):
                 say("The test says so.")
+
+    def _abort(self, reason: str) -> Progress:
+        return self._engine.command(CutoverCommand.ABORT, reason)
 
     def _roll_back(self, reason: str) -> Progress:
         if self._asked.behind_s:

@@ -20,7 +20,7 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.model.spark.listing import RESTORE_MARKER
 from airflow_streaming.storage import folders as folders_module
-from airflow_streaming.storage.folders import DirHandleCache
+from airflow_streaming.storage.trees import DirHandleCache
 from tests.conftest import REPOSITORY
 from tests.golden import golden_checkpoint
 from tests.unit.checkpoints.restoring import (

@@ -25,7 +25,7 @@ from tests.unit.checkpoints.made import NOON, STREAM, make_backup, sizes, some_f
 
 class TestOpening:
     def test_a_place_becomes_a_store_only_when_asked(self, tmp_path: Path) -> None:
-        with pytest.raises(CheckpointError, match="is no backup store"):
+        with pytest.raises(CheckpointError, match="is not a backup store"):
             open_backup_store(str(tmp_path / "new"))
 
         open_backup_store(str(tmp_path / "new"), create=True)

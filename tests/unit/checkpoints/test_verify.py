@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 from airflow_streaming.checkpoints.backup.index import LARGE, seal
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
 from airflow_streaming.checkpoints.vault.contents import Contents, contents, verified
-from airflow_streaming.checkpoints.vault.layout import manifest_path
+from airflow_streaming.checkpoints.vault.layout import index_path, manifest_path
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import Examination, verify
 from airflow_streaming.exceptions import BackupDamaged, BackupNotFound, HomeUnavailable, RecordError
@@ -179,6 +179,29 @@ def test_what_a_killed_run_or_another_backup_has_is_no_problem(
 
     assert look(store, backup).holds
     assert not look(store, other).holds
+
+
+def test_no_more_is_read_of_a_stray_object_than_one_can_have(
+    store: BackupStore, backup: Backup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_backup(store, some_files(7), number=2)
+    index = index_path(STREAM, other.bundles[0].index)
+    with Path(store.uri, index).open("ab") as file:
+        file.truncate(1 << 30)
+    fresh = BackupStore(store.blobs)
+    read, stream = 0, store.blobs.stream
+
+    def counting(path: str) -> Iterator[bytes] | None:
+        nonlocal read
+        for chunk in stream(path) or ():
+            read += len(chunk)
+            yield chunk
+
+    monkeypatch.setattr(store.blobs, "stream", counting)
+    found = verify(fresh, backup.id, Level.FULL, by="kim", now=NOON)
+
+    assert any(index in problem for problem in found.problems)
+    assert read < 1 << 26
 
 
 def test_an_id_in_the_manifest_that_is_another_is_found(store: BackupStore, backup: Backup) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_streaming.exceptions import CheckpointError, HomeUnavailable, RecordError
 from airflow_streaming.model.spark.listing import Listing
-from airflow_streaming.storage import folders as limits
+from airflow_streaming.storage import trees as limits
 from airflow_streaming.storage.folders import Folders, RemoteFolders, open_folders, walk
 from tests.unit.home.test_fsspec_store import PrivateMemory
 

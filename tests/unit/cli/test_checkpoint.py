@@ -129,7 +129,7 @@ class TestInspect:
         assert {
             "missing": "There is no folder",
             "empty": "There is nothing in",
-            "file": "is no folder",
+            "file": "is not a folder",
             "store": "is a backup store",
         }[place] in errors
         assert errors.count("\n") == 1

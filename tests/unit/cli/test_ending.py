@@ -55,6 +55,17 @@ def test_an_output_that_cannot_be_written_is_one_sentence(
     )
 
 
+@pytest.mark.skipif(not FULL.exists(), reason="This system has no /dev/full.")
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["prune", "--help"]])
+def test_help_that_cannot_be_written_is_an_error_too(words: list[str]) -> None:
+    with FULL.open("w") as full:
+        ended = done(*words, stdout=full)
+
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("airflow-streaming: ")
+    assert ended.stderr.count("\n") == 1
+
+
 def test_what_the_terminal_cannot_show_is_escaped(checkpoint: Path) -> None:
     plain = done("checkpoint", "inspect", str(checkpoint))
     ascii_only = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}

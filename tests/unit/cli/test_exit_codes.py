@@ -39,6 +39,7 @@ PROBLEMS: dict[str, Any] = {
     "events": ("events", "nosuch"),
     "log": ("log", "nosuch"),
     "prune": ("prune", "nosuch"),
+    "prepare-runtime": ("prepare-runtime", *RUNTIME),
     "close-circuit": ("close-circuit", "nosuch"),
     "declare-dead": ("declare-dead", "orders", "--epoch", "9", "--reason", "sure"),
     "hand-over": ("hand-over", "orders", "--to", "a b", "--reason", "moved"),

@@ -388,6 +388,19 @@ def test_a_pipe_is_no_plan_and_is_not_waited_for(
     assert str(tmp_path / "pipe") in err
 
 
+def test_a_file_that_is_too_large_for_a_plan_is_not_read(
+    run: Run, checkpoint: Path, tmp_path: Path
+) -> None:
+    with (tmp_path / "plan.json").open("wb") as file:
+        file.truncate(1 << 40)
+
+    plan = str(tmp_path / "plan.json")
+    code, _, err = run("gate", "change", "--checkpoint", str(checkpoint), "--plan", plan)
+
+    assert code == 2
+    assert plan in err
+
+
 @pytest.mark.parametrize(
     ("changes", "text", "arguments", "same"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.names import Layout, numbered
+from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.cutover import LiveRecord
 from airflow_streaming.model.records.cutover_table import (
     CutoverEvent,
@@ -44,7 +44,7 @@ def cut_over(home: Home) -> None:
         at=NOON,
         by="kim",
     )
-    path = Layout("orders").change_file(1, f"steps/{numbered(2)}.json")
+    path = Layout("orders").place(CutoverTransition, change=1, number=2)
     home.store.create(path, switched.to_bytes())
 
 

@@ -4,11 +4,12 @@ import argparse
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from airflow_streaming.cli.main import main
-from airflow_streaming.cli.parser import OF_SCRIPTS, build_parser, parsed
+from airflow_streaming.cli.parser import OF_SCRIPTS, Parser, build_parser, parsed
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import ProcessState
@@ -213,20 +214,35 @@ def test_two_dashes_end_the_options(words: tuple[str, ...], stream: str) -> None
     assert parsed(build_parser(), words).stream == stream
 
 
-def test_the_commands_of_scripts_are_those_that_take_arguments_after_two_dashes() -> None:
-    subparsers = next(
-        action
-        for action in build_parser()._actions
-        if isinstance(action, argparse._SubParsersAction)
-    )
-    taking = set()
-    for name, parser in subparsers.choices.items():
+def filled(parser: argparse.ArgumentParser) -> list[Any]:
+    """Return a parser and those of its commands and verbs, with all their arguments."""
+    if isinstance(parser, Parser) and parser.fill is not None:
         parser.fill(parser)
-        verbs = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-        inner = [one for verb in verbs for one in verb.choices.values()]
-        for one in inner:
-            if one.fill is not None:
-                one.fill(one)
-        if any(a.dest == "arguments" for one in (parser, *inner) for a in one._actions):
-            taking.add(name)
+    choices = [a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    return [parser, *(one for several in choices for p in several.values() for one in filled(p))]
+
+
+def test_the_commands_of_scripts_are_those_that_take_arguments_after_two_dashes() -> None:
+    taking = {
+        one.prog.split()[1]
+        for one in filled(build_parser())
+        if any(action.dest == "arguments" for action in one._actions)
+    }
     assert taking == OF_SCRIPTS
+
+
+def test_every_help_fits_into_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    pages = {one.prog: one.format_help().splitlines() for one in filled(build_parser())}
+    assert len(pages) > 35
+    assert {name: line for name, lines in pages.items() for line in lines if len(line) > 80} == {}
+
+
+def test_every_help_says_the_same_of_the_home() -> None:
+    said = {
+        action.help
+        for one in filled(build_parser())
+        for action in one._actions
+        if action.dest == "home"
+    }
+    assert len(said) == 1

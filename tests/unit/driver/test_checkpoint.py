@@ -76,7 +76,7 @@ def test_a_first_start_leaves_a_claim_that_later_starts_are_held_to(
     first.keep("q", "id-1", checkpoint.location)
     first.write()
 
-    data = store.read(LAYOUT.claim(1, "q"))
+    data = store.read(LAYOUT.place(QueryClaim, deployment=1, query="q"))
     assert data is not None
     claim = QueryClaim.from_bytes(data)
     assert claim == QueryClaim(query="q", query_id="id-1", checkpoint=checkpoint.location, epoch=1)
@@ -107,7 +107,9 @@ def test_a_claimed_checkpoint_with_another_content_is_refused(
         make_claims(store, deployment=deployment, epoch=2).check(
             "q", checkpoint, checkpoint.location
         )
-    assert f"delete {store.uri}/{LAYOUT.claim(1, 'q')}" in str(refusal.value)
+    assert f"delete {store.uri}/{LAYOUT.place(QueryClaim, deployment=1, query='q')}" in str(
+        refusal.value
+    )
 
 
 def test_a_new_deployment_with_a_checkpoint_of_its_own_starts_fresh(
@@ -193,7 +195,7 @@ def test_a_claim_is_written_as_soon_as_the_home_is_back(tmp_path: Path) -> None:
 def test_a_claim_that_is_no_record_is_refused_with_its_path(
     store: LocalStore, tmp_path: Path
 ) -> None:
-    store.create(LAYOUT.claim(1, "q"), b"{}")
+    store.create(LAYOUT.place(QueryClaim, deployment=1, query="q"), b"{}")
     checkpoint = make_checkpoint(tmp_path / "q")
     with pytest.raises(DriverRefusal, match=r"queries/000001/q\.json cannot be read"):
         make_claims(store).check("q", checkpoint, checkpoint.location)

@@ -9,13 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.jobs.compare import (
-    PAUSE,
-    Comparison,
-    Unfit,
-    columns_that_differ,
-    was_replaced,
-)
+from airflow_streaming.driver.jobs.compare import PAUSE, Comparison
+from airflow_streaming.driver.jobs.compare_columns import Unfit, columns_that_differ, was_replaced
 from airflow_streaming.model.jobs.comparison import (
     Asked,
     Bound,

@@ -15,25 +15,28 @@ from airflow_streaming.driver.launch_context import (
 from airflow_streaming.exceptions import DriverRefusal, FencedError
 from airflow_streaming.launch.environment import properties_text
 from airflow_streaming.model.failures import presentable
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Epoch, mark_of
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.driver.fakes import LAYOUT, make_deployment, make_epoch
 
 SOURCE = b"print('orders')\n"
-ORDER = DriverArgs(home="/home", stream="orders", epoch=1, token="token")
+TOKEN = mark_of("token")
+ORDER = DriverArgs(home="/home", stream="orders", epoch=1, token=TOKEN)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> LocalStore:
     store = LocalStore(str(tmp_path))
     deployment = make_deployment(SOURCE)
-    store.create(LAYOUT.record("epochs", 1), make_epoch().to_bytes())
-    store.create(LAYOUT.record("deployments", 1), deployment.to_bytes())
+    store.create(LAYOUT.place(Epoch, number=1), make_epoch().to_bytes())
+    store.create(LAYOUT.place(Deployment, number=1), deployment.to_bytes())
     store.create(LAYOUT.application(1, deployment.application_sha256), SOURCE)
     return store
 
 
 def test_the_command_line_is_read() -> None:
-    words = ["--home", "/home", "--stream", "orders", "--epoch", "1", "--token", "token"]
+    words = ["--home", "/home", "--stream", "orders", "--epoch", "1", "--token", TOKEN]
     assert DriverArgs.parse(words) == ORDER
 
 
@@ -55,13 +58,14 @@ def test_a_complete_assignment_is_read(store: LocalStore) -> None:
     ("order", "sentence"),
     [
         pytest.param({"token": "another"}, "not that of epoch 1", id="foreign token"),
+        pytest.param({"token": "token"}, "not that of epoch 1", id="the token itself"),
         pytest.param({"epoch": 9}, r"epochs/000009\.json does not exist", id="no such epoch"),
     ],
 )
 def test_a_driver_that_nobody_began_is_refused(
     store: LocalStore, order: dict[str, object], sentence: str
 ) -> None:
-    asked = {"home": "/home", "stream": "orders", "epoch": 1, "token": "token", **order}
+    asked = {"home": "/home", "stream": "orders", "epoch": 1, "token": TOKEN, **order}
     with pytest.raises(DriverRefusal, match=sentence):
         read_epoch(store, LAYOUT, DriverArgs(**asked))  # type: ignore[arg-type]
 
@@ -81,7 +85,7 @@ def test_a_script_that_was_changed_in_the_home_is_refused(store: LocalStore) -> 
 
 def test_only_the_newest_epoch_may_run(store: LocalStore) -> None:
     check_newest(store, LAYOUT, 1)
-    store.create(LAYOUT.record("epochs", 2), make_epoch(2).to_bytes())
+    store.create(LAYOUT.place(Epoch, number=2), make_epoch(2).to_bytes())
     with pytest.raises(FencedError, match="Epoch 2 of stream 'orders' exists, so epoch 1 may not"):
         check_newest(store, LAYOUT, 1)
 

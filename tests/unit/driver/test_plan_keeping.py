@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.plan.reading import PlanKeeper, Taken
+from airflow_streaming.driver.plan.keeping import PlanKeeper
+from airflow_streaming.driver.plan.reading import Taken
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.model.spark.plan import QueryPlan, StepPlan
@@ -43,7 +44,7 @@ class Away(LocalStore):
 
 
 def kept(store: LocalStore, query: str) -> QueryPlan | None:
-    data = store.read(LAYOUT.plan(1, query))
+    data = store.read(LAYOUT.place(QueryPlan, epoch=1, query=query))
     return None if data is None else QueryPlan.from_bytes(data)
 
 

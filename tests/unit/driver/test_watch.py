@@ -18,7 +18,7 @@ from airflow_streaming.driver.shutdown import (
     read_stop,
     signal_grace,
 )
-from airflow_streaming.model.records.epoch import StopRequest
+from airflow_streaming.model.records.epoch import Epoch, StopRequest
 from airflow_streaming.model.storage import LocalStore
 from tests.patience import PATIENCE
 from tests.unit.driver.fakes import LAYOUT, NOON, AbsentStore, make_epoch
@@ -79,7 +79,7 @@ def test_a_stop_request_is_found_with_its_grace(world: World) -> None:
 
 
 def test_a_newer_epoch_ends_the_process_with_code_3_after_its_last_word(world: World) -> None:
-    world.store.create(LAYOUT.record("epochs", 2), make_epoch(2).to_bytes())
+    world.store.create(LAYOUT.place(Epoch, number=2), make_epoch(2).to_bytes())
     with pytest.raises(Left):
         world.watch.look()
     assert (world.said, world.codes) == (["fenced"], [3])

@@ -39,8 +39,9 @@ from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.failures import diagnose, presentable, python_error_in, signature
 from airflow_streaming.model.names import Layout, check_stream_name, number_of
 from airflow_streaming.model.progress import BatchProgress, is_at_least, positions
+from airflow_streaming.model.records.epoch import Epoch, QueryClaim
 from airflow_streaming.model.spark.conf import mask_password, parse_spark_version
-from airflow_streaming.model.spark.plan import columns_of, ddl
+from airflow_streaming.model.spark.plan import QueryPlan, columns_of, ddl
 from airflow_streaming.model.spark.tail import (
     batch_of,
     parse_commit,
@@ -287,14 +288,19 @@ def stays_below(path: str) -> bool:
 
 
 def stream_name(text: str) -> None:
-    assert stays_below(Layout(check_stream_name(text)).record("epochs", 1))
+    assert stays_below(Layout(check_stream_name(text)).place(Epoch, number=1))
     assert "/" not in text
 
 
 def query_name(text: str) -> None:
-    for path in (Layout("orders").plan(1, text), Layout("orders").claim(1, text)):
+    for path in (
+        Layout("orders").place(QueryPlan, epoch=1, query=text),
+        Layout("orders").place(QueryClaim, deployment=1, query=text),
+    ):
         assert stays_below(path)
-        assert path.count("/") == Layout("orders").plan(1, "q").count("/") - ("/queries/" in path)
+        assert path.count("/") == Layout("orders").place(QueryPlan, epoch=1, query="q").count(
+            "/"
+        ) - ("/queries/" in path)
 
 
 def file_name(text: str) -> None:

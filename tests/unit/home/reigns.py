@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from airflow_streaming.home.home import Home
-from airflow_streaming.model.names import Layout, base_of, numbered
+from airflow_streaming.model.names import Layout, base_of
 from airflow_streaming.model.records.cutover import LiveRecord
 from airflow_streaming.model.records.cutover_table import (
     CUTOVER,
@@ -60,7 +60,7 @@ def take(home: Home, step: int, event: CutoverEvent = SWITCHED, change: int = 1)
         at=NOON + timedelta(hours=change, minutes=step),
         by="kim",
     )
-    path = Layout("orders").change_file(change, f"steps/{numbered(step)}.json")
+    path = Layout("orders").place(CutoverTransition, change=change, number=step)
     home.store.create(path, taken.to_bytes())
 
 

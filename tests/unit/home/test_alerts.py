@@ -107,7 +107,7 @@ def test_a_store_that_never_lists_the_newest_file_ends_with_an_error(tmp_path: P
     stream = StreamHome(StaleStore(str(tmp_path)), "orders")
     stream.add_alert(FIRES)
 
-    with pytest.raises(HomeUnavailable, match=r"'orders' was not recorded: 100 times"):
+    with pytest.raises(HomeUnavailable, match=r"orders/alerts: 100 times"):
         stream.add_alert(BACKLOG)
 
 

@@ -11,6 +11,7 @@ from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import LiveLaneCache, live_lane
 from airflow_streaming.model.names import Layout, numbered
 from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind, ChangeOutcome
+from airflow_streaming.model.records.cutover import LiveRecord
 from airflow_streaming.model.records.cutover_table import (
     CUTOVER,
     CutoverEvent,
@@ -83,7 +84,7 @@ def test_an_older_record_does_not_count_where_the_newest_is_lost(
     following = LiveLaneCache(home.store, "orders", clock=lambda: clock[0])
     assert (live_lane(home, "orders"), following()) == ("orders", "orders")
 
-    home.store.delete(Layout("orders").record("live", newest.number))
+    home.store.delete(Layout("orders").place(LiveRecord, number=newest.number))
     clock[0] += FORGET_AFTER
 
     for ask in (live_lane, live):
@@ -112,7 +113,7 @@ def test_steps_without_gaps_are_all_that_is_taken_for_a_history(home: Home) -> N
     lead(home, *TO_SWITCH)
     folder = home.stream("orders")
     assert len(folder.steps(1)) == 6
-    path = Layout("orders").change_file(1, f"steps/{numbered(3)}.json")
+    path = Layout("orders").place(CutoverTransition, change=1, number=3)
     data = home.store.read(path)
     home.store.delete(path)
 

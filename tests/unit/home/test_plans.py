@@ -8,6 +8,7 @@ import pytest
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout
+from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.home.make import SCRIPT, make_deployment, make_epoch
 from tests.unit.model.examples import QUERY_PLAN
@@ -29,7 +30,7 @@ def home(tmp_path: Path) -> StreamHome:
 def put(home: StreamHome, epoch: int, *queries: str, note: str = "") -> None:
     for query in queries:
         plan = replace(QUERY_PLAN, query=query, notes=(note,) if note else QUERY_PLAN.notes)
-        home.store.replace(LAYOUT.plan(epoch, query), plan.to_bytes())
+        home.store.replace(LAYOUT.place(QueryPlan, epoch=epoch, query=query), plan.to_bytes())
 
 
 def test_the_plans_of_an_epoch_come_by_name(home: StreamHome) -> None:
@@ -58,6 +59,8 @@ def test_another_deployment_can_be_asked_for(home: StreamHome) -> None:
 
 
 def test_a_plan_under_another_querys_name_is_refused(home: StreamHome) -> None:
-    home.store.replace(LAYOUT.plan(1, "a"), replace(QUERY_PLAN, query="b").to_bytes())
+    home.store.replace(
+        LAYOUT.place(QueryPlan, epoch=1, query="a"), replace(QUERY_PLAN, query="b").to_bytes()
+    )
     with pytest.raises(RecordError, match="its query is 'b', not 'a'"):
         home.plans(1)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from datetime import timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -56,6 +56,15 @@ def test_the_last_events_are_those_asked_for(stream: StreamHome) -> None:
         stream.add_event(make_event(minutes))
 
     assert stream.events(2) == [make_event(4), make_event(5)]
+
+
+def test_an_event_of_a_date_to_come_does_not_stay_the_last_one(stream: StreamHome) -> None:
+    ahead = dataclasses.replace(make_event(), at=datetime(2999, 1, 1, tzinfo=UTC))
+    for event in (make_event(0), ahead, make_event(1)):
+        stream.add_event(event)
+
+    assert stream.events(1) == [make_event(1)]
+    assert stream.events() == [ahead, make_event(0), make_event(1)]
 
 
 def test_events_before_a_time_are_not_even_read(

@@ -10,7 +10,6 @@ import pytest
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind, ChangeOutcome
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, UpgradeTerms
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeTransition
@@ -84,7 +83,7 @@ def test_the_first_of_two_that_exclude_each_other_counts(
 def test_a_step_in_a_wrong_file_is_not_believed(home: StreamHome) -> None:
     begun(home)
     step = an_upgrade_step([], Stage.BACKED_UP)
-    home.store.create(Layout("orders").change_file(1, "steps/000002.json"), step.to_bytes())
+    home.store.create("orders/changes/000001/steps/000002.json", step.to_bytes())
     home.take_step(step)
     with pytest.raises(RecordError, match="is not what its name says"):
         home.upgrade_steps(1)
@@ -93,7 +92,7 @@ def test_a_step_in_a_wrong_file_is_not_believed(home: StreamHome) -> None:
 def test_a_hole_in_the_steps_is_not_taken_for_their_end(home: StreamHome) -> None:
     begun(home)
     taken(home, *WAY)
-    home.store.delete(Layout("orders").change_file(1, "steps/000001.json"))
+    home.store.delete("orders/changes/000001/steps/000001.json")
     with pytest.raises(RecordError, match=r"Step 1 .* is missing"):
         home.upgrade_steps(1)
 
@@ -104,7 +103,7 @@ def test_terms_are_what_the_change_was_begun_with(home: StreamHome) -> None:
     assert other != change.terms
     assert home.terms(change) == terms()
     home.store.replace(
-        Layout("orders").change_file(1, f"terms-{change.terms[:16]}.json"),
+        f"orders/changes/000001/terms-{change.terms[:16]}.json",
         terms(key="another").to_bytes(),
     )
     with pytest.raises(RecordError, match="is not what its name says"):

@@ -28,7 +28,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_store_is_made_in_an_empty_folder_only_when_that_is_asked_for(tmp_path: Path) -> None:
     hook = BackupStoreHook(str(tmp_path / "store"))
 
-    with pytest.raises(CheckpointError, match="is no backup store"):
+    with pytest.raises(CheckpointError, match="is not a backup store"):
         hook.get_conn()
     assert hook.get_conn(create=True).backups() == []
     assert hook.get_conn().backups() == []

@@ -79,7 +79,9 @@ class Stream:
 
     def claim(self, query: str, query_id: str, location: str, deployment: int = 1) -> None:
         claim = QueryClaim(query=query, query_id=query_id, checkpoint=location, epoch=1)
-        self.home.store.create(Layout("orders").claim(deployment, query), claim.to_bytes())
+        self.home.store.create(
+            Layout("orders").place(QueryClaim, deployment=deployment, query=query), claim.to_bytes()
+        )
 
     def want(self, state: DesiredState) -> None:
         self.home.want(state, by="test", reason="The test says so.", now=NOON)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +33,6 @@ class Proposer:
         self,
         profile: Profile | None = None,
         spark: str = "4.3.0",
-        *,
-        digests: Sequence[str] = (),
         **spec: Any,
     ) -> Deployment:
         asked = StreamSpec(
@@ -47,9 +44,7 @@ class Proposer:
             **spec,
         )
         asked.check()
-        return self._keeper(asked).propose(
-            _runtime(spark), asked.application, SOURCE, py_files_sha256=digests
-        )
+        return self._keeper(asked).propose(_runtime(spark), asked.application, SOURCE)
 
     def deploy(self, profile: Profile | None = None, spark: str = "4.3.0", **spec: Any) -> None:
         self._home.create_deployment(self.propose(profile, spark, **spec), SOURCE)
@@ -152,16 +147,3 @@ def test_a_secret_of_the_stream_is_not_recorded_with_a_profile_either(stream: Pr
     conf = stream.propose(EIGHT, conf={"spark.hadoop.fs.s3a.secret.key": "hunter2"}).conf
 
     assert conf["spark.hadoop.fs.s3a.secret.key"] == "(redacted)"
-
-
-def test_python_files_of_a_deployment_of_an_earlier_release_are_no_other_proposal(
-    stream: Proposer,
-) -> None:
-    files, digests = ("/jobs/lib.py",), ("ab" * 32,)
-    stream.deploy(py_files=files)
-
-    same = stream.propose(py_files=files, digests=digests)
-    other = stream.propose(py_files=(*files, "/jobs/more.py"), digests=(*digests, "cd" * 32))
-
-    assert same.fingerprint == stream.newest().fingerprint
-    assert other.py_files_sha256 == (*digests, "cd" * 32)

@@ -67,7 +67,7 @@ def test_a_stream_is_kept_and_stopped_by_a_launcher_from_another_package(world: 
         with pytest.raises(TaskDeferred):
             stop.execute(world.context())
         late = {"epoch": 1, "beat": 0, "silent_for": 0.0, "stopping_for": 3600.0}
-        assert stop.on_event(world.context(), {"memory": late})["epoch"] == 1
+        assert stop.execute_complete(world.context(), {"memory": late})["epoch"] == 1
         assert open_launcher().probe(epoch, launch).state is ProcessState.GONE
         assert world.launcher.killed == []
     finally:

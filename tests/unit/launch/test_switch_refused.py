@@ -14,7 +14,8 @@ from airflow_streaming.exceptions import CheckpointError, RestoreRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.control import Desired, DesiredState
+from airflow_streaming.model.records.epoch import QueryClaim
 from airflow_streaming.model.storage import LocalStore
 from tests.fakes import FAKE_HOST
 from tests.unit.checkpoints.restoring import back_up, codes
@@ -75,7 +76,7 @@ def test_a_driver_out_of_sight_is_dead_by_its_own_or_a_persons_word(
 
 def test_a_stream_nobody_ever_stopped_is_wanted_running(tmp_path: Path) -> None:
     stream = Stream(tmp_path)
-    stream.home.store.delete(Layout("orders").record("desired", 1))
+    stream.home.store.delete(Layout("orders").place(Desired, number=1))
 
     with pytest.raises(RestoreRefused, match="is wanted running"):
         stream.switch()
@@ -91,7 +92,7 @@ def test_a_query_with_a_place_of_its_own_cannot_be_moved(stream: Stream) -> None
 
 def test_queries_are_held_against_their_claims(stream: Stream) -> None:
     stream.claim("more", "id-more", f"file:{stream.old}/more")
-    path = Layout("orders").claim(1, "sums")
+    path = Layout("orders").place(QueryClaim, deployment=1, query="sums")
     claim = stream.home.claim(1, "sums")
     assert claim is not None
     stream.home.store.replace(path, replace(claim, query_id="id-new").to_bytes())

@@ -12,7 +12,7 @@ from airflow_streaming.changes.restore.undo import abandon, plan_switch, undo, u
 from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.exceptions import HomeUnavailable, RestoreRefused
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.records.control import ChangeOutcome, DesiredState
+from airflow_streaming.model.records.control import ChangeEnd, ChangeOutcome, DesiredState
 from tests.unit.checkpoints.restoring import Killed, back_up, codes, run_batches
 from tests.unit.launch.restored_stream import QUERIES, Stream, begun, lives
 
@@ -74,7 +74,7 @@ def test_an_unfinished_change_can_be_given_up(stream: Stream) -> None:
 
 def test_a_change_that_was_made_is_not_given_up_any_more(stream: Stream) -> None:
     stream.switch()
-    stream.home.store.delete(Layout("orders").change_end(1))
+    stream.home.store.delete(Layout("orders").place(ChangeEnd, number=1))
 
     assert abandon(stream.home, by="kim") is ChangeOutcome.DONE
     assert stream.is_at(1)
@@ -182,7 +182,7 @@ def test_a_switch_is_only_finished_where_it_was_begun(stream: Stream) -> None:
 
 def test_the_dry_run_of_a_switch_that_was_made_already_says_so(stream: Stream) -> None:
     stream.switch()
-    stream.home.store.delete(Layout("orders").change_end(1))
+    stream.home.store.delete(Layout("orders").place(ChangeEnd, number=1))
 
     plan = plan_switch(stream.home, stream.launcher, stream.store, stream.backup.id)
 

@@ -14,6 +14,7 @@ from airflow_streaming.exceptions import CheckpointRefused, RestoreRefused
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import ChangeKind, ChangeOutcome
 from airflow_streaming.model.records.deployment import ProposalAction
+from airflow_streaming.model.records.epoch import QueryClaim
 from tests.unit.checkpoints.restoring import back_up, is_sound_at
 from tests.unit.home.make import SCRIPT
 from tests.unit.launch.restored_stream import QUERIES, Stream
@@ -80,7 +81,9 @@ def test_a_restored_checkpoint_counts_its_batches_on_as_the_old_one_did(stream: 
     claim = stream.home.claim(1, "counts")
     assert claim is not None
     shifted = replace(claim, batch_shift=40).to_bytes()
-    stream.home.store.replace(Layout("orders").claim(1, "counts"), shifted)
+    stream.home.store.replace(
+        Layout("orders").place(QueryClaim, deployment=1, query="counts"), shifted
+    )
     stream.switch()
 
     claims = {claim.query: claim.batch_shift for claim in stream.home.claims(2)}
@@ -110,7 +113,7 @@ def test_a_checkpoint_outside_the_home_gets_its_successor_beside_it(stream: Stre
 
 def test_a_backup_of_one_checkpoint_goes_to_the_only_query(tmp_path: Path) -> None:
     stream = Stream(tmp_path)
-    stream.home.store.delete(Layout("orders").claim(1, "sums"))
+    stream.home.store.delete(Layout("orders").place(QueryClaim, deployment=1, query="sums"))
     stream.backup = back_up(stream.store, Path(stream.old) / "counts")
 
     stream.switch()
@@ -131,7 +134,9 @@ def test_nobody_goes_back_to_before_an_output_was_handed_over(
 ) -> None:
     claim = next(claim for claim in stream.home.claims(1) if claim.query == "counts")
     handed = replace(claim, counts_from=first).to_bytes()
-    stream.home.store.replace(Layout("orders").claim(1, "counts"), handed)
+    stream.home.store.replace(
+        Layout("orders").place(QueryClaim, deployment=1, query="counts"), handed
+    )
 
     if is_allowed:
         stream.switch()

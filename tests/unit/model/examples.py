@@ -23,6 +23,7 @@ from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery
 from airflow_streaming.gates.rehearsal_compare import Answer, Compared, ComparedQuery
 from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.health_rules import HealthRule, HealthRules, Severity
+from airflow_streaming.model.jobs.class_loading import ClassLoadingOrder
 from airflow_streaming.model.jobs.comparison import (
     Asked,
     Bound,
@@ -269,6 +270,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         at=NOW,
         figures={"share": 0.95, "backlog": 1200.0},
     ),
+    ClassLoadingOrder(folder="/scratch/streams", seconds=600.0),
     RepartitionOrder(
         checkpoints=("file:///data/c/revenue", "file:///data/c/raw"),
         partitions=8,

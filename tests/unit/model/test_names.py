@@ -14,6 +14,13 @@ from airflow_streaming.model.names import (
     number_of,
     numbered,
 )
+from airflow_streaming.model.records.epoch import (
+    Barrier,
+    Epoch,
+    QueryClaim,
+    StandbyAnswer,
+    StandbyOrder,
+)
 
 GOOD = ["orders", "o", "7", "Orders-2026_v1.2", "a.b", "x" * 100, "orders.", "CON"]
 BAD = {
@@ -106,26 +113,33 @@ def test_every_record_has_its_place_under_the_stream() -> None:
     layout = Layout("orders")
 
     assert layout.folder("epochs") == "orders/epochs"
-    assert layout.record("epochs", 17) == "orders/epochs/000017.json"
+    assert layout.place(Epoch, number=17) == "orders/epochs/000017.json"
     assert layout.epoch(17, "status.json") == "orders/epochs/000017/status.json"
-    assert layout.barrier(17) == "orders/epochs/000017/barrier.json"
-    assert layout.standby_order(17, 2) == "orders/epochs/000017/orders/000002.json"
-    assert layout.standby_answer(17, 2) == "orders/epochs/000017/orders/000002.done.json"
+    assert layout.place(Barrier, epoch=17) == "orders/epochs/000017/barrier.json"
+    assert (
+        layout.place(StandbyOrder, epoch=17, number=2) == "orders/epochs/000017/orders/000002.json"
+    )
+    assert (
+        layout.place(StandbyAnswer, epoch=17, number=2)
+        == "orders/epochs/000017/orders/000002.done.json"
+    )
     assert layout.progress(17) == "orders/epochs/000017/progress"
-    assert layout.events() == "orders/events"
     assert (
         layout.application(3, "0123456789abcdef" * 4)
         == "orders/deployments/000003/application-0123456789abcdef.py"
     )
     assert layout.checkpoint(3) == "orders/checkpoints/000003"
     assert layout.output(3) == "orders/output/000003"
-    assert layout.claim(3, "revenue") == "orders/queries/000003/revenue.json"
+    assert (
+        layout.place(QueryClaim, deployment=3, query="revenue")
+        == "orders/queries/000003/revenue.json"
+    )
 
 
 @pytest.mark.parametrize("query", ["../x", "a/b", "", "my query"])
 def test_a_query_name_that_is_no_file_name_is_refused(query: str) -> None:
     with pytest.raises(RecordError, match=r"Query name .* cannot be used as a file name"):
-        Layout("orders").claim(3, query)
+        Layout("orders").place(QueryClaim, deployment=3, query=query)
 
 
 @pytest.mark.parametrize("digest", ["", "../x", "AB" * 32, "ab" * 31, "ab" * 32 + "\n"], ids=repr)

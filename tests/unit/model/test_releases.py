@@ -44,7 +44,7 @@ from airflow_streaming.gates.version.matrix import VersionQuestion
 from airflow_streaming.launch.runtime import Java, check_java, resolve_runtime
 from airflow_streaming.driver.plan.reading import read_conf
 from tests.unit.gates.version.cases import a_checkpoint, a_matrix, an_operator, pinned_by
-from tests.unit.world import make_spark_home
+from tests.fakes import make_spark_home
 from types import SimpleNamespace
 from dataclasses import replace
 

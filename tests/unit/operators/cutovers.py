@@ -141,7 +141,7 @@ class Run:
         for _ in range(ticks):
             try:
                 begins = event is None or is_new_try
-                done = task.execute(context) if begins else task.on_event(context, event)
+                done = task.execute(context) if begins else task.execute_complete(context, event)
             except TaskDeferred as deferred:
                 path, kwargs = deferred.trigger.serialize()
                 assert path.endswith("CutoverTrigger")

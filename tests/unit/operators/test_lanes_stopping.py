@@ -47,7 +47,7 @@ def test_stopping_and_starting_mean_the_lane_that_is_live(kept: tuple[World, Any
     assert deferred.value.trigger.until_parked
     world.lane = GREEN
     world.last_words(Outcome.STOPPED)
-    assert make_stop(world).on_event(world.context(), {"lane": GREEN})["epoch"] == 1
+    assert make_stop(world).execute_complete(world.context(), {"lane": GREEN})["epoch"] == 1
     StartStreamOperator(task_id="start", home=world.uri, stream=BLUE).execute(world.context())
     assert not stopped(world, GREEN)
 
@@ -65,7 +65,7 @@ def test_a_stream_that_is_moved_while_it_is_stopped_is_stopped_where_it_is(
     cutover.take(*TO_SOAKING)
 
     with pytest.raises(TaskDeferred):
-        make_stop(world).on_event(world.context(), {"lane": BLUE, "memory": None})
+        make_stop(world).execute_complete(world.context(), {"lane": BLUE, "memory": None})
 
     assert (stopped(world, BLUE), stopped(world, GREEN)) == (True, True)
     assert lane(world, GREEN).stop_request(1) is not None
@@ -83,5 +83,5 @@ def test_a_stream_is_stopped_during_a_cutover_by_whoever_looks_first(
 
     trigger = world.wake(trigger)
 
-    assert make_stop(world).on_event(world.context(), {"lane": BLUE})["epoch"] == 1
+    assert make_stop(world).execute_complete(world.context(), {"lane": BLUE})["epoch"] == 1
     assert (trigger.keeps, world.epochs()) == (BLUE, 1)

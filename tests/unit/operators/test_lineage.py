@@ -166,7 +166,9 @@ def test_what_the_stream_says_of_its_parent_counts(world: World, task: Any) -> N
 def test_the_provider_gets_the_datasets_of_the_live_lane(world: World, task: Any) -> None:
     world.run(world.operator())
     planned = plan(SinkPlan(sink="file", format="parquet", target="s3a://lake/out"), FILES)
-    world.home.store.replace(Layout("orders").plan(1, planned.query), planned.to_bytes())
+    world.home.store.replace(
+        Layout("orders").place(QueryPlan, epoch=1, query=planned.query), planned.to_bytes()
+    )
 
     from airflow.providers.openlineage.extractors.manager import ExtractorManager
 

@@ -22,7 +22,7 @@ def test_applying_a_new_deployment_closes_the_circuit(world: World) -> None:
     trigger = world.run(operator)
     world.crash()
     with pytest.raises(AirflowFailException):
-        operator.on_event(world.context(), {"watched": trigger.watched})
+        operator.execute_complete(world.context(), {"watched": trigger.watched})
 
     world.run(world.operator(conf={"spark.executor.memory": "2g"}), restart=True)
 

@@ -89,7 +89,7 @@ def test_a_driver_that_was_killed_at_birth_leaves_no_secret_when_it_is_given_up(
     world.crash()
 
     with pytest.raises(AirflowFailException):
-        operator.on_event(world.context(), {"watched": trigger.watched})
+        operator.execute_complete(world.context(), {"watched": trigger.watched})
 
     assert left(world) == []
 

@@ -206,7 +206,7 @@ def test_a_spent_budget_fails_the_task_and_opens_the_circuit(world: World) -> No
         AirflowFailException,
         match=r"budget of 0 restarts in 1 h for infra.* is spent.*close-circuit orders",
     ):
-        operator.on_event(world.context(), {"watched": trigger.watched})
+        operator.execute_complete(world.context(), {"watched": trigger.watched})
 
     circuit = world.home.circuit()
     assert circuit is not None
@@ -219,7 +219,7 @@ def test_the_run_after_a_spent_budget_parks(world: World) -> None:
     trigger = world.run(operator)
     world.crash()
     with pytest.raises(AirflowFailException):
-        operator.on_event(world.context(), {"watched": trigger.watched})
+        operator.execute_complete(world.context(), {"watched": trigger.watched})
 
     world.run(operator)
 
@@ -231,7 +231,7 @@ def test_a_person_who_closes_the_circuit_brings_the_stream_back(world: World) ->
     trigger = world.run(operator)
     world.crash()
     with pytest.raises(AirflowFailException):
-        operator.on_event(world.context(), {"watched": trigger.watched})
+        operator.execute_complete(world.context(), {"watched": trigger.watched})
     trigger = world.run(operator)
     world.home.close_circuit(epoch=1, by="ann", reason="mended", now=now())
 
@@ -248,7 +248,7 @@ def test_a_task_that_died_between_giving_up_and_opening_the_circuit_is_caught_up
     trigger = world.run(operator)
     world.crash()
     with pytest.raises(AirflowFailException):
-        operator.on_event(world.context(), {"watched": trigger.watched})
+        operator.execute_complete(world.context(), {"watched": trigger.watched})
     (world.folder / "home/orders/circuit/000001.json").unlink()
 
     with pytest.raises(AirflowFailException):
@@ -280,14 +280,14 @@ def test_a_driver_that_refused_to_run_is_not_restarted(world: World) -> None:
     world.last_words(Outcome.FAILED, retryable=False)
 
     with pytest.raises(AirflowFailException, match="A restart would fail the same way"):
-        world.operator().on_event(world.context(), {"watched": trigger.watched})
+        world.operator().execute_complete(world.context(), {"watched": trigger.watched})
 
 
 def test_a_script_that_ended_well_ends_the_task(world: World) -> None:
     trigger = world.run()
     world.last_words(Outcome.COMPLETED)
 
-    told = world.operator().on_event(world.context(), {"watched": trigger.watched})
+    told = world.operator().execute_complete(world.context(), {"watched": trigger.watched})
 
     assert told["epoch"] == 1
     assert world.epochs() == 1
@@ -337,7 +337,9 @@ def test_a_run_that_is_in_the_way_of_another_ends_and_leaves_the_driver_alone(
 ) -> None:
     world.run()
 
-    told = world.operator().on_event(world.context(), {"watched": 1, "successor_waits": True})
+    told = world.operator().execute_complete(
+        world.context(), {"watched": 1, "successor_waits": True}
+    )
 
     assert told["reason"]
     assert world.launcher.living() == [1]
@@ -348,7 +350,7 @@ def test_a_run_that_is_old_enough_ends_and_leaves_the_driver_alone(world: World)
     world.run(operator)
     world.run_started_at = now() - timedelta(days=8)
 
-    told = operator.on_event(world.context(), {"watched": 1})
+    told = operator.execute_complete(world.context(), {"watched": 1})
 
     assert "rollover" in told["reason"]
     assert world.launcher.living() == [1]
@@ -366,7 +368,7 @@ def test_a_run_that_no_other_follows_does_not_roll_over(
     world.run_started_at = now() - timedelta(days=8)
 
     if ends:
-        assert "rollover" in operator.on_event(world.context(), {"watched": 1})["reason"]
+        assert "rollover" in operator.execute_complete(world.context(), {"watched": 1})["reason"]
     else:
         assert world.wake(world.run(operator), operator).rollover_seconds is None
 

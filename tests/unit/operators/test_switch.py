@@ -100,7 +100,7 @@ def test_it_succeeds_when_no_process_of_the_driver_is_left(world: World) -> None
         make_stop(world).execute(world.context())
     world.last_words(Outcome.STOPPED)
 
-    assert make_stop(world).on_event(world.context(), {})["epoch"] == 1
+    assert make_stop(world).execute_complete(world.context(), {})["epoch"] == 1
 
 
 def test_a_stream_that_never_ran_is_stopped_already(world: World) -> None:
@@ -113,7 +113,7 @@ def test_a_driver_that_ignores_the_request_is_killed_and_proved_dead(world: Worl
     with pytest.raises(TaskDeferred):
         stop.execute(world.context())
 
-    told = stop.on_event(world.context(), {"memory": stop_memory(21.0)})
+    told = stop.execute_complete(world.context(), {"memory": stop_memory(21.0)})
 
     assert told["epoch"] == 1
     assert world.launcher.killed == [1]
@@ -128,7 +128,7 @@ def test_a_driver_on_another_host_that_does_not_answer_fails_the_task(world: Wor
     world.launcher.here = Host(name="elsewhere")
 
     with pytest.raises(AirflowFailException, match="declare-dead orders"):
-        stop.on_event(world.context(), {"memory": stop_memory(21.0)})
+        stop.execute_complete(world.context(), {"memory": stop_memory(21.0)})
 
 
 def test_a_stop_that_somebody_takes_back_fails_and_says_so(world: World) -> None:
@@ -139,7 +139,7 @@ def test_a_stop_that_somebody_takes_back_fails_and_says_so(world: World) -> None
     world.home.want(DesiredState.RUNNING, by="ann", reason="not now", now=datetime.now(UTC))
 
     with pytest.raises(AirflowFailException, match="is wanted running again"):
-        make_stop(world).on_event(world.context(), {})
+        make_stop(world).execute_complete(world.context(), {})
 
 
 def test_a_home_that_has_gone_is_not_taken_for_a_stream_that_is_wanted_again(
@@ -152,7 +152,7 @@ def test_a_home_that_has_gone_is_not_taken_for_a_stream_that_is_wanted_again(
     stop.home = str(tmp_path / "not-mounted")
 
     with pytest.raises(HomeUnavailable, match="Is the home mounted"):
-        stop.on_event(world.context(), {})
+        stop.execute_complete(world.context(), {})
 
 
 def test_starting_records_the_wish_and_closes_the_circuit(world: World) -> None:

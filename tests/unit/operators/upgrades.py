@@ -121,7 +121,7 @@ class Run:
                 done = (
                     task.execute(context)
                     if event is None or is_new_try
-                    else task.on_event(context, event)
+                    else task.execute_complete(context, event)
                 )
             except TaskDeferred as deferred:
                 path, kwargs = deferred.trigger.serialize()

@@ -358,6 +358,24 @@ def test_what_is_not_confirmed_or_not_there_is_refused_and_nothing_is_written(
     assert sorted(home.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    "body", [b'{"reason": "x", "number": NaN}', b'{"reason": "\\ud800"}', b'{"reason": ' * 999]
+)
+def test_a_body_that_cannot_be_repeated_is_refused_and_not_repeated(
+    client: TestClient, body: bytes
+) -> None:
+    headers = as_user("editor", **ACT, **{"Content-Type": "application/json"})
+    reply = client.post(f"{STREAM}/acts/start", headers=headers, content=body)
+    assert reply.status_code in (400, 422)
+    assert "NaN" not in reply.text
+
+
+@pytest.mark.parametrize("index", [2**31, 2**63, 2**64, -2, "9" * 400, "1.5", "nan"])
+def test_a_map_index_that_no_task_has_is_refused(client: TestClient, index: object) -> None:
+    path = f"/tasks/orders_eu/r/keep/{index}/driver-log"
+    assert client.get(path, headers=as_user("viewer")).status_code == 422
+
+
 def test_an_act_without_a_reason_is_refused(client: TestClient) -> None:
     reply = client.post(
         f"{STREAM}/acts/start", headers=as_user("editor", **ACT), json={"reason": ""}

@@ -145,7 +145,7 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
         {"seen": HAS_STOPPED, "stop": OVERRULING, "wish": 2},
         "settle",
     ),
-    "nor before a verdict of an older release, which does not say": (
+    "nor before a verdict that names no wish": (
         {"seen": HAS_STOPPED, "stop": VERDICTS_STOP, "wish": 4},
         "settle",
     ),

@@ -166,6 +166,17 @@ CASES: Final[dict[str, tuple[dict[str, Any], str, int]]] = {
         "cool_down",
         4,
     ),
+    # A clock that was wrong costs no more than one that was right.
+    "a change of a minute to come": (
+        {"batches": BUSY, "changes": [a_change(-minutes(1))]},
+        "cool_down",
+        4,
+    ),
+    "changes of a year to come": (
+        {"batches": BUSY, "changes": [a_change(-timedelta(days=365))] * 24},
+        "up",
+        6,
+    ),
     "a change a while ago": ({"batches": BUSY, "changes": [a_change(minutes(6))]}, "up", 6),
     "the day's changes are spent": (
         {"batches": BUSY, "changes": [a_change(minutes(60))] * 24},
@@ -405,7 +416,7 @@ def test_a_damaged_record_of_the_size_changes_nothing_and_stops_nothing(tmp_path
     stream = Sized(tmp_path)
     stream.launch()
     stream.works(1, BUSY["q"])
-    stream.home.store.replace(Layout("orders").record("sizes", 1), b"{}")
+    stream.home.store.replace(Layout("orders").place(SizeChange, number=1), b"{}")
 
     assert decide(stream.look()).action is Action.WATCH
 

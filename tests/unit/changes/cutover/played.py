@@ -150,7 +150,7 @@ class Played:
         home = self.home(lane)
         if home.barrier(epoch.number) is None:
             barrier = Barrier(epoch=epoch.number, queries=(QUERY,), at=self.now)
-            home.store.create(Layout(lane).barrier(epoch.number), barrier.to_bytes())
+            home.store.create(Layout(lane).place(Barrier, epoch=epoch.number), barrier.to_bytes())
         for order in home.orders(epoch.number):
             if home.answer(epoch.number, order.number) is None:
                 self._obey(lane, epoch, order)
@@ -165,7 +165,7 @@ class Played:
             elif len(found.ends) == batch:
                 found.commit()
         answer = StandbyAnswer(epoch=epoch.number, number=order.number, at=self.now, error=error)
-        path = Layout(lane).standby_answer(epoch.number, order.number)
+        path = Layout(lane).place(StandbyAnswer, epoch=epoch.number, number=order.number)
         home.store.create(path, answer.to_bytes())
 
     def _work(self, lane: str, epoch: Epoch) -> None:

@@ -114,6 +114,30 @@ def test_where_positions_can_be_compared_they_decide(
     assert judge_catching_up(green, BLUE, TERMS, covers={"sales": covers}, now=NOW).event is event
 
 
+@pytest.mark.parametrize(
+    ("mine", "blues", "batches", "has_caught_up"),
+    [
+        pytest.param(files(0), files(0), 1, True, id="nothing-left"),
+        pytest.param(files(2), files(2), 1, True, id="no-more-left-than-blue"),
+        pytest.param(files(3), files(2), 1, False, id="one-file-more-than-blue"),
+        pytest.param(files(0), None, 1, True, id="nothing-left-and-of-blue-nothing-is-told"),
+        pytest.param(files(1), None, 1, False, id="of-blue-nothing-is-told"),
+        pytest.param(files(0), files(0), 0, False, id="no-batch-yet"),
+        pytest.param(Backlog(unit="records", amount=0), None, 1, False, id="no-files"),
+        pytest.param(None, files(0), 1, False, id="nothing-is-told"),
+    ],
+)
+def test_green_does_not_wait_for_files_that_have_left_the_input(
+    mine: Backlog | None, blues: Backlog | None, batches: int, *, has_caught_up: bool
+) -> None:
+    green = a_lane(a_figure(backlog=mine, batches=batches))
+    blue = a_lane(a_figure(backlog=blues))
+
+    said = judge_catching_up(green, blue, TERMS, covers={"sales": False}, now=NOW)
+
+    assert (said.event is CutoverEvent.GREEN_CAUGHT_UP) is has_caught_up, said.reason
+
+
 def test_the_driver_that_had_caught_up_is_kept_with_the_step() -> None:
     said = judge_catching_up(a_lane(), BLUE, TERMS, now=NOW)
 

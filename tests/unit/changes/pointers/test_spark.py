@@ -18,6 +18,7 @@ from airflow_streaming.changes.pointers.spark import SparkTable, SparkView, with
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, SpecError
 from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder
+from airflow_streaming.spark_jobs import runner
 from airflow_streaming.spark_jobs.runner import LOG, Task
 
 BLUE = LiveOutput(stream="orders", lane="orders", deployment=2, output="s3://lake/blue")
@@ -51,7 +52,7 @@ class FakeSpark:
 
 def fake(monkeypatch: pytest.MonkeyPatch, answer: CatalogAnswer | None) -> FakeSpark:
     fake = FakeSpark(answer)
-    monkeypatch.setattr(spark, "started", fake.started)
+    monkeypatch.setattr(runner, "started", fake.started)
     monkeypatch.setattr(spark, "resolve_runtime", lambda name, _known: name)
     return fake
 
@@ -97,7 +98,7 @@ def test_a_table_is_asked_to_lie_where_green_writes(monkeypatch: pytest.MonkeyPa
             id="failed",
         ),
         pytest.param(
-            None, PointerFailed, "not moved within 0.2 s, .*ERROR no metastore", id="no answer"
+            None, PointerFailed, "not moved.* within 0.2 s: ERROR no metastore", id="no answer"
         ),
     ],
 )

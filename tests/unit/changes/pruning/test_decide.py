@@ -111,6 +111,19 @@ def test_what_is_left_of_an_epoch_goes():
     assert "000001" in names(RemovalKind.EPOCH, lane(epochs=epochs))
 
 
+def test_an_epoch_that_cannot_be_read_stays():
+    unread = EpochFacts(number=4, deployment=None, created_at=None, is_unreadable=True)
+    epochs = (*lane().epochs[:3], unread, *lane().epochs[4:])
+    kept = names(RemovalKind.EPOCH, lane(epochs=epochs))
+    assert kept == [f"{n:06d}" for n in (1, 2, *range(5, 11))]
+
+
+def test_old_changes_of_the_size_go():
+    sizes = (("s/1", ago(20)), ("s/2", ago(13)), ("s/3", None))
+    plan = decide_pruning([lane(sizes=sizes)], (), PrunePolicy(), NOW)
+    assert [one.paths for one in plan.remove if one.what is RemovalKind.SIZES] == [("s/1",)]
+
+
 def test_old_history_of_an_epoch_that_stays_goes():
     history = (("a", ago(20)), ("b", ago(13)), ("c", None))
     epochs = (*lane().epochs[:-1], replace(lane().epochs[-1], history=history))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.changes.pruning.decide import PrunePolicy
+from airflow_streaming.changes.pruning.decide import SIZES_KEPT, PrunePolicy
 from airflow_streaming.changes.restore.undo import undo
 from airflow_streaming.exceptions import HomeUnavailable, RestoreRefused, SpecError
 from airflow_streaming.home.home import open_home
@@ -23,7 +23,7 @@ from airflow_streaming.model.records.control import (
     Event,
     EventKind,
 )
-from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.model.records.epoch import Epoch, Outcome
 from airflow_streaming.model.records.removal import Removal, RemovalKind
 from airflow_streaming.services.pruning import prune
 from airflow_streaming.storage.blobs import LocalBlobs
@@ -129,13 +129,33 @@ def test_a_link_in_the_place_of_a_checkpoint_stays(kept: Kept, tmp_path: Path):
 
 def test_old_driver_logs_of_this_host_go(kept: Kept, tmp_path: Path):
     logs = tmp_path / "drivers"
-    for number in (1, 2, 7, 11):
-        kept.write(logs / "orders" / f"{numbered(number)}.log")
-        when = NOW.timestamp() - (5 if number == 2 else 50) * 86_400
-        os.utime(logs / "orders" / f"{numbered(number)}.log", (when, when))
+    rotated = ("000001.log.1", "000001.log.2.gz", "000002.log-20260301.zst")
+    others = ("000001.log.txt", "000007.log.1", "notes.log")
+    for name in (*(f"{numbered(number)}.log" for number in (1, 2, 7, 11)), *rotated, *others):
+        kept.write(logs / "orders" / name)
+        when = NOW.timestamp() - (5 if name == "000002.log" else 50) * 86_400
+        os.utime(logs / "orders" / name, (when, when))
     kept.prune(driver_folder=logs)
     left = sorted(file.name for file in (logs / "orders").iterdir())
-    assert left == ["000002.log", "000007.log", "000011.log"]
+    assert left == sorted(["000002.log", "000007.log", "000011.log", *others])
+
+
+def test_an_epoch_that_cannot_be_read_stays_and_stops_nothing_else(kept: Kept):
+    (kept.folder / "orders/epochs/000003.json").write_text("{")
+    done = kept.prune()
+    assert kept.lane().epoch_numbers() == [2, 3, 7, 9, 10, 11]
+    assert (kept.folder / "orders/epochs/000003").is_dir()
+    (problem,) = done.problems
+    assert "000003.json" in problem
+
+
+def test_old_changes_of_the_size_go(kept: Kept):
+    for number in range(1, SIZES_KEPT + 4):
+        path = kept.folder / "orders" / "sizes" / f"{numbered(number)}.json"
+        kept.write(path)
+        os.utime(path, (NOW.timestamp() - 50 * 86_400,) * 2)
+    kept.prune()
+    assert kept.lane().size_numbers() == [*range(4, SIZES_KEPT + 4)]
 
 
 def test_logs_behind_a_link_stay(kept: Kept, tmp_path: Path):
@@ -360,7 +380,7 @@ def _needed(kept: Kept, policy: PrunePolicy, backed_up: frozenset[int]) -> set[s
             ]
             stay |= set(having[-1:])
         for number in stay:
-            needed.add(layout.record("epochs", number))
+            needed.add(layout.place(Epoch, number=number))
             prefix = f"{layout.epoch(number, '')}"
             needed |= {file for file in files if file.startswith(prefix)}
         is_live = lane.name == "orders"

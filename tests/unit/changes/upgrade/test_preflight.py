@@ -76,7 +76,9 @@ def look(stream: Upgraded, monkeypatch: pytest.MonkeyPatch) -> Look:
 
 
 def record(stream: Upgraded, plan: QueryPlan, epoch: int = 1) -> None:
-    stream.home.store.replace(Layout("orders").plan(epoch, plan.query), plan.to_bytes())
+    stream.home.store.replace(
+        Layout("orders").place(QueryPlan, epoch=epoch, query=plan.query), plan.to_bytes()
+    )
 
 
 def of_same_code(stream: Upgraded) -> dict[str, str]:

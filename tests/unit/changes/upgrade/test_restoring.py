@@ -66,7 +66,9 @@ class Upgraded:
                 batch_shift=40,
                 counts_from=2,
             )
-            self.home.store.create(Layout("orders").claim(1, name), claim.to_bytes())
+            self.home.store.create(
+                Layout("orders").place(QueryClaim, deployment=1, query=name), claim.to_bytes()
+            )
         self.run(BOUNDARY, "old")
         self.store = new_store(folder)
         # The query "late" has committed nothing, so that no backup has it.

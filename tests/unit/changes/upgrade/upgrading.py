@@ -406,7 +406,7 @@ class WarmedDriver:
 
     def _is_fenced(self) -> bool:
         number, layout = self._place()
-        return self._stream.home.store.read(layout.record("epochs", number + 1)) is not None
+        return self._stream.home.store.read(layout.place(Epoch, number=number + 1)) is not None
 
     def _has_to_end(self) -> bool:
         number, layout = self._place()

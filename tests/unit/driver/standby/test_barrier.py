@@ -170,10 +170,10 @@ def test_a_batch_that_fails_is_told_and_may_be_ordered_again(world: World) -> No
 
 def test_an_order_that_cannot_be_read_is_answered_and_the_next_one_is_taken(world: World) -> None:
     waiting = world.start("q1")
-    world.store.create(LAYOUT.standby_order(1, 1), b"{")
+    world.store.create(LAYOUT.place(StandbyOrder, epoch=1, number=1), b"{")
     assert world.answer(1).error
     foreign = StandbyOrder(epoch=9, number=2, act=OrderAct.RELEASE, at=NOON, by="kim")
-    world.store.create(LAYOUT.standby_order(1, 2), foreign.to_bytes())
+    world.store.create(LAYOUT.place(StandbyOrder, epoch=1, number=2), foreign.to_bytes())
     assert "order 2 to epoch 9" in world.answer(2).error
     assert waiting.is_alive()
     world.order(3, OrderAct.RELEASE)

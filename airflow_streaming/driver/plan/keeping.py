@@ -1,0 +1,129 @@
+"""
+Recording the plans of queries, beside the script.
+
+What may change after the start is taken before it, in a few milliseconds. The rest is read and
+written by a thread of its own, because the first question to a cold JVM can take a second. Nothing
+of it ever disturbs the script: a fault is logged, and the plan is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from airflow_streaming.driver.errors import ErrorBoundary
+from airflow_streaming.driver.plan.reading import Taken, read_plan, take
+from airflow_streaming.exceptions import HomeUnavailable, RecordError
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.spark.plan import (
+    QueryPlan,
+)
+from airflow_streaming.model.storage import Store
+
+RETRY_SECONDS: Final = 10.0
+"""Rest between two tries to reach a home that is away."""
+
+
+class PlanKeeper:
+    """
+    Records the plans of one epoch's queries.
+
+    :param read: Makes a plan of what was taken; asks the JVM.
+    :param retry: Seconds to rest when the home is away.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        layout: Layout,
+        epoch: int,
+        *,
+        read: Callable[[Taken], QueryPlan] = read_plan,
+        retry: float = RETRY_SECONDS,
+    ) -> None:
+        self._store, self._layout, self._epoch = store, layout, epoch
+        self._read, self._retry = read, retry
+        self._faults = ErrorBoundary()
+        self._lock = threading.Lock()
+        self._waiting: deque[Taken] = deque()
+        self._thread: threading.Thread | None = None
+        self._finishing = threading.Event()
+
+    def move(self, epoch: int) -> None:
+        """Record plans of another epoch from now on."""
+        self._epoch = epoch
+
+    @contextlib.contextmanager
+    def around(
+        self, writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str
+    ) -> Iterator[None]:
+        """
+        Keep the plan of the query that is started inside, once it has started.
+
+        :param writer: The ``DataStreamWriter``.
+        :param given: What ``start`` or ``toTable`` was given, by name.
+        :param checkpoint: Location that the script chose; empty when it chose none.
+        """
+        taken: Taken | None = None
+        with self._faults.contained(f"Looking at the plan of query {query!r}"):
+            taken = take(writer, given, query=query, checkpoint=checkpoint)
+        yield
+        if taken is not None:
+            self.keep(taken)
+
+    def keep(self, taken: Taken) -> None:
+        """Have a plan read and recorded, soon."""
+        with self._lock:
+            self._waiting.append(taken)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="airflow-streaming-plans", daemon=True
+                )
+                self._thread.start()
+
+    def finish(self) -> None:
+        """Wait until all plans are recorded; a home that is away is tried once more only."""
+        self._finishing.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _work(self) -> None:
+        while (taken := self._next()) is not None:
+            with self._faults.contained(f"Recording the plan of query {taken.query!r}"):
+                self._write(self._read(taken))
+
+    def _next(self) -> Taken | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._thread = None
+            return None
+
+    def _write(self, plan: QueryPlan) -> None:
+        path, data = (
+            self._layout.place(QueryPlan, epoch=self._epoch, query=plan.query),
+            _as_bytes(plan),
+        )
+        while True:
+            try:
+                self._store.replace(path, data)
+            except HomeUnavailable:
+                if self._finishing.is_set():
+                    raise
+                self._finishing.wait(self._retry)
+            else:
+                return
+
+
+def _as_bytes(plan: QueryPlan) -> bytes:
+    try:
+        return plan.to_bytes()
+    except RecordError:
+        note = f"Its {len(plan.steps)} steps are too much for a record."
+        return replace(plan, steps=(), nodes=(), notes=(*plan.notes, note)).to_bytes()

@@ -1,0 +1,80 @@
+"""Making a runtime's class data archive: one Spark that loads what drivers load, and archives it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from airflow_streaming.exceptions import LaunchError, RuntimeNotFound
+from airflow_streaming.launch.class_archive import OLDEST_JAVA, archive_path
+from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.jobs.class_loading import ClassLoadingOrder
+from airflow_streaming.spark_jobs.runner import (
+    Job,
+    Task,
+    await_end,
+    last_words,
+    scratch_folder,
+    started,
+)
+
+PREFIX: Final = ".airflow-streaming-classes-"
+"""Of its scratch folders beside the archive, by which those of killed makers are found and removed."""
+VARIABLE: Final = "AIRFLOW_STREAMING_CLASS_LOADING"
+"""Set to 1 in the Spark that loads the classes."""
+PATIENCE: Final = 600.0
+"""Seconds; it takes 30 s alone on two cores, and the archive is written in the last ten of them."""
+
+
+def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
+    """
+    Make a runtime's class data archive, in place of the one that is there; return its path.
+
+    Drivers that run keep the archive that they have mapped.
+
+    :param seconds: How long it may take.
+    :raises RuntimeNotFound: its Java cannot make one, or its folder cannot be written.
+    :raises LaunchError: its Spark did not end well, or not in time.
+    """
+    path = archive_path(runtime)
+    if runtime.java < OLDEST_JAVA:
+        raise RuntimeNotFound(
+            f"Runtime {runtime.name!r} has Java {runtime.java}, which cannot archive the classes of a "
+            f"program; that takes Java {OLDEST_JAVA} or newer. Name another java_home for the runtime."
+        )
+    if not os.access(path.parent, os.W_OK):
+        raise RuntimeNotFound(
+            f"Runtime {runtime.name!r}: this user may not write to {path.parent}, where its class data "
+            "archive belongs. Run the command as the owner of the folder, for example when its image "
+            "is built."
+        )
+    conf = Path(os.environ.get("SPARK_CONF_DIR") or runtime.spark_home / "conf")
+    if conf.is_dir() and any(conf.iterdir()):
+        raise RuntimeNotFound(
+            f"Runtime {runtime.name!r}: {conf} is not empty. It stands on the class path of its drivers, "
+            "and Java archives no classes then. Give the runtime its settings by the Spark connection or "
+            "the stream's conf and empty the folder, or do without an archive."
+        )
+    with scratch_folder(path.parent, PREFIX) as scratch:
+        made = scratch.folder / path.name
+        folder = scratch.folder / "streams"
+        folder.mkdir()
+        task = Task(
+            job=Job.LOAD,
+            order=ClassLoadingOrder(folder=str(folder), seconds=seconds),
+            variable=VARIABLE,
+            java_options=f'-XX:ArchiveClassesAtExit="{made}"',
+        )
+        # An archive cannot be made on top of another one.
+        with started(task, replace(runtime, java=0), None, scratch.folder) as process:
+            is_ended = await_end(process, seconds)
+        if not is_ended or process.returncode or not made.is_file():
+            raise LaunchError(
+                f"The Spark of runtime {runtime.name!r} made no class data archive"
+                f"{'' if is_ended else f' within {seconds:.0f} s'}: {last_words(scratch.folder)}"
+            )
+        made.chmod(0o644)  # who may run the runtime's Spark may read its classes
+        made.replace(path)
+    return path
