@@ -192,6 +192,8 @@ _OF_NO_ROW: Final = frozenset(
         "_resolved",
     }
 )
+NAMING: Final = frozenset({"SubqueryAlias", "View"})
+"""Nodes that name a plan and change no row; a view says when it was made, which is in every run."""
 _CIPHER: Final = re.compile(r"aes|encrypt|decrypt|hmac|cipher", re.IGNORECASE)
 Naming = Callable[[Node], str]
 """Says what a column is called."""
@@ -317,6 +319,8 @@ def whole_text(tree: Node, wording: Wording) -> str:
     """Return a whole plan inside an expression, or an expression, as text."""
     shown = []
     for node in tree.walk():
+        if node.name in NAMING:
+            continue
         if _is_plan(node):
             told = [_text(one, wording) for one in node.all_expressions()]
             shown.append(f"{node.name}({', '.join(told)}){quoted(node_fields(node, wording))}")

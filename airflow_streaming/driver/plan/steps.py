@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from airflow_streaming.driver.plan.expressions import (
+    NAMING,
     Names,
     Node,
     Origin,
@@ -36,7 +37,7 @@ _SILENT: Final = frozenset(
     }
 )
 """Nodes that change no row, or that are told elsewhere: as source, watermark or operator."""
-_BY_OTHER_WAYS: Final = frozenset({*SOURCES, "SubqueryAlias", "View", "ResolvedHint"})
+_BY_OTHER_WAYS: Final = frozenset({*SOURCES, *NAMING, "ResolvedHint"})
 """Nodes that no list of nodes needs: sources are compared by themselves, names change no row."""
 _STEPS: Final = {
     "Filter": "filter",

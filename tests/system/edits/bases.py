@@ -16,6 +16,9 @@ REVENUE: Final = Base(
 CLICKS: Final = Base(name="clicks", script=job("clicks"))
 BOTH: Final = Base(name="both", script=job("both"))
 TOTALS: Final = Base(name="totals", script=job("totals"))
+LEDGER: Final = Base(name="ledger", script=job("ledger"))
+HIDDEN: Final = Base(name="hidden", script=job("hidden"))
+FRAMES: Final = Base(name="frames", script=job("frames"))
 TOTALS_ROCKSDB: Final = Base(name="totals_rocksdb", script=job("totals"), conf=ROCKSDB)
 WINDOWS: Final = Base(name="windows", script=job("windows"))
 WINDOWS_UPDATED: Final = Base(
@@ -80,4 +83,7 @@ BASES: Final = (
     PAIRS_OUTER,
     CHAINED,
     TOTALS_ROCKSDB,
+    HIDDEN,
+    FRAMES,
+    LEDGER,
 )

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.driver.plan import reading
+from airflow_streaming.driver.plan.expressions import Wording, read_tree, whole_text
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.reading import Taken, read_plan
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
@@ -285,3 +286,18 @@ def test_a_plan_made_in_a_loop_is_deeper_than_pythons_stack() -> None:
     alias = {"class": "x.SubqueryAlias", "num-children": 1, "child": 0}
     plan = read_plan(taken([alias] * 5000 + [node], "4.3.0"))
     assert (len(plan.sources), plan.notes) == (1, ())
+
+
+@pytest.mark.parametrize("naming", ["SubqueryAlias", "View"])
+def test_a_plan_in_a_subquery_is_told_without_its_name_and_the_time_it_was_given(
+    naming: str,
+) -> None:
+    plans = "org.apache.spark.sql.catalyst.plans.logical."
+    leaf = {"class": f"{plans}LocalRelation", "num-children": 0, "isStreaming": False}
+    told = [
+        {"class": plans + naming, "num-children": 1, "child": 0, "desc": {"createTime": time}}
+        for time in (1, 2)
+    ]
+    texts = {whole_text(read_tree(json.dumps([one, leaf])), Wording()) for one in told}
+
+    assert texts == {whole_text(read_tree(json.dumps([leaf])), Wording())}

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.system.edits.bases import CHAINED, SESSIONS, WINDOWS, WINDOWS_UPDATED
+from tests.system.edits.bases import (
+    CHAINED,
+    SESSIONS,
+    WINDOWS,
+    WINDOWS_UPDATED,
+)
 from tests.system.edits.catalogue.said import NO, YES_BUT, edit
 
 _UPDATE: Final = '.outputMode("update")'
@@ -193,6 +198,25 @@ EDITS: Final = (
         (
             '.dropDuplicates(["id", "ts"])',
             '.dropDuplicates(["id", "ts"])\n        .where("amount > 20")',
+        ),
+    ),
+    edit(
+        WINDOWS,
+        "filter_of_key_above",
+        "filter",
+        YES_BUT,
+        "Spark applies it in front of the windows",
+        ('"total", "number")\n', '"total", "number")\n        .where(F.col("shop") != "s1")\n'),
+    ),
+    edit(
+        WINDOWS,
+        "filter_of_window_above",
+        "filter",
+        YES_BUT,
+        "windows that are open are left out too",
+        (
+            '"total", "number")\n',
+            '"total", "number")\n        .where(F.col("begin") > "2026-01-01 00:01:00")\n',
         ),
     ),
 )
