@@ -180,7 +180,8 @@ def mask_hidden(text: str) -> str:
 def mask_secrets(text: str) -> str:
     """Return the text with known secrets and values after secret-looking names marked."""
     text = mask_hidden(text)
-    masked = _AUTHORIZATION.sub(rf"\1{REDACTED}", _SECRET.sub(rf"\1{REDACTED}", text))
+    # Headers first: what follows their name is two words, of which the second is the secret.
+    masked = _SECRET.sub(rf"\1{REDACTED}", _AUTHORIZATION.sub(rf"\1{REDACTED}", text))
     return _USER_INFO.sub(rf"\1{REDACTED}@", masked)
 
 

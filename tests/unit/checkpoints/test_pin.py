@@ -208,7 +208,7 @@ def test_a_log_that_is_purged_while_it_is_read_is_to_be_looked_at_again() -> Non
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        pytest.param(InMemory({}), "no checkpoint", id="nothing there"),
+        pytest.param(InMemory({}), "not a checkpoint", id="nothing there"),
         pytest.param(empty(), "not committed a batch yet", id="just started"),
         pytest.param(kafka(0, planned=True), "not committed a batch yet", id="first batch in work"),
         pytest.param(empty().plan(7).plan(8), "commits are lost", id="commits lost"),
