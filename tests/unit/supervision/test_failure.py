@@ -140,7 +140,9 @@ def test_the_core_of_an_error_is_its_innermost_cause(text: str, expected: str) -
         pytest.param('{"fs.s3a.secret.key": "x"}', '{"fs.s3a.secret.key": (redacted)}', id="json"),
         pytest.param("password = 'a b' c", "password = (redacted) c", id="a blank in quotes"),
         pytest.param("Authorization: Bearer abc x", "Authorization: (redacted) x", id="a header"),
-        pytest.param("authorization=Basic YTpi, x", "authorization=(redacted) x", id="another header"),
+        pytest.param(
+            "authorization=Basic YTpi, x", "authorization=(redacted) x", id="another header"
+        ),
         pytest.param("Bearer: abc x", "Bearer: (redacted) x", id="a header's word as a name"),
         pytest.param("jdbc://me:p@w@db/x", "jdbc://me:(redacted)@db/x", id="an @ in a password"),
         pytest.param("ACCESS-KEY : AKIA", "ACCESS-KEY : (redacted)", id="upper case, spaces"),
