@@ -22,7 +22,9 @@ import argparse
 import contextlib
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -51,6 +53,7 @@ def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> in
         complain("The output cannot be written: it is closed. Nothing was done.")
         return WRONG_USE
     _print_what_cannot_be_encoded()
+    _be_interrupted_by(signal.SIGTERM, signal.SIGHUP)
     try:
         try:
             code = _main(argv, probe)
@@ -62,8 +65,8 @@ def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> in
         # The reader of the output, such as ``head``, has seen enough.
         _drop_output()
         return CUT_OFF
-    except KeyboardInterrupt:
-        return _end_interrupted()
+    except KeyboardInterrupt as err:
+        return _end_interrupted(*err.args[:1])
     except OSError as err:
         if not _output_is_lost():
             raise
@@ -92,6 +95,19 @@ def _print_what_cannot_be_encoded() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def _be_interrupted_by(*endings: signal.Signals) -> None:
+    """Let a command end what it has started when it is told to end in another way than by Ctrl-C."""
+
+    def interrupt(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        return  # of a program that calls ``main``: its signals are its own
+    for ending in endings:
+        if signal.getsignal(ending) is signal.SIG_DFL:
+            signal.signal(ending, interrupt)
+
+
 def _drop_output() -> None:
     # Python would complain once more when it flushes the output at its end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -106,18 +122,16 @@ def _output_is_lost() -> bool:
     return False
 
 
-def _end_interrupted() -> int:
+def _end_interrupted(ending: int = signal.SIGINT) -> int:
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     complain(
         "Interrupted. Recorded steps stand, and nothing half done counts. Give the command again to "
         "continue."
     )
-    import signal  # every other run does without
-
     # A shell ends its script only if it sees that the signal, too, has ended this program.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.raise_signal(signal.SIGINT)
+    signal.signal(ending, signal.SIG_DFL)
+    signal.raise_signal(ending)
     return INTERRUPTED
 
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from airflow_streaming.exceptions import ApplicationNotFound, RuntimeNotFound
-from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.launch.runtime import Runtime, expanded, resolve_runtime
 from airflow_streaming.model.uris import is_local, local_path
 from airflow_streaming.spark_jobs.drill import RUNTIMES_VARIABLE, runtimes_from
 from airflow_streaming.spark_jobs.runner import Program, read_program
@@ -40,7 +40,7 @@ def runtime_named(name: str) -> Runtime:
     runtimes = runtimes_from(os.environ)
     if name in runtimes:
         return resolve_runtime(name, runtimes)
-    folder = Path(name).expanduser().absolute()
+    folder = expanded(name).absolute()
     if os.sep in name and folder.is_dir():
         return resolve_runtime(name, {name: str(folder)})
     known = ", ".join(sorted(runtimes)) or "none"

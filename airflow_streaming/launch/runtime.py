@@ -112,7 +112,8 @@ def _version_of(home: Path) -> str | None:
         match = _RELEASE.search((home / "release").read_text(errors="replace"))
     except OSError:
         return None
-    return match[1] if match else None
+    # A word that is no version is asked for again, of the Java itself.
+    return match[1] if match and match[1][:1].isdecimal() else None
 
 
 def _ask(runtime: str, binary: Path, source: str) -> str:
@@ -379,10 +380,18 @@ def _read_entry(name: str, table: Mapping[str, Any]) -> _Entry:
     return _Entry(path=path, python=paths["python"], java_home=paths["java_home"], image=image)
 
 
+def expanded(path: str) -> Path:
+    """Return a path with the home folder of its ``~``; as it is where there is no such user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 def _read_path(name: str, key: str, value: Any) -> Path | None:
     if value is None or value == "":
         return None
-    path = Path(value).expanduser() if isinstance(value, str) else Path()
+    path = expanded(value) if isinstance(value, str) else Path()
     if not path.is_absolute():
         raise RuntimeNotFound(
             f"Runtime {name!r}: {key} must be an absolute path, found {value!r:.200}. "

@@ -135,7 +135,7 @@ def _object(cls: Any) -> Reader:
                 raise RecordError(f"{where}.{part.name} is missing.")
         try:
             return cls(**values)
-        except ValueError as err:
+        except (ValueError, OverflowError) as err:
             raise RecordError(f"{where}: {err}") from err
 
     return read

@@ -36,14 +36,26 @@ MAX_TEXT: Final = 2_000
 MAX_READ: Final = 200_000
 """Characters of a message that are looked at; Spark's own plan dumps reach megabytes."""
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9]*(?:[_.][A-Z0-9]+)+)\]")
-_VALUE: Final = r"""(?:'[^']{0,500}'|"[^"]{0,500}"|\S+)"""
+_VALUE: Final = r"""(?:'(?:[^'\\]|\\.){0,500}'|"(?:[^"\\]|\\.){0,500}"|\S+)"""
+_GIVEN: Final = r"""(?:\s{0,4}(?:=>|->|[=:])\s{0,4}|['"]\s{0,4},\s{0,4}(?=['"])|\s{1,4}(?=['"]))"""
+"""What stands between a name and its value: signs, or the comma and quotes of a call or of SQL options."""
 _SECRET: Final = re.compile(
-    rf"((?:{SECRET_KEY.pattern})[^\s=:]{{0,80}}\s{{0,4}}[=:]\s{{0,4}}){_VALUE}", re.IGNORECASE
-)
-_AUTHORIZATION: Final = re.compile(
-    r"(authorization['\"]?\s{0,4}[=:]\s{0,4}['\"]?)(?:(?:basic|bearer|digest|negotiate)\s{1,4})?\S+",
+    rf"((?:{SECRET_KEY.pattern})(?:[^\s=:'\",>-]|-(?!>)){{0,80}}['\"]?{_GIVEN}){_VALUE}"
+    rf"|(--[\w.-]{{0,80}}(?:{SECRET_KEY.pattern})[\w.-]{{0,80}}\s{{1,4}})[^\s-]\S*",
     re.IGNORECASE,
 )
+_AUTHORIZATION: Final = re.compile(
+    r"(authorization['\"]?\s{0,4}[=:,]\s{0,4}[\['\"]{0,4})"
+    r"(?:(?:apikey|aws4[\w-]{0,20}|basic|bearer|digest|geniekey|negotiate|ntlm|sharedkey|splunk|token)\s{1,4})?\S+"
+    r"|((?<![a-z])bearer\s{1,4})[a-z0-9._~+/-]{8,4000}=*",
+    re.IGNORECASE,
+)
+_KNOWN_TOKEN: Final = re.compile(
+    r"\b(?:gh[opsu]_\w{20,200}|github_pat_\w{20,200}|xox[abprs]-[\w-]{10,200}|AKIA[0-9A-Z]{16}"
+    r"|eyJ[\w-]{10,4000}\.[\w-]{1,4000}\.[\w-]{0,4000})"
+    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,20000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
+)
+"""Secrets that are known by their own form: of GitHub, Slack and AWS, JSON web tokens, private keys."""
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]{1,200}:)[^\s/]{1,200}@")
 _WRAPPER: Final = re.compile(
     r"^(?:\[STREAM_FAILED\] Query \[.*?\] terminated with exception: "
@@ -181,8 +193,13 @@ def mask_secrets(text: str) -> str:
     """Return the text with known secrets and values after secret-looking names marked."""
     text = mask_hidden(text)
     # Headers first: what follows their name is two words, of which the second is the secret.
-    masked = _SECRET.sub(rf"\1{REDACTED}", _AUTHORIZATION.sub(rf"\1{REDACTED}", text))
-    return _USER_INFO.sub(rf"\1{REDACTED}@", masked)
+    for pattern in (_KNOWN_TOKEN, _AUTHORIZATION, _SECRET):
+        text = pattern.sub(_marked, text)
+    return _USER_INFO.sub(rf"\1{REDACTED}@", text)
+
+
+def _marked(found: re.Match[str]) -> str:
+    return f"{next(filter(None, found.groups()), '')}{REDACTED}"
 
 
 def presentable(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 
 from airflow_streaming.exceptions import LaunchError, RuntimeNotFound
 from airflow_streaming.launch.class_archive import OLDEST_JAVA, archive_path
-from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.launch.runtime import Runtime, quoted_option
 from airflow_streaming.model.jobs.class_loading import ClassLoadingOrder
 from airflow_streaming.spark_jobs.runner import (
     Job,
@@ -44,6 +44,11 @@ def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
             f"Runtime {runtime.name!r} has Java {runtime.java}, which cannot archive the classes of a "
             f"program; that takes Java {OLDEST_JAVA} or newer. Name another java_home for the runtime."
         )
+    if path.is_dir():
+        raise RuntimeNotFound(
+            f"Runtime {runtime.name!r}: {path}, where its class data archive belongs, is a folder. Move it "
+            "away."
+        )
     if not os.access(path.parent, os.W_OK):
         raise RuntimeNotFound(
             f"Runtime {runtime.name!r}: this user may not write to {path.parent}, where its class data "
@@ -65,12 +70,13 @@ def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
             job=Job.LOAD,
             order=ClassLoadingOrder(folder=str(folder), seconds=seconds),
             variable=VARIABLE,
-            java_options=f'-XX:ArchiveClassesAtExit="{made}"',
+            java_options=f"-XX:ArchiveClassesAtExit={quoted_option(str(made))}",
         )
         # An archive cannot be made on top of another one.
         with started(task, replace(runtime, java=0), None, scratch.folder) as process:
             is_ended = await_end(process, seconds)
-        if not is_ended or process.returncode or not made.is_file():
+        is_made = made.is_file() and not made.is_symlink() and made.stat().st_size > 0
+        if not is_ended or process.returncode or not is_made:
             raise LaunchError(
                 f"The Spark of runtime {runtime.name!r} made no class data archive"
                 f"{'' if is_ended else f' within {seconds:.0f} s'}: {last_words(scratch.folder)}"

@@ -31,7 +31,7 @@ from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import BackupDamaged, RestoreRefused, RuntimeNotFound, SpecError
 from airflow_streaming.launch.environment import write_private
-from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.launch.runtime import Runtime, expanded, resolve_runtime
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.drill import (
     SCRATCH_OUTPUT,
@@ -84,7 +84,7 @@ def choose_runtime(
     :raises RuntimeNotFound: none fits, or the one that does is broken.
     """
     if name is not None:
-        is_path = name not in runtimes and Path(name).expanduser().is_absolute()
+        is_path = name not in runtimes and expanded(name).is_absolute()
         return resolve_runtime(name, {name: name} if is_path else runtimes)
     usable, broken = _resolve_all(runtimes)
     versions = {name: runtime.spark_version for name, runtime in usable.items()}

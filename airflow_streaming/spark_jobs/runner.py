@@ -41,7 +41,7 @@ from airflow_streaming.launch.package import (
     locate_application,
     read_application,
 )
-from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.launch.runtime import Runtime, quoted_option
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.failures import last_traceback, presentable
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, AnsweredOrder, is_kept_back
@@ -382,7 +382,7 @@ def _conf(task: Task, wanted: Mapping[str, Any], scratch: Path) -> dict[str, str
     kept = {key: conf_text(value) for key, value in wanted.items() if not is_kept_back(key)}
     options = kept.get("spark.driver.extraJavaOptions", "")
     # Half the time of a short-lived JVM is spent on optimising it.
-    quick = f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={_folder(scratch / 'tmp')}"
+    quick = f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={quoted_option(_folder(scratch / 'tmp'))}"
     return {
         **kept,
         "spark.master": f"local[{task.cores}]",

@@ -76,14 +76,15 @@ def test_what_the_terminal_cannot_show_is_escaped(checkpoint: Path) -> None:
     assert "pr\\xfcfung" in ended.stdout
 
 
-def test_a_person_who_interrupts_reads_one_sentence(home: Home) -> None:
-    # The list stands for any work: Ctrl-C comes in the middle of it.
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_interrupts_reads_one_sentence(home: Home, ending: signal.Signals) -> None:
+    # The list stands for any work: the signal comes in the middle of it.
     code = (
         "import os, signal, sys\n"
         # A shell lets what it runs in the background ignore Ctrl-C, the tests too.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from airflow_streaming.cli import main, streams\n"
-        "streams.list_streams = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
+        f"streams.list_streams = lambda *_, **__: os.kill(os.getpid(), {ending.value})\n"
         "print('begun')\n"
         "sys.exit(main.main(sys.argv[1:]))\n"
     )
@@ -95,7 +96,7 @@ def test_a_person_who_interrupts_reads_one_sentence(home: Home) -> None:
         check=False,
     )
 
-    assert ended.returncode == -signal.SIGINT
+    assert ended.returncode == -ending
     assert ended.stdout == "begun\n"
     assert ended.stderr == (
         "airflow-streaming: Interrupted. Recorded steps stand, and nothing half done counts. Give the "

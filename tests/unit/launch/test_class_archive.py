@@ -84,3 +84,24 @@ def test_no_archive_is_made_beside_a_folder_of_settings(runtime: Runtime) -> Non
 
     with pytest.raises(RuntimeNotFound, match="conf"):
         make_archive(runtime)
+
+
+@pytest.mark.parametrize("act", ["touch", "ln -s /etc/hostname"])
+def test_a_spark_that_ends_well_without_an_archive_is_no_success(
+    runtime: Runtime, act: str
+) -> None:
+    # Its scratch folder is that of its properties file, which is its second argument.
+    made = f'{act} "$(dirname "$2")/{archive_path(runtime).name}"'
+    runtime.spark_submit.write_text(f"#!/bin/sh\n{made}\n")
+
+    with pytest.raises(LaunchError):
+        make_archive(runtime, seconds=60.0)
+
+    assert not archive_path(runtime).exists()
+
+
+def test_a_folder_in_the_place_of_the_archive_is_named(runtime: Runtime) -> None:
+    archive_path(runtime).mkdir()
+
+    with pytest.raises(RuntimeNotFound, match="is a folder"):
+        make_archive(runtime)

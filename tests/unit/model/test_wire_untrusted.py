@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,6 +54,23 @@ def test_a_record_with_one_damaged_value_is_read_or_refused(
     inner[path[-1]] = value
 
     _read_or_refuse(type(record), json.dumps(data).encode())
+
+
+@pytest.mark.parametrize("number", [1e308, -1e308, 10**30, -1, 0])
+def test_any_number_in_the_place_of_a_number_or_of_nothing_is_read_or_refused(
+    number: float,
+) -> None:
+    for record in EXAMPLES:
+        data = record.to_dict()
+        for path in _paths(data):
+            inner: Any = data
+            for step in path[:-1]:
+                inner = inner[step]
+            if type(inner[path[-1]]) not in (int, float, type(None)):
+                continue
+            was, inner[path[-1]] = inner[path[-1]], number
+            _read_or_refuse(type(record), json.dumps(data).encode())
+            inner[path[-1]] = was
 
 
 def _paths(data: Any) -> Iterator[tuple[str | int, ...]]:

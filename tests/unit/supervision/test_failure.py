@@ -143,6 +143,17 @@ def test_the_core_of_an_error_is_its_innermost_cause(text: str, expected: str) -
         pytest.param(
             "authorization=Basic YTpi, x", "authorization=(redacted) x", id="another header"
         ),
+        pytest.param("Authorization: Splunk abc x", "Authorization: (redacted) x", id="a scheme"),
+        pytest.param("sent Bearer abcdefgh12 x", "sent Bearer (redacted) x", id="a header's value"),
+        pytest.param('.option("password", "a b")', '.option("password", (redacted))', id="a call"),
+        pytest.param("OPTIONS (password 'x')", "OPTIONS (password (redacted))", id="SQL"),
+        pytest.param("Map(password -> x, a", "Map(password -> (redacted) a", id="a map of Scala"),
+        pytest.param("password => x y", "password => (redacted) y", id="an arrow"),
+        pytest.param("run --db-password x y", "run --db-password (redacted) y", id="an argument"),
+        pytest.param(r'password="a\"b" c', "password=(redacted) c", id="a quote in quotes"),
+        pytest.param(f"it said ghp_{'a' * 36} x", "it said (redacted) x", id="a token by its form"),
+        pytest.param("--token-file --other x", "--token-file --other x", id="an argument alone"),
+        pytest.param("api-token-value: x y", "api-token-value: (redacted) y", id="hyphens"),
         pytest.param("Bearer: abc x", "Bearer: (redacted) x", id="a header's word as a name"),
         pytest.param("jdbc://me:p@w@db/x", "jdbc://me:(redacted)@db/x", id="an @ in a password"),
         pytest.param("ACCESS-KEY : AKIA", "ACCESS-KEY : (redacted)", id="upper case, spaces"),
