@@ -41,7 +41,7 @@ _GIVEN: Final = r"""(?:\s{0,4}(?:=>|->|[=:])\s{0,4}|['"]\s{0,4},\s{0,4}(?=['"])|
 """What stands between a name and its value: signs, or the comma and quotes of a call or of SQL options."""
 _SECRET: Final = re.compile(
     rf"((?:{SECRET_KEY.pattern})(?:[^\s=:'\",>-]|-(?!>)){{0,80}}['\"]?{_GIVEN}){_VALUE}"
-    rf"|(--[\w.-]{{0,80}}(?:{SECRET_KEY.pattern})[\w.-]{{0,80}}\s{{1,4}})[^\s-]\S*",
+    rf"|((?<![\w-])--(?=[a-z])[\w.-]{{0,80}}(?:{SECRET_KEY.pattern})[\w.-]{{0,80}}\s{{1,4}})[^\s-]\S*",
     re.IGNORECASE,
 )
 _AUTHORIZATION: Final = re.compile(

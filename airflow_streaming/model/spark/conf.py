@@ -22,8 +22,8 @@ DIES_WITH_JVM: Final = "AIRFLOW_STREAMING_DIES_WITH_JVM"
 """Variable of a cluster driver's environment: its Python process must not outlive its JVM."""
 SECRET_KEY: Final = re.compile(
     r"secret|password|passwd|passphrase|token|credential|jaas"
-    r"|(?:access|account|api|auth|private|encryption|fernet|master|shared|signing|storage|subscription)"
-    r"[ ._-]?key(?!size)|key[._]pem|keystore\.key$"
+    r"|(?:access|account|api|auth|private|encryption|fernet|signing|subscription)[ ._-]?key(?!size)"
+    r"|(?:master|shared|storage)[._-]key|key[._]pem|keystore\.key$"
     r"|(?:^|[?&._-])sas(?:[._=-]|$)|[?&-]sig(?:nature)?\b|shared[._-]?access[._-]?signature"
     r"|otel\.headers|(?:authorization|cookie|(?<![a-z])jwt)(?=['\"]?\s*[=:]|$)"
     r"|(?<![a-z])bearer(?=[\s=:]|$)|oauthbearer\.config|basic\.auth\.user\.info"
@@ -37,13 +37,13 @@ what Kafka logs in with (``sasl.jaas.config``), signed URLs, ``pass`` and ``pwd`
 of webhooks. Like Spark's, it is held against values as well, for options such as
 ``-Dtrust.password=...``. Java reads it as Python does.
 """
-# Bounded, because without an @ every :// would be followed to the end of the text.
+# Bounded, as all that looks behind a name: without an @ every :// would be followed to the end of the text.
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]{0,200}):[^@\s]{0,400}@")
 SPARK_REDACTION: Final = rf"(?i){SECRET_KEY.pattern}|{_USER_INFO.pattern}"
 """The same for Spark's own pages, which hold it against keys and values: passwords in URLs, too."""
-_PASSWORD: Final = re.compile(r"://[^/\s:@]*:([^@\s]+)@")
+_PASSWORD: Final = re.compile(r"://[^/\s:@]{0,200}:([^@\s]{1,400})@")
 _GIVEN: Final = re.compile(
-    rf"""(?:{SECRET_KEY.pattern})[^\s=:]*\s*[=:]\s*(?:(?:bearer|basic)\s+)?(?:'([^']+)'|"([^"]+)"|([^\s;&,]+))""",
+    rf"""(?:{SECRET_KEY.pattern})[^\s=:]{{0,80}}\s{{0,4}}[=:]\s{{0,4}}(?:(?:bearer|basic)\s+)?(?:'([^']+)'|"([^"]+)"|([^\s;&,]+))""",
     re.IGNORECASE,
 )
 _JAVA_CLASS: Final = re.compile(r"(?:[a-z]\w*\.)+[A-Z]\w*(?:\s*,\s*(?:[a-z]\w*\.)+[A-Z]\w*)*")

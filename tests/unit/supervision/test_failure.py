@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -164,6 +165,20 @@ def test_the_core_of_an_error_is_its_innermost_cause(text: str, expected: str) -
 )
 def test_what_follows_a_secret_looking_name_is_masked(text: str, expected: str) -> None:
     assert mask_secrets(text) == expected
+
+
+@pytest.mark.parametrize(
+    "part", ["-", "--a", "://a:", "token", "--password ", "bearer ", "'password="]
+)
+def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
+    def seconds(length: int) -> float:
+        text, began = (part * length)[:length], time.process_time()
+        mask_secrets(text)
+        secret_values({"k": text})
+        return time.process_time() - began
+
+    # Twenty times the text; quadratic work would take four hundred times as long.
+    assert seconds(100_000) < 100 * max(seconds(5_000), 0.01)
 
 
 def test_a_text_is_cut_and_masked_before_it_is_kept() -> None:
