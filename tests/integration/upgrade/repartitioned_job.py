@@ -178,13 +178,13 @@ def run(
 
 def repartition(spark: SparkSession, checkpoint: str, partitions: int, store: str) -> list[str]:
     """Do it as the job of an upgrade does; return Spark's condition and sentence, empty when done."""
-    from airflow_streaming.driver.jobs.repartition import condition_of, sentence_of
-    from airflow_streaming.driver.jobs.repartition import repartition as ours
+    from airflow_streaming.driver.jobs.repartition import answered
+    from airflow_streaming.model.jobs.repartition import RepartitionOrder
 
     for key, value in STORES[store].items():
         spark.conf.set(key, value)
-    try:
-        ours(spark, checkpoint, partitions)
-    except Exception as err:  # noqa: BLE001 - what Spark says is the answer
-        return [condition_of(err), sentence_of(err)]
-    return ["", ""]
+    order = RepartitionOrder(
+        checkpoints=(checkpoint,), partitions=partitions, answer="", seconds=600.0
+    )
+    answer = answered(spark, order)
+    return [answer.condition, answer.failed]
