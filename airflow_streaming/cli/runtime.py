@@ -18,9 +18,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Make the archive, and tell where it is."""
     from airflow_streaming.cli.program import runtime_named
-    from airflow_streaming.spark_jobs.class_archive import make_archive
+    from airflow_streaming.spark_jobs.class_archive import check_archivable, make_archive
 
     runtime = runtime_named(arguments.runtime)
+    check_archivable(runtime)
     notice(
         f"Spark {runtime.spark_version} loads and archives its classes; that takes half a minute."
     )

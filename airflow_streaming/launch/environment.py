@@ -234,6 +234,11 @@ _ESCAPES: Final = {
 }
 
 
+def conf_folder(runtime: Runtime, environment: Mapping[str, str]) -> Path:
+    """Return the folder with a runtime's settings; it stands first on the class path of its drivers."""
+    return Path(environment.get("SPARK_CONF_DIR") or runtime.spark_home / "conf")
+
+
 def spark_defaults(runtime: Runtime, environment: Mapping[str, str]) -> str:
     """
     Return the defaults that this runtime's ``spark-submit`` would read; empty when there are none.
@@ -241,8 +246,7 @@ def spark_defaults(runtime: Runtime, environment: Mapping[str, str]) -> str:
     :param environment: The driver's: SPARK_CONF_DIR in it counts before the runtime's ``conf``.
     :raises RuntimeNotFound: the file is there and cannot be read.
     """
-    folder = environment.get("SPARK_CONF_DIR") or str(runtime.spark_home / "conf")
-    path = Path(folder) / "spark-defaults.conf"
+    path = conf_folder(runtime, environment) / "spark-defaults.conf"
     try:
         return path.read_text(encoding="utf-8", errors="replace")  # as Java would read it
     except FileNotFoundError:

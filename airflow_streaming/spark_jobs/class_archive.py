@@ -9,6 +9,7 @@ from typing import Final
 
 from airflow_streaming.exceptions import LaunchError, RuntimeNotFound
 from airflow_streaming.launch.class_archive import OLDEST_JAVA, archive_path
+from airflow_streaming.launch.environment import conf_folder
 from airflow_streaming.launch.runtime import Runtime, quoted_option
 from airflow_streaming.model.jobs.class_loading import ClassLoadingOrder
 from airflow_streaming.spark_jobs.runner import (
@@ -28,15 +29,11 @@ PATIENCE: Final = 600.0
 """Seconds; it takes 30 s alone on two cores, and the archive is written in the last ten of them."""
 
 
-def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
+def check_archivable(runtime: Runtime) -> None:
     """
-    Make a runtime's class data archive, in place of the one that is there; return its path.
+    Check that a runtime can have a class data archive; nothing is started.
 
-    Drivers that run keep the archive that they have mapped.
-
-    :param seconds: How long it may take.
-    :raises RuntimeNotFound: its Java cannot make one, or its folder cannot be written.
-    :raises LaunchError: its Spark did not end well, or not in time.
+    :raises RuntimeNotFound: its Java cannot make one, or its folders do not allow it.
     """
     path = archive_path(runtime)
     if runtime.java < OLDEST_JAVA:
@@ -55,13 +52,27 @@ def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
             "archive belongs. Run the command as the owner of the folder, for example when its image "
             "is built."
         )
-    conf = Path(os.environ.get("SPARK_CONF_DIR") or runtime.spark_home / "conf")
+    conf = conf_folder(runtime, os.environ)
     if conf.is_dir() and any(conf.iterdir()):
         raise RuntimeNotFound(
             f"Runtime {runtime.name!r}: {conf} is not empty. It stands on the class path of its drivers, "
             "and Java archives no classes then. Give the runtime its settings by the Spark connection or "
             "the stream's conf and empty the folder, or do without an archive."
         )
+
+
+def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
+    """
+    Make a runtime's class data archive, in place of the one that is there; return its path.
+
+    Drivers that run keep the archive that they have mapped.
+
+    :param seconds: How long it may take.
+    :raises RuntimeNotFound: see ``check_archivable``.
+    :raises LaunchError: its Spark did not end well, or not in time.
+    """
+    check_archivable(runtime)
+    path = archive_path(runtime)
     with scratch_folder(path.parent, PREFIX) as scratch:
         made = scratch.folder / path.name
         folder = scratch.folder / "streams"

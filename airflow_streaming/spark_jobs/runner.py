@@ -213,8 +213,8 @@ class Job(StrEnum):
     COMPARE = "jobs.compare"
     DRILL = "jobs.drill"
     PLAN = "plan.mode"
-    POINT = "jobs.pointing"
     LOAD = "jobs.class_loading"
+    POINT = "jobs.pointing"
     REHEARSE = "jobs.rehearsal"
     REPARTITION = "jobs.repartition"
 
