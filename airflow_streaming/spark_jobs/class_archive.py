@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_streaming.exceptions import LaunchError, RuntimeNotFound
-from airflow_streaming.launch.class_archive import OLDEST_JAVA, archive_path
+from airflow_streaming.launch.class_archive import OLDEST_JAVA, archive_path, archives_in
 from airflow_streaming.launch.environment import conf_folder
 from airflow_streaming.launch.runtime import Runtime, quoted_option
 from airflow_streaming.model.jobs.class_loading import ClassLoadingOrder
@@ -23,6 +23,8 @@ from airflow_streaming.spark_jobs.runner import (
 
 PREFIX: Final = ".airflow-streaming-classes-"
 """Of its scratch folders beside the archive, by which those of killed makers are found and removed."""
+MADE: Final = "classes.jsa"
+"""Name of the archive while it is being made."""
 VARIABLE: Final = "AIRFLOW_STREAMING_CLASS_LOADING"
 """Set to 1 in the Spark that loads the classes."""
 PATIENCE: Final = 600.0
@@ -35,20 +37,14 @@ def check_archivable(runtime: Runtime) -> None:
 
     :raises RuntimeNotFound: its Java cannot make one, or its folders do not allow it.
     """
-    path = archive_path(runtime)
     if runtime.java < OLDEST_JAVA:
         raise RuntimeNotFound(
             f"Runtime {runtime.name!r} has Java {runtime.java}, which cannot archive the classes of a "
             f"program; that takes Java {OLDEST_JAVA} or newer. Name another java_home for the runtime."
         )
-    if path.is_dir():
+    if not os.access(runtime.spark_home, os.W_OK):
         raise RuntimeNotFound(
-            f"Runtime {runtime.name!r}: {path}, where its class data archive belongs, is a folder. Move it "
-            "away."
-        )
-    if not os.access(path.parent, os.W_OK):
-        raise RuntimeNotFound(
-            f"Runtime {runtime.name!r}: this user may not write to {path.parent}, where its class data "
+            f"Runtime {runtime.name!r}: this user may not write to {runtime.spark_home}, where its class data "
             "archive belongs. Run the command as the owner of the folder, for example when its image "
             "is built."
         )
@@ -72,9 +68,10 @@ def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
     :raises LaunchError: its Spark did not end well, or not in time.
     """
     check_archivable(runtime)
-    path = archive_path(runtime)
-    with scratch_folder(path.parent, PREFIX) as scratch:
-        made = scratch.folder / path.name
+    # Not what another maker puts there meanwhile.
+    earlier = archives_in(runtime)
+    with scratch_folder(runtime.spark_home, PREFIX) as scratch:
+        made = scratch.folder / MADE
         folder = scratch.folder / "streams"
         folder.mkdir()
         task = Task(
@@ -93,5 +90,9 @@ def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
                 f"{'' if is_ended else f' within {seconds:.0f} s'}: {last_words(scratch.folder)}"
             )
         made.chmod(0o644)  # who may run the runtime's Spark may read its classes
+        path = archive_path(runtime, made.stat().st_size)
         made.replace(path)
+    for old in earlier:
+        if old != path:
+            old.unlink(missing_ok=True)
     return path

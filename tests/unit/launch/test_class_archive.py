@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.exceptions import LaunchError, RuntimeNotFound
-from airflow_streaming.launch.class_archive import archive_options, archive_path
+from airflow_streaming.launch.class_archive import (
+    archive_options,
+    archive_path,
+    archives_in,
+    find_archive,
+)
 from airflow_streaming.launch.environment import driver_environment
 from airflow_streaming.launch.runtime import OPTIONS_VARIABLE, Runtime
-from airflow_streaming.spark_jobs.class_archive import make_archive
+from airflow_streaming.spark_jobs.class_archive import MADE, make_archive
 
 
 @pytest.fixture
@@ -29,15 +34,21 @@ def runtime(tmp_path: Path) -> Runtime:
     )
 
 
+def put(runtime: Runtime, text: str = "archive") -> Path:
+    path = archive_path(runtime, len(text))
+    path.write_text(text)
+    return path
+
+
 def test_a_jvm_is_told_of_the_archive_that_is_there_before_what_the_user_says(
     runtime: Runtime,
 ) -> None:
-    archive_path(runtime).touch()
+    archive = put(runtime)
 
     given = driver_environment({}, runtime, {OPTIONS_VARIABLE: "-Xshare:off"})[OPTIONS_VARIABLE]
 
     first, *_, last = shlex.split(given)
-    assert first == f"-XX:SharedArchiveFile={archive_path(runtime)}"
+    assert first == f"-XX:SharedArchiveFile={archive}"
     assert last == "-Xshare:off"
 
 
@@ -48,13 +59,13 @@ def test_without_an_archive_nothing_is_said(runtime: Runtime) -> None:
 @pytest.mark.parametrize("java", [0, 8, 11])
 def test_a_java_that_knows_no_such_archive_is_told_of_none(runtime: Runtime, java: int) -> None:
     old = replace(runtime, java=java)
-    archive_path(old).touch()
+    put(old)
 
     assert archive_options(old) == ""
 
 
 def test_each_java_has_an_archive_of_its_own(runtime: Runtime) -> None:
-    archive_path(runtime).touch()
+    put(runtime)
 
     assert archive_options(replace(runtime, java=21)) == ""
 
@@ -62,13 +73,13 @@ def test_each_java_has_an_archive_of_its_own(runtime: Runtime) -> None:
 def test_a_spark_that_fails_leaves_the_archive_as_it_was_and_nothing_beside_it(
     runtime: Runtime,
 ) -> None:
-    archive_path(runtime).write_text("old")
+    old = put(runtime)
     before = sorted(runtime.spark_home.iterdir())
 
     with pytest.raises(LaunchError, match="no error at all"):
         make_archive(runtime, seconds=60.0)
 
-    assert archive_path(runtime).read_text() == "old"
+    assert old.read_text() == "archive"
     assert sorted(runtime.spark_home.iterdir()) == before
 
 
@@ -91,17 +102,29 @@ def test_a_spark_that_ends_well_without_an_archive_is_no_success(
     runtime: Runtime, act: str
 ) -> None:
     # Its scratch folder is that of its properties file, which is its second argument.
-    made = f'{act} "$(dirname "$2")/{archive_path(runtime).name}"'
+    made = f'{act} "$(dirname "$2")/{MADE}"'
     runtime.spark_submit.write_text(f"#!/bin/sh\n{made}\n")
 
     with pytest.raises(LaunchError):
         make_archive(runtime, seconds=60.0)
 
-    assert not archive_path(runtime).exists()
+    assert archives_in(runtime) == []
 
 
-def test_a_folder_in_the_place_of_the_archive_is_named(runtime: Runtime) -> None:
-    archive_path(runtime).mkdir()
+def test_an_archive_that_was_cut_off_is_not_used_because_a_jvm_would_die_of_it(
+    runtime: Runtime,
+) -> None:
+    put(runtime).write_text("arch")
 
-    with pytest.raises(RuntimeNotFound, match="is a folder"):
-        make_archive(runtime)
+    assert archive_options(runtime) == ""
+
+
+def test_a_new_archive_takes_the_place_of_the_earlier_ones(runtime: Runtime) -> None:
+    put(runtime)
+    runtime.spark_submit.write_text(f'#!/bin/sh\nprintf new > "$(dirname "$2")/{MADE}"\n')
+
+    made = make_archive(runtime, seconds=60.0)
+
+    assert made.read_text() == "new"
+    assert archives_in(runtime) == [made]
+    assert find_archive(runtime) == made
