@@ -60,7 +60,12 @@ def arrivals() -> Arrivals:
             f"moved/{number:03}.json": _lines(rows),
             f"payments/{number:03}.json": _lines(payments),
             f"orders/{number:03}.csv": "".join(_orders(number, chance)),
-            "shops/all.json": _lines([{"shop": f"s{n}", "town": f"t{n}"} for n in range(3)]),
+            "shops/all.json": _lines(
+                [{"shop": f"s{n}", "town": f"t{n}", "size": n + 1} for n in range(3)]
+            ),
+            "towns/all.json": _lines(
+                [{"shop": f"s{n}", "town": f"t{n + 1}", "size": n + 5} for n in range(2)]
+            ),
         }
     return Arrivals(files)
 

@@ -1,9 +1,9 @@
 """
 Records what the gate gets to see: the plans of every base and edit, and the bases' checkpoints.
 
-``python -m tests.system.edits.record --runtime .runtimes/spark-4.3 [--missing] [--only totals pairs]``.
-With both of them a unit test predicts every edit without Spark. Of the edits made at random those are
-planned that were tried.
+``python -m tests.system.edits.record --runtime .runtimes/spark-4.3 [--missing] [--only totals pairs]
+[--folder DIR]``. With both of them a unit test predicts every edit without Spark. Of the edits made at
+random those are planned that were tried.
 """
 
 # ruff: noqa: T201 - a program that prints
@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="*", default=[""], help="bases and edits whose name begins so"
     )
+    parser.add_argument("--folder", type=Path, help="that of the trials; bases are not run again")
     parser.add_argument("--missing", action="store_true", help="only plans that are not there yet")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no other plan after it")
     args = parser.parse_args()
@@ -45,7 +46,7 @@ def main() -> None:
         folder = Path(name)
         if not (args.plans_only or args.missing):
             with Spark(args.runtime) as spark:
-                trials = Trials(spark, arrivals(), folder)
+                trials = Trials(spark, arrivals(), args.folder or folder)
                 _pack({b.name: trials.old(b) for b in BASES if b.name.startswith(only)})
         with Spark(args.runtime, PLAN_PROGRAM) as spark:
             plans = Plans.of(spark.version)
@@ -85,10 +86,14 @@ def _pack(folders: dict[str, Path]) -> None:
         for base, folder in folders.items():
             for path in sorted((folder / "checkpoint").rglob("*")):
                 if path.is_file() and not path.name.startswith("."):
+                    content = path.read_bytes()
                     if names_paths(path):
-                        text = path.read_text().replace(str(folder), recorded_folder(base))
-                        path.write_text(text)
-                    archive.add(path, f"{base}/{path.relative_to(folder)}", filter=_without_owner)
+                        content = content.replace(
+                            str(folder).encode(), recorded_folder(base).encode()
+                        )
+                    member = archive.gettarinfo(path, f"{base}/{path.relative_to(folder)}")
+                    member.size = len(content)
+                    archive.addfile(_without_owner(member), io.BytesIO(content))
 
 
 def _members(but: Collection[str]) -> list[tuple[tarfile.TarInfo, bytes]]:

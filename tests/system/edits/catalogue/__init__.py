@@ -6,9 +6,12 @@ from typing import Final
 
 from tests.system.edits.catalogue import (
     deduplication,
+    hidden,
     joins,
     plain,
     queries,
+    reading,
+    refusals,
     revenue,
     sources,
     totals,
@@ -29,4 +32,7 @@ EDITS: Final[tuple[Edit, ...]] = (
     *deduplication.EDITS,
     *joins.EDITS,
     *user_state.EDITS,
+    *hidden.EDITS,
+    *reading.EDITS,
+    *refusals.EDITS,
 )

@@ -234,4 +234,20 @@ EDITS: Final = (
         "the checkpoint's store stays in force",
         _conf("totals", PROVIDER, ROCKSDB_PROVIDER.replace("RocksDB", "HDFSBacked")),
     ),
+    edit(
+        TOTALS,
+        "filter_of_key_above",
+        "filter",
+        NO,
+        "Spark applies it in front of totals that are kept for ever",
+        (f"{_NUMBER}\n    )", f"{_NUMBER}\n    ).where(\"user = 'u1'\")"),
+    ),
+    edit(
+        TOTALS,
+        "filter_of_both_keys_above",
+        "filter",
+        NO,
+        "Spark applies it in front of totals that are kept for ever",
+        (f"{_NUMBER}\n    )", f"{_NUMBER}\n    ).where(\"user = 'u1' OR kind = 'k1'\")"),
+    ),
 )
