@@ -14,8 +14,28 @@ REVENUE: Final = Base(
     arguments=("--input", "{run}/input/orders", "--output", "{run}/output/main"),
 )
 CLICKS: Final = Base(name="clicks", script=job("clicks"))
+CLICKS_BY_SHOP: Final = Base(
+    name="clicks_by_shop",
+    script=job("clicks"),
+    changes=(
+        (
+            '.format("json")\n        .trigger',
+            '.format("json")\n        .partitionBy("shop")\n        .trigger',
+        ),
+    ),
+)
 BOTH: Final = Base(name="both", script=job("both"))
 TOTALS: Final = Base(name="totals", script=job("totals"))
+MINUTES: Final = Base(
+    name="minutes",
+    script=job("totals"),
+    changes=(
+        (
+            'groupBy("user", "kind")',
+            'groupBy(F.date_format("ts", "yyyy-MM-dd HH:mm").alias("minute"), "kind")',
+        ),
+    ),
+)
 LEDGER: Final = Base(name="ledger", script=job("ledger"))
 HIDDEN: Final = Base(name="hidden", script=job("hidden"))
 FRAMES: Final = Base(name="frames", script=job("frames"))
@@ -26,6 +46,22 @@ WINDOWS_UPDATED: Final = Base(
     script=job("windows"),
     changes=(('.outputMode("append")', '.outputMode("update")'),),
     conf={**ROCKSDB, CHANGELOG: "true"},
+)
+_BOOKED: Final = (
+    (
+        'events.withWatermark("ts", LATENESS)',
+        (
+            'events.withColumn("booked", F.expr("ts + INTERVAL 7 SECONDS"))\n'
+            '        .withWatermark("ts", LATENESS)'
+        ),
+    ),
+    ('.outputMode("append")', '.outputMode("update")'),
+)
+WINDOWS_BOOKED: Final = Base(name="windows_booked", script=job("windows"), changes=_BOOKED)
+WINDOWS_ENDLESS: Final = Base(
+    name="windows_endless",
+    script=job("windows"),
+    changes=(*_BOOKED, ('F.window("ts",', 'F.window("booked",')),
 )
 FIRST_SEEN: Final = Base(name="first_seen", script=job("first_seen"))
 FIRST_EVER: Final = Base(
@@ -41,6 +77,15 @@ FIRST_EVER: Final = Base(
 PAIRS: Final = Base(name="pairs", script=job("pairs"))
 PAIRS_OUTER: Final = Base(
     name="pairs_outer", script=job("pairs"), changes=(('"inner"', '"left_outer"'),), conf=ROCKSDB
+)
+PAIRS_ENDLESS: Final = Base(
+    name="pairs_endless",
+    script=job("pairs"),
+    changes=(
+        ('sales.withWatermark("ts", "10 seconds")', "sales"),
+        ('payments.withWatermark("at", "10 seconds")', "payments"),
+        ("id = sale AND at >= ts AND at <= ts + INTERVAL 5 SECONDS", "id = sale"),
+    ),
 )
 SESSIONS: Final = Base(name="sessions", script=job("sessions"))
 PURSES: Final = Base(name="purses", script=job("purses"))
@@ -59,6 +104,16 @@ PROFILES_AVRO_WIDE: Final = Base(
         ("self._spent.update((spent,))", "self._spent.update((spent, 1))"),
     ),
     conf=PROFILES_AVRO.conf,
+    oldest="4.0",
+)
+PROFILES_TTL: Final = Base(
+    name="profiles_ttl",
+    script=job("profiles"),
+    changes=(
+        ('"amount long")', '"amount long", ttlDurationMs=86_400_000)'),
+        ('timeMode="None"', 'timeMode="ProcessingTime"'),
+    ),
+    conf=ROCKSDB,
     oldest="4.0",
 )
 DESK: Final = Base(name="desk", script=job("desk"))
@@ -86,4 +141,10 @@ BASES: Final = (
     HIDDEN,
     FRAMES,
     LEDGER,
+    MINUTES,
+    WINDOWS_BOOKED,
+    WINDOWS_ENDLESS,
+    PAIRS_ENDLESS,
+    PROFILES_TTL,
+    CLICKS_BY_SHOP,
 )

@@ -19,6 +19,7 @@ from tests.system.edits.catalogue import EDITS
 from tests.system.edits.edit import Truth
 from tests.system.edits.predicted import FINE, Prediction, predictions, unpacked
 from tests.system.edits.recorded import Truths
+from tests.system.edits.rehearsed import rehearsals
 
 SPARK = "4.3.0"
 
@@ -112,6 +113,14 @@ def test_no_edit_made_at_random_is_let_through_that_spark_gets_wrong(
     random_edits: list[Prediction],
 ) -> None:
     assert shown(one for one in random_edits if one.is_too_lenient) == []
+
+
+def test_a_rehearsal_decides_most_of_the_unknown_and_lets_no_wrong_one_through() -> None:
+    truths, found = Truths.of(SPARK), rehearsals()
+    lenient = [name for name, one in found.items() if one.is_too_lenient(truths[name].truth)]
+
+    assert lenient == []
+    assert sum(one.is_decided for one in found.values()) > len(found) / 2
 
 
 def shown(predicted: Iterator[Prediction]) -> list[str]:

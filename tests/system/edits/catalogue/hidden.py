@@ -37,6 +37,14 @@ EDITS: Final = (
     ),
     edit(
         HIDDEN,
+        "constant_of_module",
+        "function",
+        NO,
+        "the function reaches it",
+        ("FEE = 3", "FEE = 4"),
+    ),
+    edit(
+        HIDDEN,
         "constant_in_closure",
         "function",
         NO,

@@ -8,6 +8,8 @@ from tests.system.edits.bases import (
     CHAINED,
     SESSIONS,
     WINDOWS,
+    WINDOWS_BOOKED,
+    WINDOWS_ENDLESS,
     WINDOWS_UPDATED,
 )
 from tests.system.edits.catalogue.said import NO, YES_BUT, edit
@@ -218,5 +220,78 @@ EDITS: Final = (
             '"total", "number")\n',
             '"total", "number")\n        .where(F.col("begin") > "2026-01-01 00:01:00")\n',
         ),
+    ),
+    edit(
+        WINDOWS_BOOKED,
+        "window_of_another_column",
+        "window",
+        NO,
+        "open windows are of another time",
+        (_WINDOW, 'F.window("booked", "20 seconds")'),
+    ),
+    edit(
+        WINDOWS_BOOKED,
+        "watermark_of_another_column",
+        "watermark",
+        NO,
+        "no watermark ends the windows any more",
+        ('withWatermark("ts", LATENESS)', 'withWatermark("booked", LATENESS)'),
+    ),
+    edit(
+        WINDOWS_BOOKED,
+        "alias_without_event_time",
+        "watermark",
+        NO,
+        "the column is not the watermark's any more",
+        (
+            '.withWatermark("ts", LATENESS)',
+            (
+                '.withWatermark("ts", LATENESS)\n'
+                '        .withColumn("ts", F.col("ts").alias("ts", metadata={"unit": "s"}))'
+            ),
+        ),
+    ),
+    edit(
+        WINDOWS_BOOKED,
+        "filter_below",
+        "filter",
+        YES_BUT,
+        "open windows hold what was let through",
+        ("events.withColumn", 'events.where("amount > 20").withColumn'),
+    ),
+    edit(
+        WINDOWS_ENDLESS,
+        "filter_below",
+        "filter",
+        NO,
+        "windows that never end hold what is now left out",
+        ("events.withColumn", 'events.where("amount > 20").withColumn'),
+    ),
+    edit(
+        WINDOWS_ENDLESS,
+        "filter_of_event_time_below",
+        "filter",
+        NO,
+        "that the filter is of the watermark's column ends no window",
+        (
+            "events.withColumn",
+            'events.where(F.col("ts") > "2026-01-01 00:01:00").withColumn',
+        ),
+    ),
+    edit(
+        WINDOWS_ENDLESS,
+        "amount_doubled_below",
+        "projection",
+        NO,
+        "windows that never end hold half of it",
+        ("events.withColumn", 'events.withColumn("amount", F.expr("amount * 2")).withColumn'),
+    ),
+    edit(
+        WINDOWS_ENDLESS,
+        "window_of_event_time",
+        "window",
+        NO,
+        "windows that never end are of another time",
+        ('F.window("booked", "20 seconds")', _WINDOW),
     ),
 )
