@@ -95,8 +95,7 @@ def rehearsed(edit: Edit, runtime: Path, run: Path, scratch: Path) -> Rehearsal:
     :param run: The folder of the base's run, with its checkpoint.
     """
     base = edit.base
-    for phase in range(len(PHASES)):
-        arrivals().arrive(phase, run / "input")
+    held_back(run)
     scripts = {"old": base.source, "new": edit.source}
     for name, source in scripts.items():
         (scratch / name).mkdir(exist_ok=True)
@@ -129,6 +128,12 @@ def rehearsed(edit: Edit, runtime: Path, run: Path, scratch: Path) -> Rehearsal:
             "seconds": round(time.monotonic() - begun, 1),
         }
     )
+
+
+def held_back(run: Path) -> None:
+    """Let all input arrive now: after what the recorded checkpoint has seen, whenever that was."""
+    for phase in range(len(PHASES)):
+        arrivals().arrive(phase, run / "input", int(time.time()))
 
 
 def _conf(base: Base, run: Path) -> Iterator[str]:
