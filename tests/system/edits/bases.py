@@ -37,6 +37,17 @@ MINUTES: Final = Base(
     ),
 )
 LEDGER: Final = Base(name="ledger", script=job("ledger"))
+PARSED: Final = Base(name="parsed", script=job("parsed"))
+PARSED_ONCE: Final = Base(
+    name="parsed_once",
+    script=job("parsed"),
+    changes=(
+        (
+            'sales.groupBy("shop").agg(F.sum("amount").alias("total"), F.count("id").alias("number"))',
+            'sales.dropDuplicates(["id"])',
+        ),
+    ),
+)
 HIDDEN: Final = Base(name="hidden", script=job("hidden"))
 FRAMES: Final = Base(name="frames", script=job("frames"))
 TOTALS_ROCKSDB: Final = Base(name="totals_rocksdb", script=job("totals"), conf=ROCKSDB)
@@ -147,4 +158,6 @@ BASES: Final = (
     PAIRS_ENDLESS,
     PROFILES_TTL,
     CLICKS_BY_SHOP,
+    PARSED,
+    PARSED_ONCE,
 )

@@ -84,6 +84,13 @@ CASES = {
         None,
         Answer.UNDECIDED,
     ),
+    "state that only the new version keeps": (
+        STATELESS,
+        replace(OLD, state={}),
+        ran(A, B),
+        None,
+        Answer.UNDECIDED,
+    ),
     "the state cannot be read": (
         ENDLESS,
         ran(A, A, state=None),
