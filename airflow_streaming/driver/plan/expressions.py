@@ -368,8 +368,8 @@ def _aggregate(node: Node, inner: list[str]) -> str:
 
 
 def _python_udf(node: Node, inner: list[str]) -> str:
-    of = type_name(node.fields.get("dataType"))
-    return f"{node.fields.get('name')}({', '.join(inner)}): {of}"
+    # What it does is in its fingerprint; by another name it is no other function.
+    return f"python_udf({', '.join(inner)}): {type_name(node.fields.get('dataType'))}"
 
 
 def _alias(text: str, name: str) -> str:

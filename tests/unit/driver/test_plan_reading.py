@@ -219,10 +219,18 @@ def test_steps_are_told_from_the_sink_up_and_a_join_with_a_table_is_one() -> Non
     static = read("4.3.0", "static")
     assert static.operators == ()
     assert "join" in [step.step for step in static.steps]
-    assert "up(k@0): string['evalType=101'] AS u" in static.steps[2].text
+    assert "python_udf(k@0): string['evalType=101'] AS u" in static.steps[2].text
     assert [step.step for step in static.steps].count("table") == 1
     having = read("4.3.0", "sql")
     assert [(s.step, s.below) for s in having.steps] == [("filter", 0), ("project", 1)]
+
+
+def test_a_function_by_another_name_is_no_other_function() -> None:
+    nodes = recorded()["4.3.0"]["static"]
+    renamed = json.loads(json.dumps(nodes).replace('"name": "up"', '"name": "upper"'))
+    assert renamed != nodes
+    old, new = (read_plan(taken(one, "4.3.0")) for one in (nodes, renamed))
+    assert (new.steps, new.nodes) == (old.steps, old.nodes)
 
 
 def test_sources_come_in_the_order_of_the_offset_log_with_secrets_marked() -> None:
