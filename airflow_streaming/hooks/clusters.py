@@ -29,7 +29,8 @@ from airflow_streaming.launch.registry import (
     YARN,
 )
 from airflow_streaming.launch.runtime import Runtime, check_executor_options, split_options
-from airflow_streaming.launch.standalone import REST_PORT, rest_addresses
+from airflow_streaming.launch.standalone import REST_PORT, cluster_place, rest_addresses
+from airflow_streaming.launch.standalone_pages import UI_PORT
 from airflow_streaming.launch.yarn_api import place_of
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE
@@ -114,11 +115,15 @@ def _chosen(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
 
 
 def _standalone(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
-    port = extra.get("rest-port", REST_PORT)
-    if not re.fullmatch(r"[0-9]{1,5}", str(port)):
-        raise SpecError(f"Spark connection {conn_id!r} has the rest-port {port!r}. Give a number.")
-    hosts = master.removeprefix("spark://").split(",")
-    cluster = "spark://" + ",".join(f"{host.partition(':')[0]}:{port}" for host in hosts)
+    ports = {"rest-port": REST_PORT, "webui-port": UI_PORT}
+    for field, usual in ports.items():
+        ports[field] = extra.get(field, usual)
+        if not re.fullmatch(r"[0-9]{1,5}", str(ports[field])):
+            raise SpecError(
+                f"Spark connection {conn_id!r} has the {field} {ports[field]!r}. Give a number."
+            )
+    hosts = (host.partition(":")[0] for host in master.removeprefix("spark://").split(","))
+    cluster = cluster_place(hosts, ports["rest-port"], ports["webui-port"])
     rest_addresses(cluster)
     return cluster
 
