@@ -7,19 +7,33 @@ import contextlib
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Self
 
+import psutil
 import pyarrow.parquet
 import pytest
 
 from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Launch
+from airflow_streaming.spec import Budget, RestartPolicy
+from tests.integration.servers.standalone import Cluster, processes_with, standalone_cluster
 from tests.patience import PATIENCE, tail, until
 from tests.unit.world import World
+
+CANARY: Final = "planted-canary-5c1e"
+UNBOUNDED: Final = RestartPolicy(
+    first_delay=timedelta(milliseconds=1),
+    max_delay=timedelta(milliseconds=2),
+    budgets=(Budget(restarts=100, window=timedelta(hours=1)),),
+    application_budgets=(Budget(restarts=100, window=timedelta(hours=1)),),
+)
+"""For drivers that a test kills one after another."""
 
 SCRIPT = """
 import sys
@@ -114,6 +128,81 @@ class RealStream(World):
                 self.signal(number, signal.SIGKILL)
 
 
+class ClusterStream(RealStream):
+    """A stream whose drivers run on the worker of a standalone cluster."""
+
+    cluster: Cluster
+    python: Path
+
+    def spec(self, **changes: Any) -> Any:
+        conf = {
+            "spark.driver.memory": "512m",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            "spark.executor.memory": "512m",
+            "spark.cores.max": 1,
+            "spark.ui.enabled": False,
+            "spark.sql.shuffle.partitions": 1,
+            "spark.pyspark.python": str(self.python),
+            "spark.hadoop.my.password": CANARY,
+        }
+        return super().spec(**{"conf": conf, "env": {"MY_API": CANARY}, **changes})
+
+    def until(self, condition: Any, what: str) -> None:
+        until(condition, what, seen=self.cluster.logs)
+
+    def drivers(self) -> list[psutil.Process]:
+        """Return the JVMs of all drivers."""
+        return processes_with("DriverWrapper", self.uri)
+
+    def driver(self, epoch: int) -> psutil.Process:
+        """Return the JVM of a driver."""
+        (jvm,) = processes_with("DriverWrapper", self.home.epoch(epoch).mark)
+        return jvm
+
+    def executors(self) -> list[psutil.Process]:
+        """Return the JVMs of all executors."""
+        return processes_with("CoarseGrainedExecutorBackend", str(self.cluster.port))
+
+    def is_gone(self, epoch: int) -> bool:
+        seen = open_launcher().probe(self.home.epoch(epoch), self.home.launch(epoch))
+        return seen.state is ProcessState.GONE
+
+    def end(self) -> None:
+        for number in range(1, self.epochs() + 1):
+            for process in processes_with(self.home.epoch(number).mark):
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+
+
+class Most:
+    """
+    The most that there was of something at once, counted five times a second in a thread.
+
+    :param count: Counts it.
+    """
+
+    EVERY: Final = 0.2
+
+    def __init__(self, count: Callable[[], int]) -> None:
+        self._count, self._over = count, threading.Event()
+        self.most, self.looks = 0, 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(PATIENCE)
+
+    def _run(self) -> None:
+        while not self._over.wait(self.EVERY):
+            self.most = max(self.most, self._count())
+            self.looks += 1
+
+
 async def first_event(trigger: Any) -> dict[str, Any]:
     """Let a trigger look until it fires."""
     async with asyncio.timeout(PATIENCE):
@@ -135,3 +224,19 @@ def real(tmp_path: Path, spark_4_3: Path, monkeypatch: pytest.MonkeyPatch) -> It
     stream = RealStream(tmp_path)
     yield stream
     stream.end()
+
+
+@pytest.fixture
+def clustered(
+    tmp_path: Path, spark_4_3: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ClusterStream]:
+    """Return a stream on a standalone cluster of Spark 4.3; its drivers are gone when the test ends."""
+    monkeypatch.setenv("AIRFLOW__STREAMING__RUNTIMES", json.dumps({"spark-4.3": str(spark_4_3)}))
+    monkeypatch.setenv("AIRFLOW__STREAMING__DRIVER_FOLDER", str(tmp_path / "drivers"))
+    monkeypatch.setattr("airflow_streaming.triggers.polling.HOLD", timedelta(0))
+    with standalone_cluster(spark_4_3, tmp_path) as cluster:
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(cluster.connection()))
+        made = ClusterStream(tmp_path)
+        made.cluster, made.python = cluster, spark_4_3 / "bin" / "python"
+        yield made
+        made.end()

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,15 +14,8 @@ from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Outcome
 from airflow_streaming.services import streams
-from airflow_streaming.spec import Budget, RestartPolicy
-from tests.integration.stream.conftest import RealStream
+from tests.integration.stream.conftest import UNBOUNDED, RealStream
 from tests.patience import until
-
-UNBOUNDED = RestartPolicy(
-    first_delay=timedelta(milliseconds=1),
-    max_delay=timedelta(milliseconds=2),
-    budgets=(Budget(restarts=100, window=timedelta(hours=1)),),
-)
 
 
 class HotStream:
