@@ -61,14 +61,8 @@ def processes_with(*texts: str) -> list[psutil.Process]:
 
 
 @contextlib.contextmanager
-def standalone_cluster(
-    runtime: Path, folder: Path, *, cores: int = 4, memory: str = "6g"
-) -> Iterator[Cluster]:
-    """
-    Run a cluster until the end of the block; its JVMs map the runtime's class data archive, if it has one.
-
-    :param cores: That the worker offers, whatever the machine has.
-    """
+def standalone_cluster(runtime: Path, folder: Path) -> Iterator[Cluster]:
+    """Run a cluster until the end of the block; its JVMs map the runtime's class data archive, if any."""
     home = find_pyspark(runtime)
     assert home is not None
     port, rest_port, ui_port = free_ports(3)
@@ -103,7 +97,8 @@ def standalone_cluster(
             *(f"{deploy}.master.Master", *loopback, str(ui_port), "--port", str(cluster.port)),
         )
         address = f"spark://127.0.0.1:{cluster.port}"
-        worker = ("--cores", str(cores), "--memory", memory, address)
+        # More cores than the machine has: one for the driver and some executors.
+        worker = ("--cores", "6", "--memory", "6g", address)
         start("worker", f"{deploy}.worker.Worker", *loopback, "0", *worker)
         until(
             lambda: _is_ready(cluster, folder),

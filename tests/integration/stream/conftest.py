@@ -16,11 +16,13 @@ from typing import Any, Final, Self
 import psutil
 import pyarrow.parquet
 import pytest
+from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import ProcessState
-from airflow_streaming.model.records.epoch import Launch
+from airflow_streaming.model.records.epoch import Exit, Launch
+from airflow_streaming.operators.switch import StopStreamOperator
 from airflow_streaming.spec import Budget, RestartPolicy
 from tests.integration.servers.standalone import Cluster, processes_with, standalone_cluster
 from tests.patience import PATIENCE, tail, until
@@ -85,9 +87,10 @@ class RealStream(World):
         seen = LocalLauncher().probe(self.home.epoch(epoch), self.launch(epoch))
         return seen.state is ProcessState.GONE
 
-    def until(self, condition: Callable[[], Any], what: str) -> None:
+    def until(self, condition: Callable[[], Any], what: str, every: float = 0.1) -> None:
         """Wait for something that the drivers do; a failure shows what they logged."""
-        until(condition, what, seen=lambda: "\n".join(map(tail, sorted(self._logs()))))
+        logs = lambda: "\n".join(map(tail, sorted(self._logs())))
+        until(condition, what, seen=logs, every=every)
 
     def _logs(self) -> Iterator[Path]:
         launches = (self.home.launch(number) for number in range(1, self.epochs() + 1))
@@ -148,8 +151,20 @@ class ClusterStream(RealStream):
         }
         return super().spec(**{"conf": conf, "env": {"MY_API": CANARY}, **changes})
 
-    def until(self, condition: Any, what: str) -> None:
-        until(condition, what, seen=self.cluster.logs)
+    def until(self, condition: Any, what: str, every: float = 0.1) -> None:
+        until(condition, what, seen=self.cluster.logs, every=every)
+
+    def stop(self) -> Exit:
+        """Stop the newest driver as a dag does, and wait for its end."""
+        epoch = self.epochs()
+        stop = StopStreamOperator(task_id="stop", home=self.uri, stream="orders")
+        with contextlib.suppress(TaskDeferred):  # a driver that is quick has ended by then
+            stop.execute(self.context())
+        self.until(lambda: self.home.exit(epoch) is not None, "the exit record")
+        self.until(lambda: self.is_gone(epoch), f"the end of epoch {epoch}")
+        found = self.home.exit(epoch)
+        assert found is not None
+        return found
 
     def drivers(self) -> list[psutil.Process]:
         """Return the JVMs of all drivers."""
@@ -173,6 +188,30 @@ class ClusterStream(RealStream):
             for process in processes_with(self.home.epoch(number).mark):
                 with contextlib.suppress(psutil.Error):
                     process.kill()
+
+
+class KeptStream:
+    """A stream and its trigger and task, which the test plays."""
+
+    def __init__(self, real: RealStream, **spec: Any) -> None:
+        self.real, self.home = real, real.home
+        self.operator = real.operator(**spec)
+        self.trigger = real.run(self.operator)
+
+    def look(self) -> None:
+        """Look once as the trigger does, and act as its task."""
+        event, _ = self.trigger.look_once()
+        if event is not None:
+            self.trigger = self.real.wake(self.trigger, self.operator, **event)
+
+    def keep_until(self, condition: Callable[[], Any], what: str, every: float = 0.1) -> None:
+        """Look until a condition holds."""
+
+        def look() -> Any:
+            self.look()
+            return condition()
+
+        self.real.until(look, what, every)
 
 
 class Most:

@@ -1,5 +1,7 @@
 """A stream on Kubernetes: a real API server, real Spark, and a kubelet that the test plays."""
 
+# ruff: noqa: T201 - it prints what it has measured
+
 from __future__ import annotations
 
 import contextlib
@@ -177,7 +179,7 @@ async def test_the_stream_outlives_its_worker_and_an_api_server_that_goes_away(
 async def test_lost_pods_lose_and_double_nothing(stream: PodStream, way: str) -> None:
     operator, begun, executors = stream.operator(restart=UNBOUNDED), time.monotonic(), 0
     trigger = stream.run(operator)
-    print(f"A submission took {time.monotonic() - begun:.1f} s.")  # noqa: T201
+    print(f"A submission took {time.monotonic() - begun:.1f} s.")
     for epoch in range(1, KILLS + 1):
         stream.until(lambda epoch=epoch: stream.batches(epoch) >= 3, f"batches of epoch {epoch}")
         assert stream.epochs() == epoch
@@ -187,7 +189,7 @@ async def test_lost_pods_lose_and_double_nothing(stream: PodStream, way: str) ->
             executors += stream.lose_executors(epoch)
         stream.lose_driver(epoch, way)
         at = time.monotonic() - begun
-        print(f"{at:.0f} s: driver {epoch} {way}, {executors} executors lost", flush=True)  # noqa: T201
+        print(f"{at:.0f} s: driver {epoch} {way}, {executors} executors lost", flush=True)
         while stream.epochs() == epoch:
             trigger = stream.wake(trigger, operator, **(await first_event(trigger)))
     newest = stream.epochs()
@@ -195,7 +197,7 @@ async def test_lost_pods_lose_and_double_nothing(stream: PodStream, way: str) ->
     stream.lose_driver(newest, way)
     stream.until(lambda: stream.is_gone(newest), "the end of the last pod")
     numbers = stream.numbers()
-    print(f"{len(numbers)} rows, at most {stream.kubelet.most_drivers} drivers")  # noqa: T201
+    print(f"{len(numbers)} rows, at most {stream.kubelet.most_drivers} drivers")
     assert executors >= EXECUTOR_LOSSES
     assert stream.kubelet.most_drivers == 1
     assert numbers == list(range(len(numbers))), "no row lost or doubled"

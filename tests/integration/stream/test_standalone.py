@@ -1,5 +1,7 @@
 """A stream in the cluster mode of a standalone cluster: killed, restarted, stopped; nothing is lost."""
 
+# ruff: noqa: T201 - it prints what it has measured
+
 from __future__ import annotations
 
 import os
@@ -7,11 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from airflow.sdk.exceptions import TaskDeferred
-
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.records.epoch import Outcome
-from airflow_streaming.operators.switch import StopStreamOperator
 from tests.integration.servers.standalone import processes_with
 from tests.integration.stream.conftest import (
     CANARY,
@@ -40,16 +39,16 @@ async def test_kills_of_driver_and_executors_lose_and_double_nothing(
             assert _shows(stream) == []
             stream.driver(epoch).kill()
             at = time.monotonic() - begun
-            print(f"{at:.0f} s: driver {epoch} killed, {executors} executors killed", flush=True)  # noqa: T201
+            print(f"{at:.0f} s: driver {epoch} killed, {executors} executors killed", flush=True)
             while stream.epochs() == epoch:
                 trigger = stream.wake(trigger, operator, **(await first_event(trigger)))
             assert stream.home.death(epoch) is not None or stream.is_gone(epoch)
             _check_log(stream, epoch)
         newest = stream.epochs()
         stream.until(lambda: stream.batches(newest) >= 3, f"batches of epoch {newest}")
-        _stop(stream, newest)
+        assert stream.stop().outcome is Outcome.STOPPED
     numbers = stream.numbers()
-    print(f"{len(numbers)} rows, at most {drivers.most} drivers in {drivers.looks} looks")  # noqa: T201
+    print(f"{len(numbers)} rows, at most {drivers.most} drivers in {drivers.looks} looks")
     assert executors >= EXECUTOR_KILLS
     assert drivers.most == 1
     assert numbers == list(range(len(numbers))), "no row lost or doubled"
@@ -73,17 +72,6 @@ def _check_log(stream: ClusterStream, epoch: int) -> None:
     assert CANARY not in kept.text
     assert shown.tail is not None, shown.trouble
     assert b"\n==== stderr\n" in shown.tail
-
-
-def _stop(stream: ClusterStream, epoch: int) -> None:
-    stop = StopStreamOperator(task_id="stop", home=stream.uri, stream="orders")
-    with suppress(TaskDeferred):  # a driver that is quick has ended by then
-        stop.execute(stream.context())
-    stream.until(lambda: stream.home.exit(epoch) is not None, "the exit record")
-    exit = stream.home.exit(epoch)
-    assert exit is not None
-    assert exit.outcome is Outcome.STOPPED
-    stream.until(lambda: stream.is_gone(epoch), f"the end of epoch {epoch}")
 
 
 def _shows(stream: ClusterStream) -> list[str]:
