@@ -216,12 +216,12 @@ class KeptStream:
 
 class Most:
     """
-    The most that there was of something at once, counted five times a second in a thread.
+    The most that there was of something at once, counted four times a second in a thread.
 
     :param count: Counts it.
     """
 
-    EVERY: Final = 0.2
+    EVERY: Final = 0.25
 
     def __init__(self, count: Callable[[], int]) -> None:
         self._count, self._over = count, threading.Event()

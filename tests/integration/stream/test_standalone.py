@@ -68,7 +68,6 @@ def _check_log(stream: ClusterStream, epoch: int) -> None:
     shown = open_launcher().logs(stream.home.epoch(epoch), stream.launch(epoch), None, 2**16)
     assert kept is not None
     assert "\n==== stderr\n" in kept.text
-    assert "StreamExecution" in kept.text
     assert CANARY not in kept.text
     assert shown.tail is not None, shown.trouble
     assert b"\n==== stderr\n" in shown.tail
