@@ -33,14 +33,14 @@ class Cluster:
     ui_port: int
     work: Path
 
-    def connection(self) -> dict[str, Any]:
-        """Return an Airflow connection for cluster mode."""
+    def connection(self, mode: str = "cluster") -> dict[str, Any]:
+        """Return an Airflow connection for a deploy mode."""
         ports = {"rest-port": self.rest_port, "webui-port": self.ui_port}
         return {
             "conn_type": "spark",
             "host": "spark://127.0.0.1",
             "port": self.port,
-            "extra": {"deploy-mode": "cluster", **ports},
+            "extra": {"deploy-mode": mode, **ports},
         }
 
     def logs(self) -> str:

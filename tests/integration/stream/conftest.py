@@ -167,17 +167,36 @@ class ClusterStream(RealStream):
         return found
 
     def drivers(self) -> list[psutil.Process]:
-        """Return the JVMs of all drivers."""
-        return processes_with("DriverWrapper", self.uri)
+        """Return the JVMs of all drivers, whichever process has started them."""
+        found = processes_with("org.apache.spark.deploy.SparkSubmit", self.uri)
+        return [process for process in found if _is_of_spark(process)]
 
     def driver(self, epoch: int) -> psutil.Process:
         """Return the JVM of a driver."""
-        (jvm,) = processes_with("DriverWrapper", self.home.epoch(epoch).mark)
+        found = processes_with("org.apache.spark.deploy.SparkSubmit", self.home.epoch(epoch).mark)
+        (jvm,) = filter(_is_of_spark, found)
         return jvm
 
     def executors(self) -> list[psutil.Process]:
         """Return the JVMs of all executors."""
-        return processes_with("CoarseGrainedExecutorBackend", str(self.cluster.port))
+        found = processes_with("CoarseGrainedExecutorBackend")
+        return [process for process in found if self._is_ours(process)]
+
+    def kill_executors(self) -> int:
+        """Kill all executors and wait until others have done some batches; return how many."""
+        executors = self.executors()
+        for executor in executors:
+            executor.kill()
+        self.until(self.executors, "other executors")
+        epoch = self.epochs()
+        before = self.batches(epoch)
+        self.until(lambda: self.batches(epoch) > before + 2, "batches of other executors")
+        return len(executors)
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.Error):
+            return Path(process.cwd()).is_relative_to(self.cluster.work)
+        return False
 
     def is_gone(self, epoch: int) -> bool:
         seen = open_launcher().probe(self.home.epoch(epoch), self.home.launch(epoch))
@@ -188,6 +207,14 @@ class ClusterStream(RealStream):
             for process in processes_with(self.home.epoch(number).mark):
                 with contextlib.suppress(psutil.Error):
                     process.kill()
+
+
+def _is_of_spark(process: psutil.Process) -> bool:
+    """Tell a driver's JVM from the shell that starts it, and from the JVM that makes its command."""
+    with contextlib.suppress(psutil.Error):
+        command = process.cmdline()
+        return command[0].endswith("java") and "org.apache.spark.launcher.Main" not in command
+    return False
 
 
 class KeptStream:

@@ -84,15 +84,20 @@ class PodStream(RealStream):
         else:
             self.admin().ask("DELETE", f"pods/{name}")
 
-    def lose_executors(self, epoch: int) -> int:
-        """Kill the containers of an epoch's executors and wait until it commits again; return how many."""
+    def executors(self) -> set[str]:
+        """Return the names of the executors' pods that run."""
         pods = self.admin().pods("spark-role=executor")
-        alive = [pod for pod in pods if pod["status"]["phase"] == "Running"]
+        return {pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running"}
+
+    def lose_executors(self, epoch: int) -> int:
+        """Kill an epoch's executors and wait until others have done some batches; return how many."""
+        lost = self.executors()
+        for name in lost:
+            self.kubelet.kill(name)
+        self.until(lambda: self.executors() - lost, "other executors")
         before = self.batches(epoch)
-        for pod in alive:
-            self.kubelet.kill(pod["metadata"]["name"])
-        self.until(lambda: self.batches(epoch) > before + 2, "batches after the loss of executors")
-        return len(alive)
+        self.until(lambda: self.batches(epoch) > before + 2, "batches of other executors")
+        return len(lost)
 
     def end(self) -> None:
         pass

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.records.epoch import Outcome
@@ -20,14 +23,21 @@ from tests.integration.stream.conftest import (
     first_event,
 )
 
-DRIVER_KILLS = 10 if os.environ.get("AIRFLOW_STREAMING_TEST_MORE") else 2
-EXECUTOR_KILLS = 5 if os.environ.get("AIRFLOW_STREAMING_TEST_MORE") else 1
+MORE = "AIRFLOW_STREAMING_TEST_MORE" in os.environ
+DRIVER_KILLS = 10 if MORE else 2
+EXECUTOR_KILLS = 5 if MORE else 1
+IN_CLIENT_MODE = pytest.param(
+    "client",
+    marks=pytest.mark.skipif(not MORE, reason="Set AIRFLOW_STREAMING_TEST_MORE to run it."),
+)
 
 
+@pytest.mark.parametrize("mode", ["cluster", IN_CLIENT_MODE])
 async def test_kills_of_driver_and_executors_lose_and_double_nothing(
-    clustered: ClusterStream,
+    clustered: ClusterStream, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     stream, begun, executors = clustered, time.monotonic(), 0
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(stream.cluster.connection(mode)))
     operator = stream.operator(restart=UNBOUNDED)
     trigger = stream.run(operator)
     with Most(lambda: len(stream.drivers())) as drivers:
@@ -35,7 +45,7 @@ async def test_kills_of_driver_and_executors_lose_and_double_nothing(
             stream.until(lambda epoch=epoch: stream.batches(epoch) >= 3, f"batches of {epoch}")
             assert stream.epochs() == epoch
             if epoch <= EXECUTOR_KILLS:
-                executors += _kill_executors(stream, epoch)
+                executors += stream.kill_executors()
             assert _shows(stream) == []
             stream.driver(epoch).kill()
             at = time.monotonic() - begun
@@ -43,7 +53,7 @@ async def test_kills_of_driver_and_executors_lose_and_double_nothing(
             while stream.epochs() == epoch:
                 trigger = stream.wake(trigger, operator, **(await first_event(trigger)))
             assert stream.home.death(epoch) is not None or stream.is_gone(epoch)
-            _check_log(stream, epoch)
+            _check_log(stream, epoch, mode)
         newest = stream.epochs()
         stream.until(lambda: stream.batches(newest) >= 3, f"batches of epoch {newest}")
         assert stream.stop().outcome is Outcome.STOPPED
@@ -54,23 +64,17 @@ async def test_kills_of_driver_and_executors_lose_and_double_nothing(
     assert numbers == list(range(len(numbers))), "no row lost or doubled"
 
 
-def _kill_executors(stream: ClusterStream, epoch: int) -> int:
-    before, executors = stream.batches(epoch), stream.executors()
-    for executor in executors:
-        executor.kill()
-    stream.until(lambda: stream.batches(epoch) > before + 2, "batches after the loss of executors")
-    return len(executors)
-
-
-def _check_log(stream: ClusterStream, epoch: int) -> None:
+def _check_log(stream: ClusterStream, epoch: int, mode: str) -> None:
     """Check that a driver's output is kept with its epoch, and shown by the worker after its end."""
     kept = stream.home.driver_log(epoch)
-    shown = open_launcher().logs(stream.home.epoch(epoch), stream.launch(epoch), None, 2**16)
     assert kept is not None
-    assert "\n==== stderr\n" in kept.text
+    assert kept.text
     assert CANARY not in kept.text
-    assert shown.tail is not None, shown.trouble
-    assert b"\n==== stderr\n" in shown.tail
+    if mode == "cluster":
+        shown = open_launcher().logs(stream.home.epoch(epoch), stream.launch(epoch), None, 2**16)
+        assert shown.tail is not None, shown.trouble
+        assert b"\n==== stderr\n" in shown.tail
+        assert "\n==== stderr\n" in kept.text
 
 
 def _shows(stream: ClusterStream) -> list[str]:
