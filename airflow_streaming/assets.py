@@ -18,8 +18,8 @@ from airflow.sdk import Asset, AssetWatcher
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.names import check_stream_name
 from airflow_streaming.model.uris import check_uri, is_local, local_path
-from airflow_streaming.supervision.asset_events import EventType
-from airflow_streaming.supervision.snapshot import Subject
+from airflow_streaming.supervision.readiness.asset_events import EventType
+from airflow_streaming.supervision.readiness.snapshot import Subject
 from airflow_streaming.triggers.asset import StreamEventTrigger
 
 POLL: Final = timedelta(seconds=15)

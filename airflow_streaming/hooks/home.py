@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.exceptions import HomeNotAllowed, HomeNotExclusive, SpecError
 from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.hooks.clusters import kubernetes_credentials
-from airflow_streaming.launch.kubernetes_api import log_in_by
+from airflow_streaming.launch.clusters.kubernetes_api import log_in_by
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import is_local, scheme_of, to_fsspec, to_hadoop
 

@@ -26,7 +26,12 @@ from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.external.observer import ExternalObserver
 from airflow_streaming.supervision.observer import Observer
-from airflow_streaming.supervision.snapshot import StreamSnapshot, Subject, lacks_progress, sight_of
+from airflow_streaming.supervision.readiness.snapshot import (
+    StreamSnapshot,
+    Subject,
+    lacks_progress,
+    sight_of,
+)
 
 
 def for_lane(spec: StreamSpec, home: Home, lane: StreamHome) -> StreamSpec:

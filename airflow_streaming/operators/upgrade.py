@@ -12,10 +12,10 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
-from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.wire import decode
 from airflow_streaming.operators.common.base import actor_of
 from airflow_streaming.operators.common.checkpoint import truth

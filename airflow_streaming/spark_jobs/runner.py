@@ -36,16 +36,17 @@ from airflow_streaming.launch.environment import (
     spark_defaults,
     write_private,
 )
+from airflow_streaming.launch.java import quoted_option
 from airflow_streaming.launch.package import (
     build_driver_package,
     locate_application,
     read_application,
 )
-from airflow_streaming.launch.runtime import Runtime, quoted_option
+from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.failures import last_traceback, presentable
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, AnsweredOrder, is_kept_back
 from airflow_streaming.model.spark.conf import REDACTED, conf_text
+from airflow_streaming.model.spark.failures import last_traceback, presentable
 from airflow_streaming.model.wire import Record
 
 HELD: Final = "held"

@@ -15,9 +15,9 @@ from typing import Final
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import DriverLog, Launcher
-from airflow_streaming.model.failures import mask_secrets
 from airflow_streaming.model.records.epoch import Epoch, KeptLog, Launch
 from airflow_streaming.model.spark.conf import REDACTED
+from airflow_streaming.model.spark.failures import mask_secrets
 
 MOST: Final = 256 * 1024
 """Bytes that are kept of a failed driver's output."""

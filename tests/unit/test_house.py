@@ -35,7 +35,7 @@ HEAVY: Final = (
     f"{SPARK_PROVIDER}.operators",
 )
 
-READS_FOREIGN_TEXTS: Final = frozenset({"model/failure_signs.py", "model/failures.py"})
+READS_FOREIGN_TEXTS: Final = frozenset({"model/spark/failure_signs.py", "model/spark/failures.py"})
 """The tables of what Spark, Java and their clients say."""
 
 EXECUTES_THE_USERS_SCRIPT: Final = frozenset({"driver/script.py", "testing/worker.py"})

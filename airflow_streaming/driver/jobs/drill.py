@@ -31,7 +31,6 @@ from airflow_streaming.driver.jobs.scratch_patch import (
 )
 from airflow_streaming.driver.monitoring.queries import QueryError, SparkQuery
 from airflow_streaming.driver.script import error_of, run_program
-from airflow_streaming.model.failure_signs import is_input_gone
 from airflow_streaming.model.jobs.drill import (
     INPUT_GONE,
     AnsweredOrder,
@@ -40,6 +39,7 @@ from airflow_streaming.model.jobs.drill import (
     DrillOrder,
     Told,
 )
+from airflow_streaming.model.spark.failure_signs import is_input_gone
 from airflow_streaming.model.spark.plan import is_of_spark
 from airflow_streaming.model.wire import Record
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final, NamedTuple
 
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.model.failures import presentable
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.wire import Record
 
 SCRATCH_OUTPUT: Final = "{drill-output}"

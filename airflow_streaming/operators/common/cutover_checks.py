@@ -14,7 +14,6 @@ from airflow_streaming.checkpoints.progress import Progress
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.jobs.comparison import Bound, CompareReport
 from airflow_streaming.model.names import base_of, is_path_part
 from airflow_streaming.model.progress import BatchProgress
@@ -22,6 +21,7 @@ from airflow_streaming.model.records.cutover import CompareTerms, StartWay
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import REDACTED
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.operators.upgrade import name_of
 from airflow_streaming.spark_jobs.compare import compare
 

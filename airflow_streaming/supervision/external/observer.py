@@ -46,7 +46,7 @@ from airflow_streaming.supervision.external.judge import (
     judge_external,
     to_query_sight,
 )
-from airflow_streaming.supervision.snapshot import StreamSnapshot
+from airflow_streaming.supervision.readiness.snapshot import StreamSnapshot
 
 Parsed = TypeVar("Parsed")
 MAX_CHECKPOINTS: Final = 200

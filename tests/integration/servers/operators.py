@@ -12,8 +12,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
-from airflow_streaming.launch.rest import Unreachable
-from airflow_streaming.launch.spark_operators import APACHE, KUBEFLOW, OPERATORS
+from airflow_streaming.launch.clusters.rest import Unreachable
+from airflow_streaming.launch.clusters.spark_operators import APACHE, KUBEFLOW, OPERATORS
 from tests.integration.servers.kubernetes import ApiServer
 from tests.patience import PATIENCE
 

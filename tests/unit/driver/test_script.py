@@ -14,7 +14,7 @@ from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import ScriptEnd, ScriptState
 from airflow_streaming.driver.launch_context import LaunchContext
 from airflow_streaming.driver.script import error_of, has_script_threads, run_script
-from airflow_streaming.model.failures import hide
+from airflow_streaming.model.spark.failures import hide
 from tests.unit.driver.fakes import make_deployment, make_epoch
 
 

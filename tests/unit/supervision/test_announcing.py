@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from airflow_streaming.model.observation import Verdict, VerdictState
-from airflow_streaming.supervision.asset_events import EventType, StreamEvent, Told, announce
-from airflow_streaming.supervision.snapshot import QuerySnapshot, StreamSnapshot
+from airflow_streaming.supervision.readiness.asset_events import (
+    EventType,
+    StreamEvent,
+    Told,
+    announce,
+)
+from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
 from tests.unit.supervision.builders import minutes
 
 HOUR = timedelta(hours=1)

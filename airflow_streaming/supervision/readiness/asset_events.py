@@ -16,8 +16,8 @@ from airflow_streaming.model.codec import encode, format_time
 from airflow_streaming.model.names import colour_of
 from airflow_streaming.model.observation import WELL, VerdictState
 from airflow_streaming.model.wire import decode
-from airflow_streaming.supervision.conditions import asked
-from airflow_streaming.supervision.snapshot import QuerySnapshot, StreamSnapshot
+from airflow_streaming.supervision.readiness.conditions import asked
+from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
 
 _PASSING: Final = frozenset({VerdictState.STARTING, VerdictState.STOPPING})
 """On the way from one state to another; the state it reaches is sent when it is reached."""

@@ -28,8 +28,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from airflow_streaming.model.failure_signs import WEIGHTS, Diagnosis, FailureKind, Sign
 from airflow_streaming.model.spark.conf import REDACTED, SECRET_KEY
+from airflow_streaming.model.spark.failure_signs import WEIGHTS, Diagnosis, FailureKind, Sign
 
 MAX_TEXT: Final = 2_000
 """Characters of an error text that a record keeps."""
