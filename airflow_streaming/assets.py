@@ -48,7 +48,7 @@ def stream_asset(
     a triggerer died while it sent it, has the same. Events of progress hold ``query``,
     ``batch_id``, ``committed_at`` and ``watermark`` too, those of a watermark ``complete_from`` and
     ``complete_until``, between which everything is complete, those of a state ``previous``,
-    ``rule`` and ``query``, and those of a cutover ``lane``, ``colour``, ``output``,
+    ``rule`` and ``query``, and those of a cutover ``lane``, ``color``, ``output``,
     ``previous_lane`` and ``previous_output``.
 
     :param stream: Name of a stream of this provider.

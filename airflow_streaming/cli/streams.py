@@ -231,7 +231,7 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
 
         stream = cutover.home_of(home, arguments.stream)
     else:
-        stream = lane_named(home, arguments.stream, getattr(arguments, "colour", None))
+        stream = lane_named(home, arguments.stream, getattr(arguments, "color", None))
     _check_is_there(home, stream)
     if arguments.command == "live":
         return status.show_live(home, arguments)

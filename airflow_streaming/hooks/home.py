@@ -81,7 +81,7 @@ class StreamHomeHook(BaseHook):
 
     def get_conn(self) -> Home:
         """
-        Open the home, proving on its first use that its store honours exclusive create.
+        Open the home, proving on its first use that its store honors exclusive create.
 
         :raises SpecError: none is named, or the URI cannot be one.
         :raises HomeNotAllowed: the connection is of another type, and only ours are to be used.

@@ -112,7 +112,7 @@ class StreamSnapshotReader:
     def sight(self) -> StreamSnapshot:
         lane = self._live()
         if lane != self._lane:
-            # Nothing that was learnt of the one lane is true of the other.
+            # Nothing that was learned of the one lane is true of the other.
             self._lane = lane
             self._begin()
         situation = self._observer.situation()

@@ -174,7 +174,7 @@ class SparkStreamHook(BaseHook):
         """
         Return who looks at the stream.
 
-        :param memory: What a trigger has learnt by listening.
+        :param memory: What a trigger has learned by listening.
         :param follows: Look each time whether the lane is still the live one.
         """
         return Observer(

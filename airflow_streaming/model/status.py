@@ -84,7 +84,7 @@ class QueryStatus:
 
     @property
     def waits_for_trigger(self) -> bool:
-        """Tell whether it is past its initialisation and between two batches."""
+        """Tell whether it is past its initialization and between two batches."""
         return hints(self.message, Hint.WAITING)
 
 

@@ -29,7 +29,7 @@ def masked(tail: bytes, secrets: Collection[str] = (), *, most: int = MOST) -> s
     Return the end of an output as it may be kept and shown.
 
     :param tail: At most ``most`` bytes. Of one that long the first line may be cut off, and with it
-        half a secret that would not be recognised, so it is left out.
+        half a secret that would not be recognized, so it is left out.
     :param secrets: What is not shown wherever it stands.
     """
     if len(tail) >= most:

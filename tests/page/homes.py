@@ -490,7 +490,7 @@ class Making:
             self.home.deployment(2),
             number=1,
             stream=green.name,
-            colour="green",
+            color="green",
             spark_version="4.3.0",
             created_at=now - timedelta(minutes=70),
             output=f"{green.store.uri}/{green.name}/output/000001",

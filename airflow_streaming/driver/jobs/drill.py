@@ -77,7 +77,7 @@ def answer_to_file(
 
 
 def later(seconds: float, work: Callable[[], None]) -> threading.Timer:
-    """Do something in so many seconds, unless the timer is cancelled or the process ends."""
+    """Do something in so many seconds, unless the timer is canceled or the process ends."""
     timer = threading.Timer(seconds, work)
     timer.daemon = True
     timer.start()

@@ -213,7 +213,7 @@ class StandaloneLauncher:
         if application is None or not epoch.is_carried_by(application.arguments):
             raise LaunchError(
                 f"Stream {epoch.stream!r} was not submitted: the request holds no application with "
-                f"the token of epoch {epoch.number}, so its driver could not be recognised."
+                f"the token of epoch {epoch.number}, so its driver could not be recognized."
             )
         submitted = self._submit(epoch, submission(application, epoch))
         return Launch(

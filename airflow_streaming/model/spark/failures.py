@@ -204,7 +204,7 @@ def _marked(found: re.Match[str]) -> str:
 
 def presentable(text: str) -> str:
     """Return the text as a record may keep it: masked, and at most 2,000 characters."""
-    # Known secrets first: a cut would leave half of one, which is no longer recognised.
+    # Known secrets first: a cut would leave half of one, which is no longer recognized.
     masked = mask_secrets(mask_hidden(text[:MAX_READ])[: 2 * MAX_TEXT])
     return masked if len(masked) <= MAX_TEXT else masked[: MAX_TEXT - 1] + "…"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_streaming.changes.judging.green import Judgement, judge_reports
+from airflow_streaming.changes.judging.green import Judgment, judge_reports
 from airflow_streaming.changes.judging.lane_figures import bound_of
 from airflow_streaming.changes.pointers.port import Pointer
 from airflow_streaming.checkpoints.progress import Progress
@@ -144,7 +144,7 @@ class Comparing:
         self._lanes, self._complete_from = lanes, complete_from
         self._progress, self._heard = progress, heard
 
-    def __call__(self, terms: CompareTerms, blue: Deployment, green: Deployment) -> Judgement:
+    def __call__(self, terms: CompareTerms, blue: Deployment, green: Deployment) -> Judgment:
         """Compare, and say what that shows."""
         hook = self._lanes.hook(green.stream)
         # The batches are read first: what they have written is there when the outputs are opened.

@@ -407,7 +407,7 @@ class ExternalObserver:
         self._is_blind = True
 
     def memory(self) -> dict[str, Any]:
-        """Return what was learnt, for the next observer."""
+        """Return what was learned, for the next observer."""
         return self._memory.to_event(self._clock())
 
     def sight(self) -> StreamSnapshot:

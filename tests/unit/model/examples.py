@@ -235,7 +235,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
     a_circuit(),
     a_death(),
     a_deployment(),
-    a_deployment(conf={}, env=(), jars=(), colour="green"),
+    a_deployment(conf={}, env=(), jars=(), color="green"),
     a_give_up(),
     a_launch(),
     a_restart(),

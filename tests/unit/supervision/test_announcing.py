@@ -183,7 +183,7 @@ def test_a_lane_is_told_when_it_or_its_output_becomes_live() -> None:
 
     told = told_of([a_sight(lane=lane, output=output) for lane, output in places], EventType.LIVE)
 
-    assert [(p["colour"], p["output"], p["previous_lane"], p["previous_output"]) for p in told] == [
+    assert [(p["color"], p["output"], p["previous_lane"], p["previous_output"]) for p in told] == [
         ("blue", "/lake/blue", None, None),
         ("green", "/lake/green", "orders", "/lake/blue"),
         ("green", "/lake/other", "orders.green", "/lake/green"),
