@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.launch.kubernetes import launched
-from airflow_streaming.launch.kubernetes_api import Namespace
-from airflow_streaming.launch.pods import labels_of, pod_name
-from airflow_streaming.launch.rest import Answer
+from airflow_streaming.launch.clusters.kubernetes import launched
+from airflow_streaming.launch.clusters.kubernetes_api import Namespace
+from airflow_streaming.launch.clusters.pods import labels_of, pod_name
+from airflow_streaming.launch.clusters.rest import Answer
 from airflow_streaming.model.records.epoch import Epoch, Host
 from benchmarks.many_streams import Carrier, beating, make_epoch, record_stream
 from tests.integration.servers.kubernetes import ApiServer, api_server

@@ -30,8 +30,8 @@ from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import DRCount
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_streaming.launch import kubernetes_api
-from airflow_streaming.launch.rest import ask
+from airflow_streaming.launch.clusters import kubernetes_api
+from airflow_streaming.launch.clusters.rest import ask
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.triggers.stream import StreamTrigger

@@ -332,7 +332,7 @@ async def test_a_cutover_without_a_shared_disk_loses_and_doubles_nothing(
         run = CutoverRun(stored, way=way, start=start, compare=compare)
         for step in ("preflight", *STEPS):
             ended = await run.go(step)
-        assert ended["state"] == CutoverState.FINALISED
+        assert ended["state"] == CutoverState.FINALIZED
 
         green = stored.output_of(other_lane("orders"))
         epoch, before = stored.epochs(), stored.batches(stored.epochs())

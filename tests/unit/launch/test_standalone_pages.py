@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.launch.clusters.rest import Answer
+from airflow_streaming.launch.clusters.standalone import StandaloneLauncher
+from airflow_streaming.launch.clusters.standalone_pages import Output, worker_address
 from airflow_streaming.launch.port import DriverLog
-from airflow_streaming.launch.rest import Answer
-from airflow_streaming.launch.standalone import StandaloneLauncher
-from airflow_streaming.launch.standalone_pages import Output, worker_address
 from tests.unit.launch.recorded_master import WORKER, RecordedMaster
 from tests.unit.launch.test_launcher_contract import cluster_request_for, make_contract_epoch
 
