@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from airflow_streaming.plugins.access.trust.py airflow_streaming.launch.clusters.standalone import ui_address
 
 from airflow_streaming.driver.jvm import shown_ui
+from airflow_streaming.plugins.access.trust import ui_address
 
 OWN = "http://10.0.0.7:4040"
 PROXY = "https://spark.example.org/cluster"
