@@ -50,7 +50,7 @@ class Output:
             return None
         tail = answer.raw[header.end() :]
         if int(header[1]) > 0:
-            # It begins within a line, and half a secret would not be recognised as one.
+            # It begins within a line, and half a secret would not be recognized as one.
             tail = tail.partition(b"\n")[2]
         return cls(tail=tail, size=int(header[2]))
 
