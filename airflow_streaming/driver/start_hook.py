@@ -27,7 +27,8 @@ from typing import Any, Final
 
 from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.hadoop_store import HadoopStore
-from airflow_streaming.driver.monitoring.queries import Queries, SparkQuery
+from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.monitoring.spark_query import SparkQuery
 from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.writer_settings import listen, location_of, notes_of, take_notes
