@@ -34,9 +34,7 @@ from airflow_streaming.driver.monitoring.file_backlog import (
 from airflow_streaming.driver.monitoring.spark_query import Query, QueryError, has_run_a_batch
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.progress import MAX_OFFSET, MAX_SOURCES, BatchProgress
-from airflow_streaming.model.spark.failures import (
-    mask_secrets,
-)
+from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.model.spark.logs import NO_OFFSET, parse_offset_log
 from airflow_streaming.model.status import CheckpointOrigin, QueryStatus
 from airflow_streaming.model.storage import Store

@@ -14,12 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from airflow_streaming.driver.monitoring.activity import (
-    TriggerRun,
-)
-from airflow_streaming.driver.monitoring.file_backlog import (
-    count_waiting,
-)
+from airflow_streaming.driver.monitoring.activity import TriggerRun
+from airflow_streaming.driver.monitoring.file_backlog import count_waiting
 from airflow_streaming.model.spark.failure_signs import Diagnosis
 from airflow_streaming.model.spark.failures import (
     conditions_in,
