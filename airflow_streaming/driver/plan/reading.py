@@ -18,9 +18,9 @@ from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.plan.checks import refusal_of
 from airflow_streaming.driver.plan.expressions import Names, Node, Wording, read_tree
 from airflow_streaming.driver.plan.hidden import Hidden
-from airflow_streaming.driver.plan.operators import (
+from airflow_streaming.driver.plan.operators import Reader
+from airflow_streaming.driver.plan.optimized import (
     Optimized,
-    Reader,
     optimized_plan,
     with_kept_columns,
     with_pushed_filters,
