@@ -24,17 +24,8 @@ from airflow_streaming.model.records.cutover_table import (
 from airflow_streaming.model.records.upgrade import SinkFacts
 from airflow_streaming.model.wire import decode
 from airflow_streaming.operators.common.base import actor_of, who
-from airflow_streaming.operators.common.cutover import (
-    CutoverTask,
-    found_cutover,
-    led_by,
-    words,
-)
-from airflow_streaming.operators.common.form_edits import (
-    WRONG_XCOM_KEY,
-    first_told,
-    pulled,
-)
+from airflow_streaming.operators.common.cutover import CutoverTask, found_cutover, led_by, words
+from airflow_streaming.operators.common.form_edits import WRONG_XCOM_KEY, first_told, pulled
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
 from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, answered_by
 from airflow_streaming.services.changes import command_cutover

@@ -18,6 +18,7 @@ from typing import Any, Final
 from airflow_streaming.changes.cutover.acts import Acts, PointerUpdater, Switching
 from airflow_streaming.changes.cutover.begin import Beginning, Deploying
 from airflow_streaming.changes.cutover.decide import next_move
+from airflow_streaming.changes.cutover.lane_moves import Move
 from airflow_streaming.changes.cutover.lanes import (
     ERRORS,
     LANES,
@@ -29,7 +30,6 @@ from airflow_streaming.changes.cutover.lanes import (
     Retire,
     StepSeen,
 )
-from airflow_streaming.changes.cutover.moves import Move
 from airflow_streaming.changes.cutover.observe import Looking
 from airflow_streaming.changes.cutover.records import Checks, Recorder, is_there
 from airflow_streaming.changes.cutover.view import CutoverView

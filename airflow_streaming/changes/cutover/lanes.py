@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, Protocol
 
-from airflow_streaming.changes.handover.fast_forward import FastForward, Position
+from airflow_streaming.changes.handover.fast_forward import FastForward
 from airflow_streaming.changes.handover.handover import HandoverPlan
+from airflow_streaming.changes.handover.position import Position
 from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.exceptions import CutoverRefused
 from airflow_streaming.home.home import StreamHome

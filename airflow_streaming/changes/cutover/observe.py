@@ -15,14 +15,9 @@ from typing import Final
 
 from airflow_streaming.changes.cutover.begin import going_back
 from airflow_streaming.changes.cutover.lanes import Checkpoints, LaneContext, Lanes, StepSeen
-from airflow_streaming.changes.cutover.view import (
-    CutoverView,
-    LaneView,
-    PairView,
-    for_stream,
-)
+from airflow_streaming.changes.cutover.view import CutoverView, LaneView, PairView, for_stream
 from airflow_streaming.changes.engine import agreed
-from airflow_streaming.changes.handover.fast_forward import covers
+from airflow_streaming.changes.handover.position import covers
 from airflow_streaming.changes.judging.green import (
     Judgment,
     judge_after,

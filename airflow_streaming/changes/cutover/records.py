@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from airflow_streaming.changes import engine
+from airflow_streaming.changes.cutover.lane_moves import Do, Move
 from airflow_streaming.changes.cutover.lanes import Compare, Lanes, guest_of
-from airflow_streaming.changes.cutover.moves import Do, Move
 from airflow_streaming.changes.cutover.view import CutoverView
 from airflow_streaming.changes.judging.green import Judgment, fold_errors
 from airflow_streaming.exceptions import AlreadyExists, HomeError, SpecError, StreamingError

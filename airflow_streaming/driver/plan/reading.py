@@ -16,16 +16,11 @@ from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.plan.checks import refusal_of
-from airflow_streaming.driver.plan.expressions import (
-    Names,
-    Node,
-    Wording,
-    read_tree,
-)
+from airflow_streaming.driver.plan.expressions import Names, Node, Wording, read_tree
 from airflow_streaming.driver.plan.hidden import Hidden
-from airflow_streaming.driver.plan.operators import (
+from airflow_streaming.driver.plan.operators import Reader
+from airflow_streaming.driver.plan.optimized import (
     Optimized,
-    Reader,
     optimized_plan,
     with_kept_columns,
     with_pushed_filters,
@@ -34,11 +29,7 @@ from airflow_streaming.driver.plan.sources import sources_of
 from airflow_streaming.driver.plan.steps import Visit, node_of, step_of, window_times
 from airflow_streaming.driver.plan.writer_settings import WriterSettings, said_on
 from airflow_streaming.model.jobs.drill import is_kept_back
-from airflow_streaming.model.spark.conf import (
-    mask_password,
-    parse_spark_version,
-    redact,
-)
+from airflow_streaming.model.spark.conf import mask_password, parse_spark_version, redact
 from airflow_streaming.model.spark.plan import (
     CAPTURE,
     Column,

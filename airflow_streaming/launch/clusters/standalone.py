@@ -35,12 +35,7 @@ from typing import Any, Final
 from airflow_streaming.exceptions import LaunchError, SpecError
 from airflow_streaming.launch.clusters.rest import Answer, Unreachable, ask
 from airflow_streaming.launch.clusters.standalone_pages import UI_PORT, read_log
-from airflow_streaming.launch.port import (
-    ClusterApplication,
-    DriverLog,
-    Heartbeat,
-    LaunchRequest,
-)
+from airflow_streaming.launch.port import ClusterApplication, DriverLog, Heartbeat, LaunchRequest
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 from airflow_streaming.model.spark.conf import DIES_WITH_JVM, PRIVATE_CONF

@@ -18,12 +18,7 @@ from airflow_streaming.model.spark.plan import ScriptPlan
 from airflow_streaming.testing import StreamTester, compare_rows
 from demo.feeds.feed import parsed
 from demo.feeds.shapes import FEEDS
-from tests.integration.pipelines import (
-    test_fraud,
-    test_iot,
-    test_small,
-    test_upsert,
-)
+from tests.integration.pipelines import test_fraud, test_iot, test_small, test_upsert
 from tests.integration.pipelines.conftest import Feeding
 from tests.system.edits.edit import Base, replaced
 from tests.system.edits.trial import PLAN_PROGRAM, Spark
