@@ -220,7 +220,8 @@ def test_one_list_answers_for_all_streams_of_a_namespace(
     world: PodWorld, epoch: Epoch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch = world.start(epoch)
-    until(lambda: world.launcher.probe(epoch, launch).state is ProcessState.RUNNING, "the pod")
+    name = launch.handle["pod"]
+    until(lambda: world.pods().statuses("spark-role=driver").get(name) == "Running", "the pod")
     watched = [KubernetesLauncher(login=world.login, clock=lambda: 5.0) for _ in range(50)]
     forget_lists(monkeypatch)
     before = len(world.asked)
