@@ -355,7 +355,7 @@ class CutoverOptions(ChangeOptions):
         problem aborts the cutover.
     :param promote: Whether the switch needs an approval; one is always requested when the comparison
         is inconclusive; templated. ``None``: the form decides, and without one it is requested.
-    :param finalise: Whether the end of a good soak, the point of no return, needs an approval.
+    :param finalize: Whether the end of a good soak, the point of no return, needs an approval.
     :param retain_blue: How long blue's checkpoint and output are kept afterwards; a form may say
         another time.
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that a rollback
@@ -374,7 +374,7 @@ class CutoverOptions(ChangeOptions):
     pointers: Pointer | Sequence[Pointer] | Mapping[str, Pointer | Sequence[Pointer]] = ()
     checks: CutoverCheck | Sequence[CutoverCheck] = ()
     promote: Approval | str | None = None
-    finalise: Approval | str = Approval.AUTO
+    finalize: Approval | str = Approval.AUTO
     retain_blue: timedelta = timedelta(days=1)
     keeps_blue_running: bool = True
     deadlines: Mapping[str, timedelta] = field(default_factory=dict)
@@ -385,7 +385,7 @@ class CutoverOptions(ChangeOptions):
         check_choice("way", self.way, SwitchMethod)
         check_choice("start", self.start, GreenStart)
         check_choice("promote", self.promote, Approval)
-        check_choice("finalise", self.finalise, Approval)
+        check_choice("finalize", self.finalize, Approval)
         check_moment("replay_from", self.replay_from)
 
 

@@ -23,12 +23,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
 from airflow_streaming.model.lease import USUAL_LEASE, OnLostHost, check_lease
 from airflow_streaming.model.metrics import Metric
-from airflow_streaming.model.names import (
-    check_is_stream,
-    check_stream_name,
-    other_lane,
-    standby_of,
-)
+from airflow_streaming.model.names import check_is_stream, check_stream_name, other_lane, standby_of
 from airflow_streaming.model.records.autoscale import (
     CORES_EACH,
     EXECUTORS,
@@ -41,13 +36,7 @@ from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
 from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
 from airflow_streaming.model.records.upgrade import SoakTerms
-from airflow_streaming.model.spark.conf import (
-    REDACTED,
-    check_conf_key,
-    conf_text,
-    mask_uri,
-    redact,
-)
+from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, conf_text, mask_uri, redact
 from airflow_streaming.model.uris import check_uri
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -19,11 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from airflow_streaming.advice.state_size import (
-    STATE_PER_PARTITION,
-    partitions_for,
-    stored_bytes,
-)
+from airflow_streaming.advice.state_size import STATE_PER_PARTITION, partitions_for, stored_bytes
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.progress import BatchProgress

@@ -18,12 +18,7 @@ from airflow_streaming.model.codec import format_time
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation, Verdict, VerdictState
 from airflow_streaming.model.records.alert import Alert
-from airflow_streaming.model.records.control import (
-    ChangeInProgress,
-    Circuit,
-    Desired,
-    DesiredState,
-)
+from airflow_streaming.model.records.control import ChangeInProgress, Circuit, Desired, DesiredState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.policy import RestartDecision
 from airflow_streaming.supervision.health import judge

@@ -22,13 +22,7 @@ from typing import Final, NamedTuple
 from airflow_streaming.checkpoints.copies import OfBackup, OfCheckpoints
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.exceptions import CheckpointError, RecordError
-from airflow_streaming.gates.rehearsal_compare import (
-    Bag,
-    Compared,
-    Kind,
-    SideRun,
-    compare_runs,
-)
+from airflow_streaming.gates.rehearsal_compare import Bag, Compared, Kind, SideRun, compare_runs
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.drill import DrilledQuery
 from airflow_streaming.model.jobs.rehearsal import Bounds, RehearsalEvent, Seen

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from airflow_streaming.changes.cutover.begin import Deploying
+from airflow_streaming.changes.cutover.lane_moves import Do, Move
 from airflow_streaming.changes.cutover.lanes import Checkpoints, LaneContext, Lanes
-from airflow_streaming.changes.cutover.moves import Do, Move
 from airflow_streaming.changes.cutover.records import Checks, Recorder
 from airflow_streaming.changes.cutover.view import CutoverView, LaneView, PairView, of_stream
 from airflow_streaming.changes.handover.claims import HandoverPair, PositionHandover, StandbyFailed

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pendulum
 
+from airflow_streaming.changes.cutover.lane_moves import Do, Move
 from airflow_streaming.changes.cutover.lanes import (
     BY_PLACE,
     Candidate,
@@ -25,7 +26,6 @@ from airflow_streaming.changes.cutover.lanes import (
     Lanes,
     pair_of,
 )
-from airflow_streaming.changes.cutover.moves import Do, Move
 from airflow_streaming.changes.cutover.plan import PairPreflight, start_by_gate
 from airflow_streaming.changes.cutover.records import Recorder, close_orphan
 from airflow_streaming.changes.cutover.view import CutoverView, LaneView, PairView

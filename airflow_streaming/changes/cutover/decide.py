@@ -16,27 +16,29 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from airflow_streaming.changes.cutover.moves import (
+from airflow_streaming.changes.cutover.lane_moves import (
     Do,
     Move,
-    aborting,
     bring_down,
     care_for,
+    first_of,
+    of_pair,
+    take,
+)
+from airflow_streaming.changes.cutover.moves import (
+    aborting,
     changed_mind,
     closing,
     draining,
-    finalising,
-    first_of,
+    finalizing,
     given_up,
     is_stop_wanted,
     judged_green,
     live,
     next_comparison,
-    of_pair,
     rolled_back,
     soaking,
     switching,
-    take,
     warming,
 )
 from airflow_streaming.changes.cutover.view import CutoverView, PairView, of_stream
@@ -244,8 +246,8 @@ _BY_STATE: Final[Mapping[CutoverState, Callable[[CutoverView], Move]]] = Mapping
         S.SWITCHING: switching,
         S.LIVE: live,
         S.SOAKING: soaking,
-        S.FINALISING: finalising,
-        S.FINALISED: closing,
+        S.FINALIZING: finalizing,
+        S.FINALIZED: closing,
         S.RETIRED: closing,
         S.ABORTING: aborting,
         S.ABORTED: closing,

@@ -18,6 +18,7 @@ from typing import Any, Final
 from airflow_streaming.changes.cutover.acts import Acts, PointerUpdater, Switching
 from airflow_streaming.changes.cutover.begin import Beginning, Deploying
 from airflow_streaming.changes.cutover.decide import next_move
+from airflow_streaming.changes.cutover.lane_moves import Move
 from airflow_streaming.changes.cutover.lanes import (
     ERRORS,
     LANES,
@@ -29,7 +30,6 @@ from airflow_streaming.changes.cutover.lanes import (
     Retire,
     StepSeen,
 )
-from airflow_streaming.changes.cutover.moves import Move
 from airflow_streaming.changes.cutover.observe import Looking
 from airflow_streaming.changes.cutover.records import Checks, Recorder, is_there
 from airflow_streaming.changes.cutover.view import CutoverView
@@ -126,7 +126,7 @@ class Cutover:
         self._retire, self._clock, self._sleep = retire, clock, sleep
 
     def memory(self) -> dict[str, Any]:
-        """Return what was learnt beside the records; hand it to the next engine, and its lanes."""
+        """Return what was learned beside the records; hand it to the next engine, and its lanes."""
         return {
             LANES: self._lanes.memory(),
             ERRORS: dict(self._looking.errors),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from airflow_streaming.changes.handover.fast_forward import FastForward, PlannedBatch, Position
+from airflow_streaming.changes.handover.fast_forward import FastForward, PlannedBatch
 from airflow_streaming.changes.handover.handover import (
     HandoverPlan,
     absorb_plan,
@@ -22,11 +22,12 @@ from airflow_streaming.changes.handover.handover import (
     read_view,
     write_plan,
 )
+from airflow_streaming.changes.handover.position import Position
 from airflow_streaming.changes.restore.switch import location
 from airflow_streaming.checkpoints.backup.records import RestoreMarker
+from airflow_streaming.checkpoints.restore.checkpoint_writer import read_back
 from airflow_streaming.checkpoints.restore.clone import carry_over, clone
 from airflow_streaming.checkpoints.restore.file_sink_rewind import begin_sink_log
-from airflow_streaming.checkpoints.restore.restore import read_back
 from airflow_streaming.checkpoints.restore.target import (
     check_empty_but_for,
     id_in,

@@ -14,26 +14,27 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_streaming.changes.handover.fast_forward import (
-    COUNTING,
-    DEFAULT_INTERVAL,
     FastForward,
-    FileLog,
     NotThere,
     PlannedBatch,
-    Position,
     QueryView,
+    plan_absorption,
+    plan_planned,
+)
+from airflow_streaming.changes.handover.position import COUNTING, Position
+from airflow_streaming.changes.handover.source_log import (
+    DEFAULT_INTERVAL,
+    FileLog,
     Seen,
     compact_interval,
     entries_of,
-    plan_absorption,
-    plan_planned,
 )
 from airflow_streaming.checkpoints.backup.pin import Incomplete
 from airflow_streaming.checkpoints.read.file_logs import MAX_SOURCE_LOG_BYTES, source_of
 from airflow_streaming.checkpoints.read.journal import log_batches
 from airflow_streaming.checkpoints.read.report import SourceType
+from airflow_streaming.checkpoints.restore.checkpoint_writer import LATE, read_back
 from airflow_streaming.checkpoints.restore.clone import carried_files
-from airflow_streaming.checkpoints.restore.restore import LATE, read_back
 from airflow_streaming.checkpoints.restore.target import check_empty_but_for, id_in
 from airflow_streaming.checkpoints.vault.layout import check_apart
 from airflow_streaming.exceptions import (
@@ -188,7 +189,7 @@ class HandoverPlan:
         when green stands where blue stands.
     :param planned: What blue has planned and not committed, as green's next batch: its output
         counts. Given only when nothing has to be absorbed. Also given, without any rows, when blue
-        has learnt a later watermark with its last batch.
+        has learned a later watermark with its last batch.
     :param planned_in_blue: Blue's own number of it; ``None`` when it has planned nothing.
     :param waiting: Why blue has to come further first; empty when it has.
     """

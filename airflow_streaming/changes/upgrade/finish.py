@@ -22,11 +22,7 @@ from airflow_streaming.exceptions import AlreadyExists, RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
 from airflow_streaming.model.records.control import Change, EventKind
-from airflow_streaming.model.records.upgrade import (
-    RollbackMethod,
-    RollbackPlan,
-    UpgradeTerms,
-)
+from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, UpgradeTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeEvent
 from airflow_streaming.supervision.actions import StreamActions
 from airflow_streaming.supervision.observer import Observer

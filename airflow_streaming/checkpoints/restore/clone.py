@@ -27,8 +27,7 @@ from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow,
 from airflow_streaming.checkpoints.read.reading import read_checkpoint
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.restore.carry_over import CarryOver, plan_carry_over
-from airflow_streaming.checkpoints.restore.relocation import names_paths, relocated
-from airflow_streaming.checkpoints.restore.restore import (
+from airflow_streaming.checkpoints.restore.checkpoint_writer import (
     LATE,
     NewFile,
     Written,
@@ -36,6 +35,7 @@ from airflow_streaming.checkpoints.restore.restore import (
     read_back,
     write_checkpoint,
 )
+from airflow_streaming.checkpoints.restore.relocation import names_paths, relocated
 from airflow_streaming.checkpoints.restore.target import Target, open_target
 from airflow_streaming.checkpoints.vault.layout import check_apart
 from airflow_streaming.exceptions import CheckpointBusy, CheckpointRefused

@@ -31,16 +31,9 @@ from airflow_streaming.checkpoints.restore.sink_log import (
     path_in_output,
 )
 from airflow_streaming.checkpoints.restore.sink_output import Move, Output, names_in
-from airflow_streaming.exceptions import (
-    AlreadyExists,
-    CheckpointRefused,
-    RestoreTaken,
-    closed,
-)
+from airflow_streaming.exceptions import AlreadyExists, CheckpointRefused, RestoreTaken, closed
 from airflow_streaming.model.names import numbered
-from airflow_streaming.model.uris import (
-    join,
-)
+from airflow_streaming.model.uris import join
 from airflow_streaming.storage.fsspec_store import open_store
 
 _NOTHING = b"v1"

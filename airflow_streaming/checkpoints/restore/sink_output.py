@@ -14,19 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from airflow_streaming.exceptions import (
-    HomeUnavailable,
-    SpecError,
-    StreamingError,
-)
+from airflow_streaming.exceptions import HomeUnavailable, SpecError, StreamingError
 from airflow_streaming.model.storage import LocalStore, Store, check_relative
-from airflow_streaming.model.uris import (
-    check_uri,
-    is_local,
-    local_path,
-    scheme_of,
-    to_fsspec,
-)
+from airflow_streaming.model.uris import check_uri, is_local, local_path, scheme_of, to_fsspec
 from airflow_streaming.storage.folders import Entry, Folders, open_folders
 from airflow_streaming.storage.fsspec_store import FsspecStore
 

@@ -23,8 +23,8 @@ from airflow_streaming.driver.jobs.scratch_patch import (
     sentence_of,
 )
 from airflow_streaming.driver.patching import patch_method
-from airflow_streaming.driver.plan.operators import Variables
 from airflow_streaming.driver.plan.reading import read_plan, take
+from airflow_streaming.driver.plan.state_variables import Variables
 from airflow_streaming.driver.plan.writer_settings import listen, location_of, notes_of, take_notes
 from airflow_streaming.driver.script import check_classic, is_connect, run_program
 from airflow_streaming.exceptions import DriverRefusal

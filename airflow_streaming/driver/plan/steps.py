@@ -19,10 +19,7 @@ from airflow_streaming.driver.plan.expressions import (
     time_column,
 )
 from airflow_streaming.driver.plan.sources import SOURCES
-from airflow_streaming.model.spark.plan import (
-    NodePlan,
-    StepPlan,
-)
+from airflow_streaming.model.spark.plan import NodePlan, StepPlan
 
 _SILENT: Final = frozenset(
     {
