@@ -76,7 +76,7 @@ class Handle:
 
 
 class _Nothing:
-    """A state that nobody uses yet."""
+    """A state that is not used yet."""
 
     def __getattr__(self, _: str) -> Any:
         return lambda *_, **__: None
