@@ -81,7 +81,7 @@ class StreamSpec:
     :param on_lost_host: What becomes of the stream when its driver is silent and its host cannot be
         seen: ``ask`` waits for the host or for an operator, ``takeover`` starts a new driver once the
         lease of the old one is over. It counts from the next launch on.
-    :param lease: With ``takeover``: how long a driver goes on without a heartbeat that it got
+    :param lease: With ``takeover``: how long a driver continues without a heartbeat that it got
         written, 30 s to one day.
     :param standby: Keep a second driver of the same deployment warm: its session is up and its
         queries wait just before they start. When the live driver has died, or is replaced, the next

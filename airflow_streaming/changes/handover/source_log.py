@@ -89,7 +89,7 @@ def entries_of(data: bytes) -> dict[str, Seen]:
 
 def compact_interval(compacted: Collection[int], default: int) -> int:
     """
-    Return the interval by which Spark goes on compacting a log.
+    Return the interval by which Spark continues compacting a log.
 
     :param compacted: Numbers of the compacted entries that are there.
     :param default: What the query's configuration says.
