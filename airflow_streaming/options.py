@@ -202,7 +202,7 @@ class ChangeOptions:
     """
     What every change of a stream can be told.
 
-    :param soak: What the new deployment has to show before it is kept.
+    :param soak: What the new deployment must show before it is kept.
     :param approvers: Ids of the users who may approve; the user who starts a run may name fewer of
         them, not others. Empty: the form decides.
     :param need_approval: Request an approval before anything is changed; templated. ``None``: the
@@ -348,14 +348,14 @@ class CutoverOptions(ChangeOptions):
     :param replay_from: From when a fresh green reads, ISO 8601, as ``{replay_from}`` in the arguments
         of its script; templated. Empty: computed. ``None``: the form decides.
     :param compare: How the outputs of which streams are compared; not at all when empty.
-    :param ready: What green has to show before it may become live.
+    :param ready: What green must show before it may become live.
     :param pointers: What consumers follow beside the home's own pointer, in their order; by stream
         where several switch together.
     :param checks: Called with a ``SideBySide`` while the outputs are compared; one that finds a
         problem aborts the cutover.
     :param promote: Whether the switch needs an approval; one is always requested when the comparison
         is inconclusive; templated. ``None``: the form decides, and without one it is requested.
-    :param finalise: Whether the end of a good soak, the point of no return, needs an approval.
+    :param finalize: Whether the end of a good soak, the point of no return, needs an approval.
     :param retain_blue: How long blue's checkpoint and output are kept afterwards; a form may say
         another time.
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that a rollback
@@ -374,7 +374,7 @@ class CutoverOptions(ChangeOptions):
     pointers: Pointer | Sequence[Pointer] | Mapping[str, Pointer | Sequence[Pointer]] = ()
     checks: CutoverCheck | Sequence[CutoverCheck] = ()
     promote: Approval | str | None = None
-    finalise: Approval | str = Approval.AUTO
+    finalize: Approval | str = Approval.AUTO
     retain_blue: timedelta = timedelta(days=1)
     keeps_blue_running: bool = True
     deadlines: Mapping[str, timedelta] = field(default_factory=dict)
@@ -385,7 +385,7 @@ class CutoverOptions(ChangeOptions):
         check_choice("way", self.way, SwitchMethod)
         check_choice("start", self.start, GreenStart)
         check_choice("promote", self.promote, Approval)
-        check_choice("finalise", self.finalise, Approval)
+        check_choice("finalize", self.finalize, Approval)
         check_moment("replay_from", self.replay_from)
 
 

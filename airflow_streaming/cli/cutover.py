@@ -2,7 +2,7 @@
 ``airflow-streaming cutover``: a cutover in progress, and commands to it.
 
 A word given here is a record in the home. What follows from it is the task's of the cutover; when
-its run has failed, clear the failed task and it goes on.
+its run has failed, clear the failed task and it continues.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_streaming.exceptions import CutoverRefused, RecordError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane, stream_of
 from airflow_streaming.model.codec import format_time
-from airflow_streaming.model.names import Colour, colour_of, other_lane
+from airflow_streaming.model.names import Color, color_of, other_lane
 from airflow_streaming.model.records.change_table import words
 from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
 from airflow_streaming.model.records.cutover import CutoverTerms
@@ -82,7 +82,7 @@ def what_a_stop_does(lane: StreamHome) -> str:
 
 def why_there_is_none(lane: StreamHome) -> str:
     """Return why a green lane has no deployment; empty when its stream is not there either."""
-    if colour_of(lane.name) is not Colour.GREEN:
+    if color_of(lane.name) is not Color.GREEN:
         return ""
     base = lane.beside(other_lane(lane.name))
     if base.newest_deployment() is None:
@@ -133,7 +133,7 @@ class CutoverPage:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """Return what a person can say of it."""
+        """Return what a user can say of it."""
         return CUTOVER.commands_in(self.state)
 
     def to_dict(self) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def _step(step: CutoverTransition) -> dict[str, Any]:
 
 _STATUS: Final = "show where it stands, and what can be said; exit code 1 when there is none"
 _NEXT: Final = (
-    "The task of the cutover goes on from here. If its run has failed, clear the failed task."
+    "The task of the cutover continues from here. If its run has failed, clear the failed task."
 )
 
 

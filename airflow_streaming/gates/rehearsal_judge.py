@@ -12,10 +12,10 @@ from statistics import median
 from typing import Final
 
 from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery, findings_of
-from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.jobs.drill import INPUT_GONE, DrilledQuery
 from airflow_streaming.model.jobs.rehearsal import Ending, RehearsalEvent, RehearsalOrder, Seen
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import QueryPlan
 
 LEFT_OUT: Final = "The script's function for {} was not called; what it does is not rehearsed."
@@ -39,7 +39,7 @@ def judge_rehearsal(
     :param subject: What it was run against, in words.
     :param seconds: How long everything took.
     :param failure: How the driver ended otherwise than by its own word, a sentence; ``is_late`` when
-        it had to be ended, ``in_our_code`` when an error of the rehearsal's own ended it.
+        it needed to be ended, ``in_our_code`` when an error of the rehearsal's own ended it.
     :param live: How fast each query of the running deployment is.
     :param plans: Its plans, for the columns at its sinks.
     """

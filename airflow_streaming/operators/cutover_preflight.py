@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from airflow_streaming.operators.common.cutover import DagLanes
 
 DECIDED: Final = frozenset(
-    {CutoverState.ABORTING, CutoverState.ROLLING_BACK, CutoverState.FINALISING}
+    {CutoverState.ABORTING, CutoverState.ROLLING_BACK, CutoverState.FINALIZING}
 )
-"""States in which a cutover only has to be brought to its end."""
+"""States in which a cutover only needs to be brought to its end."""
 
 
 def decided_cutover(home: StreamHome) -> Change | None:
-    """Return the open cutover that only has to be brought to its end; ``None`` without one."""
+    """Return the open cutover that only needs to be brought to its end; ``None`` without one."""
     change = home.unfinished_change()
     if change is None or not home.leads(change):
         return None
@@ -105,7 +105,7 @@ def open_cutover(
 def what_is_given_up(home: StreamHome) -> str:
     """Return what a new cutover takes away, as Markdown: an earlier blue that is still kept."""
     change = next(led_by(home), None)
-    if change is None or CUTOVER.state_of(home.steps(change.number)) is not CutoverState.FINALISED:
+    if change is None or CUTOVER.state_of(home.steps(change.number)) is not CutoverState.FINALIZED:
         return ""
     terms = home.cutover_terms(change)
     kept = ", ".join(f"{pair.blue} (deployment {pair.blue_deployment})" for pair in terms.pairs)
@@ -151,18 +151,18 @@ class CutoverPreflightOperator(CutoverTask):
     It only reads, but for the end of an earlier cutover that was decided and never carried out,
     because its run is gone; that comes first. It fails when the cutover must not be made. The return
     value is the decision; XCom ``report`` is what the next tasks go by, and ``markdown`` the page
-    for whoever approves, which is in the log as well.
+    for the approver, which is in the log as well.
 
     :param way: ``parallel`` or ``handover``. (templated)
     :param start: What green begins with: ``fresh``, ``cloned``, ``carried``, or ``by_gate`` to let
         the gates say. (templated)
     :param replay_from: From when a fresh green reads, ISO 8601; computed when empty. (templated)
-    :param ready: What green has to show before it may become live.
+    :param ready: What green must show before it may become live.
     :param compare: How the outputs of which streams are compared; not at all when empty.
-    :param soak: What green has to show after the switch.
+    :param soak: What green must show after the switch.
     :param soak_minutes: The most that the soak may take; that of ``soak`` when empty. (templated)
-    :param promote: ``ask`` a person before the switch, or ``auto``. (templated)
-    :param finalise: ``auto``: a good soak is the point of no return; ``ask`` for a person's word.
+    :param promote: ``ask`` a user before the switch, or ``auto``. (templated)
+    :param finalize: ``auto``: a good soak is the point of no return; ``ask`` for a user's word.
         (templated)
     :param retain_blue: How long blue's checkpoint and output are kept after that.
     :param retain_hours: The same in hours, from a form; ``retain_blue`` when empty. (templated)
@@ -175,7 +175,7 @@ class CutoverPreflightOperator(CutoverTask):
     template_fields: Sequence[str] = (
         *CutoverTask.template_fields,
         *("way", "start", "replay_from", "soak_minutes"),
-        *("promote", "finalise", "retain_hours", "is_dry_run"),
+        *("promote", "finalize", "retain_hours", "is_dry_run"),
     )
 
     def __init__(
@@ -189,7 +189,7 @@ class CutoverPreflightOperator(CutoverTask):
         soak: SoakTerms | None = None,
         soak_minutes: float | str | None = None,
         promote: str = "ask",
-        finalise: str = "auto",
+        finalize: str = "auto",
         retain_blue: timedelta = timedelta(days=1),
         retain_hours: float | str | None = None,
         keeps_blue_running: bool = True,
@@ -201,7 +201,7 @@ class CutoverPreflightOperator(CutoverTask):
         super().__init__(**kwargs)
         self.way, self.start, self.replay_from = way, start, replay_from
         self.soak_minutes = soak_minutes
-        self.promote, self.finalise = promote, finalise
+        self.promote, self.finalize = promote, finalize
         self.retain_hours = retain_hours
         self.is_dry_run = is_dry_run
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
@@ -242,7 +242,7 @@ class CutoverPreflightOperator(CutoverTask):
             return
         self.log.info("Finishing change %d first: %s", change.number, change.reason)
         engine = self.engine(lanes, context)
-        progress = self.waiting_here(lambda: engine.advance(CutoverState.FINALISED, change.number))
+        progress = self.waiting_here(lambda: engine.advance(CutoverState.FINALIZED, change.number))
         if progress is None or not progress.is_there:
             # Another try helps, so this is no end of the task.
             waiting = "" if progress is None else progress.waiting
@@ -300,7 +300,7 @@ class CutoverPreflightOperator(CutoverTask):
             course,
             soak=soak,
             promotes_by_itself=goes_on_by_itself(self.promote, "promote"),
-            finalises_by_itself=goes_on_by_itself(self.finalise, "finalise"),
+            finalizes_by_itself=goes_on_by_itself(self.finalize, "finalize"),
             retain_blue=hours(self.retain_hours, "retain_hours", course.retain_blue),
         )
 
@@ -313,6 +313,6 @@ class CutoverPreflightOperator(CutoverTask):
         page = markdown(cutover_report(found, course, what_is_given_up(home)))
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
-        # In a dry run nobody is asked, so no other page shows it.
+        # A dry run asks for no approval, so no other page shows it.
         for line in ("::group::The report", *page.splitlines(), "::endgroup::"):
             self.log.info("%s", line)

@@ -19,10 +19,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.operators.backup import CheckpointBackupOperator, CheckpointRetentionOperator
 from airflow_streaming.operators.prune import StreamPruneOperator
-from airflow_streaming.operators.restore import (
-    CheckpointRestoreOperator,
-    CheckpointVerifyOperator,
-)
+from airflow_streaming.operators.restore import CheckpointRestoreOperator, CheckpointVerifyOperator
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.options import (
     BackupLevel,

@@ -23,7 +23,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.names import colour_of, other_lane
+from airflow_streaming.model.names import color_of, other_lane
 from airflow_streaming.model.observation import ENDED, Observation, Process, VerdictState
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.control import ChangeInProgress
@@ -165,7 +165,7 @@ class StreamWatch:
         flow = [] if is_idle or is_down else latest
         return {
             "lane": self.home.name,
-            "color": colour_of(self.home.name).value,
+            "color": color_of(self.home.name).value,
             "state": stands.word,
             "level": stands.level.value,
             "rank": stands.rank,
@@ -361,7 +361,7 @@ def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any
         case CutoverStanding():
             at, lasts = change.state, change.deadline
     is_overdue = change.is_overdue(now)
-    # A change is overdue some time after its state had to end: its task may only be slow.
+    # A change is overdue some time after its state needed to end: its task may only be slow.
     lasts = lasts or (change.patience if is_overdue else lasts)
     return {
         "kind": "upgrade" if isinstance(change, OpenUpgrade) else "cutover",

@@ -2,7 +2,7 @@
 Running a short Spark job: one bounded process of this host, its script and its events.
 
 Its owner keeps a file in it locked. The system gives a lock up with the process, however that
-ended, so that a folder whose file can be locked is nobody's any more.
+ended, so that a folder whose file can be locked has no owner any more.
 
 It gets a session of its own, so that its whole group can be killed, and a configuration file that
 only this user may read. Should this process be killed itself, the other one ends by its own clock.
@@ -36,16 +36,17 @@ from airflow_streaming.launch.environment import (
     spark_defaults,
     write_private,
 )
+from airflow_streaming.launch.java import quoted_option
 from airflow_streaming.launch.package import (
     build_driver_package,
     locate_application,
     read_application,
 )
-from airflow_streaming.launch.runtime import Runtime, quoted_option
+from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.failures import last_traceback, presentable
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, AnsweredOrder, is_kept_back
 from airflow_streaming.model.spark.conf import REDACTED, conf_text
+from airflow_streaming.model.spark.failures import last_traceback, presentable
 from airflow_streaming.model.wire import Record
 
 HELD: Final = "held"
@@ -99,16 +100,16 @@ def _made(place: Path, prefix: str) -> tuple[Scratch, int]:
             continue
         if held.exists():
             return Scratch(folder=folder, held=held), descriptor
-        # Somebody who swept was faster with the lock, took it for left behind, and has removed it.
+        # A process that swept was faster with the lock, took it for left behind, and has removed it.
         os.close(descriptor)
 
 
 def _is_removed(folder: Path) -> bool:
-    """Remove a folder that nobody holds; its lock is kept meanwhile, for its maker may want it."""
+    """Remove a folder that no process holds; its lock is kept meanwhile, for its maker may want it."""
     try:
         descriptor = os.open(folder / HELD, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        # Just being made, or somebody else's: not ours to remove.
+        # Just being made, or another process's: not ours to remove.
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -168,7 +169,7 @@ def deployed_program(
     Return the program of a deployment as the home holds it, script and all.
 
     ``{output}`` in its arguments becomes a folder of the scratch. ``{checkpoint}`` stays what it
-    is, because by it the queries are recognised; none of them is started there.
+    is, because by it the queries are recognized; none of them is started there.
 
     :param conf: Configuration with its secrets, e.g. the dag's; without it, those are left out,
         because records hold marks in their place.
@@ -222,10 +223,10 @@ class Job(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """
-    What a short-lived Spark has to do.
+    What a short-lived Spark must do.
 
     :param job: The module whose ``run`` does it; it is given the order's file.
-    :param order: What exactly it has to do.
+    :param order: What exactly it must do.
     :param variable: Set to 1 in its environment, for scripts that do more than start queries.
     :param cores: Threads of Spark.
     :param memory: Of its JVM, as Spark writes it.
@@ -381,7 +382,7 @@ def _command(
 def _conf(task: Task, wanted: Mapping[str, Any], scratch: Path) -> dict[str, str]:
     kept = {key: conf_text(value) for key, value in wanted.items() if not is_kept_back(key)}
     options = kept.get("spark.driver.extraJavaOptions", "")
-    # Half the time of a short-lived JVM is spent on optimising it.
+    # Half the time of a short-lived JVM is spent on optimizing it.
     quick = f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={quoted_option(_folder(scratch / 'tmp'))}"
     return {
         **kept,

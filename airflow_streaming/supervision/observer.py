@@ -31,9 +31,7 @@ from airflow_streaming.model.observation import (
     VerdictState,
 )
 from airflow_streaming.model.records.autoscale import Autoscale
-from airflow_streaming.model.records.control import (
-    DesiredState,
-)
+from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.records.policy import RestartPolicy, Supervision
 from airflow_streaming.model.status import Status
@@ -196,7 +194,7 @@ class Observer:
         return None if self._alive is None else open_driver_end(self._launcher, *self._alive)
 
     def memory(self) -> dict[str, Any] | None:
-        """Return what was learnt, for the next observer."""
+        """Return what was learned, for the next observer."""
         if self._memory is None:
             return None
         standby = self._standbys.to_event() if self._standbys is not None else {}

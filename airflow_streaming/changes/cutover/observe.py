@@ -15,16 +15,11 @@ from typing import Final
 
 from airflow_streaming.changes.cutover.begin import going_back
 from airflow_streaming.changes.cutover.lanes import Checkpoints, LaneContext, Lanes, StepSeen
-from airflow_streaming.changes.cutover.view import (
-    CutoverView,
-    LaneView,
-    PairView,
-    for_stream,
-)
+from airflow_streaming.changes.cutover.view import CutoverView, LaneView, PairView, for_stream
 from airflow_streaming.changes.engine import agreed
-from airflow_streaming.changes.handover.fast_forward import covers
+from airflow_streaming.changes.handover.position import covers
 from airflow_streaming.changes.judging.green import (
-    Judgement,
+    Judgment,
     judge_after,
     judge_catching_up,
     judge_ready,
@@ -52,10 +47,10 @@ class Looking:
     """
     Looks at the cutovers of one leader.
 
-    :param checkpoints: Tells positions; without it backlogs have to do.
-    :param compares: Whoever looks can compare outputs.
+    :param checkpoints: Tells positions; without it backlogs must suffice.
+    :param compares: The task that looks can compare outputs.
     :param now: The time of day.
-    :param newest: For how long the newest step is seen: states are timed by whoever looks, as far as
+    :param newest: For how long the newest step is seen: states are timed by the task that looks, as far as
         can be.
     """
 
@@ -158,7 +153,7 @@ class Looking:
 
     def _catching_up(
         self, view: PairView, terms: CutoverTerms, facts: Mapping[str, str]
-    ) -> Judgement:
+    ) -> Judgment:
         return judge_catching_up(
             self._figures(self._lanes.green(view.pair), view.green),
             self._figures(self._lanes.blue(view.pair), view.blue),
@@ -183,7 +178,7 @@ class Looking:
                 log.debug("Cannot read the position of query %s: %s", query, err)
         return found
 
-    def _ready(self, view: PairView, terms: CutoverTerms, facts: Mapping[str, str]) -> Judgement:
+    def _ready(self, view: PairView, terms: CutoverTerms, facts: Mapping[str, str]) -> Judgment:
         stream = view.pair.stream
         judged = judge_ready(
             self._figures(self._lanes.green(view.pair), view.green),
@@ -203,7 +198,7 @@ class Looking:
         terms: CutoverTerms,
         entered: CutoverTransition,
         facts: Mapping[str, str],
-    ) -> Judgement:
+    ) -> Judgment:
         home, situation = self._lanes.green(view.pair).home, view.green.situation
         epoch = view.green_epoch
         batches = home.read_progress(epoch, limit=_BATCHES) if epoch else []

@@ -52,7 +52,7 @@ class CutoverPlan:
     soak: SoakTerms = field(default_factory=SoakTerms)
     compare: tuple[CompareTerms, ...] = ()
     promotes_by_itself: bool = False
-    finalises_by_itself: bool = True
+    finalizes_by_itself: bool = True
     keeps_blue_running: bool = True
     retain_blue: timedelta = timedelta(days=1)
     deadlines: Mapping[str, timedelta] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class CutoverPlan:
             compare=self.compare,
             soak=self.soak,
             promotes_by_itself=self.promotes_by_itself,
-            finalises_by_itself=self.finalises_by_itself,
+            finalizes_by_itself=self.finalizes_by_itself,
             retain_blue=self.retain_blue,
             keeps_blue_running=self.keeps_blue_running,
             deadlines=self.deadlines,
@@ -130,8 +130,8 @@ _OUTCOMES: Final = {
     S.ABORTED: "The cutover was aborted before the switch: blue is live.",
     S.ROLLING_BACK: _BACK,
     S.ROLLED_BACK: "The cutover was rolled back: blue is live again.",
-    S.FINALISING: _STAYS,
-    S.FINALISED: _STAYS,
+    S.FINALIZING: _STAYS,
+    S.FINALIZED: _STAYS,
     S.RETIRED: "Blue is retired; its lane is free.",
     S.LIVE: "Green is live.",
     S.SOAKING: "Green is live.",
@@ -146,7 +146,7 @@ def outcome(state: CutoverState) -> str:
 
 
 _OF_SCRIPT: Final = ("plan.", "script.")
-"""Rules on the new script itself, which have to be put right whatever green begins with."""
+"""Rules on the new script itself, which must be put right whatever green begins with."""
 _OF_POSITION: Final = ("source.", "checkpoint.")
 """Rules on what a carried-over position rests on."""
 _STARTS: Final = {
@@ -163,10 +163,10 @@ class PairPreflight:
 
     :param pair: What is to be moved.
     :param differences: What green changes, configuration key by key.
-    :param gates: What the gates say of going on from blue's checkpoint.
+    :param gates: What the gates say of continuing from blue's checkpoint.
     :param ways: Which ways of switching are sound, and what each brings.
     :param why: Why green begins as it does, in a sentence.
-    :param replay: From when a fresh green has to read; ``None`` for one that does not begin fresh.
+    :param replay: From when a fresh green must read; ``None`` for one that does not begin fresh.
     """
 
     pair: Pair

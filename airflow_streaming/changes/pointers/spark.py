@@ -40,7 +40,7 @@ class _InCatalog:
 
     @property
     def is_atomic(self) -> bool:
-        """Tell that whoever looks the name up finds the old output or the new one."""
+        """Tell that a look-up of the name finds the old output or the new one."""
         return True
 
     def _show(self, entry: Entry, name: str, wanted: Mark, bodies: Mapping[str, str]) -> None:
@@ -82,14 +82,14 @@ class SparkView(_InCatalog):
 
     The move is atomic for every query that looks the view up: its definition is exchanged by one
     change in the metastore (``ALTER VIEW``), and the view is never missing. A query that was
-    analysed before reads on in the old output to its end; streaming queries keep it until they are
+    analyzed before reads on in the old output to its end; streaming queries keep it until they are
     started again. The columns of the view are those of the new output from then on.
 
     The view is ours by its properties (``airflow_streaming.stream`` and so on). One that was made
-    by hand is overwritten only when somebody gives it the first of them:
+    by hand is overwritten only when a user gives it the first of them:
     ``ALTER VIEW lake.orders SET TBLPROPERTIES ('airflow_streaming.stream' = 'orders')``. Metastores
     know no condition on a change: when one task moves and one undoes in the same second, the one
-    may miss the other's word. Whoever finds another word after his own follows it, and says so.
+    may miss the other's word. A task that finds another word after its own follows it, and says so.
 
     It takes a Spark of its own, some ten seconds, which must reach the same metastore and files as
     that of the consumers.
@@ -98,7 +98,7 @@ class SparkView(_InCatalog):
     :param runtime: Name of the Spark installation, or its absolute path.
     :param conf: Of Spark: where the metastore is, credentials of the store.
     :param select: The query that the view stands for; ``{output}`` stands for the live lane's
-        output, and ``{stream}``, ``{lane}``, ``{colour}`` and ``{deployment}`` for their values.
+        output, and ``{stream}``, ``{lane}``, ``{color}`` and ``{deployment}`` for their values.
     :param runtimes: As in ``[streaming] runtimes``; a task fills them in.
     :param timeout: How long a move may take.
     :param name: By default the view's.
@@ -134,10 +134,10 @@ class SparkTable(_InCatalog):
 
     The move is atomic for every query that looks the table up, as the location is exchanged by one
     change in the metastore. A session that has read the table before may have its list of files
-    cached and goes on with the old ones until ``REFRESH TABLE``. The columns stay those with which
+    cached and continues with the old ones until ``REFRESH TABLE``. The columns stay those with which
     the table was made. Where either matters, take a view.
 
-    The table has to be there, with the property ``airflow_streaming.stream`` set to the stream,
+    The table must be there, with the property ``airflow_streaming.stream`` set to the stream,
     which makes it ours to move. What is said of two tasks at ``SparkView`` counts here too.
 
     :param table: ``name``, ``schema.name`` or ``catalog.schema.name``.

@@ -9,15 +9,15 @@ A file source numbers the files it has seen in a log of its own, and the plan of
 last entry of it. Every tenth entry, ``K.compact``, has all entries up to it, so that the tail of
 the log is enough. The file sink's log is made the same way.
 
-A copy of everything is torn, because the query goes on underneath. A copy of what one committed
+A copy of everything is torn, because the query continues underneath. A copy of what one committed
 batch needs is not: its files are never written again, they can only be purged. So a batch is
 pinned, the newest one of which everything is there, and its files are copied in the order in which
 they are at risk.
 
-From batch n a query goes on with the plan of batch n + 1, if there is one, and loads version n + 1
-of every state store. Nothing newer may be taken along: state of an abandoned timeline loads without
-a word. Version n is taken where it is still there, so that a drill can run batch n again; where batch
-n read nothing, as Spark runs one after each burst, the version before the newest batch that did.
+From batch n a query continues with the plan of batch n + 1, if there is one, and loads version n + 1
+of every state store. Nothing newer may be taken along: state of an abandoned timeline loads silently.
+Version n is taken where it is still there, so that a drill can run batch n again; where batch n read
+nothing, as Spark runs one after each burst, the version before the newest batch that did.
 
 A listing of a live checkpoint is not a moment either. What is not whole in it may have been purged,
 or written, while the walk went by, and may be found whole by the next walk: that is ``Incomplete``. What
@@ -75,7 +75,7 @@ _WHOLE: Final = (StateForm.SNAPSHOT, StateForm.ZIP)
 
 class ToldIds:
     """
-    Ids of state by batch, to which older commits are added when somebody lacks them.
+    Ids of state by batch, to which older commits are added where one lacks them.
 
     :param commits: Ids of the newest commits, which were read already.
     """
@@ -135,7 +135,7 @@ class ToldIds:
 
 
 def _lacks_ids(found: Missing) -> bool:
-    # A file that is too large to be read is named; an id that nobody tells has no file.
+    # A file that is too large to be read is named; an id that nothing tells has no file.
     return found.is_unknown and found.path == found.store.folder
 
 
@@ -144,7 +144,7 @@ Log = TypeVar("Log", OffsetLog, CommitLog)
 
 
 class PinnedLogs(NamedTuple):
-    """The plans and commits that are read: of the pinned batch and of its neighbours."""
+    """The plans and commits that are read: of the pinned batch and of its neighbors."""
 
     plan: OffsetLog
     next_plan: OffsetLog | None
@@ -182,7 +182,7 @@ def lacking_log(listing: Listing, batch: int) -> Incomplete | None:
 
 
 def read_logs(listing: Listing, read: Read, batch: int) -> PinnedLogs | Incomplete:
-    """Read the plans and commits of a batch and of its neighbours."""
+    """Read the plans and commits of a batch and of its neighbors."""
     plan = _load(read, f"offsets/{batch}", parse_offset_log)
     following = None
     if listing.stat(f"offsets/{batch + 1}") is not None:

@@ -4,7 +4,7 @@ Steps that keep no state, and those in front of state.
 A window is closed by the watermark, and what comes later is made by the new code alone. A running
 total is never closed: whatever went into it stays in it.
 
-Where the state ends by itself, as windows do behind a watermark, a change settles. Where it does
+Where the state ends on its own, as windows do behind a watermark, a change settles. Where it does
 not, the state holds for ever what the old code made.
 
 Behind all state, and in a query without any, they may change: rows from now on follow the new code,
@@ -177,7 +177,7 @@ def _judge_pushed(pair: Pair) -> Iterator[GateFinding]:
         yield rule.found(
             old="; ".join(old.pushed) or "none",
             new="; ".join(new.pushed) or "none",
-            evidence=f"the optimised plan in front of operator {number}; {pair.shown_by_plan}",
+            evidence=f"the optimized plan in front of operator {number}; {pair.shown_by_plan}",
             about=(f"operators[{number}].pushed",),
         )
 

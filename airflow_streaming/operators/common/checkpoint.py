@@ -20,7 +20,7 @@ from airflow_streaming.exceptions import (
     SpecError,
     StreamingError,
 )
-from airflow_streaming.model.names import Colour, check_stream_name, colour_of
+from airflow_streaming.model.names import Color, check_stream_name, color_of
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.uris import check_uri
 from airflow_streaming.notifications.alerts import Alerts, Notifiers
@@ -88,7 +88,7 @@ class CheckpointTask(BaseOperator):
             )
 
     def on_kill(self) -> None:
-        # Airflow calls this in a signal handler and lets the task go on; only raising ends it.
+        # Airflow calls this in a signal handler and lets the task continue; only raising ends it.
         if self._is_at_work:
             raise Terminated(
                 f"Task {self.task_id!r} was killed; no unfinished backup or copy is listed."
@@ -128,7 +128,7 @@ class CheckpointTask(BaseOperator):
         if not self.stream:
             raise SpecError(f"Task {self.task_id!r} names no stream. Give stream.")
         name = check_stream_name(self.stream)
-        if not self.home or colour_of(name) is Colour.GREEN:
+        if not self.home or color_of(name) is Color.GREEN:
             return name
         if self._live is None:
             # Once: what a task has begun on one lane it does not end on the other.
@@ -206,7 +206,7 @@ class BackupAge:
     """
     Looks at the age of a stream's newest good backup, and tells.
 
-    Nothing here raises: a backup must not fail because somebody could not be told of the last one.
+    Nothing here raises: a backup must not fail because an alert about the last one could not be sent.
 
     :param records: Where it is written down what was told: the stream's home, or the same records
         in the backup store for a stream that is not ours.
@@ -240,7 +240,7 @@ class BackupAge:
         self.tell(store)
 
     def tell(self, store: BackupStore) -> None:
-        """Judge the backups in the store, and tell what has to be told."""
+        """Judge the backups in the store, and tell what must be told."""
         try:
             self._tell(store)
         except StreamingError as err:

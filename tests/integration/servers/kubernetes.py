@@ -22,8 +22,10 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_streaming.launch.kubernetes_api import Credentials, Namespace, Place
-from airflow_streaming.launch.rest import Unreachable, ask
+from airflow_streaming.launch.clusters import kubernetes
+from airflow_streaming.launch.clusters.kubernetes_api import Credentials, Namespace, Place
+from airflow_streaming.launch.clusters.rest import Unreachable, ask
+from airflow_streaming.launch.clusters.shared_table import SharedTables
 from tests.conftest import REPOSITORY
 from tests.integration.home.servers import free_ports
 from tests.patience import PATIENCE
@@ -127,6 +129,12 @@ def documented_rights() -> list[tuple[str, dict[str, Any]]]:
     return [(f"{root}/roles", role), (f"{root}/rolebindings", binding)]
 
 
+def forget_lists(patch: pytest.MonkeyPatch) -> None:
+    """Let launchers ask anew: time goes by for the lists that they share."""
+    for name in ("_STATUSES", "_PENDING"):
+        patch.setattr(kubernetes, name, SharedTables())
+
+
 class NotReady(Exception):
     """A volume of a pod does not exist yet; a kubelet waits for it."""
 
@@ -149,6 +157,9 @@ class Kubelet:
         self._namespace, self._command = server.namespace(), command
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.ran: list[str] = []
+        self.most_drivers = 0
+        """The most drivers whose processes lived at once; looked at after each start of one."""
+        self._drivers: list[subprocess.Popen[bytes]] = []
         self.is_lost = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -194,6 +205,7 @@ class Kubelet:
             )
         elif process is None and pod["status"]["phase"] == "Pending":
             self.processes[uid] = self._command(pod)
+            self._count(pod, self.processes[uid])
             self.ran.append(metadata["name"])
             self._report(pod, "Running", {"running": {}})
         elif process is not None and pod["status"]["phase"] == "Running":
@@ -202,6 +214,13 @@ class Kubelet:
                 self._end(uid)
                 ended = {"terminated": {"exitCode": code if code >= 0 else 128 - code}}
                 self._report(pod, "Failed" if code else "Succeeded", ended)
+
+    def _count(self, pod: Mapping[str, Any], process: subprocess.Popen[bytes]) -> None:
+        if pod["metadata"].get("labels", {}).get("spark-role") == "driver":
+            self._drivers.append(process)
+            self.most_drivers = max(
+                self.most_drivers, sum(one.poll() is None for one in self._drivers)
+            )
 
     def _report(self, pod: Mapping[str, Any], phase: str, state: Mapping[str, Any]) -> None:
         container = pod["spec"]["containers"][0]

@@ -1,0 +1,170 @@
+"""``airflow-streaming compare``: two outputs, by time bucket and key."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import timedelta
+from typing import Final
+
+from airflow_streaming.cli.common import (
+    INCONCLUSIVE,
+    OK,
+    PROBLEM,
+    add_report,
+    add_runtime,
+    duration,
+    moment,
+    number,
+    pair,
+    place,
+    positive,
+)
+from airflow_streaming.cli.output import NOT_WRITTEN, progress, show, show_json, write_page
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.jobs.comparison import Bound, CompareResult
+from airflow_streaming.model.records.cutover import CompareTerms
+from airflow_streaming.model.uris import check_uri
+from airflow_streaming.reports.comparison import comparison_report
+from airflow_streaming.reports.markdown import markdown
+
+CODES: Final = {
+    CompareResult.SAME: OK,
+    CompareResult.DIFFERS: PROBLEM,
+    CompareResult.INCONCLUSIVE: INCONCLUSIVE,
+}
+_HOUR: Final = timedelta(hours=1)
+_MOST_SECONDS: Final = 3_155_760_000.0
+"""A hundred years."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.set_defaults(run=run)
+    for color, what in (("blue", "the output that is trusted"), ("green", "the one to compare")):
+        parser.add_argument(
+            f"--{color}", type=place, required=True, metavar="URI", help=f"{what} (required)"
+        )
+    add_runtime(parser, "reads both outputs (required)")
+    _add_terms(parser.add_argument_group("what is compared"))
+    _add_bound(parser.add_argument_group("which time is compared"))
+    parser.add_argument(
+        "--seconds",
+        type=duration,
+        default=timedelta(minutes=30),
+        metavar="SECONDS",
+        help="time limit of the Spark job (default: 1800)",
+    )
+    add_report(parser)
+
+
+def _add_terms(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--format", default="parquet", help="of both outputs (default: %(default)s)")
+    group.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="KEY=VALUE",
+        help="option of the reader; repeatable; `schema` gives the columns",
+    )
+    for name, what in (
+        ("key", "by which rows belong together"),
+        ("sum", "that is summed by bucket and key"),
+        ("ignore", "that may differ, or be in one output only"),
+    ):
+        group.add_argument(
+            f"--{name}",
+            action="append",
+            default=[],
+            metavar="COLUMN",
+            help=f"column {what}; repeatable",
+        )
+    group.add_argument("--time", default="", metavar="COLUMN", help="column with the event time")
+    group.add_argument(
+        "--bucket",
+        type=number(0.001, _MOST_SECONDS, "seconds"),
+        default=_HOUR.total_seconds(),
+        metavar="SECONDS",
+        help="length of a time bucket (default: %(default)g)",
+    )
+    group.add_argument("--full", action="store_true", help="compare every row as well")
+    group.add_argument(
+        "--tolerance",
+        type=number(0, 0.999_999),
+        default=0.0,
+        metavar="SHARE",
+        help="relative difference of a sum that is accepted, e.g. 0.001 (default: 0)",
+    )
+    group.add_argument(
+        "--least-rows",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="with fewer rows in the common time the result is inconclusive (default: %(default)s)",
+    )
+
+
+def _add_bound(group: argparse._ArgumentGroup) -> None:
+    for name, what in (("since", "begin"), ("until", "end")):
+        group.add_argument(
+            f"--{name}",
+            type=moment,
+            metavar="TIME",
+            help=f"{what} of the time in which both are complete, ISO 8601 with a zone (default: from "
+            "the outputs)",
+        )
+    group.add_argument(
+        "--settled",
+        type=number(0, _MOST_SECONDS, "seconds"),
+        default=0.0,
+        metavar="SECONDS",
+        help="leave out rows this close to the end of the common time (default: 0)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """
+    Compare, show what was found, and return the exit code.
+
+    :raises SpecError: an argument that cannot be.
+    """
+    # Not at the top: help and wrong use do without all that starts a Spark.
+    from airflow_streaming.cli.spark.runtime import runtime_named
+    from airflow_streaming.spark_jobs.compare import compare
+
+    with progress() as told:
+        found = compare(
+            _terms(arguments),
+            check_uri(arguments.blue, "output of blue"),
+            check_uri(arguments.green, "output of green"),
+            runtime_named(arguments.runtime),
+            bound=Bound(since=arguments.since, until=arguments.until),
+            timeout=arguments.seconds,
+            progress=told,
+        )
+    if found.refused:
+        raise SpecError(found.error)
+    report = comparison_report(found)
+    if arguments.json:
+        show_json(found.to_dict())
+    else:
+        show(report)
+    is_written = write_page(arguments.report, lambda: markdown(report))
+    return CODES[found.result] if is_written else NOT_WRITTEN
+
+
+def _terms(arguments: argparse.Namespace) -> CompareTerms:
+    return CompareTerms(
+        stream="output",
+        format=arguments.format,
+        time=arguments.time,
+        bucket=timedelta(seconds=arguments.bucket),
+        keys=tuple(arguments.key),
+        sums=tuple(arguments.sum),
+        full=arguments.full,
+        ignore=tuple(arguments.ignore),
+        tolerance=arguments.tolerance,
+        settled=timedelta(seconds=arguments.settled),
+        least_rows=arguments.least_rows,
+        options=dict(arguments.option),
+    )

@@ -1,0 +1,445 @@
+"""``airflow-streaming plan`` and ``gate``: what a script starts, and whether it may continue."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from airflow_streaming.checkpoints.copies import checkpoints_at, checkpoints_of
+from airflow_streaming.cli.common import (
+    INCONCLUSIVE,
+    OK,
+    PROBLEM,
+    add_conf,
+    add_home,
+    add_json,
+    add_report,
+    add_runtime,
+    add_script_arguments,
+    place,
+)
+from airflow_streaming.cli.known_home import lane_named, open_known
+from airflow_streaming.cli.output import NOT_WRITTEN, progress, show, show_json, write_page
+from airflow_streaming.cli.spark.runtime import runtime_named, script_of
+from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError, closed
+from airflow_streaming.gates.change_gate import Versions, gate_change, without_secrets
+from airflow_streaming.gates.findings import GateDecision, GateReport
+from airflow_streaming.gates.version.matrix import release_of
+from airflow_streaming.gates.version_gate import gate_version
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.spark.failures import presentable
+from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
+from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
+from airflow_streaming.reports.gate import gate_report, rules_report
+from airflow_streaming.reports.markdown import markdown
+from airflow_streaming.reports.plan import plan_report
+from airflow_streaming.spark_jobs.plan_mode import plan_script
+
+CODES: Final = {
+    GateDecision.ALLOWED: OK,
+    GateDecision.ALLOWED_WITH_CONSEQUENCE: OK,
+    GateDecision.NOT_ALLOWED: PROBLEM,
+    GateDecision.UNKNOWN: INCONCLUSIVE,
+}
+_CODES: Final = (
+    "Exit codes: 0 allowed, perhaps with a consequence; 1 not allowed, or the checkpoint cannot be "
+    "read; 3 unknown; 2 wrong use, or the report could not be written."
+)
+_EPILOGS: Final = {
+    "version": "Examples:\n  airflow-streaming gate version --stream orders --to 4.3\n  airflow-streaming gate "
+    f"version --checkpoint s3://lake/cp --from 3.5 --to 4.3\n\n{_CODES}",
+    "change": "Examples:\n  airflow-streaming gate change --stream a --script new.py --runtime spark-4.3\n"
+    f"  airflow-streaming gate change --stream orders --plan new.json\n\n{_CODES}",
+    "rules": None,
+}
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``plan``; those of the script stand last, after ``--``."""
+    parser.set_defaults(run=run_plan)
+    parser.add_argument("script", metavar="SCRIPT", help="path or URI of the script")
+    add_runtime(parser, "plans the script (required)")
+    add_conf(parser, "the script")
+    add_json(parser)
+    add_script_arguments(parser)
+
+
+def add_gate(parser: argparse.ArgumentParser) -> None:
+    """Add the verbs of ``gate``."""
+    kinds = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for name, text, fill in _VERBS:
+        fill(kinds.add_parser(name, help=text, description=f"{text}.", epilog=_EPILOGS[name]))
+
+
+def _rules(verb: argparse.ArgumentParser) -> None:
+    verb.set_defaults(run=_show_rules)
+
+
+def _show_rules(_: argparse.Namespace) -> int:
+    print(markdown(rules_report()), end="")
+    return OK
+
+
+def _version(verb: argparse.ArgumentParser) -> None:
+    verb.set_defaults(run=run)
+    _add_subject(verb)
+    _add_query(verb)
+    verb.add_argument(
+        "--from",
+        dest="from_version",
+        type=_spark,
+        metavar="VERSION",
+        help="Spark that wrote the checkpoint, e.g. 3.5 (default: that of the stream's deployment)",
+    )
+    verb.add_argument(
+        "--to",
+        dest="to_version",
+        type=_spark,
+        required=True,
+        metavar="VERSION",
+        help="Spark to upgrade to, e.g. 4.3 (required)",
+    )
+    verb.add_argument(
+        "--plan",
+        type=Path,
+        metavar="FILE",
+        help="plans of the queries, as `airflow-streaming plan --json` prints them",
+    )
+    add_conf(verb, "the new version")
+    add_report(verb)
+
+
+def _change(verb: argparse.ArgumentParser) -> None:
+    verb.set_defaults(run=run)
+    _add_subject(verb)
+    new = verb.add_mutually_exclusive_group(required=True)
+    new.add_argument("--script", metavar="NEW", help="new version of the script")
+    new.add_argument(
+        "--plan",
+        type=Path,
+        metavar="FILE",
+        help="plan of the new version, as `airflow-streaming plan --json` prints it",
+    )
+    old = verb.add_mutually_exclusive_group()
+    old.add_argument(
+        "--old-script",
+        metavar="OLD",
+        help="version that runs now (default: the plans of the stream)",
+    )
+    old.add_argument(
+        "--old-plan", type=Path, metavar="FILE", help="plan of the version that runs now"
+    )
+    add_runtime(verb, "plans the scripts", required=False)
+    _add_query(verb)
+    verb.add_argument(
+        "--from",
+        dest="from_version",
+        type=_spark,
+        metavar="VERSION",
+        help="Spark that wrote the checkpoint (default: that of the old plan)",
+    )
+    verb.add_argument(
+        "--to",
+        dest="to_version",
+        type=_spark,
+        metavar="VERSION",
+        help="Spark that will run the new code (default: that of the new plan)",
+    )
+    add_conf(verb, "the new version")
+    add_report(verb)
+    add_script_arguments(verb)
+
+
+def _add_subject(verb: argparse.ArgumentParser) -> None:
+    what = verb.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--checkpoint",
+        type=place,
+        metavar="URI",
+        help="checkpoint of one query, or the folder above those of one application",
+    )
+    what.add_argument(
+        "--stream",
+        metavar="NAME",
+        help="stream of the home, with its checkpoints and recorded plans",
+    )
+    add_home(verb)
+
+
+def _add_query(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--query",
+        metavar="NAME",
+        help="judge only this query; names the query of a single checkpoint",
+    )
+
+
+def _spark(text: str) -> str:
+    try:
+        release_of(text)
+    except SpecError as err:
+        why = f"{text!r:.80} is not a version of Spark; write it as 3.5.9 or 4.1"
+        raise argparse.ArgumentTypeError(why) from err
+    return text
+
+
+_VERBS: Final = (
+    ("version", "Decide whether another Spark may continue from a checkpoint", _version),
+    ("change", "Decide whether new code may continue from a checkpoint", _change),
+    ("rules", "Print every rule of the gates, with its source, as Markdown", _rules),
+)
+
+
+def run_plan(arguments: argparse.Namespace) -> int:
+    """
+    Print a script's plan; exit code 1 when the script did not finish or starts no query.
+
+    :raises StreamingError: the script cannot be read, or Spark not be started.
+    """
+    planned = planned_script(arguments, arguments.script)
+    if arguments.json:
+        show_json(planned.to_dict())
+    else:
+        show(plan_report(planned))
+    return OK if planned.queries and not planned.problem else PROBLEM
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """
+    Ask the gate and return the exit code of its decision; 2 when the report cannot be written.
+
+    :raises SpecError: an argument that cannot be.
+    :raises StreamingError: the checkpoint cannot be read, or Spark not be started.
+    """
+    home = home_of(arguments)
+    found = (
+        _gate_version(arguments, home)
+        if arguments.verb == "version"
+        else _gate_change(arguments, home)
+    )
+    report = gate_report(found)
+    if arguments.json:
+        show_json(found.to_dict())
+    else:
+        show(report)
+    is_written = write_page(arguments.report, lambda: markdown(report))
+    return CODES[found.decision] if is_written else NOT_WRITTEN
+
+
+def home_of(arguments: argparse.Namespace) -> StreamHome | None:
+    """
+    Return the stream that is asked about, ``None`` for a checkpoint.
+
+    :raises SpecError: no home was named, or there is none.
+    :raises CheckpointError: there is no such stream.
+    """
+    if arguments.stream is None:
+        return None
+    stream = lane_named(open_known(arguments.home), arguments.stream)
+    if stream.newest_deployment() is None:
+        raise CheckpointError(f"There is no stream {stream.name!r} in {arguments.home}.")
+    return stream
+
+
+def only(name: str, plans: Sequence[QueryPlan]) -> tuple[QueryPlan, ...]:
+    """
+    Return the plan of one query.
+
+    :raises SpecError: there is none.
+    """
+    found = tuple(plan for plan in plans if plan.query == name)
+    if not found:
+        known = ", ".join(plan.query for plan in plans) or "none"
+        raise SpecError(f"The script starts no query {name!r}. Its queries are: {known}.")
+    return found
+
+
+def checkpoints(
+    arguments: argparse.Namespace, home: StreamHome | None, plans: Sequence[QueryPlan]
+) -> Mapping[str, str]:
+    """
+    Return the URIs of the checkpoints that are asked about, by query.
+
+    :raises SpecError: it is not said whose checkpoint it is, or ``--query`` has none.
+    :raises CheckpointError: there is none.
+    """
+    named: str | None = arguments.query
+    at = checkpoints_at(arguments.checkpoint) if home is None else checkpoints_of(home)
+    found = dict(at.checkpoints)
+    if list(found) == [""]:
+        return {named or _only_name(plans): found[""]}
+    if named is None:
+        return found
+    if named not in found:
+        raise SpecError(f"There is no checkpoint of {named!r}. Those are of: {', '.join(found)}.")
+    return {named: found[named]}
+
+
+def _only_name(plans: Sequence[QueryPlan]) -> str:
+    if len(plans) > 1:
+        known = ", ".join(plan.query for plan in plans)
+        raise SpecError(f"Whose checkpoint is it? Give --query with one of: {known}.")
+    return plans[0].query if plans else ""
+
+
+def planned_script(arguments: argparse.Namespace, script: str) -> ScriptPlan:
+    """
+    Return the plan of a script.
+
+    :raises SpecError: no runtime was named.
+    """
+    if arguments.runtime is None:
+        raise SpecError("Which Spark plans the script? Give --runtime, or --plan with a plan.")
+    program = script_of(arguments, script)
+    with progress() as told:
+        return plan_script(program, runtime_named(arguments.runtime), progress=told)
+
+
+def read_planned(path: Path) -> ScriptPlan:
+    """
+    Read a plan that ``plan --json`` has printed, or one query's of a home.
+
+    :raises SpecError: it cannot be read.
+    """
+    # A pipe would be waited for, and a device never ends.
+    if path.exists() and not path.is_file():
+        raise SpecError(
+            f"{path} is no regular file. Write the plan into a file with `plan --json`."
+        )
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_RECORD_BYTES + 1)
+    except OSError as err:
+        why = err.strerror or type(err).__name__
+        raise SpecError(
+            f"{path} cannot be read: {closed(why)} Make a plan with `plan --json`."
+        ) from err
+    try:
+        told = parse_json(data)
+        if told.get("kind") != QueryPlan.KIND:
+            planned = ScriptPlan.from_dict(told)
+        else:
+            query = QueryPlan.from_dict(told)
+            planned = ScriptPlan(application=str(path), spark=query.spark, queries=(query,))
+    except RecordError as err:
+        why = str(err).rstrip(".")
+        raise SpecError(
+            f"{path} is not a plan: {closed(why)} Make one with `plan --json`."
+        ) from err
+    queries = tuple(map(without_secrets, planned.queries))
+    return replace(planned, queries=queries, problem=presentable(planned.problem))
+
+
+def _gate_version(arguments: argparse.Namespace, home: StreamHome | None) -> GateReport:
+    plans: Sequence[QueryPlan] = ()
+    if arguments.plan is not None:
+        plans = read_planned(arguments.plan).queries
+    elif home is not None:
+        plans = home.newest_plans()
+    if arguments.query is not None and plans:
+        plans = only(arguments.query, plans)
+    return gate_version(
+        checkpoints(arguments, home, plans),
+        _from_version(arguments, home),
+        arguments.to_version,
+        conf=dict(arguments.conf),
+        plans=plans,
+    )
+
+
+def _gate_change(arguments: argparse.Namespace, home: StreamHome | None) -> GateReport:
+    _refuse_unused(arguments)
+    new = (
+        _with_conf(read_planned(arguments.plan), dict(arguments.conf))
+        if arguments.plan is not None
+        else planned_script(arguments, arguments.script)
+    )
+    old, old_problem = _old(arguments, home)
+    if arguments.query is not None:
+        # One query of several was asked about; the others are neither new nor gone.
+        new = replace(new, queries=only(arguments.query, new.queries))
+        old = tuple(plan for plan in old if plan.query == arguments.query)
+    versions = Versions(
+        start=_known_start(arguments, home),
+        target=arguments.to_version or "",
+        conf=dict(arguments.conf),
+    )
+    if versions.target and not (versions.start or old):
+        # Nothing else says it.
+        _from_version(arguments, home)
+    places = checkpoints(arguments, home, old or new.queries)
+    return gate_change(
+        places,
+        old,
+        new,
+        same_code=_is_deployed(arguments, home),
+        old_problem=old_problem,
+        versions=versions,
+    )
+
+
+def _is_deployed(arguments: argparse.Namespace, home: StreamHome | None) -> bool:
+    """Tell whether the script is known to be the one that the stream runs, with its arguments."""
+    deployment = None if home is None else home.newest_deployment()
+    if deployment is None or arguments.script is None or arguments.old_script or arguments.old_plan:
+        return False
+    if deployment.py_files or deployment.jars or deployment.packages or deployment.files:
+        # The command line is not given these, so nothing is known of them.
+        return False
+    given = script_of(arguments, arguments.script)
+    uri = open_known(arguments.home).store.uri
+    return hashlib.sha256(given.source).hexdigest() == deployment.application_sha256 and list(
+        given.arguments
+    ) == deployment.arguments(uri)
+
+
+def _refuse_unused(arguments: argparse.Namespace) -> None:
+    has_script = arguments.script is not None or arguments.old_script is not None
+    unused = {"--runtime": arguments.runtime, "arguments after --": arguments.arguments}
+    given = [name for name, value in unused.items() if value]
+    if given and not has_script:
+        raise SpecError(
+            f"No script is planned here, so {' and '.join(given)} would have no effect. Give --script, or "
+            "leave it out; a plan names the Spark that made it."
+        )
+
+
+def _with_conf(planned: ScriptPlan, conf: Mapping[str, str]) -> ScriptPlan:
+    told = {key for query in planned.queries for key in query.conf}
+    unknown = sorted(conf.keys() - told)
+    if unknown:
+        raise SpecError(
+            f"The plan tells nothing of {', '.join(unknown)}, so --conf would change nothing. Make "
+            "the plan with it (`plan --conf`), or give --script."
+        )
+    queries = tuple(replace(query, conf={**query.conf, **conf}) for query in planned.queries)
+    return replace(planned, queries=queries)
+
+
+def _old(arguments: argparse.Namespace, home: StreamHome | None) -> tuple[Sequence[QueryPlan], str]:
+    planned: ScriptPlan | None = None
+    if arguments.old_plan is not None:
+        planned = read_planned(arguments.old_plan)
+    elif arguments.old_script is not None:
+        planned = planned_script(arguments, arguments.old_script)
+    if planned is not None:
+        return planned.queries, planned.problem
+    return () if home is None else home.newest_plans(), ""
+
+
+def _known_start(arguments: argparse.Namespace, home: StreamHome | None) -> str:
+    if arguments.from_version is not None:
+        return str(arguments.from_version)
+    deployment = None if home is None else home.newest_deployment()
+    return "" if deployment is None else deployment.spark_version
+
+
+def _from_version(arguments: argparse.Namespace, home: StreamHome | None) -> str:
+    known = _known_start(arguments, home)
+    if not known:
+        raise SpecError("Which Spark wrote the checkpoint? Give --from, for example --from 3.5.")
+    return known

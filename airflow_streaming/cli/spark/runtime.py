@@ -1,0 +1,84 @@
+"""
+The script and the Spark runtime that a command is given, and ``airflow-streaming prepare-runtime``.
+
+That makes the runtime's class data archive.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from airflow_streaming.cli.common import OK, add_json, add_runtime
+from airflow_streaming.cli.output import notice, show_json
+from airflow_streaming.exceptions import ApplicationNotFound, RuntimeNotFound
+from airflow_streaming.launch.runtime import Runtime, expanded, resolve_runtime
+from airflow_streaming.model.uris import is_local, local_path
+from airflow_streaming.spark_jobs.drill import RUNTIMES_VARIABLE, runtimes_from
+from airflow_streaming.spark_jobs.runner import Program, read_program
+
+
+def script_of(arguments: argparse.Namespace, script: str) -> Program:
+    """
+    Read a script, with the arguments and the configuration that were given.
+
+    :param script: A URI, or a path; a relative one starts in the working folder.
+    :raises ApplicationNotFound: it cannot be read, or is not Python.
+    """
+    if is_local(script):
+        path = Path(local_path(script)).absolute()
+        if not path.is_file():
+            raise ApplicationNotFound(
+                f"There is no script at {path}. Give its path, absolute or from the folder you are "
+                "in, or its URI."
+            )
+    return read_program(script, arguments.arguments, dict(arguments.conf))
+
+
+def runtime_named(name: str) -> Runtime:
+    """
+    Return the Spark of ``--runtime``.
+
+    :param name: A name in AIRFLOW__STREAMING__RUNTIMES, or a folder.
+    :raises RuntimeNotFound: there is none, or it does not run.
+    """
+    runtimes = runtimes_from(os.environ)
+    if name in runtimes:
+        return resolve_runtime(name, runtimes)
+    folder = expanded(name).absolute()
+    if os.sep in name and folder.is_dir():
+        return resolve_runtime(name, {name: str(folder)})
+    known = ", ".join(sorted(runtimes)) or "none"
+    what = f"folder {folder}" if os.sep in name else f"runtime {name!r}"
+    raise RuntimeNotFound(
+        f"There is no {what}. Give --runtime the folder of a virtual environment with pyspark or of "
+        f"a SPARK_HOME, or a name in {RUNTIMES_VARIABLE}, for example "
+        f'{{"spark-4.3": "/opt/spark-4.3"}}; there are: {known}.'
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.set_defaults(run=run)
+    add_runtime(parser, "is prepared (required)")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make the archive, and tell where it is."""
+    from airflow_streaming.cli.spark.runtime import runtime_named
+    from airflow_streaming.spark_jobs.class_archive import check_archivable, make_archive
+
+    runtime = runtime_named(arguments.runtime)
+    check_archivable(runtime)
+    notice(
+        f"Spark {runtime.spark_version} loads and archives its classes; that takes half a minute."
+    )
+    path = make_archive(runtime)
+    size = path.stat().st_size
+    if arguments.json:
+        show_json({"archive": str(path), "bytes": size})
+    else:
+        print(f"{path}: {size / 1e6:.0f} MB. Drivers of {runtime.name!r} that start now use it.")
+    return OK

@@ -1,0 +1,68 @@
+"""
+What a cluster lists of all our drivers, asked once for all streams that look within some seconds.
+
+A triggerer watches a thousand streams with a launcher each. They look every few seconds, so one list
+answers for all of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, TypeVar
+
+AGE: Final = 4.0
+"""Seconds for which a list answers for each of its entries."""
+Entry = TypeVar("Entry")
+
+
+class SharedTable(Generic[Entry]):
+    """
+    The drivers of one cluster that a list shows, by what they are recognized by.
+
+    It only ever says that a driver is there: one that is absent may be younger than the list.
+
+    :param read: Lists them. What it raises is passed on.
+    :param clock: Monotonic seconds.
+    """
+
+    def __init__(self, read: Callable[[], Mapping[str, Entry]], clock: Callable[[], float]) -> None:
+        self._read, self._clock = read, clock
+        self._lock = threading.Lock()
+        self._entries: Mapping[str, Entry] = {}
+        self._read_at = float("-inf")
+        self._gone: set[str] = set()
+
+    def forget(self, key: str) -> None:
+        """Take a driver that is proved gone for absent, whatever a list that lags says."""
+        with self._lock:
+            self._gone.add(key)
+
+    def get(self, key: str) -> Entry | None:
+        """Return a driver's entry, if the list has one."""
+        with self._lock:
+            if key in self._gone:
+                return None
+            if self._clock() - self._read_at > AGE:
+                self._entries, self._read_at = self._read(), self._clock()
+            return self._entries.get(key)
+
+
+class SharedTables(Generic[Entry]):
+    """The tables of a process, one for each cluster and way to ask it."""
+
+    def __init__(self) -> None:
+        self._tables: dict[object, SharedTable[Entry]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, key: object, make: Callable[[], SharedTable[Entry]]) -> SharedTable[Entry]:
+        """Return the table of a cluster, made when it is first asked for."""
+        with self._lock:
+            if key not in self._tables:
+                self._tables[key] = make()
+            return self._tables[key]
+
+    def clear(self) -> None:
+        """Forget all tables, for tests."""
+        with self._lock:
+            self._tables.clear()

@@ -1,0 +1,54 @@
+"""Jobs that keep a Spark or a checkpoint in shape: loading classes for an archive, repartitioning state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_streaming.model.jobs.drill import AnsweredOrder
+from airflow_streaming.model.wire import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassLoadingOrder(Record):
+    """
+    The classes that drivers need are loaded, for an archive of them.
+
+    :param folder: A scratch folder for input, checkpoints and output.
+    :param seconds: How long it may take.
+    """
+
+    KIND: ClassVar[str] = "class_loading_order"
+
+    folder: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepartitionOrder(AnsweredOrder):
+    """
+    The number of state partitions is changed, one checkpoint after another.
+
+    :param checkpoints: Where they lie, as Hadoop spells it; their queries do not run.
+    :param partitions: State partitions that each is to have.
+    """
+
+    KIND: ClassVar[str] = "repartition_order"
+
+    checkpoints: tuple[str, ...]
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepartitionAnswer(Record):
+    """
+    What became of it.
+
+    :param condition: Spark's error condition, or the error's class; empty when all was done.
+    :param failed: What went wrong, and with which checkpoint; empty when nothing did.
+    """
+
+    KIND: ClassVar[str] = "repartition_answer"
+
+    condition: str = ""
+    failed: str = ""

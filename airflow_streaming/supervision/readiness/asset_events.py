@@ -1,0 +1,192 @@
+"""
+Snapshot → asset event: which events a stream sends to the dags it schedules, and how often.
+
+An event depends on the current snapshot and on the last event only. So a triggerer that kept
+nothing but the last event continues correctly, and an event that is sent twice has the same number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, ClassVar, Final
+
+from airflow_streaming.model.codec import encode, format_time
+from airflow_streaming.model.names import color_of
+from airflow_streaming.model.observation import WELL, VerdictState
+from airflow_streaming.model.wire import JsonValue
+from airflow_streaming.supervision.readiness.conditions import asked
+from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
+
+_PASSING: Final = frozenset({VerdictState.STARTING, VerdictState.STOPPING})
+"""On the way from one state to another; the state it reaches is sent when it is reached."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class EventType(StrEnum):
+    """What of a stream is announced."""
+
+    WATERMARK = "watermark"
+    """Its watermark has passed the end of another interval, so that this interval is complete."""
+    BATCH = "batch"
+    """It has committed; for streams without a watermark."""
+    STATE = "state"
+    """It has become well, or unwell in another way."""
+    LIVE = "live"
+    """Consumers are led to another output: another lane became live, or it writes elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told(JsonValue):
+    """
+    The last event that was sent.
+
+    :param sequence: Number of the last announcement; 0 before the first.
+    :param state: State of the stream then; healthy stands for idle as well.
+    :param complete_until: End of the last full interval of event time.
+    :param batch_id: Newest committed batch then, of the query that is furthest behind.
+    :param committed_at: When it was committed.
+    :param lane: The lane that was live then.
+    :param output: What it wrote.
+    """
+
+    WHAT: ClassVar[str] = "last asset event"
+
+    sequence: int = 0
+    state: str | None = None
+    complete_until: datetime | None = None
+    batch_id: int | None = None
+    committed_at: datetime | None = None
+    lane: str | None = None
+    output: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEvent:
+    """An asset event, and what to remember of it."""
+
+    payload: dict[str, Any]
+    told: Told
+
+
+def announce(
+    sight: StreamSnapshot,
+    told: Told,
+    *,
+    topic: EventType,
+    every: timedelta,
+    query: str | None = None,
+) -> StreamEvent | None:
+    """
+    Return the event that is due, if any.
+
+    :param told: The last event that was sent.
+    :param every: Length of the intervals of event time that watermarks complete, counted from
+        1970 in UTC; or the least time between two commits that are sent, by the stream's clock.
+        States and lanes are sent at once.
+    :param query: The one that counts; default: all, so that the one furthest behind counts.
+    """
+    if topic is EventType.STATE:
+        return _of_state(sight, told)
+    if topic is EventType.LIVE:
+        return _of_live(sight, told)
+    queries = asked(sight, query)
+    if not queries:
+        return None
+    of_progress = _of_watermark if topic is EventType.WATERMARK else _of_batch
+    return of_progress(sight, told, queries, every)
+
+
+def _of_state(sight: StreamSnapshot, told: Told) -> StreamEvent | None:
+    state = sight.verdict.state
+    # What was only read, of a driver that may be hung since, is no news that it is well.
+    if state in _PASSING or (state in WELL and not sight.fresh):
+        return None
+    now = VerdictState.HEALTHY if state in WELL else state
+    if now == told.state:
+        return None
+    verdict = sight.verdict
+    more = {"query": verdict.query or None, "previous": told.state, "rule": verdict.rule}
+    return _announcement(sight, replace(told, state=now.value), EventType.STATE, more)
+
+
+def _of_live(sight: StreamSnapshot, told: Told) -> StreamEvent | None:
+    if sight.lane is None or not sight.output:
+        return None
+    if (sight.lane, sight.output) == (told.lane, told.output):
+        return None
+    after = replace(told, lane=sight.lane, output=sight.output)
+    more = {
+        "lane": sight.lane,
+        "color": color_of(sight.lane).value,
+        "output": sight.output,
+        "previous_lane": told.lane,
+        "previous_output": told.output,
+    }
+    return _announcement(sight, after, EventType.LIVE, more)
+
+
+def _of_watermark(
+    sight: StreamSnapshot, told: Told, queries: tuple[QuerySnapshot, ...], every: timedelta
+) -> StreamEvent | None:
+    if any(one.watermark is None for one in queries):
+        return None
+    behind = min(queries, key=_watermark)
+    until = _EPOCH + (_watermark(behind) - _EPOCH) // every * every
+    if told.complete_until is not None and until <= told.complete_until:
+        return None
+    more = {
+        "complete_from": encode(told.complete_until),
+        "complete_until": format_time(until),
+    }
+    after = replace(told, complete_until=until, **_committed(behind))
+    return _announcement(sight, after, EventType.WATERMARK, {**_progress(behind), **more})
+
+
+def _of_batch(
+    sight: StreamSnapshot, told: Told, queries: tuple[QuerySnapshot, ...], every: timedelta
+) -> StreamEvent | None:
+    if any(one.batch_id is None for one in queries):
+        return None
+    behind = min(queries, key=lambda one: one.committed_at or _EPOCH)
+    if (behind.batch_id, behind.committed_at) == (told.batch_id, told.committed_at):
+        return None
+    if behind.committed_at is not None and told.committed_at is not None:
+        since = behind.committed_at - told.committed_at
+        # A clock that was set back must not silence the stream until it has caught up.
+        if timedelta(0) <= since < every:
+            return None
+    after = replace(told, **_committed(behind))
+    return _announcement(sight, after, EventType.BATCH, _progress(behind))
+
+
+def _announcement(
+    sight: StreamSnapshot, after: Told, topic: EventType, more: dict[str, Any]
+) -> StreamEvent:
+    after = replace(after, sequence=after.sequence + 1)
+    common = {
+        "topic": topic.value,
+        "epoch": sight.epoch,
+        "state": sight.verdict.state.value,
+        "reason": sight.verdict.reason,
+        "sequence": after.sequence,
+    }
+    return StreamEvent(payload={**common, **more}, told=after)
+
+
+def _progress(query: QuerySnapshot) -> dict[str, Any]:
+    return {
+        "query": query.name,
+        "batch_id": query.batch_id,
+        "committed_at": encode(query.committed_at),
+        "watermark": encode(query.watermark),
+    }
+
+
+def _committed(query: QuerySnapshot) -> dict[str, Any]:
+    return {"batch_id": query.batch_id, "committed_at": query.committed_at}
+
+
+def _watermark(query: QuerySnapshot) -> datetime:
+    return query.watermark or _EPOCH

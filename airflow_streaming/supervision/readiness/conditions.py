@@ -1,0 +1,285 @@
+"""
+Snapshot to readiness: what a downstream dag waits for, as conditions.
+
+A condition is a value: it travels in the kwargs of a trigger and is asked again at every look. It
+is three-valued: met, not yet, or unknown, which also waits and says what is missing. For a stream
+of several queries every query must meet it, unless the condition names one.
+
+A query is compared with the one of its name in the other stream; where both have a single query,
+these two are meant whatever they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, ClassVar, Final, Self
+
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.model.codec import format_time
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.observation import VerdictState
+from airflow_streaming.model.progress import is_at_least
+from airflow_streaming.model.wire import JsonValue, decode
+from airflow_streaming.supervision.readiness.snapshot import (
+    QuerySnapshot,
+    Readiness,
+    ReadinessState,
+    StreamSnapshot,
+)
+
+
+class BacklogUnit(StrEnum):
+    """In what a backlog is counted."""
+
+    RECORDS = "records"
+    BYTES = "bytes"
+    FILES = "files"
+    SECONDS = "seconds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition(JsonValue):
+    """
+    What a gate waits for; every part that is given must hold.
+
+    :param query: Ask this query only; default: every query of the stream.
+    :param healthy_for: The stream has been healthy for this long.
+    :param batch: This batch, or a later one, is committed.
+    :param committed_since: A batch was committed at or after this time, by the stream's own clock.
+    :param watermark: The event-time watermark has passed this time, so that windows up to it are
+        complete.
+    :param backlog_below: The backlog is below this, counted in ``backlog_unit``. Unlike what was
+        committed it does not stay true, so the stream must be observed while it works.
+    :param caught_up_with: Another stream's offsets: this one has read at least as far.
+    """
+
+    WHAT: ClassVar[str] = "condition"
+
+    query: str | None = None
+    healthy_for: timedelta | None = None
+    batch: int | None = None
+    committed_since: datetime | None = None
+    watermark: datetime | None = None
+    backlog_below: float | None = None
+    backlog_unit: BacklogUnit = BacklogUnit.RECORDS
+    caught_up_with: tuple[str, ...] | None = None
+
+    @property
+    def needs_a_sign_of_life(self) -> bool:
+        """Tell whether it speaks of the present, not only of what was committed."""
+        return self.healthy_for is not None or self.backlog_below is not None
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """
+        Build a condition from its JSON form.
+
+        :raises RecordError: a field is of the wrong type, or of a newer release; to pass over a
+            part of a condition would open the gate too early.
+        """
+        unknown = sorted(data.keys() - {field.name for field in fields(cls)})
+        if unknown:
+            raise RecordError(
+                f"This release does not know {unknown[0]:.80} in a condition. Upgrade "
+                "airflow-streaming where it is asked."
+            )
+        return decode(cls, data, cls.WHAT)
+
+
+def gate(sight: StreamSnapshot, condition: Condition) -> Readiness:
+    """Say whether a stream meets a condition."""
+    if condition.healthy_for is not None:
+        health = _healthy(sight, condition.healthy_for)
+        if health is not None:
+            return health
+    if condition.backlog_below is not None and not _is_current(sight):
+        return _not_met(sight, f"How large the backlog is now is not known. {_why_old(sight)}")
+    queries = asked(sight, condition.query)
+    if not queries:
+        return _not_met(sight, _no_query(sight, condition))
+    for query in queries:
+        for ask in _QUESTIONS:
+            missing = ask(query, condition)
+            if missing is not None:
+                return _not_met(sight, missing)
+    return Readiness(state=ReadinessState.READY, reason=_met(sight, queries))
+
+
+_NO_SIGN: Final = "Waiting to see a sign of life."
+
+
+def _healthy(sight: StreamSnapshot, wanted: timedelta) -> Readiness | None:
+    if sight.lost is not None:
+        return Readiness(state=ReadinessState.LOST, reason=sight.lost)
+    verdict = sight.verdict
+    if not verdict.is_well:
+        return _not_yet(verdict.reason)
+    if not sight.fresh:
+        return _not_yet(_NO_SIGN)
+    if verdict.healthy_for < wanted:
+        return _not_yet(
+            f"Healthy for {duration_text(verdict.healthy_for)} of "
+            f"{duration_text(wanted)}. {verdict.reason}"
+        )
+    return None
+
+
+_CURRENT: Final = frozenset({VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED})
+"""Every other stream has not committed a batch for a while, and what it had left may have grown."""
+
+
+def _is_current(sight: StreamSnapshot) -> bool:
+    return sight.fresh and sight.verdict.state in _CURRENT
+
+
+def _why_old(sight: StreamSnapshot) -> str:
+    return sight.verdict.reason if sight.verdict.state not in _CURRENT else _NO_SIGN
+
+
+def _not_met(sight: StreamSnapshot, missing: str) -> Readiness:
+    # What a stream has committed stays committed, so a stopped one may well meet a condition on
+    # data; one that does not meet it now never will while it is stopped.
+    if sight.lost is not None:
+        return Readiness(state=ReadinessState.LOST, reason=f"{missing} {sight.lost}")
+    return _not_yet(missing)
+
+
+def asked(sight: StreamSnapshot, name: str | None) -> tuple[QuerySnapshot, ...]:
+    """Return the query of that name, or every query of the stream."""
+    return tuple(query for query in sight.queries if name is None or query.name == name)
+
+
+def _no_query(sight: StreamSnapshot, condition: Condition) -> str:
+    if condition.query is None:
+        return f"No query of {sight.who} is known yet."
+    known = ", ".join(query.name for query in sight.queries) or "none"
+    return f"No query {condition.query!r} in {sight.who}; known queries: {known}."
+
+
+def _batch(query: QuerySnapshot, condition: Condition) -> str | None:
+    wanted = condition.batch
+    if wanted is None or (query.batch_id is not None and query.batch_id >= wanted):
+        return None
+    newest = "none yet" if query.batch_id is None else str(query.batch_id)
+    return f"Query {query.name!r} has not committed batch {wanted}; its newest is {newest}."
+
+
+def _committed(query: QuerySnapshot, condition: Condition) -> str | None:
+    wanted = condition.committed_since
+    if wanted is None or (query.committed_at is not None and query.committed_at >= wanted):
+        return None
+    newest = _time(query.committed_at)
+    return f"Query {query.name!r} has committed nothing since {_time(wanted)}; last: {newest}."
+
+
+def _watermark(query: QuerySnapshot, condition: Condition) -> str | None:
+    wanted = condition.watermark
+    if wanted is None or (query.watermark is not None and query.watermark >= wanted):
+        return None
+    if query.watermark is None:
+        return f"Query {query.name!r} has no watermark, or none yet."
+    return (
+        f"The watermark of query {query.name!r} is {_time(query.watermark)}, not {_time(wanted)}."
+    )
+
+
+def _backlog(query: QuerySnapshot, condition: Condition) -> str | None:
+    bound, unit = condition.backlog_below, condition.backlog_unit
+    if bound is None:
+        return None
+    backlog: float | None = getattr(query, f"backlog_{unit}")
+    if backlog is None:
+        return f"The backlog of query {query.name!r} in {unit} is not known."
+    if backlog < bound:
+        return None
+    return f"The backlog of query {query.name!r} is {backlog:g} {unit}, not below {bound:g}."
+
+
+def _caught_up(query: QuerySnapshot, condition: Condition) -> str | None:
+    others = condition.caught_up_with
+    if others is None:
+        return None
+    if not query.offsets:
+        return f"The offsets of query {query.name!r} are not known, or too long for a status."
+    if len(others) != len(query.offsets):
+        return (
+            f"Query {query.name!r} reads {len(query.offsets)} sources, the other stream "
+            f"{len(others)}; their offsets cannot be compared."
+        )
+    for mine, other in zip(query.offsets, others, strict=True):
+        ahead = is_at_least(mine, other)
+        if ahead is None:
+            return f"Offsets {mine:.80} and {other:.80} cannot be compared."
+        if not ahead:
+            return f"Query {query.name!r} is at {mine:.80}, the other stream at {other:.80}."
+    return None
+
+
+_QUESTIONS: Final[tuple[Callable[[QuerySnapshot, Condition], str | None], ...]] = (
+    _batch,
+    _committed,
+    _watermark,
+    _backlog,
+    _caught_up,
+)
+
+
+def _met(sight: StreamSnapshot, queries: tuple[QuerySnapshot, ...]) -> str:
+    told = (
+        f"{query.name} at batch {'-' if query.batch_id is None else query.batch_id}"
+        + (f", watermark {_time(query.watermark)}" if query.watermark else "")
+        for query in queries
+    )
+    return f"Reached by {sight.who}: {'; '.join(told)}."
+
+
+def _not_yet(reason: str) -> Readiness:
+    return Readiness(state=ReadinessState.WAITING, reason=reason)
+
+
+def _time(moment: datetime | None) -> str:
+    return "never" if moment is None else format_time(moment.replace(microsecond=0))[:19] + "Z"
+
+
+def catch_up(sight: StreamSnapshot, other: StreamSnapshot, condition: Condition) -> Readiness:
+    """
+    Say whether a stream meets a condition and has read at least as far as another one.
+
+    :param other: The one to catch up with; where it stands now, whatever its health.
+    :param condition: What else must hold, and for which query.
+    """
+    answer = gate(sight, condition)
+    if answer.state is not ReadinessState.READY:
+        return answer
+    for mine in asked(sight, condition.query):
+        theirs = _counterpart(mine, sight, other)
+        if theirs is None or not theirs.offsets:
+            return Readiness(state=ReadinessState.WAITING, reason=_unknown(mine, theirs, other))
+        one = Condition(query=mine.name, caught_up_with=theirs.offsets)
+        behind = gate(sight, one)
+        if behind.state is not ReadinessState.READY:
+            return behind
+    return replace(answer, reason=f"{answer.reason} It has caught up with {other.who}.")
+
+
+def _counterpart(
+    mine: QuerySnapshot, sight: StreamSnapshot, other: StreamSnapshot
+) -> QuerySnapshot | None:
+    for theirs in other.queries:
+        if theirs.name == mine.name:
+            return theirs
+    both_have_one = len(sight.queries) == len(other.queries) == 1
+    return other.queries[0] if both_have_one else None
+
+
+def _unknown(mine: QuerySnapshot, theirs: QuerySnapshot | None, other: StreamSnapshot) -> str:
+    if theirs is not None:
+        return (
+            f"How far query {theirs.name!r} of {other.who} has read is not known, or too long for "
+            "a status."
+        )
+    known = ", ".join(query.name for query in other.queries) or "none"
+    return f"No query {mine.name!r} in {other.who} to compare with; known queries: {known}."

@@ -1,0 +1,78 @@
+"""The catalog of a home: one row a kind of record is all that its place takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.home.folder import StreamFolder
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model import names
+from airflow_streaming.model.names import PLACES, Layout, place_fields
+from airflow_streaming.model.wire import Record
+from tests.conftest import REPOSITORY
+from tests.unit.model.examples import EXAMPLES
+
+HOME = list(dict.fromkeys(type(one) for one in EXAMPLES if one.KIND in PLACES))
+
+
+def test_every_row_is_that_of_a_record_and_every_record_of_a_home_has_one() -> None:
+    lying = {type(one).KIND for one in EXAMPLES if ".model.records." in type(one).__module__}
+
+    assert {record.KIND for record in HOME} == set(PLACES)
+    assert lying <= set(PLACES)
+
+
+@pytest.mark.parametrize("record", HOME, ids=lambda record: record.KIND)
+def test_a_place_is_rebuilt_from_checked_parts(record: type[Record]) -> None:
+    parts: dict[str, int | str] = {
+        name: {"digest": "ab" * 32, "query": "revenue", "name": "same", "file": "at"}.get(name, 7)
+        for name in place_fields(record.KIND)
+    }
+
+    assert Layout("orders").place(record, **parts).startswith("orders/")
+    for name, value in parts.items():
+        wrong = 0 if isinstance(value, int) and name != "attempt" else "../x"
+        with pytest.raises(RecordError):
+            Layout("orders").place(record, **{**parts, name: wrong})
+
+
+def test_the_docs_show_every_folder_of_the_catalog() -> None:
+    shown = (REPOSITORY / "docs/architecture.md").read_text()
+
+    for place in PLACES.values():
+        assert f"  {place.partition('/')[0]}/" in shown, place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Note(Record):
+    KIND: ClassVar[str] = "note"
+
+    number: int
+    text: str
+
+
+class _Notes(StreamFolder):
+    def add(self, text: str) -> _Note | None:
+        return self._append(_Note, lambda _, number: _Note(number=number, text=text))
+
+    def newest(self) -> _Note | None:
+        return self._newest(_Note)
+
+
+def test_another_record_takes_its_class_and_one_row(
+    stream: StreamHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(names.PLACES, "note", "notes/{number}.json")  # type: ignore[arg-type]
+    notes = _Notes(stream.store, stream.name)
+    notes.add("first")
+    notes.add("second")
+
+    assert notes.newest() == _Note(number=2, text="second")
+    assert stream.store.names("orders/notes") == ["000001.json", "000002.json"]
+    stream.store.create("orders/notes/000003.json", _Note(number=2, text="moved").to_bytes())
+    with pytest.raises(RecordError, match="its number is 2, not 3"):
+        notes.newest()
