@@ -14,6 +14,7 @@ from airflow_streaming.changes.cutover.lanes import Candidate, Facts, pair_of
 from airflow_streaming.changes.cutover.plan import CutoverPlan
 from airflow_streaming.exceptions import CutoverRefused, SpecError
 from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.cutover import Pair, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import (
     CUTOVER,
@@ -80,6 +81,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         *("home", "stream", "home_conn_id"),
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -233,6 +235,7 @@ class CutoverStepOperator(CutoverTask):
     :param until: The state, by name, e.g. ``catching_up``, ``comparing``, ``ready``, ``soaking``.
     """
 
+    @checked
     def __init__(self, *, until: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.until = state_named(until)
@@ -351,6 +354,7 @@ class CutoverFinishOperator(CutoverTask):
     :param step_task_ids: The steps, the last one last.
     """
 
+    @checked
     def __init__(
         self,
         *,

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
 
+from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
@@ -172,6 +173,7 @@ class SoakTerms:
     :param at_most: After this the soak ends; what has not been shown by then counts against it.
     :param backlog_growth: Factor by which the backlog may exceed what it was at the launch.
     :param queries: Names of the queries that must be there; empty when any will do.
+    :raises SpecError: a field is of another kind, or out of its range.
     """
 
     batches: int = 3
@@ -179,6 +181,9 @@ class SoakTerms:
     at_most: timedelta = timedelta(minutes=15)
     backlog_growth: float = 1.5
     queries: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_values(self)
 
 
 class RollbackMethod(StrEnum):
