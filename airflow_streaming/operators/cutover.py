@@ -14,6 +14,7 @@ from airflow_streaming.changes.cutover.lanes import Candidate, Facts, pair_of
 from airflow_streaming.changes.cutover.plan import CutoverPlan
 from airflow_streaming.exceptions import CutoverRefused, SpecError
 from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.cutover import Pair, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import (
@@ -484,4 +485,4 @@ def _left(home: StreamHome, change: Change, steps: Sequence[CutoverTransition]) 
     """Return for how long blue is still kept; ``None`` when it is not, or not any more."""
     if CUTOVER.state_of(steps) is not CutoverState.FINALISED:
         return None
-    return steps[-1].at + home.cutover_terms(change).retain_blue - datetime.now(UTC)
+    return home.cutover_terms(change).retain_blue - age_of(steps[-1].at, datetime.now(UTC))

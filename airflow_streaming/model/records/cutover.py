@@ -20,6 +20,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Final
 
+from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.fields import Positive, Range, check_values
 from airflow_streaming.model.names import is_path_part
 from airflow_streaming.model.records.cutover_table import (
@@ -363,4 +364,4 @@ class CutoverStanding:
 
     def is_overdue(self, now: datetime) -> bool:
         """Tell whether it made no progress for so long that no task seems to work on it."""
-        return now - self.since > self.patience
+        return age_of(self.since, now) > self.patience

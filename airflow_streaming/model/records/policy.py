@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.codec import encode
+from airflow_streaming.model.durations import CLOCKS_DIFFER
 from airflow_streaming.model.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.health_rules import HealthRules
@@ -186,10 +187,6 @@ class RestartPolicy:
         return decode(cls, data, "restart policy")
 
 
-CLOCK_ERROR: Final = timedelta(minutes=5)
-"""How far the clocks of two hosts may differ before a wait measured by them means nothing."""
-
-
 class RestartAction(StrEnum):
     """What happens after an epoch has ended by failure."""
 
@@ -265,7 +262,7 @@ class RestartDecision(Record):
         if self.next_attempt_at is None or now >= self.next_attempt_at:
             return False
         # Decided in the future? Some host's clock is wrong, and the wait might last for years.
-        return self.decided_at - now < CLOCK_ERROR
+        return self.decided_at - now < CLOCKS_DIFFER
 
     @classmethod
     def restart(cls, failure: Failure, *, now: datetime, delay: timedelta, failures: int) -> Self:

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
 
+from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade_table import Stage
@@ -313,7 +314,7 @@ class OpenUpgrade:
         # The task that reached the stage may have had another clock. An alert that comes as much
         # earlier
         # or later as two clocks differ does no harm, and nothing else hangs on this.
-        return now - self.since > self.patience
+        return age_of(self.since, now) > self.patience
 
     @property
     def patience(self) -> timedelta:
