@@ -19,8 +19,8 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.fields import Range, checked
 from airflow_streaming.model.names import check_stream_name
 from airflow_streaming.model.uris import check_uri, is_local, local_path
-from airflow_streaming.supervision.asset_events import EventType
-from airflow_streaming.supervision.snapshot import Subject
+from airflow_streaming.supervision.readiness.asset_events import EventType
+from airflow_streaming.supervision.readiness.snapshot import Subject
 from airflow_streaming.triggers.asset import StreamEventTrigger
 
 POLL: Final = timedelta(seconds=15)
@@ -51,7 +51,7 @@ def stream_asset(
     a triggerer died while it sent it, has the same. Events of progress hold ``query``,
     ``batch_id``, ``committed_at`` and ``watermark`` too, those of a watermark ``complete_from`` and
     ``complete_until``, between which everything is complete, those of a state ``previous``,
-    ``rule`` and ``query``, and those of a cutover ``lane``, ``colour``, ``output``,
+    ``rule`` and ``query``, and those of a cutover ``lane``, ``color``, ``output``,
     ``previous_lane`` and ``previous_output``.
 
     :param stream: Name of a stream of this provider.

@@ -92,7 +92,7 @@ class HomeNotAllowed(HomeError):
 
 
 class HomeNotExclusive(HomeError):
-    """The store under the home does not honour exclusive create."""
+    """The store under the home does not honor exclusive create."""
 
 
 class AlreadyExists(StreamingError):

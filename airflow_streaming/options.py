@@ -271,7 +271,7 @@ class CutoverOptions(ChangeOptions):
         problem aborts the cutover.
     :param promote: Whether the switch needs an approval; one is always requested when the comparison
         is inconclusive; templated. ``None``: the form decides, and without one it is requested.
-    :param finalise: Whether the end of a good soak, the point of no return, needs an approval.
+    :param finalize: Whether the end of a good soak, the point of no return, needs an approval.
     :param retain_blue: How long blue's checkpoint and output are kept afterwards; a form may say
         another time.
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that a rollback
@@ -290,7 +290,7 @@ class CutoverOptions(ChangeOptions):
     pointers: Pointer | Sequence[Pointer] | Mapping[str, Pointer | Sequence[Pointer]] = ()
     checks: CutoverCheck | Sequence[CutoverCheck] = ()
     promote: Approval | str | None = None
-    finalise: Approval | str = Approval.AUTO
+    finalize: Approval | str = Approval.AUTO
     retain_blue: timedelta = timedelta(days=1)
     keeps_blue_running: bool = True
     deadlines: Mapping[str, Positive] = field(default_factory=dict)

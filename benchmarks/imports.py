@@ -4,7 +4,7 @@ What does a dag file with a stream cost at parse, beyond the cost of Airflow alo
 Every figure is the median over fresh interpreters. Airflow is imported first and is not counted; it
 loads parts of itself only when a dag is made, so a second base line makes a plain dag first. The
 goal is held against CPU time: an import computes, and on a busy machine the wall clock tells of the
-neighbours. What Airflow has loaded is frozen, as its dag processor does before it parses: otherwise
+neighbors. What Airflow has loaded is frozen, as its dag processor does before it parses: otherwise
 one pass of the garbage collector over all of Airflow (80 ms) falls on the code that runs by chance.
 """
 

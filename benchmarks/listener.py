@@ -5,7 +5,7 @@ The same query runs 300 batches in each of three drivers: bare (``spark-submit s
 (through our wrapper, which polls) and with a plain Python ``StreamingQueryListener`` that writes
 each progress to a file. They take turns, so that a slow minute of the machine meets all three. The
 time of a batch is Spark's own ``triggerExecution``. The first batches of a JVM are left out, and
-the median over all the others is compared: on a busy machine the mean tells of the neighbours.
+the median over all the others is compared: on a busy machine the mean tells of the neighbors.
 
     python -m benchmarks.listener --rounds 3
 

@@ -96,11 +96,11 @@ def measure(rows: int) -> tuple[float, float, float, int]:
     begun = time.process_time()
     for batch in progress:
         book.learn(batch)
-    learnt = time.process_time()
+    learned = time.process_time()
     now = status(progress[-1])
     found = [book.findings(now) for _ in range(rows)]
     looked = time.process_time()
-    return (learnt - begun) / rows, (looked - learnt) / rows, _memory(progress), len(found[-1])
+    return (learned - begun) / rows, (looked - learned) / rows, _memory(progress), len(found[-1])
 
 
 def _memory(progress: list[BatchProgress]) -> float:

@@ -1,7 +1,7 @@
 """
 Synthetic order lines of a shop that does not exist, one CSV file per simulated day.
 
-They have the columns of a public data set of real invoices and some of its habits: cancelled
+They have the columns of a public data set of real invoices and some of its habits: canceled
 orders with negative quantities, anonymous customers, descriptions with commas and quotes, and
 lines that arrive a day late. The same seed makes the same bytes, on any machine.
 
@@ -45,7 +45,7 @@ ARTICLES: Final = (
     ("50999", "POSTAGE", "0.995"),
 )
 LATE_SHARE: Final = 0.03
-CANCELLED_SHARE: Final = 0.04
+CANCELED_SHARE: Final = 0.04
 ANONYMOUS_SHARE: Final = 0.25
 
 Line = tuple[str, ...]
@@ -73,14 +73,14 @@ class Shop:
         ]
 
     def _line(self, chance: random.Random, at: datetime, *, is_first_day: bool) -> Line:
-        is_cancelled = chance.random() < CANCELLED_SHARE
+        is_canceled = chance.random() < CANCELED_SHARE
         is_late = chance.random() < LATE_SHARE and not is_first_day
         # Less than the lateness that the application allows, so that no line is ever too late.
         late_by = timedelta(hours=chance.randint(6, 23)) if is_late else timedelta(0)
         code, description, price = chance.choice(ARTICLES)
-        invoice = f"{'C' if is_cancelled else ''}{chance.randint(500000, 599999)}"
+        invoice = f"{'C' if is_canceled else ''}{chance.randint(500000, 599999)}"
         customer = "" if chance.random() < ANONYMOUS_SHARE else f"{chance.randint(12000, 18000)}.0"
-        quantity = chance.choice((1, 1, 2, 4, 6, 12, 24)) * (-1 if is_cancelled else 1)
+        quantity = chance.choice((1, 1, 2, 4, 6, 12, 24)) * (-1 if is_canceled else 1)
         country = chance.choices([*COUNTRIES], weights=[*COUNTRIES.values()])[0]
         when = f"{at - late_by:%Y-%m-%d %H:%M:%S}"
         return (invoice, code, description, str(quantity), when, price, customer, country)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.codec import parse_time
-from airflow_streaming.model.names import Colour
+from airflow_streaming.model.names import Color
 from airflow_streaming.model.records.change_table import ChangeTable
 from airflow_streaming.model.uris import in_full, lacks_slashes
 
@@ -180,8 +180,8 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
     """Add the stream that a command is about, and which lane of it."""
     parser.add_argument("stream", metavar="STREAM", help="name of the stream")
     parser.add_argument(
-        "--colour",
-        choices=[colour.value for colour in Colour],
+        "--color",
+        choices=[color.value for color in Color],
         help="act on the blue or the green lane (default: the lane that is live)",
     )
 

@@ -20,7 +20,7 @@ from airflow_streaming.exceptions import CutoverRefused, RecordError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane, stream_of
 from airflow_streaming.model.codec import format_time
-from airflow_streaming.model.names import Colour, colour_of, other_lane
+from airflow_streaming.model.names import Color, color_of, other_lane
 from airflow_streaming.model.records.change_table import words
 from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
 from airflow_streaming.model.records.cutover import CutoverTerms
@@ -82,7 +82,7 @@ def what_a_stop_does(lane: StreamHome) -> str:
 
 def why_there_is_none(lane: StreamHome) -> str:
     """Return why a green lane has no deployment; empty when its stream is not there either."""
-    if colour_of(lane.name) is not Colour.GREEN:
+    if color_of(lane.name) is not Color.GREEN:
         return ""
     base = lane.beside(other_lane(lane.name))
     if base.newest_deployment() is None:

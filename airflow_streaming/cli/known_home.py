@@ -1,7 +1,7 @@
 """
 The home and the lane that a command is given, looked at before anything is reported of them.
 
-A misspelt or unmounted folder has no streams, and "no streams" must never look healthy to what
+A misspelled or unmounted folder has no streams, and "no streams" must never look healthy to what
 watches the exit code. What tells a home from a folder is the record that its store was probed, which
 is written before the first stream is deployed there; a home that lost that record is recognized by
 its streams.
@@ -18,7 +18,7 @@ from airflow_streaming.cli.common import HOME_VARIABLE
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome, open_home
 from airflow_streaming.home.live_lane import live_lane, stream_of
-from airflow_streaming.model.names import Colour, colour_of, is_path_part, other_lane
+from airflow_streaming.model.names import Color, color_of, is_path_part, other_lane
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import is_local, local_path
 from airflow_streaming.storage.probe import RECORD
@@ -73,20 +73,20 @@ def _what_is_there(store: Store, names: Sequence[str]) -> str:
     return "that is a file" if path.exists() else "there is no such folder"
 
 
-def lane_named(home: Home, name: str, colour: str | None = None) -> StreamHome:
+def lane_named(home: Home, name: str, color: str | None = None) -> StreamHome:
     """
     Return the records of the lane that is meant.
 
     :param name: Of the stream, or of its green lane.
-    :param colour: Of the lane; ``None`` for the live one.
-    :raises SpecError: the name and the colour do not go together, or the name cannot be a folder, or is
+    :param color: Of the lane; ``None`` for the live one.
+    :raises SpecError: the name and the color do not go together, or the name cannot be a folder, or is
         that of a lane of a lane.
     """
     base = stream_of(name)
-    if colour is None:
-        is_green = colour_of(name) is Colour.GREEN
+    if color is None:
+        is_green = color_of(name) is Color.GREEN
         return home.stream(name if is_green else live_lane(home, name))
-    lanes = {colour_of(lane): lane for lane in (base, other_lane(base))}
-    if name != base and name != lanes[Colour(colour)]:
-        raise SpecError(f"{name!r} is not the {colour} lane of {base!r}.")
-    return home.stream(lanes[Colour(colour)])
+    lanes = {color_of(lane): lane for lane in (base, other_lane(base))}
+    if name != base and name != lanes[Color(color)]:
+        raise SpecError(f"{name!r} is not the {color} lane of {base!r}.")
+    return home.stream(lanes[Color(color)])

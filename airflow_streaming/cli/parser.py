@@ -146,13 +146,13 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             Command(
                 "events",
                 "Show what happened to a stream, with filters",
-                _of("events", "add_arguments"),
+                _of("history", "add_events"),
                 examples=("events orders --kind launched --since 24",),
             ),
             Command(
                 "log",
                 "Show the end of a driver's log, also after the driver is gone",
-                _of("log", "add_arguments"),
+                _of("history", "add_log"),
                 "Of a failed driver the last 256 KiB are kept with its epoch, with secrets masked.",
                 ("log orders", "log orders --epoch 17"),
             ),
@@ -230,7 +230,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             Command(
                 "prepare-runtime",
                 "Archive a Spark's classes, to start its drivers faster",
-                _of("runtime", "add_arguments"),
+                _of("spark.runtime", "add_arguments"),
                 "Once for each Spark, for example when an image is built; again after its jars or its "
                 "Java were replaced. It takes about half a minute and 160 MB in the Spark's folder.",
                 ("prepare-runtime --runtime spark-4.3",),
@@ -243,18 +243,18 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             Command(
                 "plan",
                 "Print the plans of a script's queries, and start none",
-                _of("gate", "add_plan"),
+                _of("spark.gate", "add_plan"),
                 examples=("plan job.py --runtime spark-4.3 -- --topic orders",),
             ),
             Command(
                 "gate",
                 "Decide whether new Spark or code may use a checkpoint",
-                _of("gate", "add_gate"),
+                _of("spark.gate", "add_gate"),
             ),
             Command(
                 "rehearse",
                 "Run a new script on a copy of a stream's checkpoints",
-                _of("rehearse", "add_arguments"),
+                _of("spark.rehearse", "add_arguments"),
                 "Nothing of the stream is touched. Exit codes: 0 passed; 1 failed or inconclusive; 2 "
                 "wrong use, or the report could not be written.",
                 ("rehearse --stream orders --script new.py --runtime spark-4.3",),
@@ -274,7 +274,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             Command(
                 "compare",
                 "Compare two outputs by time bucket and key",
-                _of("compare", "add_arguments"),
+                _of("spark.compare", "add_arguments"),
                 "Exit codes: 0 the same; 1 they differ; 2 wrong use, or the report could not be "
                 "written; 3 inconclusive.",
                 ("compare --blue /a --green /b --runtime spark-4.3 --time ts",),

@@ -25,7 +25,7 @@ from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.names import Colour, colour_of, other_lane
+from airflow_streaming.model.names import Color, color_of, other_lane
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.records.policy import RestartAction
@@ -120,7 +120,7 @@ def _standby(home: StreamHome, probe: Probe, seen: Observation | None) -> str:
 
 
 def _has_lanes(streams: Home, lane: str) -> bool:
-    is_green = colour_of(lane) is Colour.GREEN
+    is_green = color_of(lane) is Color.GREEN
     return is_green or streams.stream(other_lane(lane)).newest_deployment() is not None
 
 
@@ -220,5 +220,5 @@ def show_live(home: Home, arguments: argparse.Namespace) -> int:
 def to_dict(found: LiveOutput) -> dict[str, Any]:
     """Return what is live for ``--json``; what was live before is in it, oldest first."""
     told: dict[str, Any] = encode(found)
-    history = [{**encode(reign), "colour": reign.colour.value} for reign in found.history]
-    return {**told, "colour": found.colour.value, "history": history}
+    history = [{**encode(reign), "color": reign.color.value} for reign in found.history]
+    return {**told, "color": found.color.value, "history": history}

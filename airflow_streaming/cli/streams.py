@@ -231,7 +231,7 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
 
         stream = cutover.home_of(home, arguments.stream)
     else:
-        stream = lane_named(home, arguments.stream, getattr(arguments, "colour", None))
+        stream = lane_named(home, arguments.stream, getattr(arguments, "color", None))
     _check_is_there(home, stream)
     if arguments.command == "live":
         return status.show_live(home, arguments)
@@ -244,9 +244,9 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
 
         return run_on_stream(stream, arguments, person_of(arguments))
     if arguments.command == "events":
-        from airflow_streaming.cli import events  # the others do without
+        from airflow_streaming.cli import history  # the others do without
 
-        return events.run(stream, arguments)
+        return history.show_events(stream, arguments)
     if arguments.command == "doctor":
         from airflow_streaming.cli import advice  # the others do without
 
@@ -287,9 +287,9 @@ def _show_conf(stream: StreamHome, arguments: argparse.Namespace) -> int:
 
 
 def _show_log(stream: StreamHome, arguments: argparse.Namespace) -> int:
-    from airflow_streaming.cli import log  # the others do without
+    from airflow_streaming.cli import history  # the others do without
 
-    return log.run(stream, arguments, open_launcher())
+    return history.show_log(stream, arguments, open_launcher())
 
 
 def _upgrade(stream: StreamHome, arguments: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.history import Series, downsample
-from airflow_streaming.model.names import colour_of
+from airflow_streaming.model.names import color_of
 from airflow_streaming.reports.streams import StreamView
 from airflow_streaming.reports.terminal import printable
 from airflow_streaming.services.streams import Probe
@@ -133,7 +133,7 @@ _COLUMNS: Final = (
 def _rows(home: Home, probe: Probe) -> list[tuple[str, list[str]]]:
     rows = []
     for name in home.streams():
-        if colour_of(name) != "blue":
+        if color_of(name) != "blue":
             continue
         try:
             found = view_stream(home.stream(live_lane(home, name)), probe, patience=0.0, events=0)

@@ -20,9 +20,9 @@ from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.monitoring.queries import QueryError
 from airflow_streaming.exceptions import AlreadyExists, CheckpointMismatch, StreamingError
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.failure_signs import Diagnosis, FailureKind
-from airflow_streaming.model.failures import MAX_TEXT, diagnose, presentable, signature
 from airflow_streaming.model.records.epoch import Epoch, Exit, Outcome
+from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind
+from airflow_streaming.model.spark.failures import MAX_TEXT, diagnose, presentable, signature
 from airflow_streaming.model.storage import Store
 
 FAILURE_GRACE: Final = 30.0

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.jvm import ensure_gateway
 from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError, StreamingError
-from airflow_streaming.model.failures import first_line, presentable
+from airflow_streaming.model.spark.failures import first_line, presentable
 from airflow_streaming.model.storage import LocalStore, Store
 from airflow_streaming.model.uris import is_local, scheme_of, to_hadoop
 from airflow_streaming.model.wire import MAX_RECORD_BYTES

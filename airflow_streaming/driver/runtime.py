@@ -84,11 +84,11 @@ from airflow_streaming.exceptions import (
     RecordError,
     SpecError,
 )
-from airflow_streaming.model.failures import hide
 from airflow_streaming.model.lease import HeldLease, Instant
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, Exit
 from airflow_streaming.model.spark.conf import DIES_WITH_JVM, secret_values
+from airflow_streaming.model.spark.failures import hide
 from airflow_streaming.model.storage import LocalStore, Store
 
 SCRIPT_GRACE: Final = 10.0

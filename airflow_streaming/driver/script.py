@@ -25,7 +25,7 @@ from airflow_streaming.driver.exit_status import ScriptEnd, ScriptState
 from airflow_streaming.driver.launch_context import LaunchContext
 from airflow_streaming.driver.monitoring.queries import QueryError
 from airflow_streaming.exceptions import DriverRefusal
-from airflow_streaming.model.failures import (
+from airflow_streaming.model.spark.failures import (
     conditions_in,
     core_of,
     diagnose,

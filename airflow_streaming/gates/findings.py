@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from airflow_streaming.model.codec import encode, reader_of
-from airflow_streaming.model.failures import mask_secrets
+from airflow_streaming.model.spark.failures import mask_secrets
 
 
 class GateDecision(StrEnum):

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Final
 
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of, worst
 from airflow_streaming.gates.version.release_rules import SCHEMA_CHECK
-from airflow_streaming.model.failure_signs import Hint, hints
-from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.jobs.drill import INPUT_GONE
 from airflow_streaming.model.jobs.rehearsal import Ending, RehearsalEvent, Seen
+from airflow_streaming.model.spark.failure_signs import Hint, hints
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import Column, QueryPlan
 from airflow_streaming.model.wire import Record
 

@@ -12,10 +12,10 @@ from statistics import median
 from typing import Final
 
 from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery, findings_of
-from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.jobs.drill import INPUT_GONE, DrilledQuery
 from airflow_streaming.model.jobs.rehearsal import Ending, RehearsalEvent, RehearsalOrder, Seen
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import QueryPlan
 
 LEFT_OUT: Final = "The script's function for {} was not called; what it does is not rehearsed."

@@ -18,7 +18,7 @@ from typing import Final, Self
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import counting_record, stream_of
-from airflow_streaming.model.names import Colour, colour_of
+from airflow_streaming.model.names import Color, color_of
 from airflow_streaming.model.records.cutover import LiveRecord
 from airflow_streaming.model.records.cutover_table import CutoverTransition
 
@@ -44,9 +44,9 @@ class LivePeriod:
     until: datetime
 
     @property
-    def colour(self) -> Colour:
-        """Return the colour of the lane."""
-        return colour_of(self.lane)
+    def color(self) -> Color:
+        """Return the color of the lane."""
+        return color_of(self.lane)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +73,9 @@ class LiveOutput:
     history: tuple[LivePeriod, ...] = ()
 
     @property
-    def colour(self) -> Colour:
-        """Return the colour of the lane."""
-        return colour_of(self.lane)
+    def color(self) -> Color:
+        """Return the color of the lane."""
+        return color_of(self.lane)
 
     @classmethod
     def of(cls, record: LiveRecord, since: datetime | None = None) -> Self:

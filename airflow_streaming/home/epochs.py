@@ -180,7 +180,7 @@ class Epochs(StreamFolder):
 
 
 class Plans(StreamFolder):
-    """Read what each query of an epoch is, taken from its analysed plan."""
+    """Read what each query of an epoch is, taken from its analyzed plan."""
 
     def plans(self, epoch: int) -> list[QueryPlan]:
         """Return the plans of an epoch's queries by name; none of a driver that recorded none."""

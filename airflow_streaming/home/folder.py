@@ -72,7 +72,7 @@ class StreamFolder:
 
     def _get(self, cls: type[R], **fields: int | str) -> R | None:
         """
-        Return the record at a place of the catalogue, ``None`` when nothing is there.
+        Return the record at a place of the catalog, ``None`` when nothing is there.
 
         :param fields: Those in its place. Those of them that the record has too must be the same.
         :raises RecordError: it is not what it should be.

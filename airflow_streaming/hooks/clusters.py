@@ -16,8 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.exceptions import AlreadyExists, SpecError
+from airflow_streaming.launch.clusters.kubernetes_api import Credentials, Place
+from airflow_streaming.launch.clusters.standalone import REST_PORT, rest_addresses
+from airflow_streaming.launch.clusters.yarn_api import place_of
 from airflow_streaming.launch.environment import guarded, split_secrets
-from airflow_streaming.launch.kubernetes_api import Credentials, Place
+from airflow_streaming.launch.java import check_executor_options, split_options
 from airflow_streaming.launch.package import DriverPackage
 from airflow_streaming.launch.port import ClusterApplication
 from airflow_streaming.launch.registry import (
@@ -28,9 +31,7 @@ from airflow_streaming.launch.registry import (
     STANDALONE,
     YARN,
 )
-from airflow_streaming.launch.runtime import Runtime, check_executor_options, split_options
-from airflow_streaming.launch.standalone import REST_PORT, rest_addresses
-from airflow_streaming.launch.yarn_api import place_of
+from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE
 from airflow_streaming.model.storage import Store

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.exceptions import HomeNotAllowed, HomeNotExclusive, SpecError
 from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.hooks.clusters import kubernetes_credentials
-from airflow_streaming.launch.kubernetes_api import log_in_by
+from airflow_streaming.launch.clusters.kubernetes_api import log_in_by
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import is_local, scheme_of, to_fsspec, to_hadoop
 
@@ -81,7 +81,7 @@ class StreamHomeHook(BaseHook):
 
     def get_conn(self) -> Home:
         """
-        Open the home, proving on its first use that its store honours exclusive create.
+        Open the home, proving on its first use that its store honors exclusive create.
 
         :raises SpecError: none is named, or the URI cannot be one.
         :raises HomeNotAllowed: the connection is of another type, and only ours are to be used.

@@ -26,7 +26,12 @@ from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.external.observer import ExternalObserver
 from airflow_streaming.supervision.observer import Observer
-from airflow_streaming.supervision.snapshot import StreamSnapshot, Subject, lacks_progress, sight_of
+from airflow_streaming.supervision.readiness.snapshot import (
+    StreamSnapshot,
+    Subject,
+    lacks_progress,
+    sight_of,
+)
 
 
 def for_lane(spec: StreamSpec, home: Home, lane: StreamHome) -> StreamSpec:
@@ -107,7 +112,7 @@ class StreamSnapshotReader:
     def sight(self) -> StreamSnapshot:
         lane = self._live()
         if lane != self._lane:
-            # Nothing that was learnt of the one lane is true of the other.
+            # Nothing that was learned of the one lane is true of the other.
             self._lane = lane
             self._begin()
         situation = self._observer.situation()

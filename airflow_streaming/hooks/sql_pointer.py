@@ -40,7 +40,7 @@ class SqlPointer:
         databases do.
     :param sql: One statement or several, e.g. ``CREATE OR REPLACE VIEW orders AS SELECT * FROM
         read_parquet('{output}/*.parquet')`` or ``UPDATE feeds SET folder = '{output}' WHERE feed =
-        '{stream}'``. ``{stream}``, ``{lane}``, ``{colour}``, ``{deployment}``, ``{number}`` and
+        '{stream}'``. ``{stream}``, ``{lane}``, ``{color}``, ``{deployment}``, ``{number}`` and
         ``{output}`` stand for what becomes live.
     :param undo_sql: Statements that lead back; there the placeholders stand for what was live. By
         default those of ``sql``.

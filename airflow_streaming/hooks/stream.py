@@ -28,6 +28,14 @@ from airflow_streaming.launch.environment import (
     spark_defaults,
     write_private,
 )
+from airflow_streaming.launch.java import (
+    OLDEST_WITH_FILES,
+    OPTIONS_VARIABLE,
+    argument_file,
+    check_executor_options,
+    find_java,
+    split_options,
+)
 from airflow_streaming.launch.package import (
     build_driver_package,
     file_digests,
@@ -36,16 +44,7 @@ from airflow_streaming.launch.package import (
 )
 from airflow_streaming.launch.port import ClusterApplication, Launcher, LaunchRequest
 from airflow_streaming.launch.registry import YARN, open_launcher
-from airflow_streaming.launch.runtime import (
-    OLDEST_WITH_FILES,
-    OPTIONS_VARIABLE,
-    Runtime,
-    argument_file,
-    check_executor_options,
-    find_java,
-    resolve_runtime,
-    split_options,
-)
+from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
@@ -175,7 +174,7 @@ class SparkStreamHook(BaseHook):
         """
         Return who looks at the stream.
 
-        :param memory: What a trigger has learnt by listening.
+        :param memory: What a trigger has learned by listening.
         :param follows: Look each time whether the lane is still the live one.
         """
         return Observer(

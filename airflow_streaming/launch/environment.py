@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.exceptions import AlreadyExists, LaunchError, RuntimeNotFound, SpecError
-from airflow_streaming.launch.class_archive import archive_options
-from airflow_streaming.launch.runtime import OPTIONS_VARIABLE, Runtime
+from airflow_streaming.launch.java import OPTIONS_VARIABLE, archive_options
+from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.spark.conf import REDACTED, SPARK_REDACTION, conf_text, redact
@@ -181,7 +181,8 @@ def driver_environment(
         _check(name, runtime)
     environment = {**kept, **extra, **ours}
     # In front, so that options which a user gives count.
-    options = f"{archive_options(runtime)} {environment.get(OPTIONS_VARIABLE, '')}".strip()
+    archive = archive_options(runtime.spark_home, runtime.java)
+    options = f"{archive} {environment.get(OPTIONS_VARIABLE, '')}".strip()
     return {**environment, OPTIONS_VARIABLE: options} if options else environment
 
 

@@ -20,7 +20,7 @@ from airflow_streaming.model.observation import DriverLiveness, Process, Process
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 
 TOKEN_OPTION: Final = "--token"  # noqa: S105  # an option, and the token is an id
-"""The wrapper's option whose value is the epoch's mark: how a driver is recognised."""
+"""The wrapper's option whose value is the epoch's mark: how a driver is recognized."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -117,7 +117,7 @@ class Launcher(Protocol):
     """
     Starts drivers and sees them; what each method promises is tried by one contract test.
 
-    A driver is recognised by its epoch's token and by nothing else. A launch record says where to
+    A driver is recognized by its epoch's token and by nothing else. A launch record says where to
     look first: it may be missing, since its writer may have died before writing it, and it may be
     damaged or forged, since others can write to the home. With or without it ``probe`` and ``kill``
     give the same answers.

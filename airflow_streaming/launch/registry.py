@@ -162,31 +162,31 @@ def _local(folder: Path | None, cluster: str) -> Launcher:
 
 
 def _standalone(folder: Path | None, cluster: str) -> Launcher:
-    from airflow_streaming.launch.standalone import StandaloneLauncher
+    from airflow_streaming.launch.clusters.standalone import StandaloneLauncher
 
     return StandaloneLauncher(cluster)
 
 
 def _kubernetes(folder: Path | None, cluster: str) -> Launcher:
-    from airflow_streaming.launch.kubernetes import KubernetesLauncher
+    from airflow_streaming.launch.clusters.kubernetes import KubernetesLauncher
 
     return KubernetesLauncher(cluster, folder=folder)
 
 
 def _yarn(folder: Path | None, cluster: str) -> Launcher:
-    from airflow_streaming.launch.yarn import YarnLauncher
+    from airflow_streaming.launch.clusters.yarn import YarnLauncher
 
     return YarnLauncher(cluster, folder=folder)
 
 
 def _apache_operator(folder: Path | None, cluster: str) -> Launcher:
-    from airflow_streaming.launch.spark_operators import OperatorLauncher
+    from airflow_streaming.launch.clusters.spark_operators import OperatorLauncher
 
     return OperatorLauncher(APACHE_OPERATOR, cluster)
 
 
 def _kubeflow_operator(folder: Path | None, cluster: str) -> Launcher:
-    from airflow_streaming.launch.spark_operators import OperatorLauncher
+    from airflow_streaming.launch.clusters.spark_operators import OperatorLauncher
 
     return OperatorLauncher(KUBEFLOW_OPERATOR, cluster)
 

@@ -6,7 +6,7 @@ a checked query name and numbers.
 
 A lane is a whole stream in the home: deployments, epochs, checkpoints, output and switches of its
 own. What runs side by side shares no folder, so whatever is promised for a stream, one writer above
-all, holds for each lane separately. The first lane has the stream's name and the colour blue; the
+all, holds for each lane separately. The first lane has the stream's name and the color blue; the
 other one, which exists from the first cutover on, has ``.green`` behind the name. Which of the two
 consumers read, and keep-alive tasks keep alive, is what the stream's live pointer says.
 """
@@ -133,7 +133,7 @@ PLACES: Final[Mapping[str, str]] = {
     "upgrade_transition": "changes/{change}/steps/{number}.json",
 }
 """
-The catalogue of a home: where each kind of record lies in its stream's folder.
+The catalog of a home: where each kind of record lies in its stream's folder.
 
 What stands in braces are fields of the record, or are given beside it.
 """
@@ -238,7 +238,7 @@ STANDBY_SUFFIX: Final = ".standby"
 """Behind the name of a lane: where the records of its standby drivers lie, see ``standby_of``."""
 
 
-class Colour(StrEnum):
+class Color(StrEnum):
     """What a lane is called by people."""
 
     BLUE = "blue"
@@ -250,14 +250,14 @@ def base_of(lane: str) -> str:
     return lane.removesuffix(GREEN_SUFFIX)
 
 
-def colour_of(lane: str) -> Colour:
-    """Return the colour of a lane."""
-    return Colour.GREEN if lane.endswith(GREEN_SUFFIX) else Colour.BLUE
+def color_of(lane: str) -> Color:
+    """Return the color of a lane."""
+    return Color.GREEN if lane.endswith(GREEN_SUFFIX) else Color.BLUE
 
 
 def other_lane(lane: str) -> str:
     """Return the lane beside this one, whichever of the two it is."""
-    return base_of(lane) if colour_of(lane) is Colour.GREEN else f"{lane}{GREEN_SUFFIX}"
+    return base_of(lane) if color_of(lane) is Color.GREEN else f"{lane}{GREEN_SUFFIX}"
 
 
 def standby_of(lane: str) -> str:
@@ -281,7 +281,7 @@ def check_is_stream(name: str) -> str:
             f"Stream name {name!r} ends with {STANDBY_SUFFIX!r}, which is kept for the standby "
             f"drivers of stream {name.removesuffix(STANDBY_SUFFIX)!r}. Choose another name."
         )
-    if colour_of(name) is Colour.GREEN:
+    if color_of(name) is Color.GREEN:
         raise SpecError(
             f"Stream name {name!r} ends with {GREEN_SUFFIX!r}, which is kept for the other lane of "
             f"stream {base_of(name)!r}. Choose another name; to act on a stream whose green lane is "

@@ -25,8 +25,8 @@ from itertools import islice
 from math import isfinite
 from typing import Any, Final, Self
 
-from airflow_streaming.model.failures import mask_hidden
 from airflow_streaming.model.metrics import reported_figures
+from airflow_streaming.model.spark.failures import mask_hidden
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

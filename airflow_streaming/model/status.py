@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar
 
-from airflow_streaming.model.failure_signs import Hint, hints
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.epoch import Host
+from airflow_streaming.model.spark.failure_signs import Hint, hints
 from airflow_streaming.model.wire import Record
 
 
@@ -84,7 +84,7 @@ class QueryStatus:
 
     @property
     def waits_for_trigger(self) -> bool:
-        """Tell whether it is past its initialisation and between two batches."""
+        """Tell whether it is past its initialization and between two batches."""
         return hints(self.message, Hint.WAITING)
 
 

@@ -27,10 +27,10 @@ from airflow.sdk import BaseNotifier
 
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.control import MAX_TRIES
-from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.records.alert import BACKUP_KEY, Alert, AlertKind
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.policy import RestartDecision
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.supervision.alerts.alerting import decided, restart_failed
 from airflow_streaming.supervision.alerts.message import render
 

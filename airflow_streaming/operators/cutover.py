@@ -168,7 +168,7 @@ def _retire_what_is_kept(engine: Cutover, lanes: DagLanes) -> None:
     change = next(led_by(lanes.home), None)
     if (
         change is not None
-        and CUTOVER.state_of(lanes.home.steps(change.number)) is CutoverState.FINALISED
+        and CUTOVER.state_of(lanes.home.steps(change.number)) is CutoverState.FINALIZED
     ):
         engine.command(CutoverCommand.RETIRE, "The next cutover needs its lane.", change.number)
 
@@ -217,7 +217,7 @@ def _pair(candidate: Candidate, told: Mapping[str, Any], way: SwitchMethod) -> t
 S = CutoverState
 STEPS: Final = (
     *(S.STARTING, S.CATCHING_UP, S.SHADOWING, S.COMPARING, S.READY),
-    *(S.LIVE, S.SOAKING, S.FINALISING, S.FINALISED),
+    *(S.LIVE, S.SOAKING, S.FINALIZING, S.FINALIZED),
 )
 """States that a step can lead to."""
 GIVEN_UP: Final = frozenset({S.ABORTING, S.ABORTED, S.ROLLING_BACK, S.ROLLED_BACK})
@@ -418,8 +418,8 @@ class CutoverFinishOperator(CutoverTask):
                 f"The change of this run is missing from the home of stream {self.stream.name!r}. Check "
                 "that the home's volume is mounted, then run this task again."
             )
-        progress = self.go_on(context, CutoverState.FINALISED, memory, change.number)
-        if progress.state not in (CutoverState.FINALISED, CutoverState.RETIRED):
+        progress = self.go_on(context, CutoverState.FINALIZED, memory, change.number)
+        if progress.state not in (CutoverState.FINALIZED, CutoverState.RETIRED):
             raise AirflowFailException(self._sentence(progress))
         self.log.info(
             "Green stays. Write the new version into the DAG, or the DAG keeps proposing the old one. "
@@ -483,6 +483,6 @@ class CutoverRetireOperator(CutoverTask):
 
 def _left(home: StreamHome, change: Change, steps: Sequence[CutoverTransition]) -> timedelta | None:
     """Return for how long blue is still kept; ``None`` when it is not, or not any more."""
-    if CUTOVER.state_of(steps) is not CutoverState.FINALISED:
+    if CUTOVER.state_of(steps) is not CutoverState.FINALIZED:
         return None
     return home.cutover_terms(change).retain_blue - age_of(steps[-1].at, datetime.now(UTC))

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from airflow_streaming.operators.common.cutover import DagLanes
 
 DECIDED: Final = frozenset(
-    {CutoverState.ABORTING, CutoverState.ROLLING_BACK, CutoverState.FINALISING}
+    {CutoverState.ABORTING, CutoverState.ROLLING_BACK, CutoverState.FINALIZING}
 )
 """States in which a cutover only has to be brought to its end."""
 
@@ -106,7 +106,7 @@ def open_cutover(
 def what_is_given_up(home: StreamHome) -> str:
     """Return what a new cutover takes away, as Markdown: an earlier blue that is still kept."""
     change = next(led_by(home), None)
-    if change is None or CUTOVER.state_of(home.steps(change.number)) is not CutoverState.FINALISED:
+    if change is None or CUTOVER.state_of(home.steps(change.number)) is not CutoverState.FINALIZED:
         return ""
     terms = home.cutover_terms(change)
     kept = ", ".join(f"{pair.blue} (deployment {pair.blue_deployment})" for pair in terms.pairs)
@@ -163,7 +163,7 @@ class CutoverPreflightOperator(CutoverTask):
     :param soak: What green has to show after the switch.
     :param soak_minutes: The most that the soak may take; that of ``soak`` when empty. (templated)
     :param promote: ``ask`` a person before the switch, or ``auto``. (templated)
-    :param finalise: ``auto``: a good soak is the point of no return; ``ask`` for a person's word.
+    :param finalize: ``auto``: a good soak is the point of no return; ``ask`` for a person's word.
         (templated)
     :param retain_blue: How long blue's checkpoint and output are kept after that.
     :param retain_hours: The same in hours, from a form; ``retain_blue`` when empty. (templated)
@@ -176,7 +176,7 @@ class CutoverPreflightOperator(CutoverTask):
     template_fields: Sequence[str] = (
         *CutoverTask.template_fields,
         *("way", "start", "replay_from", "soak_minutes"),
-        *("promote", "finalise", "retain_hours", "is_dry_run"),
+        *("promote", "finalize", "retain_hours", "is_dry_run"),
     )
 
     @checked
@@ -191,7 +191,7 @@ class CutoverPreflightOperator(CutoverTask):
         soak: SoakTerms | None = None,
         soak_minutes: float | str | None = None,
         promote: str = "ask",
-        finalise: str = "auto",
+        finalize: str = "auto",
         retain_blue: timedelta = timedelta(days=1),
         retain_hours: float | str | None = None,
         keeps_blue_running: bool = True,
@@ -203,7 +203,7 @@ class CutoverPreflightOperator(CutoverTask):
         super().__init__(**kwargs)
         self.way, self.start, self.replay_from = way, start, replay_from
         self.soak_minutes = soak_minutes
-        self.promote, self.finalise = promote, finalise
+        self.promote, self.finalize = promote, finalize
         self.retain_hours = retain_hours
         self.is_dry_run = is_dry_run
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
@@ -244,7 +244,7 @@ class CutoverPreflightOperator(CutoverTask):
             return
         self.log.info("Finishing change %d first: %s", change.number, change.reason)
         engine = self.engine(lanes, context)
-        progress = self.waiting_here(lambda: engine.advance(CutoverState.FINALISED, change.number))
+        progress = self.waiting_here(lambda: engine.advance(CutoverState.FINALIZED, change.number))
         if progress is None or not progress.is_there:
             # Another try helps, so this is no end of the task.
             waiting = "" if progress is None else progress.waiting
@@ -302,7 +302,7 @@ class CutoverPreflightOperator(CutoverTask):
             course,
             soak=soak,
             promotes_by_itself=goes_on_by_itself(self.promote, "promote"),
-            finalises_by_itself=goes_on_by_itself(self.finalise, "finalise"),
+            finalizes_by_itself=goes_on_by_itself(self.finalize, "finalize"),
             retain_blue=hours(self.retain_hours, "retain_hours", course.retain_blue),
         )
 

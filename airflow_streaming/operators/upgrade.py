@@ -12,11 +12,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
-from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.wire import decode
 from airflow_streaming.operators.common.base import actor_of
 from airflow_streaming.operators.common.checkpoint import truth
@@ -401,7 +401,7 @@ class UpgradeFinishOperator(UpgradeTask):
         return self._end(context, change, memory)
 
     def _say_how_it_ends(self, context: Context, hook: SparkStreamHook, change: Change) -> None:
-        wrong = _judgement(hook.home, change) or self._what_is_wrong(context)
+        wrong = _judgment(hook.home, change) or self._what_is_wrong(context)
         if not wrong and not _is_decided(hook.home, change):
             # Checks take their time: whoever fell meanwhile is rolled back and not kept.
             self.engine(hook, hook.observer()).advance(Stage.KEPT, change.number)
@@ -481,7 +481,7 @@ def _is_decided(home: StreamHome, change: Change) -> bool:
     return UPGRADE.state_of(home.upgrade_steps(change.number)).is_decided
 
 
-def _judgement(home: StreamHome, change: Change) -> str:
+def _judgment(home: StreamHome, change: Change) -> str:
     """Return why the soak was not good; empty when it was, or has no end yet."""
     judged = home.stages(change.number).get(Stage.JUDGED)
     if judged is None or judged.facts.get("verdict") == SoakResult.GOOD:

@@ -66,7 +66,7 @@ class CutoverRequest(Asked):
     """
 
     streams: tuple[StreamSpec, ...]
-    finalise: str = "auto"
+    finalize: str = "auto"
     pointers: Sequence[Pointer] | Mapping[str, Sequence[Pointer]] = ()
     checks: Sequence[CutoverCheck] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
@@ -121,8 +121,8 @@ class CutoverPath(Chain):
         settle >> self._task(CutoverRetireOperator, "retire")
 
     def _soak(self, switch: BaseOperator) -> BaseOperator:
-        soak = self._step("soak", CutoverState.FINALISING, patience=_NO_PATIENCE)
-        if self._wishes.finalise == ASK:
+        soak = self._step("soak", CutoverState.FINALIZING, patience=_NO_PATIENCE)
+        if self._wishes.finalize == ASK:
             switch >> self._question("approve_end", KEEP, "Keep the new version of", switch)
         return self._then(soak)
 
@@ -193,7 +193,7 @@ def blue_green(
     wishes = CutoverRequest(
         streams=streams_of(stream),
         **asked_of(options, connections, form.APPROVAL_FROM_FORM),
-        finalise=plain(options.finalise),
+        finalize=plain(options.finalize),
         pointers=pointers_of(options.pointers),
         checks=some(options.checks),
         plan=_plan(options),
@@ -216,7 +216,7 @@ def _plan(options: CutoverOptions) -> dict[str, Any]:
         "soak": options.soak,
         "soak_minutes": form.SOAK_FROM_FORM,
         "promote": plain(chosen(options.promote, cutover_form.PROMOTE_FROM_FORM)),
-        "finalise": plain(options.finalise),
+        "finalize": plain(options.finalize),
         "retain_blue": options.retain_blue,
         "retain_hours": cutover_form.RETAIN_FROM_FORM,
         "keeps_blue_running": options.keeps_blue_running,

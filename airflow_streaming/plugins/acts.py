@@ -15,8 +15,8 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
-from airflow_streaming.plugins.drivers import PageDrivers
-from airflow_streaming.plugins.kept import Kept, check_owner
+from airflow_streaming.plugins.access.drivers import PageDrivers
+from airflow_streaming.plugins.access.kept import Kept, check_owner
 from airflow_streaming.services import changes, streams
 
 GENTLE: Final = frozenset({"start", "close-circuit", "cutover.look-again"})

@@ -36,11 +36,11 @@ from airflow_streaming.exceptions import (
     UpgradeRefused,
 )
 from airflow_streaming.model.history import downsample
+from airflow_streaming.plugins.access.kept import Keepers, Kept, dags_of
+from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.acts import act_on
 from airflow_streaming.plugins.board import Boards, Lane
 from airflow_streaming.plugins.changes import changes_view
-from airflow_streaming.plugins.kept import Keepers, Kept, dags_of
-from airflow_streaming.plugins.looks import Looks
 from airflow_streaming.plugins.reports import all_reports, one_report
 from airflow_streaming.plugins.views import deployments_view, lanes_of, now_utc, timeline_view
 

@@ -18,15 +18,15 @@ from airflow_streaming.exceptions import HomeNotAllowed, SpecError
 from airflow_streaming.hooks.checkpoint import CheckpointHook
 from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.uris import is_local
+from airflow_streaming.plugins.access.trust import check_home
 from airflow_streaming.plugins.standing import cut, level_of, told
-from airflow_streaming.plugins.trust import check_home
 from airflow_streaming.settings import read_settings
 from airflow_streaming.supervision.external.endpoint import ask
 from airflow_streaming.supervision.external.observer import ExternalObserver
-from airflow_streaming.supervision.snapshot import QuerySnapshot, StreamSnapshot
+from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
 
 if TYPE_CHECKING:
-    from airflow_streaming.plugins.kept import Kept
+    from airflow_streaming.plugins.access.kept import Kept
 
 SENSORS: Final = (
     "StreamHealthSensor",

@@ -26,13 +26,13 @@ from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.storage import Store
+from airflow_streaming.plugins.access.drivers import PageDrivers
+from airflow_streaming.plugins.access.kept import Kept, check_owner, kept_by
+from airflow_streaming.plugins.access.looks import Looks
+from airflow_streaming.plugins.access.slots import Limits
+from airflow_streaming.plugins.access.trust import check_home, ui_address
 from airflow_streaming.plugins.api import add_api
-from airflow_streaming.plugins.drivers import PageDrivers
-from airflow_streaming.plugins.kept import Kept, check_owner, kept_by
-from airflow_streaming.plugins.looks import Looks
 from airflow_streaming.plugins.pages import add_pages
-from airflow_streaming.plugins.slots import Limits
-from airflow_streaming.plugins.trust import check_home, ui_address
 from airflow_streaming.settings import read_settings
 from airflow_streaming.supervision.driver_logs import MOST, shown_log
 

@@ -24,7 +24,7 @@ from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.names import colour_of, other_lane
+from airflow_streaming.model.names import color_of, other_lane
 from airflow_streaming.model.observation import ENDED, Observation, Process, VerdictState
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.control import ChangeInProgress
@@ -166,7 +166,7 @@ class StreamWatch:
         flow = [] if is_idle or is_down else latest
         return {
             "lane": self.home.name,
-            "color": colour_of(self.home.name).value,
+            "color": color_of(self.home.name).value,
             "state": stands.word,
             "level": stands.level.value,
             "rank": stands.rank,

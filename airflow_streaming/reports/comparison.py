@@ -12,7 +12,7 @@ from airflow_streaming.model.jobs.comparison import (
     GroupDiffers,
     SideFound,
 )
-from airflow_streaming.model.markdown import shortened
+from airflow_streaming.reports.escape import shortened
 from airflow_streaming.reports.report import (
     Block,
     Heading,

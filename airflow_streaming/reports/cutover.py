@@ -9,7 +9,7 @@ from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.comparison import CompareReport
-from airflow_streaming.model.names import Colour, colour_of
+from airflow_streaming.model.names import Color, color_of
 from airflow_streaming.model.records.cutover import (
     CheckResult,
     CutoverTerms,
@@ -111,7 +111,7 @@ def _pair(one: PairPreflight, way: SwitchMethod) -> Iterator[Block]:
     if pair.live.output != pair.shadow.output:
         rows.append(("output once live", "", code(pair.live.output)))
     yield table(("", "live now (blue)", "beside it (green)"), rows)
-    if colour_of(pair.blue) is not Colour.BLUE:
+    if color_of(pair.blue) is not Color.BLUE:
         yield Paragraph(
             "Blue is the lane that is live when a cutover starts, regardless of its name."
         )
@@ -222,7 +222,7 @@ def _no_return(way: SwitchMethod, course: CutoverPlan) -> Iterator[Block]:
         f" Blue is stopped; its checkpoint and output are kept for {kept}. To go back within that time, "
         "start another cutover."
     )
-    who = "The end of a good soak" if course.finalises_by_itself else "The approval after the soak"
+    who = "The end of a good soak" if course.finalizes_by_itself else "The approval after the soak"
     yield Heading("What can be undone, and until when")
     yield table(
         ("when", "what a failure or a rejection leads to"),

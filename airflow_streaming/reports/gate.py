@@ -12,7 +12,7 @@ from airflow_streaming.gates.findings import GateDecision, GateFinding, GateRepo
 from airflow_streaming.gates.rules import Rule
 from airflow_streaming.gates.state_partitions import RULES as REPARTITION_RULES
 from airflow_streaming.gates.version.judge import RULES as VERSION_RULES
-from airflow_streaming.model.markdown import shortened
+from airflow_streaming.reports.escape import shortened
 from airflow_streaming.reports.report import (
     Block,
     Finding,

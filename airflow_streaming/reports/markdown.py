@@ -1,4 +1,4 @@
-"""Report -> Markdown; every value passes through ``model.markdown``, the one module that escapes."""
+"""Report -> Markdown; every value passes through ``reports.escape``, the one module that escapes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import singledispatch
 from itertools import filterfalse
 from typing import Final, TypeAlias
 
-from airflow_streaming.model import markdown as escape
+from airflow_streaming.reports import escape
 from airflow_streaming.reports.report import (
     Block,
     Code,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_streaming.model.codec import encode, format_time
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.names import Colour, colour_of
+from airflow_streaming.model.names import Color, color_of
 from airflow_streaming.model.observation import Observation, Verdict
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert
@@ -68,9 +68,9 @@ class StreamView:
     standby: str = ""
 
     @property
-    def colour(self) -> Colour:
-        """Return the colour of the lane."""
-        return colour_of(self.stream)
+    def color(self) -> Color:
+        """Return the color of the lane."""
+        return color_of(self.stream)
 
     @property
     def wants_to_run(self) -> bool:
@@ -117,7 +117,7 @@ class StreamView:
         found = (seen.epoch, seen.launch, seen.status, seen.exit, seen.death) if seen else ()
         return {
             "stream": self.stream,
-            "colour": self.colour.value,
+            "color": self.color.value,
             "live": self.is_live,
             "change": self.change,
             "standby": self.standby,
@@ -285,7 +285,7 @@ def _rate(rate: float | None) -> str:
 
 
 def _lane(view: StreamView) -> str:
-    return f"{view.colour.value}, live" if view.is_live else view.colour.value
+    return f"{view.color.value}, live" if view.is_live else view.color.value
 
 
 def streams_report(
@@ -332,7 +332,7 @@ def live_report(found: LiveOutput) -> Report:
 def _live(found: LiveOutput) -> Iterator[Block]:
     yield Answer(
         subject=value(found.stream),
-        word=f"{found.colour.value} is live",
+        word=f"{found.color.value} is live",
         tone=Tone.GOOD,
         reason=f"Since {clock(found.since)}." if found.since else "It was never cut over.",
     )

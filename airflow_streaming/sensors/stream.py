@@ -18,8 +18,8 @@ from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.model.codec import parse_time
 from airflow_streaming.model.fields import checked
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.supervision.conditions import BacklogUnit, Condition
-from airflow_streaming.supervision.snapshot import (
+from airflow_streaming.supervision.readiness.conditions import BacklogUnit, Condition
+from airflow_streaming.supervision.readiness.snapshot import (
     Readiness,
     ReadinessState,
     StreamSnapshot,

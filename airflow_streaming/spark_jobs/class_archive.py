@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from airflow_streaming.exceptions import LaunchError, RuntimeNotFound
-from airflow_streaming.launch.class_archive import OLDEST_JAVA, archive_path, archives_in
 from airflow_streaming.launch.environment import conf_folder
-from airflow_streaming.launch.runtime import Runtime, quoted_option
-from airflow_streaming.model.jobs.class_loading import ClassLoadingOrder
+from airflow_streaming.launch.java import OLDEST_JAVA, archive_path, archives_in, quoted_option
+from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.jobs.upkeep import ClassLoadingOrder
 from airflow_streaming.spark_jobs.runner import (
     Job,
     Task,
@@ -69,7 +69,7 @@ def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
     """
     check_archivable(runtime)
     # Not what another maker puts there meanwhile.
-    earlier = archives_in(runtime)
+    earlier = archives_in(runtime.spark_home, runtime.java)
     with scratch_folder(runtime.spark_home, PREFIX) as scratch:
         made = scratch.folder / MADE
         folder = scratch.folder / "streams"
@@ -90,7 +90,7 @@ def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
                 f"{'' if is_ended else f' within {seconds:.0f} s'}: {last_words(scratch.folder)}"
             )
         made.chmod(0o644)  # who may run the runtime's Spark may read its classes
-        path = archive_path(runtime, made.stat().st_size)
+        path = archive_path(runtime.spark_home, runtime.java, made.stat().st_size)
         made.replace(path)
     for old in earlier:
         if old != path:

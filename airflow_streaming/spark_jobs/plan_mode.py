@@ -2,7 +2,7 @@
 Plan mode: a script's plans without starting anything.
 
 The script runs on a small Spark of this host, with ``AIRFLOW_STREAMING_PLAN=1`` in its environment.
-Where it would start a query, the query's analysed plan is written down, and the script gets a
+Where it would start a query, the query's analyzed plan is written down, and the script gets a
 stand-in that has ended. No source is read by it and no sink is written; what the script does
 besides starting queries, it does here as well.
 """

@@ -36,16 +36,17 @@ from airflow_streaming.launch.environment import (
     spark_defaults,
     write_private,
 )
+from airflow_streaming.launch.java import quoted_option
 from airflow_streaming.launch.package import (
     build_driver_package,
     locate_application,
     read_application,
 )
-from airflow_streaming.launch.runtime import Runtime, quoted_option
+from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.failures import last_traceback, presentable
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, AnsweredOrder, is_kept_back
 from airflow_streaming.model.spark.conf import REDACTED, conf_text
+from airflow_streaming.model.spark.failures import last_traceback, presentable
 from airflow_streaming.model.wire import Record
 
 HELD: Final = "held"
@@ -168,7 +169,7 @@ def deployed_program(
     Return the program of a deployment as the home holds it, script and all.
 
     ``{output}`` in its arguments becomes a folder of the scratch. ``{checkpoint}`` stays what it
-    is, because by it the queries are recognised; none of them is started there.
+    is, because by it the queries are recognized; none of them is started there.
 
     :param conf: Configuration with its secrets, e.g. the dag's; without it, those are left out,
         because records hold marks in their place.
@@ -381,7 +382,7 @@ def _command(
 def _conf(task: Task, wanted: Mapping[str, Any], scratch: Path) -> dict[str, str]:
     kept = {key: conf_text(value) for key, value in wanted.items() if not is_kept_back(key)}
     options = kept.get("spark.driver.extraJavaOptions", "")
-    # Half the time of a short-lived JVM is spent on optimising it.
+    # Half the time of a short-lived JVM is spent on optimizing it.
     quick = f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={quoted_option(_folder(scratch / 'tmp'))}"
     return {
         **kept,

@@ -39,7 +39,7 @@ log: Final = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreProbe(Record):
     """
-    Proof that the store of a home honours exclusive create.
+    Proof that the store of a home honors exclusive create.
 
     :param creators: Writers that raced for each file.
     :param rounds: Races, each with exactly one winner.
@@ -106,7 +106,7 @@ def _check_race(store: Store, key: str, creators: int) -> None:
         raise HomeNotExclusive(
             f"The store under {store.uri} let {len(winners)} of {creators} writers create the same "
             "file. A stream there could get two drivers on one checkpoint, so nothing is run. Use "
-            "a local folder, or an object store that honours conditional writes (If-None-Match)."
+            "a local folder, or an object store that honors conditional writes (If-None-Match)."
         )
     if not winners:
         raise HomeUnavailable(
@@ -117,7 +117,7 @@ def _check_race(store: Store, key: str, creators: int) -> None:
         raise HomeNotExclusive(
             f"The store under {store.uri} confirmed to one writer that it had created a file, and kept the "
             "content of another. Nothing is run on it. Use a local folder, or an object store that "
-            "honours conditional writes (If-None-Match)."
+            "honors conditional writes (If-None-Match)."
         )
 
 

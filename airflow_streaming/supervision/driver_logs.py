@@ -15,9 +15,9 @@ from typing import Final
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import DriverLog, Launcher
-from airflow_streaming.model.failures import mask_secrets
 from airflow_streaming.model.records.epoch import Epoch, KeptLog, Launch
 from airflow_streaming.model.spark.conf import REDACTED
+from airflow_streaming.model.spark.failures import mask_secrets
 
 MOST: Final = 256 * 1024
 """Bytes that are kept of a failed driver's output."""
@@ -29,7 +29,7 @@ def masked(tail: bytes, secrets: Collection[str] = (), *, most: int = MOST) -> s
     Return the end of an output as it may be kept and shown.
 
     :param tail: At most ``most`` bytes. Of one that long the first line may be cut off, and with it
-        half a secret that would not be recognised, so it is left out.
+        half a secret that would not be recognized, so it is left out.
     :param secrets: What is not shown wherever it stands.
     """
     if len(tail) >= most:

@@ -196,7 +196,7 @@ class Observer:
         return None if self._alive is None else open_driver_end(self._launcher, *self._alive)
 
     def memory(self) -> dict[str, Any] | None:
-        """Return what was learnt, for the next observer."""
+        """Return what was learned, for the next observer."""
         if self._memory is None:
             return None
         standby = self._standbys.to_event() if self._standbys is not None else {}

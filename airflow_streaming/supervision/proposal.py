@@ -11,7 +11,7 @@ from typing import Final
 from airflow_streaming.advice.profile import effective, summary
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
-from airflow_streaming.model.names import Layout, colour_of
+from airflow_streaming.model.names import Layout, color_of
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import redact
 from airflow_streaming.model.uris import join
@@ -60,7 +60,7 @@ def propose(
     return Deployment(
         number=number,
         stream=home.name,
-        colour=colour_of(home.name).value,
+        color=color_of(home.name).value,
         application=location,
         application_sha256=hashlib.sha256(source).hexdigest(),
         application_args=tuple(str(argument) for argument in spec.application_args),

@@ -12,11 +12,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from airflow_streaming.model.durations import age_of, duration_text
-from airflow_streaming.model.failure_signs import (
-    FailureClass,
-    FailureKind,
-)
-from airflow_streaming.model.failures import diagnose
 from airflow_streaming.model.health_rules import Severity
 from airflow_streaming.model.observation import Observation, Verdict
 from airflow_streaming.model.records.epoch import Exit, LaunchCause, StopRequest
@@ -27,6 +22,11 @@ from airflow_streaming.model.records.policy import (
     RestartDecision,
     RestartPolicy,
 )
+from airflow_streaming.model.spark.failure_signs import (
+    FailureClass,
+    FailureKind,
+)
+from airflow_streaming.model.spark.failures import diagnose
 
 
 def decide_restart(

@@ -58,7 +58,7 @@ class StandbyObserver:
     Looks at the newest hot standby of one lane.
 
     :param home: The lane's records.
-    :param memory: What another observer has learnt of it, if anything.
+    :param memory: What another observer has learned of it, if anything.
     :param clock: Monotonic seconds.
     """
 
@@ -79,7 +79,7 @@ class StandbyObserver:
             self._since = clock() - float(told["silent_for"])
 
     def to_event(self) -> dict[str, Any]:
-        """Return what was learnt, for another process; nothing when none was seen."""
+        """Return what was learned, for another process; nothing when none was seen."""
         if self._heard is None:
             return {}
         number, beat = self._heard

@@ -23,7 +23,12 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
 from airflow_streaming.hooks.snapshot import SnapshotReader, open_looker
 from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.supervision.asset_events import EventType, StreamEvent, Told, announce
+from airflow_streaming.supervision.readiness.asset_events import (
+    EventType,
+    StreamEvent,
+    Told,
+    announce,
+)
 from airflow_streaming.triggers.polling import SubjectTrigger
 
 DELIVERY: Final = 5.0

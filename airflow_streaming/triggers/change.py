@@ -36,7 +36,7 @@ class UpgradeTrigger(HomeTrigger):
     Fires when something has happened to the stream, and from time to time.
 
     :param wake_seconds: Time after which it fires even when nothing has happened.
-    :param memory: What the task's observer has learnt by listening.
+    :param memory: What the task's observer has learned by listening.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class UpgradeTrigger(HomeTrigger):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.wake_seconds, self.learnt_before = wake_seconds, memory
+        self.wake_seconds, self.learned_before = wake_seconds, memory
         self._started = time.monotonic()
         self._seen: tuple[Any, ...] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         path, kwargs = super().serialize()
-        return path, {**kwargs, "wake_seconds": self.wake_seconds, "memory": self.learnt_before}
+        return path, {**kwargs, "wake_seconds": self.wake_seconds, "memory": self.learned_before}
 
     def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
         return None, None
@@ -87,7 +87,7 @@ class CutoverTrigger(HomeTrigger):
     :param lanes: The lanes to look at, of all streams.
     :param change: Number of the cutover.
     :param wake_seconds: Time after which it fires even when nothing has happened.
-    :param memory: What the task has learnt; what can be learnt by looking is carried on.
+    :param memory: What the task has learned; what can be learned by looking is carried on.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class CutoverTrigger(HomeTrigger):
         if seen == self._seen and not is_time:
             return None, None
         lanes = {lane: observer.memory() for lane, observer in self._observers.items()}
-        learnt = {**self.memory, LANES: lanes, STEP: self._newest.memory()}
-        return {"memory": learnt, "has_changed": seen != self._seen}, None
+        learned = {**self.memory, LANES: lanes, STEP: self._newest.memory()}
+        return {"memory": learned, "has_changed": seen != self._seen}, None
 
     def lose_sight(self) -> None:
         for observer in self._observers.values():

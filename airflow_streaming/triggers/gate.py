@@ -11,8 +11,8 @@ from airflow_streaming.hooks.snapshot import SnapshotReader, open_looker
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.supervision.conditions import Condition, asked, catch_up, gate
-from airflow_streaming.supervision.snapshot import (
+from airflow_streaming.supervision.readiness.conditions import Condition, asked, catch_up, gate
+from airflow_streaming.supervision.readiness.snapshot import (
     Readiness,
     ReadinessState,
     StreamSnapshot,

@@ -35,8 +35,8 @@ class HomeTrigger(PollingTrigger):
     :param poll_seconds: Time between two looks.
     """
 
-    learnt_before: dict[str, Any] | None = None
-    """What the observer of the task has learnt by listening, where it hands it over."""
+    learned_before: dict[str, Any] | None = None
+    """What the observer of the task has learned by listening, where it hands it over."""
 
     asks_every = 0.0
     """Seconds between two questions which lane is live; 0 for every look."""
@@ -125,8 +125,8 @@ class HomeTrigger(PollingTrigger):
             *(live.home(lane), open_launcher()),
             rules=rules,
             policy=policy,
-            # What was learnt of one lane says nothing of the other.
-            memory=self.learnt_before if self._watcher is None else None,
+            # What was learned of one lane says nothing of the other.
+            memory=self.learned_before if self._watcher is None else None,
             live=live if self.follows else None,
         )
 

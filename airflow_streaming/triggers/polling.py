@@ -33,7 +33,7 @@ from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.launch.driver_end import DriverEnd
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.uris import is_local
-from airflow_streaming.supervision.snapshot import Subject
+from airflow_streaming.supervision.readiness.snapshot import Subject
 
 Result = TypeVar("Result")
 LOCAL_THREADS: Final = 4

@@ -59,7 +59,7 @@ def aggregate(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def aggregate_distinct(spark: SparkSession, folder: Path) -> DataFrame:
-    """Aggregates whose buffers are encoded by Spark's own serialisers."""
+    """Aggregates whose buffers are encoded by Spark's own serializers."""
     return (
         read(spark, folder)
         .groupBy("n")

@@ -43,7 +43,7 @@ CSV_OPTIONS = {"header": "true", "escape": '"', "timestampFormat": "yyyy-MM-dd H
 
 
 def revenue(lines: DataFrame) -> DataFrame:
-    """Sum up the order lines of every country and day; cancelled lines count negative."""
+    """Sum up the order lines of every country and day; canceled lines count negative."""
     return (
         lines.withWatermark("InvoiceDate", LATENESS)
         .groupBy(F.window("InvoiceDate", "1 day"), "Country")

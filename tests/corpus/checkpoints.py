@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from airflow_streaming.model.failure_signs import FailureKind
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from tests.corpus.stage import FORMAT_2, NotHere, Stage, add, counts, ended, scenario
 
 DAMAGED = FailureKind.CHECKPOINT_DAMAGED

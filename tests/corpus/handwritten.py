@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_streaming.model.failure_signs import FailureKind as Kind
+from airflow_streaming.model.spark.failure_signs import FailureKind as Kind
 
 _JOB: Final = (
     "Job aborted due to stage failure: Task 3 in stage 9.0 failed 4 times, most recent failure: "

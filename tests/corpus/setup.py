@@ -7,7 +7,7 @@ import threading
 import urllib.request
 from typing import Any
 
-from airflow_streaming.model.failure_signs import FailureKind
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from tests.corpus.stage import Play, Stage, add, counts, scenario
 
 CONFIGURATION = FailureKind.CONFIGURATION

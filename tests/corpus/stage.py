@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.model.failure_signs import FailureKind
+from airflow_streaming.model.spark.failure_signs import FailureKind
 
 ROCKS: Final = {
     "spark.sql.streaming.stateStore.providerClass": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_streaming.model.failure_signs import FailureKind
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from tests.corpus.stage import Stage, add, scenario
 
 ANSI = {"spark.sql.ansi.enabled": "true"}

@@ -23,7 +23,6 @@ from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.driver.monitoring.heartbeat import History
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.names import Layout
@@ -61,6 +60,7 @@ from airflow_streaming.model.records.upgrade_table import (
     UpgradeEvent,
     UpgradeTransition,
 )
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
 from airflow_streaming.model.storage import LocalStore
 
@@ -490,7 +490,7 @@ class Making:
             self.home.deployment(2),
             number=1,
             stream=green.name,
-            colour="green",
+            color="green",
             spark_version="4.3.0",
             created_at=now - timedelta(minutes=70),
             output=f"{green.store.uri}/{green.name}/output/000001",

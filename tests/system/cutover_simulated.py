@@ -1,5 +1,5 @@
 """
-Ten thousand cutovers with the real engine and modelled drivers, by seed.
+Ten thousand cutovers with the real engine and modeled drivers, by seed.
 
 ``python -m tests.system.cutover_simulated --seeds 10000`` needs no Spark. In each course workers are
 killed before durable steps, suspended and overtaken; drivers are killed; new code fails at once or

@@ -250,7 +250,7 @@ class Task:
         self.begin()
 
     def begin(self) -> None:
-        """Begin a new attempt, which knows what a trigger has learnt."""
+        """Begin a new attempt, which knows what a trigger has learned."""
         world = self.world
         self.store = MemoryStore(world.files)
         self.home = MemoryHome(self.store, "orders")

@@ -11,7 +11,7 @@ import pytest
 
 import airflow_streaming
 from airflow_streaming.launch import package
-from airflow_streaming.model import failures as text
+from airflow_streaming.model.spark import failures as text
 from airflow_streaming.storage.probe import ensure_exclusive
 from tests.unit.world import World, make_world
 

@@ -35,7 +35,7 @@ HEAVY: Final = (
     f"{SPARK_PROVIDER}.operators",
 )
 
-READS_FOREIGN_TEXTS: Final = frozenset({"model/failure_signs.py", "model/failures.py"})
+READS_FOREIGN_TEXTS: Final = frozenset({"model/spark/failure_signs.py", "model/spark/failures.py"})
 """The tables of what Spark, Java and their clients say."""
 
 EXECUTES_THE_USERS_SCRIPT: Final = frozenset({"driver/script.py", "testing/worker.py"})
@@ -53,16 +53,16 @@ def modules(rooms):
 def loaded(forbidden):
     return [name for name in forbidden if name in sys.modules]
 
-offences, imported = [], []
+offenses, imported = [], []
 for rooms, forbidden in json.loads(sys.argv[1]):
     for name in modules(rooms):
         importlib.import_module(name)
         imported.append(name)
         for heavy in loaded(forbidden):
-            offences.append(f"{name} imports {heavy}")
-        if offences:
+            offenses.append(f"{name} imports {heavy}")
+        if offenses:
             break
-print(json.dumps({"offences": offences, "imported": imported}))
+print(json.dumps({"offenses": offenses, "imported": imported}))
 """
 
 
@@ -84,14 +84,14 @@ def walk(*stages: tuple[tuple[str, ...], tuple[str, ...]]) -> dict[str, list[str
 def test_a_dag_file_is_parsed_without_spark_or_a_web_server() -> None:
     found = walk((WITHOUT_AIRFLOW, ("airflow", *HEAVY)), (WITH_AIRFLOW, HEAVY))
 
-    assert found["offences"] == []
+    assert found["offenses"] == []
     assert "airflow_streaming.model.names" in found["imported"]
 
 
 def test_a_forbidden_import_is_reported_with_the_module_that_brought_it() -> None:
-    (offence,) = walk((("model",), ("hashlib",)))["offences"]
+    (offense,) = walk((("model",), ("hashlib",)))["offenses"]
 
-    assert re.fullmatch(r"airflow_streaming\.model\.\S+ imports hashlib", offence)
+    assert re.fullmatch(r"airflow_streaming\.model\.\S+ imports hashlib", offense)
 
 
 def offenders(folder: Path, guard: Callable[[str], list[Any]]) -> dict[str, list[Any]]:

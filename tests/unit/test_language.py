@@ -101,6 +101,42 @@ def test_the_texts_of_a_module_are_its_comments_docstrings_and_sentences() -> No
     ]
 
 
+BRITISH: Final = re.compile(
+    r"colour|finalis|recognis|optimis|normalis|serialis|initialis|organis|analys(e[ds]?|ing)\b|honour"
+    r"|neighbour|favour|catalogue|judgement|learnt|spelt|offence|licence|(label|model|travel|cancel)l(ed|ing)",
+    re.IGNORECASE,
+)
+OTHERS_NAMES: Final = frozenset({"cancelled", "CANCELLED"})
+"""Of Python's futures and of Spark's errors."""
+
+
+@pytest.mark.parametrize("room", ["airflow_streaming", "demo", "dags", "docs"])
+def test_spelling_is_american_as_in_airflow(room: str) -> None:
+    files = (
+        path
+        for ending in ("py", "md", "toml", "js")
+        for path in REPOSITORY.glob(f"{room}/**/*.{ending}")
+    )
+    found = {
+        path.relative_to(REPOSITORY).as_posix(): british_words(path.read_text())
+        for path in files
+        if "vendor" not in path.parts
+    }
+
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+def british_words(text: str) -> list[str]:
+    words = (found.group() for found in BRITISH.finditer(text))
+    return [word for word in words if word not in OTHERS_NAMES]
+
+
+def test_british_spelling_is_found() -> None:
+    text = "color_of(colour), Finalised, future.cancelled(), analysis, analysed, a catalog"
+
+    assert british_words(text) == ["colour", "Finalis", "analysed"]
+
+
 SAID_BY_OTHERS: Final = frozenset({"err", "error", "why", "reason", "detail"})
 
 

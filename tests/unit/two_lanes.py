@@ -29,7 +29,7 @@ TO_READY = (E.BEGIN, E.GREEN_STARTED, E.GREEN_CAUGHT_UP, E.GREEN_WELL, E.OUTPUT_
 TO_DRAINING = (*TO_READY, E.HAND_OVER, E.STANDBY_READY)
 TO_SWITCHING = (*TO_DRAINING, E.BLUE_DRAINED)
 TO_SOAKING = (E.SWITCHED, E.GREEN_COMMITTED)
-TO_FINALISED = (E.SOAK_PASSED, E.BLUE_STOPPED)
+TO_FINALIZED = (E.SOAK_PASSED, E.BLUE_STOPPED)
 TO_ROLLED_BACK = (E.SOAK_FAILED, E.UNDONE)
 
 
@@ -110,7 +110,7 @@ class TwoLanes:
 
     def whole(self) -> None:
         """Take a cutover from its beginning to its good end."""
-        self.begin(*TO_SWITCHING, *TO_SOAKING, *TO_FINALISED)
+        self.begin(*TO_SWITCHING, *TO_SOAKING, *TO_FINALIZED)
         self.close(ChangeOutcome.DONE)
 
     def _pair(self) -> Pair:

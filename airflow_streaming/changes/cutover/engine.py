@@ -126,7 +126,7 @@ class Cutover:
         self._retire, self._clock, self._sleep = retire, clock, sleep
 
     def memory(self) -> dict[str, Any]:
-        """Return what was learnt beside the records; hand it to the next engine, and its lanes."""
+        """Return what was learned beside the records; hand it to the next engine, and its lanes."""
         return {
             LANES: self._lanes.memory(),
             ERRORS: dict(self._looking.errors),

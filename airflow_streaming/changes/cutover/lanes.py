@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from airflow_streaming.changes.handover.fast_forward import FastForward, Position
 from airflow_streaming.changes.handover.handover import HandoverPlan
-from airflow_streaming.changes.judging.green import Judgement
+from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.exceptions import CutoverRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
@@ -114,12 +114,12 @@ class Checkpoints(Protocol):
         """Return the qualified location of a query's checkpoint, as a claim names it."""
 
 
-Compare = Callable[[CompareTerms, Deployment, Deployment], Judgement]
+Compare = Callable[[CompareTerms, Deployment, Deployment], Judgment]
 """Compares the outputs of blue and green; takes minutes. What cannot be measured is inconclusive."""
 Retire = Callable[[Change, Pair, Deployment], str]
 """Takes the final backup of what blue was; returns its id."""
 LANES: Final = "lanes"
-"""What the observers have learnt by listening, by lane."""
+"""What the observers have learned by listening, by lane."""
 ERRORS: Final = "errors"
 """Errors of measuring in a row, by stream."""
 STEP: Final = "step"

@@ -376,7 +376,7 @@ def soaking(view: CutoverView) -> Move:
         if pair.soak is None or pair.soak.event is not E.SOAK_PASSED:
             reason = pair.soak.reason if pair.soak else "The figures are not known yet."
             return Move(do=Do.WAIT, reason=f"{pair.pair.green}: {reason}")
-    if view.terms.finalises_by_itself:
+    if view.terms.finalizes_by_itself:
         return take(E.SOAK_PASSED, " ".join(p.soak.reason for p in view.pairs if p.soak))
     return Move(
         do=Do.ASK,
@@ -508,7 +508,7 @@ def _handing(view: CutoverView) -> str:
     return f"Change {view.change.number} hands the output over."
 
 
-def finalising(view: CutoverView) -> Move:
+def finalizing(view: CutoverView) -> Move:
     """Return the next move after the point of no return."""
     pairs = list(enumerate(view.pairs))
     moves = [of_pair(_stays_up(pair), index) for index, pair in pairs]

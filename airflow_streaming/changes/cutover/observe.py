@@ -24,7 +24,7 @@ from airflow_streaming.changes.cutover.view import (
 from airflow_streaming.changes.engine import agreed
 from airflow_streaming.changes.handover.fast_forward import covers
 from airflow_streaming.changes.judging.green import (
-    Judgement,
+    Judgment,
     judge_after,
     judge_catching_up,
     judge_ready,
@@ -158,7 +158,7 @@ class Looking:
 
     def _catching_up(
         self, view: PairView, terms: CutoverTerms, facts: Mapping[str, str]
-    ) -> Judgement:
+    ) -> Judgment:
         return judge_catching_up(
             self._figures(self._lanes.green(view.pair), view.green),
             self._figures(self._lanes.blue(view.pair), view.blue),
@@ -183,7 +183,7 @@ class Looking:
                 log.debug("Cannot read the position of query %s: %s", query, err)
         return found
 
-    def _ready(self, view: PairView, terms: CutoverTerms, facts: Mapping[str, str]) -> Judgement:
+    def _ready(self, view: PairView, terms: CutoverTerms, facts: Mapping[str, str]) -> Judgment:
         stream = view.pair.stream
         judged = judge_ready(
             self._figures(self._lanes.green(view.pair), view.green),
@@ -203,7 +203,7 @@ class Looking:
         terms: CutoverTerms,
         entered: CutoverTransition,
         facts: Mapping[str, str],
-    ) -> Judgement:
+    ) -> Judgment:
         home, situation = self._lanes.green(view.pair).home, view.green.situation
         epoch = view.green_epoch
         batches = home.read_progress(epoch, limit=_BATCHES) if epoch else []

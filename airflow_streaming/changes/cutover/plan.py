@@ -52,7 +52,7 @@ class CutoverPlan:
     soak: SoakTerms = field(default_factory=SoakTerms)
     compare: tuple[CompareTerms, ...] = ()
     promotes_by_itself: bool = False
-    finalises_by_itself: bool = True
+    finalizes_by_itself: bool = True
     keeps_blue_running: bool = True
     retain_blue: timedelta = timedelta(days=1)
     deadlines: Mapping[str, Positive] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class CutoverPlan:
             compare=self.compare,
             soak=self.soak,
             promotes_by_itself=self.promotes_by_itself,
-            finalises_by_itself=self.finalises_by_itself,
+            finalizes_by_itself=self.finalizes_by_itself,
             retain_blue=self.retain_blue,
             keeps_blue_running=self.keeps_blue_running,
             deadlines=self.deadlines,
@@ -120,8 +120,8 @@ _OUTCOMES: Final = {
     S.ABORTED: "The cutover was aborted before the switch: blue is live.",
     S.ROLLING_BACK: _BACK,
     S.ROLLED_BACK: "The cutover was rolled back: blue is live again.",
-    S.FINALISING: _STAYS,
-    S.FINALISED: _STAYS,
+    S.FINALIZING: _STAYS,
+    S.FINALIZED: _STAYS,
     S.RETIRED: "Blue is retired; its lane is free.",
     S.LIVE: "Green is live.",
     S.SOAKING: "Green is live.",

@@ -12,7 +12,7 @@ from airflow_streaming.changes import engine
 from airflow_streaming.changes.cutover.lanes import Compare, Lanes, guest_of
 from airflow_streaming.changes.cutover.moves import Do, Move
 from airflow_streaming.changes.cutover.view import CutoverView
-from airflow_streaming.changes.judging.green import Judgement, fold_errors
+from airflow_streaming.changes.judging.green import Judgment, fold_errors
 from airflow_streaming.exceptions import AlreadyExists, HomeError, SpecError, StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.control import (
@@ -39,7 +39,7 @@ from airflow_streaming.model.records.cutover_table import (
 
 log: Final = logging.getLogger(__name__)
 _OUTCOMES: Final = {
-    CutoverState.FINALISED: ChangeOutcome.DONE,
+    CutoverState.FINALIZED: ChangeOutcome.DONE,
     CutoverState.RETIRED: ChangeOutcome.DONE,
     CutoverState.ROLLED_BACK: ChangeOutcome.ROLLED_BACK,
     CutoverState.ABORTED: ChangeOutcome.ABANDONED,
@@ -189,7 +189,7 @@ class Checks:
             )
         )
 
-    def _judged(self, view: CutoverView, terms: CompareTerms) -> Judgement:
+    def _judged(self, view: CutoverView, terms: CompareTerms) -> Judgment:
         one = next(pair for pair in view.pairs if pair.pair.stream == terms.stream)
         blue = self._lanes.blue(one.pair).home.deployment(one.pair.blue_deployment)
         errors = 0
@@ -199,20 +199,20 @@ class Checks:
             except HomeError:
                 raise
             except SpecError as err:
-                return Judgement(result=Result.INCONCLUSIVE, reason=str(err))
+                return Judgment(result=Result.INCONCLUSIVE, reason=str(err))
             except StreamingError as err:
                 log.warning("The outputs of %s could not be compared: %s", terms.stream, err)
                 folded = fold_errors(errors, view.terms.ready, str(err))
                 errors = folded.errors
                 if folded.event is not None:
                     return folded
-        return Judgement(result=Result.INCONCLUSIVE, reason="Outputs cannot be compared from here.")
+        return Judgment(result=Result.INCONCLUSIVE, reason="Outputs cannot be compared from here.")
 
 
 S = CutoverState
 _ORDER: Final = (
     *(S.PLANNED, S.STARTING, S.CATCHING_UP, S.SHADOWING, S.COMPARING, S.READY, S.WARMING),
-    *(S.DRAINING, S.SWITCHING, S.LIVE, S.SOAKING, S.FINALISING, S.FINALISED, S.RETIRED),
+    *(S.DRAINING, S.SWITCHING, S.LIVE, S.SOAKING, S.FINALIZING, S.FINALIZED, S.RETIRED),
 )
 """The way forward; a state that is not on it is no place to have come to."""
 _RESTLESS: Final = frozenset({S.DRAINING, S.SWITCHING, S.LIVE})

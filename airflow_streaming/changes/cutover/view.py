@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
-from airflow_streaming.changes.judging.green import Judgement
+from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.model.durations import CLOCKS_DIFFER, age_of
 from airflow_streaming.model.observation import Verdict
 from airflow_streaming.model.records.change_table import facts_of
@@ -152,9 +152,9 @@ class PairView:
     pair: Pair
     blue: LaneView
     green: LaneView
-    catching_up: Judgement | None = None
-    ready: Judgement | None = None
-    soak: Judgement | None = None
+    catching_up: Judgment | None = None
+    ready: Judgment | None = None
+    soak: Judgment | None = None
     has_committed: bool = False
     comes_back: Deployment | None = None
 

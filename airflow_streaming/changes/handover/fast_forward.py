@@ -13,7 +13,7 @@ compacted entries that are there, so that whoever writes the next entry has to d
 Green has read up to Y, blue up to X. The next batch of green is planned by us: it reads Y to X, with
 the watermark of blue's last committed batch, and its output is thrown away. Afterwards green's state
 holds what blue's holds: what blue has emitted is evicted, and nothing else. Blue's own next batch, if
-it had planned one, or learnt a later watermark, is planned for green in the same way; its output
+it had planned one, or learned a later watermark, is planned for green in the same way; its output
 counts.
 """
 

@@ -188,7 +188,7 @@ class HandoverPlan:
         when green stands where blue stands.
     :param planned: What blue has planned and not committed, as green's next batch: its output
         counts. Given only when nothing has to be absorbed. Also given, without any rows, when blue
-        has learnt a later watermark with its last batch.
+        has learned a later watermark with its last batch.
     :param planned_in_blue: Blue's own number of it; ``None`` when it has planned nothing.
     :param waiting: Why blue has to come further first; empty when it has.
     """

@@ -1,8 +1,8 @@
 """
 What is proved of green, in three values.
 
-Passed and failed are both proved; everything else is inconclusive. A judgement names the event that
-follows from it, if one does: an inconclusive judgement without an event only means that it is too
+Passed and failed are both proved; everything else is inconclusive. A judgment names the event that
+follows from it, if one does: an inconclusive judgment without an event only means that it is too
 early to tell, and the deadline of the state ends the waiting. Errors of measuring are counted apart
 from failures, and no number of them makes one.
 """
@@ -146,7 +146,7 @@ PATIENCE: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgment:
     """
     What was proved, and why.
 
@@ -169,7 +169,7 @@ def judge_catching_up(
     *,
     covers: Mapping[str, bool | None] | None = None,
     now: datetime,
-) -> Judgement:
+) -> Judgment:
     """
     Say whether green has read what blue has read.
 
@@ -202,14 +202,14 @@ def judge_ready(
     compared: bool = False,
     errors: int = 0,
     now: datetime,
-) -> Judgement:
+) -> Judgment:
     """
     Say whether green has been well for as long as the terms ask.
 
     :param since: ``Since.from_facts`` of the step that led to ``shadowing``.
     :param compared: Its output will be compared with blue's. Then a green that commits and reads no
         row, which may have let all of them go, is for the comparison to judge.
-    :param errors: ``Judgement.errors`` of the look before; 0 for the first.
+    :param errors: ``Judgment.errors`` of the look before; 0 for the first.
     :return: With ``GREEN_WELL``, ``GREEN_FELL_BEHIND``, ``GREEN_CHANGED`` or ``INCONCLUSIVE``, or
         without an event. A break is told as an event too, so that time before it never counts.
     """
@@ -236,7 +236,7 @@ def judge_ready(
     )
 
 
-def judge_after(soak: SoakVerdict) -> Judgement:
+def judge_after(soak: SoakVerdict) -> Judgment:
     """Say what the soak after the switch has shown: ``SOAK_PASSED``, ``SOAK_FAILED`` or nothing."""
     result, event = {
         SoakResult.GOOD: (Result.PASS, CutoverEvent.SOAK_PASSED),
@@ -246,7 +246,7 @@ def judge_after(soak: SoakVerdict) -> Judgement:
     return _judged(result, soak.reason, soak.figures, event)
 
 
-def judge_reports(reports: Iterable[CompareReport]) -> Judgement:
+def judge_reports(reports: Iterable[CompareReport]) -> Judgment:
     """
     Say what all comparisons together have shown.
 
@@ -268,7 +268,7 @@ def judge_reports(reports: Iterable[CompareReport]) -> Judgement:
     return _judged(Result.PASS, reason or none, told, CutoverEvent.OUTPUT_SAME)
 
 
-def fold_errors(errors: int, terms: ReadyTerms, error: str) -> Judgement:
+def fold_errors(errors: int, terms: ReadyTerms, error: str) -> Judgment:
     """
     Count an error of measuring.
 
@@ -279,7 +279,7 @@ def fold_errors(errors: int, terms: ReadyTerms, error: str) -> Judgement:
     count = errors + 1
     reason = f"Measuring green has failed {count} times in a row, so green is not judged: {error}"
     is_enough = count >= terms.measuring_errors
-    return Judgement(
+    return Judgment(
         result=Result.INCONCLUSIVE,
         reason=reason,
         figures={"measuring_errors": str(count)},
@@ -290,7 +290,7 @@ def fold_errors(errors: int, terms: ReadyTerms, error: str) -> Judgement:
 
 def _shown(
     terms: ReadyTerms, well: timedelta, told: dict[str, str], is_told: bool, lacking: list[str]
-) -> Judgement:
+) -> Judgment:
     """
     Say what follows from the time for which green has been well.
 
@@ -309,11 +309,11 @@ def _shown(
     return _waits(next(iter(lacking), waits if is_told else nothing), facts)
 
 
-def _waits(reason: str, figures: Mapping[str, str] | None = None) -> Judgement:
+def _waits(reason: str, figures: Mapping[str, str] | None = None) -> Judgment:
     return _judged(Result.INCONCLUSIVE, reason, figures or {}, None)
 
 
 def _judged(
     result: Result, reason: str, figures: Mapping[str, str], event: CutoverEvent | None
-) -> Judgement:
-    return Judgement(result=result, reason=reason, figures=figures, event=event)
+) -> Judgment:
+    return Judgment(result=result, reason=reason, figures=figures, event=event)

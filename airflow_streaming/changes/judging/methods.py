@@ -8,7 +8,7 @@ old as the stream, and so is a session, which may have begun at any time.
 
 Parallel outputs ask little: green has to write elsewhere. A handover on one sink asks that green's
 state can be brought to blue's very position, and that what the sink remembers of batch ids can go on.
-Every answer is a finding by a rule of a catalogue.
+Every answer is a finding by a rule of a catalog.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def fill(statement: str, live: LiveOutput, *, output: str = "") -> str:
     values = {
         "{stream}": live.stream,
         "{lane}": live.lane,
-        "{colour}": live.colour.value,
+        "{color}": live.color.value,
         "{deployment}": str(live.deployment),
         "{number}": str(live.number),
         "{output}": output or live.output,

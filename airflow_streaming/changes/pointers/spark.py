@@ -83,7 +83,7 @@ class SparkView(_InCatalog):
 
     The move is atomic for every query that looks the view up: its definition is exchanged by one
     change in the metastore (``ALTER VIEW``), and the view is never missing. A query that was
-    analysed before reads on in the old output to its end; streaming queries keep it until they are
+    analyzed before reads on in the old output to its end; streaming queries keep it until they are
     started again. The columns of the view are those of the new output from then on.
 
     The view is ours by its properties (``airflow_streaming.stream`` and so on). One that was made
@@ -99,7 +99,7 @@ class SparkView(_InCatalog):
     :param runtime: Name of the Spark installation, or its absolute path.
     :param conf: Of Spark: where the metastore is, credentials of the store.
     :param select: The query that the view stands for; ``{output}`` stands for the live lane's
-        output, and ``{stream}``, ``{lane}``, ``{colour}`` and ``{deployment}`` for their values.
+        output, and ``{stream}``, ``{lane}``, ``{color}`` and ``{deployment}`` for their values.
     :param runtimes: As in ``[streaming] runtimes``; a task fills them in.
     :param timeout: How long a move may take.
     :param name: By default the view's.

@@ -127,7 +127,7 @@ class StreamRestore:
         if found is None or found.what is not ChangeKind.RESTORE:
             return None
         to = self._asked.to
-        is_there = to is None or _spelt(to) == _spelt(found.checkpoint)
+        is_there = to is None or _spelled(to) == _spelled(found.checkpoint)
         return found if is_there and found.backup == self._backup.id else None
 
     def _place(self) -> str:
@@ -231,6 +231,6 @@ def circumstances(switching: Switching, pending: Change | None) -> Circumstances
     return known if pending is None else replace(known, pending=words(pending))
 
 
-def _spelt(uri: str) -> str:
+def _spelled(uri: str) -> str:
     """Return a place in the one spelling that can be compared."""
     return location(uri).rstrip("/")

@@ -47,7 +47,7 @@ from airflow_streaming.exceptions import (
     UpgradeRefused,
 )
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.jobs.repartition import RepartitionAnswer
+from airflow_streaming.model.jobs.upkeep import RepartitionAnswer
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import (

@@ -21,10 +21,10 @@ from airflow_streaming.gates.findings import (
     report_of,
 )
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.failures import mask_secrets
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SinkFacts
 from airflow_streaming.model.spark.conf import REDACTED, SECRET_KEY, conf_text, mask_password
+from airflow_streaming.model.spark.failures import mask_secrets
 
 _SHORT: Final = 12
 _SHOWN: Final = 200

@@ -21,7 +21,7 @@ from airflow_streaming.exceptions import CheckpointError, LaunchError
 from airflow_streaming.gates.state_partitions import RepartitionPlan, is_done, plan_repartition
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
-from airflow_streaming.model.jobs.repartition import RepartitionAnswer, RepartitionOrder
+from airflow_streaming.model.jobs.upkeep import RepartitionAnswer, RepartitionOrder
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts
 from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.uris import to_hadoop

@@ -138,7 +138,7 @@ Log = TypeVar("Log", OffsetLog, CommitLog)
 
 
 class PinnedLogs(NamedTuple):
-    """The plans and commits that are read: of the pinned batch and of its neighbours."""
+    """The plans and commits that are read: of the pinned batch and of its neighbors."""
 
     plan: OffsetLog
     next_plan: OffsetLog | None
@@ -176,7 +176,7 @@ def lacking_log(listing: Listing, batch: int) -> Incomplete | None:
 
 
 def read_logs(listing: Listing, read: Read, batch: int) -> PinnedLogs | Incomplete:
-    """Read the plans and commits of a batch and of its neighbours."""
+    """Read the plans and commits of a batch and of its neighbors."""
     plan = _load(read, f"offsets/{batch}", parse_offset_log)
     following = None
     if listing.stat(f"offsets/{batch + 1}") is not None:

@@ -120,7 +120,7 @@ class LocalTarget:
 
     def _leftovers(self) -> list[Path]:
         with contextlib.suppress(OSError):
-            # To the letter: a neighbour called "counts.old" may be being restored as well.
+            # To the letter: a neighbor called "counts.old" may be being restored as well.
             ours = re.compile(rf"\.{re.escape(self._target.name)}\.[0-9a-f]{{32}}{SUFFIX}")
             entries = self._target.parent.iterdir()
             return [entry for entry in entries if ours.fullmatch(entry.name)]

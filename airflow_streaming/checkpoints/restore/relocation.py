@@ -64,10 +64,10 @@ def moved(named: str, *, has: Has, to: str) -> str:
             "moved before without its paths being rewritten, or the file was lost. Restore an "
             "older backup."
         )
-    return f"{spelt_like(match['root'], to)}/{match['path']}"
+    return f"{spelled_like(match['root'], to)}/{match['path']}"
 
 
-def spelt_like(old: str, new: str) -> str:
+def spelled_like(old: str, new: str) -> str:
     """
     Return a URI as Hadoop wrote another one: ``file:/new`` for one that was ``file:/old``.
 

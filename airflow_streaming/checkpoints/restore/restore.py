@@ -327,7 +327,7 @@ class Prepared:
 
 @dataclass(slots=True)
 class _Found:
-    """What is learnt of the queries on the way."""
+    """What is learned of the queries on the way."""
 
     moved: dict[str, Moved] = field(default_factory=dict)
     reports: dict[str, Checkpoint] = field(default_factory=dict)

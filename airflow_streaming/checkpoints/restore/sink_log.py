@@ -146,11 +146,11 @@ def path_in_output(path: str, output: str) -> str:
 def _place(uri: str) -> str:
     if is_local(uri):
         return local_path(uri).rstrip("/")
-    spelt = to_fsspec(uri).rstrip("/")
-    scheme = scheme_of(spelt)
+    spelled = to_fsspec(uri).rstrip("/")
+    scheme = scheme_of(spelled)
     if scheme in _ONE_CLUSTER:
-        return f"{scheme}:/{spelt.split('://', 1)[1].partition('/')[2]}"
-    return spelt
+        return f"{scheme}:/{spelled.split('://', 1)[1].partition('/')[2]}"
+    return spelled
 
 
 def _newest_first(entries: Mapping[str, int]) -> list[str]:

@@ -141,7 +141,7 @@ def name_for(checkpoint: str) -> str:
     """
     Return the name under which the backups of somebody else's checkpoint are kept.
 
-    Its last two folders, to be recognised, and a part of the digest, so that no two are one.
+    Its last two folders, to be recognized, and a part of the digest, so that no two are one.
     """
     place = to_fsspec(checkpoint).rstrip("/")
     end = "/".join(place.split("/")[-2:])
@@ -155,7 +155,7 @@ _LEVELS: Final = 20
 
 def check_apart(first: str, second: str, *, what: str = "checkpoint", other: str) -> None:
     """
-    Refuse two places of which one is the other or lies inside it, as spelt or as it really is.
+    Refuse two places of which one is the other or lies inside it, as spelled or as it really is.
 
     :param what: What the first place is, for the message; ``other`` for the second one.
     :raises SpecError: they do not lie apart; both are named as they were given.

@@ -56,7 +56,7 @@ from airflow_streaming.model.fields import Positive, check_values, checked
 from airflow_streaming.model.wire import parse_json_value
 
 LARGEST_GAP: Final = 4
-"""No gap between two neighbours counts for more than this part, a quarter, of the age asked for."""
+"""No gap between two neighbors counts for more than this part, a quarter, of the age asked for."""
 
 
 class Period(StrEnum):

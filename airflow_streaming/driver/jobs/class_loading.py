@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.jobs.drill import leave_after
-from airflow_streaming.model.jobs.class_loading import ClassLoadingOrder
+from airflow_streaming.model.jobs.upkeep import ClassLoadingOrder
 
 _SCHEMA: Final = "at TIMESTAMP, name STRING, amount DOUBLE"
 _ROWS: Final = (

@@ -31,7 +31,6 @@ from airflow_streaming.driver.jobs.scratch_patch import (
 )
 from airflow_streaming.driver.monitoring.queries import QueryError, SparkQuery
 from airflow_streaming.driver.script import error_of, run_program
-from airflow_streaming.model.failure_signs import is_input_gone
 from airflow_streaming.model.jobs.drill import (
     INPUT_GONE,
     AnsweredOrder,
@@ -40,6 +39,7 @@ from airflow_streaming.model.jobs.drill import (
     DrillOrder,
     Told,
 )
+from airflow_streaming.model.spark.failure_signs import is_input_gone
 from airflow_streaming.model.spark.plan import is_of_spark
 from airflow_streaming.model.wire import Record
 
@@ -77,7 +77,7 @@ def answer_to_file(
 
 
 def later(seconds: float, work: Callable[[], None]) -> threading.Timer:
-    """Do something in so many seconds, unless the timer is cancelled or the process ends."""
+    """Do something in so many seconds, unless the timer is canceled or the process ends."""
     timer = threading.Timer(seconds, work)
     timer.daemon = True
     timer.start()

@@ -44,8 +44,6 @@ from airflow_streaming.driver.jobs.scratch_patch import (
 from airflow_streaming.driver.jvm import JvmProcess
 from airflow_streaming.driver.monitoring.queries import QueryError, SparkQuery, has_run_a_batch
 from airflow_streaming.driver.script import error_of, run_program
-from airflow_streaming.model.failure_signs import Hint, hints, is_input_gone
-from airflow_streaming.model.failures import mask_secrets
 from airflow_streaming.model.jobs.drill import INPUT_GONE, DrilledQuery
 from airflow_streaming.model.jobs.rehearsal import (
     Bounds,
@@ -56,6 +54,8 @@ from airflow_streaming.model.jobs.rehearsal import (
 )
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.conf import REDACTED, SECRET_KEY
+from airflow_streaming.model.spark.failure_signs import Hint, hints, is_input_gone
+from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.model.spark.plan import Column
 
 EVERY_SECONDS: Final = 1.0

@@ -17,7 +17,7 @@ from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.jobs.drill import answer_to_file
 from airflow_streaming.driver.jobs.scratch_patch import sentence_of
 from airflow_streaming.driver.script import error_of
-from airflow_streaming.model.jobs.repartition import RepartitionAnswer, RepartitionOrder
+from airflow_streaming.model.jobs.upkeep import RepartitionAnswer, RepartitionOrder
 
 DONE_ALREADY: Final = "STATE_REPARTITION_INVALID_CHECKPOINT.SHUFFLE_PARTITIONS_ALREADY_MATCH"
 

@@ -24,8 +24,8 @@ from airflow_streaming.driver.monitoring.queries import QueryError
 from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.writer_settings import location_of, notes_of, take_notes
 from airflow_streaming.driver.script import check_classic, is_connect
-from airflow_streaming.model.failures import with_core
 from airflow_streaming.model.jobs.drill import DrilledQuery, is_kept_back
+from airflow_streaming.model.spark.failures import with_core
 from airflow_streaming.model.uris import to_hadoop
 
 

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from airflow_streaming.driver.errors import ErrorBoundary
-from airflow_streaming.model.failures import hidden_forms
+from airflow_streaming.model.spark.failures import hidden_forms
 
 LOOK_SECONDS: Final = 1.0
 """How long a secret may stand in the file."""

@@ -39,8 +39,9 @@ from airflow_streaming.driver.monitoring.file_backlog import (
     with_files,
 )
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.model.failure_signs import Diagnosis
-from airflow_streaming.model.failures import (
+from airflow_streaming.model.progress import MAX_OFFSET, MAX_SOURCES, BatchProgress
+from airflow_streaming.model.spark.failure_signs import Diagnosis
+from airflow_streaming.model.spark.failures import (
     conditions_in,
     core_of,
     diagnose,
@@ -49,7 +50,6 @@ from airflow_streaming.model.failures import (
     presentable,
     python_error_in,
 )
-from airflow_streaming.model.progress import MAX_OFFSET, MAX_SOURCES, BatchProgress
 from airflow_streaming.model.spark.logs import NO_OFFSET, parse_offset_log
 from airflow_streaming.model.status import CheckpointOrigin, QueryStatus
 from airflow_streaming.model.storage import Store

@@ -2,7 +2,7 @@
 The stateful operators of a plan, and what the state of each is made of.
 
 They are fewer than those of its sides: Spark prunes what nobody above the join asks for before it
-runs the plan. So the optimiser is asked, once, and only of plans that hold such a join.
+runs the plan. So the optimizer is asked, once, and only of plans that hold such a join.
 
 They are made by the processor's ``init``, on the workers, when a query starts. In plan mode it is
 called here with a handle that only writes down what it is asked for.
@@ -343,18 +343,18 @@ def _ddl_of(attributes: tuple[Node, ...]) -> str:
 
 
 def with_kept_columns(
-    operators: Sequence[OperatorPlan], optimised: Optimised | None, notes: list[str]
+    operators: Sequence[OperatorPlan], optimized: Optimized | None, notes: list[str]
 ) -> tuple[OperatorPlan, ...]:
     """
     Return the operators, joins with the columns that they keep.
 
-    :param optimised: ``None`` where the optimiser could not be asked.
-    :param notes: Gets a sentence when a join is not found in the optimised plan.
+    :param optimized: ``None`` where the optimizer could not be asked.
+    :param notes: Gets a sentence when a join is not found in the optimized plan.
     """
     joins = [one for one in operators if one.sort is OperatorKind.JOIN]
-    if not joins or optimised is None:
+    if not joins or optimized is None:
         return tuple(operators)
-    kept = _kept(optimised)
+    kept = _kept(optimized)
     if len(kept) != len(joins):
         notes.append("The columns that a join keeps could not be read: Spark changes the joins.")
         return tuple(operators)
@@ -367,7 +367,7 @@ def _with(join: OperatorPlan, kept: Kept) -> OperatorPlan:
 
 
 class Kept(NamedTuple):
-    """What the optimised plan says of a join."""
+    """What the optimized plan says of a join."""
 
     left: tuple[Column, ...]
     right: tuple[Column, ...]
@@ -375,9 +375,9 @@ class Kept(NamedTuple):
     ends: bool
 
 
-class Optimised(NamedTuple):
+class Optimized(NamedTuple):
     """
-    A plan as Spark has optimised it.
+    A plan as Spark has optimized it.
 
     :param plan: In the JVM, with what its JSON leaves out.
     """
@@ -387,28 +387,28 @@ class Optimised(NamedTuple):
     names: Names
 
 
-def optimised_plan(frame: Any, plan: Any, gateway: Any, wording: Wording) -> Optimised:
-    """Ask Spark's optimiser for what it would make of a plan; nothing is run."""
+def optimized_plan(frame: Any, plan: Any, gateway: Any, wording: Wording) -> Optimized:
+    """Ask Spark's optimizer for what it would make of a plan; nothing is run."""
     found = frame.sparkSession().sessionState().optimizer().execute(plan)
     tree = read_tree(found.toJSON())
     hidden = Hidden(found, gateway, wording.ansi).placed(tree)
-    return Optimised(tree, hidden, Names(tree, replace(wording, hidden=hidden)))
+    return Optimized(tree, hidden, Names(tree, replace(wording, hidden=hidden)))
 
 
 def with_pushed_filters(
-    operators: Sequence[OperatorPlan], optimised: Optimised | None, mode: str, notes: list[str]
+    operators: Sequence[OperatorPlan], optimized: Optimized | None, mode: str, notes: list[str]
 ) -> tuple[OperatorPlan, ...]:
     """Return the operators with the filters that Spark applies in front of each."""
-    if not operators or optimised is None:
+    if not operators or optimized is None:
         return tuple(operators)
-    nodes = [node for node in optimised.tree.walk() if _is_stateful(node, mode)]
+    nodes = [node for node in optimized.tree.walk() if _is_stateful(node, mode)]
     if len(nodes) != len(operators):
         notes.append(
             "The filters in front of state could not be read: Spark changes the operators."
         )
         return tuple(operators)
     return tuple(
-        replace(one, pushed=tuple(_filters(node, optimised.names)))
+        replace(one, pushed=tuple(_filters(node, optimized.names)))
         for one, node in zip(operators, nodes, strict=True)
     )
 
@@ -439,19 +439,19 @@ def _filters(node: Node, names: Names) -> list[str]:
     return sorted(found)
 
 
-def _kept(optimised: Optimised) -> list[Kept]:
+def _kept(optimized: Optimized) -> list[Kept]:
     joins = [
         node
-        for node in optimised.tree.walk()
+        for node in optimized.tree.walk()
         if node.name == "Join" and all(is_streaming(side) for side in node.children)
     ]
-    at = optimised.plan.at
+    at = optimized.plan.at
     return [
         Kept(
             _columns(at(join.children[0])),
             _columns(at(join.children[1])),
             _join_type(join),
-            _join_ends(join, optimised.plan),
+            _join_ends(join, optimized.plan),
         )
         for join in joins
     ]

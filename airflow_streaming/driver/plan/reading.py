@@ -24,9 +24,9 @@ from airflow_streaming.driver.plan.expressions import (
 )
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.operators import (
-    Optimised,
+    Optimized,
     Reader,
-    optimised_plan,
+    optimized_plan,
     with_kept_columns,
     with_pushed_filters,
 )
@@ -111,7 +111,7 @@ class Taken(NamedTuple):
     """
     A query as the script is about to start it.
 
-    :param analysed: Its analysed plan, in the JVM; it never changes.
+    :param analyzed: Its analyzed plan, in the JVM; it never changes.
     """
 
     query: str
@@ -232,22 +232,22 @@ def _read_parts(taken: Taken, mode: str, variables: Mapping[str, str], notes: li
             steps.append(step)
         if (node := node_of(visit, names, times)) is not None:
             nodes.append(node)
-    optimised = _optimised(taken, plan, wording, notes) if operators else None
-    kept = with_kept_columns(operators, optimised, notes)
+    optimized = _optimized(taken, plan, wording, notes) if operators else None
+    kept = with_kept_columns(operators, optimized, notes)
     return _Parts(
         sources=sources_of(tree, plan, notes),
-        operators=with_pushed_filters(kept, optimised, mode, notes),
+        operators=with_pushed_filters(kept, optimized, mode, notes),
         watermarks=tuple(_watermarks(tree, hidden, names, taken.gateway)),
         steps=tuple(steps),
         nodes=tuple(nodes),
     )
 
 
-def _optimised(taken: Taken, plan: Any, wording: Wording, notes: list[str]) -> Optimised | None:
+def _optimized(taken: Taken, plan: Any, wording: Wording, notes: list[str]) -> Optimized | None:
     try:
-        return optimised_plan(taken.frame, plan, taken.gateway, wording)
-    except Exception as err:  # noqa: BLE001 - an optimiser of a vendor's may want more than a plan
-        notes.append(f"The optimised plan could not be read: {type(err).__name__}.")
+        return optimized_plan(taken.frame, plan, taken.gateway, wording)
+    except Exception as err:  # noqa: BLE001 - an optimizer of a vendor's may want more than a plan
+        notes.append(f"The optimized plan could not be read: {type(err).__name__}.")
         return None
 
 

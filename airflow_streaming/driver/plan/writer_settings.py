@@ -1,10 +1,10 @@
 """
 What the script sets on a ``DataStreamWriter``: name, checkpoint, format, mode, trigger.
 
-Learnt from public methods: the fields of the JVM's writer, the other place to learn them from, are
+Learned from public methods: the fields of the JVM's writer, the other place to learn them from, are
 private and moved between 3.5 and 4.0.
 
-Learnt from public methods, as the rest of the interception is. Nothing is changed by it: whatever
+Learned from public methods, as the rest of the interception is. Nothing is changed by it: whatever
 was called is called as it was.
 """
 

@@ -30,7 +30,6 @@ from airflow_streaming.driver.patching import patch_method
 from airflow_streaming.driver.script import error_of
 from airflow_streaming.driver.shutdown import Fence
 from airflow_streaming.exceptions import AlreadyExists, RecordError, StopRequested
-from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import (
     Barrier,
@@ -39,6 +38,7 @@ from airflow_streaming.model.records.epoch import (
     StandbyAnswer,
     StandbyOrder,
 )
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.storage import LocalStore, Store
 
 

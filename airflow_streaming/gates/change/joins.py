@@ -44,7 +44,7 @@ def judge_join(pair: Pair, number: int) -> Iterator[GateFinding]:
         yield SIDES.found(old=_sides(old), new=_sides(new), evidence=files)
         return
     if (old.join_type, old.run_as) != (new.join_type, new.run_as):
-        # A filter behind an outer join may make it an inner one, once Spark has optimised the plan.
+        # A filter behind an outer join may make it an inner one, once Spark has optimized the plan.
         was, now = old.run_as or old.join_type, new.run_as or new.join_type
         yield TYPE.found(
             old=f"{old.join_type}, run as {was}",

@@ -179,7 +179,7 @@ class Pair:
 
     @property
     def other_spark(self) -> bool:
-        """Tell whether two Sparks analysed the plans; they may word the same code differently."""
+        """Tell whether two Sparks analyzed the plans; they may word the same code differently."""
         return minor(self.old.spark) != minor(self.new.spark)
 
     def pinned(self, key: str) -> str | None:

@@ -177,7 +177,7 @@ def _judge_pushed(pair: Pair) -> Iterator[GateFinding]:
         yield rule.found(
             old="; ".join(old.pushed) or "none",
             new="; ".join(new.pushed) or "none",
-            evidence=f"the optimised plan in front of operator {number}; {pair.shown_by_plan}",
+            evidence=f"the optimized plan in front of operator {number}; {pair.shown_by_plan}",
             about=(f"operators[{number}].pushed",),
         )
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final, NamedTuple
 
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.model.failures import presentable
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.wire import Record
 
 SCRATCH_OUTPUT: Final = "{drill-output}"
@@ -50,7 +50,7 @@ class DrilledQuery:
     One query of a drill.
 
     :param folder: Its folder in the backup; the query's name, or empty.
-    :param checkpoint: URI it was copied from, by which a script that chose it is recognised.
+    :param checkpoint: URI it was copied from, by which a script that chose it is recognized.
     :param copy: The scratch copy, a local path.
     :param batch: The pinned batch, at which the state is read.
     :param reads_state: Have the state reader open the state.

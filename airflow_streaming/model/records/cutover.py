@@ -172,7 +172,7 @@ class CutoverTerms(Record):
     :param compare: Comparisons of outputs; without any, nothing is compared.
     :param soak: What green must show after the switch.
     :param promotes_by_itself: A ready green becomes live without an approval.
-    :param finalises_by_itself: A good soak is the point of no return without an approval.
+    :param finalizes_by_itself: A good soak is the point of no return without an approval.
     :param retain_blue: How long blue's checkpoint and output are kept after that.
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that going
         back takes no time.
@@ -193,7 +193,7 @@ class CutoverTerms(Record):
     compare: tuple[CompareTerms, ...] = ()
     soak: SoakTerms = field(default_factory=SoakTerms)
     promotes_by_itself: bool = False
-    finalises_by_itself: bool = True
+    finalizes_by_itself: bool = True
     retain_blue: timedelta = timedelta(days=1)
     keeps_blue_running: bool = True
     deadlines: Mapping[str, timedelta] = field(default_factory=dict)
@@ -312,7 +312,7 @@ _HANDS_OFF: Final = frozenset(
         CutoverState.SWITCHING,
         CutoverState.LIVE,
         CutoverState.SOAKING,
-        CutoverState.FINALISING,
+        CutoverState.FINALIZING,
         CutoverState.ABORTING,
         CutoverState.ROLLING_BACK,
     }

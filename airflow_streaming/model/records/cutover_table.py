@@ -3,7 +3,7 @@ The cutover: which state follows on which event, and the record of each step.
 
 All of a cutover's course is in this one table; see ``change_table`` for what is made of it.
 
-Blue is the lane that is live when the cutover begins, green the one that is to be, whatever colours
+Blue is the lane that is live when the cutover begins, green the one that is to be, whatever colors
 the two have by name.
 """
 
@@ -45,9 +45,9 @@ class CutoverState(StrEnum):
     """Consumers are led to green, which has still to commit its first batch as the live one."""
     SOAKING = "soaking"
     """Green is watched; blue can be back at any moment."""
-    FINALISING = "finalising"
+    FINALIZING = "finalizing"
     """Point of no return. Blue is stopped, where it still runs."""
-    FINALISED = "finalised"
+    FINALIZED = "finalized"
     """Green stays. Blue is stopped; its checkpoint and output are kept for some time."""
     RETIRED = "retired"
     """Blue's final backup is taken, and its lane is free for the next cutover."""
@@ -135,7 +135,7 @@ class CutoverCommand(StrEnum):
 
 
 S, E, C = CutoverState, CutoverEvent, CutoverCommand
-_ENDS: Final = frozenset({S.FINALISED, S.RETIRED, S.ABORTED, S.ROLLED_BACK})
+_ENDS: Final = frozenset({S.FINALIZED, S.RETIRED, S.ABORTED, S.ROLLED_BACK})
 _BEFORE_SWITCH: Final = (
     *(S.PLANNED, S.STARTING, S.CATCHING_UP, S.SHADOWING, S.COMPARING, S.READY, S.HELD),
     *(S.WARMING, S.DRAINING, S.SWITCHING),
@@ -165,11 +165,11 @@ _ROWS: Final[Mapping[tuple[CutoverState, CutoverEvent], CutoverState]] = {
     (S.DRAINING, E.BLUE_DRAINED): S.SWITCHING,
     (S.SWITCHING, E.SWITCHED): S.LIVE,
     (S.LIVE, E.GREEN_COMMITTED): S.SOAKING,
-    (S.LIVE, E.KEEP): S.FINALISING,
-    (S.SOAKING, E.SOAK_PASSED): S.FINALISING,
-    (S.SOAKING, E.KEEP): S.FINALISING,
-    (S.FINALISING, E.BLUE_STOPPED): S.FINALISED,
-    (S.FINALISED, E.RETAIN_OVER): S.RETIRED,
+    (S.LIVE, E.KEEP): S.FINALIZING,
+    (S.SOAKING, E.SOAK_PASSED): S.FINALIZING,
+    (S.SOAKING, E.KEEP): S.FINALIZING,
+    (S.FINALIZING, E.BLUE_STOPPED): S.FINALIZED,
+    (S.FINALIZED, E.RETAIN_OVER): S.RETIRED,
     (S.ABORTING, E.UNDONE): S.ABORTED,
     (S.ROLLING_BACK, E.UNDONE): S.ROLLED_BACK,
     # What was shown counts only for the driver that showed it.
@@ -180,8 +180,8 @@ _ROWS: Final[Mapping[tuple[CutoverState, CutoverEvent], CutoverState]] = {
     **{(state, event): S.ABORTING for state in _BEFORE_SWITCH for event in _GIVING_UP},
     **{(state, event): S.ROLLING_BACK for state in _AFTER_SWITCH for event in _GOING_BACK},
 }
-"""Every course there is. After ``finalising`` there is only forward."""
-_KEPT: Final = (S.FINALISING, S.FINALISED, S.RETIRED)
+"""Every course there is. After ``finalizing`` there is only forward."""
+_KEPT: Final = (S.FINALIZING, S.FINALIZED, S.RETIRED)
 _MADE_LIVE: Final = (S.SWITCHING, *_AFTER_SWITCH, *_KEPT)
 _COMMANDS: Final[Mapping[str, Command[CutoverState, CutoverEvent]]] = {
     C.PROMOTE: Command(

@@ -20,7 +20,7 @@ from airflow_streaming.model.names import check_place
 from airflow_streaming.model.uris import for_spark
 from airflow_streaming.model.wire import Record
 
-_NOT_COMPARED: Final = frozenset({"number", "created_at", "created_by", "colour", "replay_from"})
+_NOT_COMPARED: Final = frozenset({"number", "created_at", "created_by", "color", "replay_from"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Deployment(Record):
     :param env: Names of the environment variables the dag gives.
     :param checkpoint: URI under which every query has a folder.
     :param output: URI that ``{output}`` stands for.
-    :param colour: Of the lane that it belongs to.
+    :param color: Of the lane that it belongs to.
     :param replay_from: What ``{replay_from}`` stands for: the time, in ISO 8601, from which a fresh
         checkpoint must read to have its state complete; empty for the beginning.
         ``{replay_from_ms}`` is the same in milliseconds since the Unix epoch, 0 for the beginning.
@@ -62,7 +62,7 @@ class Deployment(Record):
     fair_pools: bool
     created_at: datetime
     created_by: str
-    colour: str = "blue"
+    color: str = "blue"
     replay_from: str = ""
     py_files_sha256: tuple[str, ...] = ()
 

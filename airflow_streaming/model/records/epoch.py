@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.health_rules import Severity
 from airflow_streaming.model.lease import check_lease
 from airflow_streaming.model.names import check_place, standby_of
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.wire import Record
 
 

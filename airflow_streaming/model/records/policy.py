@@ -12,10 +12,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import CLOCKS_DIFFER
-from airflow_streaming.model.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
+from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.wire import Record, decode
 
 _TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")

@@ -1,7 +1,7 @@
 """
 The plan of a query: what it reads, keeps and writes, as Spark understands it.
 
-It is taken from the analysed plan, before Spark optimises anything, so that it says what the author
+It is taken from the analyzed plan, before Spark optimizes anything, so that it says what the author
 asked for. Numbers that Spark gives anew in every run (``#123``, random ids) are taken out of every
 text; two runs of the same code on the same Spark give equal plans. Nothing of it is a secret:
 options that may hold one are marked.
@@ -100,9 +100,9 @@ class OperatorPlan:
     :param code: Fingerprint of the user's function and all that it reaches.
     :param results: What leaves an aggregation, as text, e.g. ``(sum(v) + 1) AS total``.
     :param ends: Whether the watermark ends every part of the state, as Spark plans it.
-    :param pushed: Filters that Spark applies in front of the state once it has optimised the plan,
+    :param pushed: Filters that Spark applies in front of the state once it has optimized the plan,
         wherever the script has them.
-    :param run_as: Of a join, its type in the optimised plan.
+    :param run_as: Of a join, its type in the optimized plan.
     """
 
     sort: OperatorKind
@@ -208,7 +208,7 @@ class QueryPlan(Record):
     One query of a script.
 
     :param query: Its name; the folder of its checkpoint where it has none.
-    :param spark: Version of the Spark that analysed it.
+    :param spark: Version of the Spark that analyzed it.
     :param output_mode: ``append``, ``update`` or ``complete``.
     :param processing_trigger: As text: ``10 seconds``, ``available now``, ``once``; empty for
         Spark's default, which is as soon as possible.
@@ -255,7 +255,7 @@ class ScriptPlan(Record):
     Every query of a script, in the order in which it starts them.
 
     :param application: The script, as its author knows it.
-    :param spark: Version of the Spark that analysed it.
+    :param spark: Version of the Spark that analyzed it.
     :param problem: Why the script came to no end; what it started before is in ``queries``.
     """
 

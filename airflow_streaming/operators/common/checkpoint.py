@@ -21,7 +21,7 @@ from airflow_streaming.exceptions import (
     StreamingError,
 )
 from airflow_streaming.model.fields import checked
-from airflow_streaming.model.names import Colour, check_stream_name, colour_of
+from airflow_streaming.model.names import Color, check_stream_name, color_of
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.uris import check_uri
 from airflow_streaming.notifications.alerts import Alerts, Notifiers
@@ -130,7 +130,7 @@ class CheckpointTask(BaseOperator):
         if not self.stream:
             raise SpecError(f"Task {self.task_id!r} names no stream. Give stream.")
         name = check_stream_name(self.stream)
-        if not self.home or colour_of(name) is Colour.GREEN:
+        if not self.home or color_of(name) is Color.GREEN:
             return name
         if self._live is None:
             # Once: what a task has begun on one lane it does not end on the other.

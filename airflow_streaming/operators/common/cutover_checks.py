@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_streaming.changes.judging.green import Judgement, judge_reports
+from airflow_streaming.changes.judging.green import Judgment, judge_reports
 from airflow_streaming.changes.judging.lane_figures import bound_of
 from airflow_streaming.changes.pointers.port import Pointer
 from airflow_streaming.checkpoints.progress import Progress
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.jobs.comparison import Bound, CompareReport
 from airflow_streaming.model.names import base_of, is_path_part
 from airflow_streaming.model.progress import BatchProgress
@@ -22,6 +21,7 @@ from airflow_streaming.model.records.cutover import CompareTerms, StartWay
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import REDACTED
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.operators.upgrade import name_of
 from airflow_streaming.spark_jobs.compare import compare
 
@@ -144,7 +144,7 @@ class Comparing:
         self._lanes, self._complete_from = lanes, complete_from
         self._progress, self._heard = progress, heard
 
-    def __call__(self, terms: CompareTerms, blue: Deployment, green: Deployment) -> Judgement:
+    def __call__(self, terms: CompareTerms, blue: Deployment, green: Deployment) -> Judgment:
         """Compare, and say what that shows."""
         hook = self._lanes.hook(green.stream)
         # The batches are read first: what they have written is there when the outputs are opened.

@@ -16,7 +16,7 @@ from airflow_streaming.gates.findings import GateDecision, GateFinding, GateRepo
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.checkpoint import BackupStoreHook, CheckpointHook
 from airflow_streaming.hooks.home import spec_errors_are_final
-from airflow_streaming.model.names import colour_of, other_lane
+from airflow_streaming.model.names import color_of, other_lane
 from airflow_streaming.model.records.control import ChangeKind, ChangeOutcome, EventKind
 from airflow_streaming.model.records.deployment import Deployment, ProposalAction, decide_proposal
 from airflow_streaming.operators.common.base import Log, ProgressLogger
@@ -92,8 +92,8 @@ def _left_in_the_other_lane(streams: Home, home: StreamHome, proposed: Deploymen
     if same_place.fingerprint != left.fingerprint:
         return ""
     return (
-        f"It is what runs, or ran, in the {colour_of(left.stream)} lane (deployment {left.number}), "
-        f"and the {colour_of(home.name)} one is live: write what runs there into the dag."
+        f"It is what runs, or ran, in the {color_of(left.stream)} lane (deployment {left.number}), "
+        f"and the {color_of(home.name)} one is live: write what runs there into the dag."
     )
 
 

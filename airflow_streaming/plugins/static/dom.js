@@ -62,7 +62,7 @@ const GLYPHS = {
   off: "M3 3h10v10H3Z",
 };
 
-/** The sign of a level: a shape of its own, so that colours are not the only sign. */
+/** The sign of a level: a shape of its own, so that colors are not the only sign. */
 export function glyph(level) {
   return svg(
     "svg",

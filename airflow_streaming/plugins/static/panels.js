@@ -38,8 +38,8 @@ export const ABOUT = {
   switching: "Green takes over.",
   live: "Consumers are led to green.",
   soaking: "Green is watched; blue can be back at any moment.",
-  finalising: "Point of no return.",
-  finalised: "Green stays; blue is kept for some time.",
+  finalizing: "Point of no return.",
+  finalized: "Green stays; blue is kept for some time.",
   retired: "Blue's lane is free.",
 };
 

@@ -17,12 +17,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from airflow_streaming.checkpoints.vault.retention_policy import AgeVerdict
-from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.health_rules import BUILT_IN, Finding, RuleState, Severity
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.records.alert import BACKUP_KEY, RESTART_KEY, Alert, AlertKind, is_told
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.model.spark.failures import presentable
 
 _ACTIONS: Final = {
     Severity.ALERT: "Nothing: the stream is left alone.",

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_streaming.model.failures import mask_secrets
 from airflow_streaming.model.records.alert import RESTART_KEY, Alert, AlertKind
+from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.supervision.alerts.alerting import moment
 
 MAX_SUBJECT: Final = 150

@@ -28,7 +28,7 @@ from airflow_streaming.supervision.external.endpoint_reply import (
     EndpointState,
 )
 from airflow_streaming.supervision.health import window_of
-from airflow_streaming.supervision.snapshot import QuerySnapshot
+from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

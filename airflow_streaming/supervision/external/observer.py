@@ -46,7 +46,7 @@ from airflow_streaming.supervision.external.judge import (
     judge_external,
     to_query_sight,
 )
-from airflow_streaming.supervision.snapshot import StreamSnapshot
+from airflow_streaming.supervision.readiness.snapshot import StreamSnapshot
 
 Parsed = TypeVar("Parsed")
 MAX_CHECKPOINTS: Final = 200
@@ -407,7 +407,7 @@ class ExternalObserver:
         self._is_blind = True
 
     def memory(self) -> dict[str, Any]:
-        """Return what was learnt, for the next observer."""
+        """Return what was learned, for the next observer."""
         return self._memory.to_event(self._clock())
 
     def sight(self) -> StreamSnapshot:

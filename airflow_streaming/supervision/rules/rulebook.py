@@ -15,7 +15,7 @@ better that the query commits.
 
 A book is pure: no clock, no files. It learns the batches in their order and remembers of them what
 its rules need, so that a fresh book which learns the whole history of an epoch says the same as one
-that has lived through it. What a rule says is a function of the rows learnt and of the status at
+that has lived through it. What a rule says is a function of the rows learned and of the status at
 hand, never of how often it was asked.
 """
 
@@ -295,7 +295,7 @@ class RuleBook:
     Every rule of a stream, held against the progress of one epoch.
 
     :param rules: The rules; their names are unique.
-    :param firing: Where the history before the first row is not learnt: what fired then, by the
+    :param firing: Where the history before the first row is not learned: what fired then, by the
         key of its finding, and since when.
     """
 

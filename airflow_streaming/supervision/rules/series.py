@@ -22,7 +22,7 @@ from airflow_streaming.model.status import QueryStatus, Status
 
 MAX_SAMPLES: Final = 2_000
 """More than these are paired, so that a window over a day of short batches stays small: its sums
-are right, and a batch leaves it together with its neighbour."""
+are right, and a batch leaves it together with its neighbor."""
 _REBUILD_EVERY: Final = 64
 """Removals, or as many as are left if that is more, after which the room they took is given back
 and the sums are taken anew, because subtraction leaves rounding errors."""
@@ -122,7 +122,7 @@ class Moment:
     :param now: The driver's beat on the line.
     :param age: Seconds the query has been running, as far as is known.
     :param known_until: Up to when its input is known: the start of the batch in work, or the last
-        batch learnt when there are newer ones.
+        batch learned when there are newer ones.
     :param lapse: The current pause, or the one before the batch in work.
     :param is_idle: It neither works nor has data to work on.
     :param heals: Nothing says that it had work in the pause.

@@ -3,7 +3,7 @@ Train the model of the scoring stream: is a reading one of a hot machine?
 
     python train_model.py --input /data/sensors --model /data/models/2026-01-05
 
-A batch job. The readings of the past are labelled by a rule, where a real shop would have repairs.
+A batch job. The readings of the past are labeled by a rule, where a real shop would have repairs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 READING = "id string, device string, temperature double, ts timestamp"
 
 
-def labelled(readings: DataFrame, limit: int) -> DataFrame:
+def labeled(readings: DataFrame, limit: int) -> DataFrame:
     """Call readings above a limit hot."""
     return readings.withColumn("label", (F.col("temperature") > limit).cast("double"))
 
@@ -38,7 +38,7 @@ def main() -> None:
         StandardScaler(inputCol="raw", outputCol="features", withMean=True),
         LogisticRegression(maxIter=10, regParam=0.01),
     ]
-    model = Pipeline(stages=steps).fit(labelled(readings, arguments.limit).repartition(1, "id"))
+    model = Pipeline(stages=steps).fit(labeled(readings, arguments.limit).repartition(1, "id"))
     model.write().overwrite().save(arguments.model)
     spark.stop()
 

@@ -18,9 +18,9 @@ from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
-from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.notifications.alerts import Alerts
 from airflow_streaming.supervision.alerts.alerting import gave_up

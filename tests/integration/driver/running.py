@@ -229,7 +229,7 @@ class World:
         conf = {
             "spark.master": "local[2]",
             "spark.ui.enabled": "false",
-            # Half the start-up time of a short-lived JVM is spent on optimising it.
+            # Half the start-up time of a short-lived JVM is spent on optimizing it.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),

@@ -1,5 +1,5 @@
 """
-S3 servers as processes of this host: one that honours conditional writes, and one that does not.
+S3 servers as processes of this host: one that honors conditional writes, and one that does not.
 
 Each is the server's own program out of a Python wheel, bound to the loopback address, on ports that
 were free a moment ago, and killed at the end (a soft stop of SeaweedFS takes a quarter of a
@@ -93,7 +93,7 @@ def _is_free(port: int) -> bool:
 
 @contextlib.contextmanager
 def seaweedfs(folder: Path, *options: str) -> Iterator[S3Server]:
-    """Run SeaweedFS, which honours ``If-None-Match``, with further options of its own."""
+    """Run SeaweedFS, which honors ``If-None-Match``, with further options of its own."""
     s3, master, volume, filer = free_ports(4, also_above=10_000)
     keys = [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]
     rights = ["Admin", "Read", "Write", "List", "Tagging"]

@@ -31,7 +31,7 @@ class TestS3Store(StoreContract, ExclusiveContract, WholeFilesContract):
         return open_store(f"s3://streams/{uuid.uuid4().hex}", exclusive_s3.options)
 
 
-def test_a_store_that_honours_conditions_passes_the_probe(exclusive_s3: S3Server) -> None:
+def test_a_store_that_honors_conditions_passes_the_probe(exclusive_s3: S3Server) -> None:
     uri = f"s3a://streams/{uuid.uuid4().hex}"
 
     home = open_home(uri, exclusive_s3.options)
@@ -88,7 +88,7 @@ def test_a_gateway_that_ignores_the_condition_is_refused(careless_s3: S3Server) 
     with pytest.raises(
         HomeNotExclusive,
         match=rf"The store under {uri} let \d+ of 24 writers create the same file\. .*so nothing "
-        r"is run\. Use a local folder, or an object store that honours conditional writes",
+        r"is run\. Use a local folder, or an object store that honors conditional writes",
     ):
         open_home(uri, careless_s3.options)
 

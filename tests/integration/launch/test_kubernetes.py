@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import LaunchError
-from airflow_streaming.launch import kubernetes
-from airflow_streaming.launch.kubernetes import KubernetesLauncher
-from airflow_streaming.launch.kubernetes_api import Credentials, Namespace, Place
+from airflow_streaming.launch.clusters import kubernetes
+from airflow_streaming.launch.clusters.kubernetes import KubernetesLauncher
+from airflow_streaming.launch.clusters.kubernetes_api import Credentials, Namespace, Place
+from airflow_streaming.launch.clusters.pods import labels_of, pod_name
+from airflow_streaming.launch.clusters.rest import Unreachable
+from airflow_streaming.launch.clusters.shared_table import SharedTables
 from airflow_streaming.launch.package import build_driver_package
-from airflow_streaming.launch.pods import labels_of, pod_name
 from airflow_streaming.launch.port import LaunchRequest
-from airflow_streaming.launch.rest import Unreachable
-from airflow_streaming.launch.shared_table import SharedTables
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from tests.integration.servers.kubernetes import ApiServer, Kubelet, api_server
@@ -204,7 +204,7 @@ def test_while_the_api_server_is_away_nothing_is_proved_and_afterwards_all_is_as
     world: PodWorld, epoch: Epoch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch = world.start(epoch)
-    monkeypatch.setattr("airflow_streaming.launch.rest.TIMEOUT", 1.0)
+    monkeypatch.setattr("airflow_streaming.launch.clusters.rest.TIMEOUT", 1.0)
     world.server.suspend()
     try:
         fresh = KubernetesLauncher(login=world.login, clock=lambda: 1e9)

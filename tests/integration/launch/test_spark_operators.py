@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import LaunchError
-from airflow_streaming.launch import kubernetes
-from airflow_streaming.launch.kubernetes_api import Place
-from airflow_streaming.launch.pods import pod_name
-from airflow_streaming.launch.shared_table import SharedTables
-from airflow_streaming.launch.spark_operators import (
+from airflow_streaming.launch.clusters import kubernetes
+from airflow_streaming.launch.clusters.kubernetes_api import Place
+from airflow_streaming.launch.clusters.pods import pod_name
+from airflow_streaming.launch.clusters.shared_table import SharedTables
+from airflow_streaming.launch.clusters.spark_operators import (
     OPERATORS,
     OperatorLauncher,
     resource_of,

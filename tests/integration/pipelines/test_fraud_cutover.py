@@ -219,14 +219,14 @@ def cut_over(stage: FraudStage, pair: Pair, arriving: Payments) -> None:
         read = [files_read(lane.deployment(1)) for lane in lanes if lane.newest_deployment()]
         if min(read) > arriving.files - ARCHIVED - 1:
             arriving.arrive()
-        progress = engine.advance(CutoverState.FINALISED)
+        progress = engine.advance(CutoverState.FINALIZED)
         assert not progress.needs_person, progress
         return progress.is_there
 
     wait(stage, is_there, "the cutover's end")
     home = stage.lane(STREAM)
     (change,) = home.changes()
-    assert home.steps(change.number)[-1].after is CutoverState.FINALISED
+    assert home.steps(change.number)[-1].after is CutoverState.FINALIZED
 
 
 def never_touched(

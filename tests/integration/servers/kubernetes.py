@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_streaming.launch.kubernetes_api import Credentials, Namespace, Place
-from airflow_streaming.launch.rest import Unreachable, ask
+from airflow_streaming.launch.clusters.kubernetes_api import Credentials, Namespace, Place
+from airflow_streaming.launch.clusters.rest import Unreachable, ask
 from tests.conftest import REPOSITORY
 from tests.integration.home.servers import free_ports
 from tests.patience import PATIENCE

@@ -2,7 +2,7 @@
 The Spark operators' resources on an API server, and the controller that the tests play.
 
 The definitions have the fields that the launchers write, with the types of the operators' own, and
-nothing else: the API server drops what is not defined, so a test sees a field that is misspelt.
+nothing else: the API server drops what is not defined, so a test sees a field that is misspelled.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
-from airflow_streaming.launch.rest import Unreachable
-from airflow_streaming.launch.spark_operators import APACHE, KUBEFLOW, OPERATORS
+from airflow_streaming.launch.clusters.rest import Unreachable
+from airflow_streaming.launch.clusters.spark_operators import APACHE, KUBEFLOW, OPERATORS
 from tests.integration.servers.kubernetes import ApiServer
 from tests.patience import PATIENCE
 

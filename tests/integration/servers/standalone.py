@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from airflow_streaming.launch.rest import Unreachable, ask
+from airflow_streaming.launch.clusters.rest import Unreachable, ask
 from airflow_streaming.launch.runtime import find_pyspark
 from tests.integration.home.servers import free_ports
 from tests.patience import tail, until

@@ -50,7 +50,7 @@ class RealStream(World):
             "output": str(self.output),
             "conf": {
                 "spark.driver.memory": "512m",
-                # Half the start-up time of a short-lived JVM is spent on optimising it.
+                # Half the start-up time of a short-lived JVM is spent on optimizing it.
                 "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
                 "spark.ui.enabled": False,
                 "spark.sql.shuffle.partitions": 1,

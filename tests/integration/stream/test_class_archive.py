@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.launch.class_archive import find_archive
+from airflow_streaming.launch.java import find_archive
 from airflow_streaming.launch.runtime import resolve_runtime
 from tests.integration.stream.conftest import RealStream
 
 
 def test_a_driver_maps_the_archive_of_its_runtime(real: RealStream, spark_4_3: Path) -> None:
-    archive = find_archive(resolve_runtime("spark-4.3", {"spark-4.3": str(spark_4_3)}))
+    runtime = resolve_runtime("spark-4.3", {"spark-4.3": str(spark_4_3)})
+    archive = find_archive(runtime.spark_home, runtime.java)
     if archive is None:
         pytest.skip("The runtime has no class data archive; run 'make setup'.")
     if archive != archive.resolve():

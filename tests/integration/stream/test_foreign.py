@@ -19,7 +19,7 @@ from airflow_streaming.model.spark.tail import RECENT
 from airflow_streaming.storage.folders import open_folders
 from airflow_streaming.supervision.external.judge import CERTAIN_AFTER
 from airflow_streaming.supervision.external.observer import ExternalObserver
-from airflow_streaming.supervision.snapshot import StreamSnapshot
+from airflow_streaming.supervision.readiness.snapshot import StreamSnapshot
 from tests.patience import tail, until
 from tests.unit.supervision.checkpoints import fingerprint
 

@@ -15,12 +15,12 @@ from typing import Any
 import psutil
 import pytest
 
-from airflow_streaming.launch.kubernetes_api import Namespace
-from airflow_streaming.launch.pods import pod_name
+from airflow_streaming.launch.clusters.kubernetes_api import Namespace
+from airflow_streaming.launch.clusters.pods import pod_name
+from airflow_streaming.launch.clusters.rest import Unreachable
+from airflow_streaming.launch.clusters.shared_table import SharedTables
 from airflow_streaming.launch.registry import open_launcher
-from airflow_streaming.launch.rest import Unreachable
 from airflow_streaming.launch.runtime import find_pyspark
-from airflow_streaming.launch.shared_table import SharedTables
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.supervision.decide import decide
 from airflow_streaming.supervision.observer import Observer
@@ -133,9 +133,9 @@ async def test_the_stream_outlives_its_worker_and_an_api_server_that_goes_away(
     assert children - before - pods - servers == set()
     stream.until(lambda: pod_name(stream.home.epoch(1)) in stream.kubelet.ran, "the pod's start")
 
-    monkeypatch.setattr("airflow_streaming.launch.rest.TIMEOUT", 1.0)
+    monkeypatch.setattr("airflow_streaming.launch.clusters.rest.TIMEOUT", 1.0)
     # Time goes by for the launchers while nobody answers: each look asks anew.
-    monkeypatch.setattr("airflow_streaming.launch.kubernetes._TABLES", SharedTables())
+    monkeypatch.setattr("airflow_streaming.launch.clusters.kubernetes._TABLES", SharedTables())
     stream.server.suspend()
     try:
         observer = Observer(stream.home, open_launcher())

@@ -14,9 +14,9 @@ import pyarrow.parquet
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.records.alert import Alert, AlertKind
 from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from tests.integration.stream.conftest import RealStream, first_event
 
 RETAIL = Path(__file__).parents[4] / "shared" / "data" / "retail"

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from airflow_streaming.launch.local import LocalLauncher
-from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.observer import Observer
 from tests.integration.stream.conftest import RealStream, first_event

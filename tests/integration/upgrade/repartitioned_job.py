@@ -179,7 +179,7 @@ def run(
 def repartition(spark: SparkSession, checkpoint: str, partitions: int, store: str) -> list[str]:
     """Do it as the job of an upgrade does; return Spark's condition and sentence, empty when done."""
     from airflow_streaming.driver.jobs.repartition import answered
-    from airflow_streaming.model.jobs.repartition import RepartitionOrder
+    from airflow_streaming.model.jobs.upkeep import RepartitionOrder
 
     for key, value in STORES[store].items():
         spark.conf.set(key, value)

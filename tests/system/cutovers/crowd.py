@@ -27,14 +27,14 @@ class Crowd:
     def __init__(self, stage: Stage) -> None:
         self._stage, self._end = stage, threading.Event()
         self.most, self.looks = 0, 0
-        self.offences: list[Crowded] = []
+        self.offenses: list[Crowded] = []
         self.torn: list[tuple[str, ...]] = []
         self._thread = threading.Thread(target=self._run, name="crowd", daemon=True)
 
     @property
     def is_lawful(self) -> bool:
         """Tell whether no lane ever had two drivers, and all streams were moved at once."""
-        return not self.offences and not self.torn
+        return not self.offenses and not self.torn
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -52,9 +52,9 @@ class Crowd:
             for lane in {lane for lane, _ in drivers}:
                 epochs = tuple(epoch for one, epoch in drivers if one == lane)
                 if len(epochs) > 1:
-                    self.offences.append(Crowded(lane=lane, epochs=epochs))
+                    self.offenses.append(Crowded(lane=lane, epochs=epochs))
 
     def _look_together(self) -> None:
         found = live_together(self._stage.streams, home=self._stage.home_uri)
-        if len({one.colour for one in found.values()}) > 1:
+        if len({one.color for one in found.values()}) > 1:
             self.torn.append(tuple(one.lane for one in found.values()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_streaming.changes.cutover.lanes import Compare, LaneContext, Retire
-from airflow_streaming.changes.judging.green import Judgement, judge_reports
+from airflow_streaming.changes.judging.green import Judgment, judge_reports
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import sources_of
 from airflow_streaming.checkpoints.backup.records import Origin
@@ -43,7 +43,7 @@ def comparing(stage: Stage, *, from_beginning: bool) -> Compare:
     """
     bound = Bound(from_beginning=from_beginning)
 
-    def judged(terms: CompareTerms, blue: Deployment, green: Deployment) -> Judgement:
+    def judged(terms: CompareTerms, blue: Deployment, green: Deployment) -> Judgment:
         scratch = stage.folder / "compared"
         scratch.mkdir(exist_ok=True)
         found = compare(terms, blue, green, stage.runtime, bound=bound, scratch=scratch)

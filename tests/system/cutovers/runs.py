@@ -39,7 +39,7 @@ PATIENCE_S: Final = 3 * PATIENCE
 
 S: Final = CutoverState
 ENDS: Final = {
-    Course.FORWARD: (S.FINALISED, S.RETIRED),
+    Course.FORWARD: (S.FINALIZED, S.RETIRED),
     Course.ABORT: (S.ABORTED,),
     Course.ROLL_BACK: (S.ROLLED_BACK,),
 }

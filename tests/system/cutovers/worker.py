@@ -87,8 +87,8 @@ class Worker:
                 self._word(CutoverState(self._asked.abort_at), self._abort)
             case Course.ROLL_BACK:
                 self._word(CutoverState.SOAKING, self._roll_back)
-        ended = self._until(CutoverState.FINALISED)
-        if ended.state is CutoverState.FINALISED:
+        ended = self._until(CutoverState.FINALIZED)
+        if ended.state is CutoverState.FINALIZED:
             ended = self._engine.command(CutoverCommand.RETIRE, "The test has no more use for it.")
         return ended
 
@@ -162,7 +162,7 @@ class Worker:
                 at_most=timedelta(seconds=max(60.0, asked.deadline_s) + asked.soak_s),
             ),
             promotes_by_itself=True,
-            finalises_by_itself=asked.course is Course.FORWARD and not asked.asks,
+            finalizes_by_itself=asked.course is Course.FORWARD and not asked.asks,
             retain_blue=timedelta(0),
             deadlines={
                 "catching_up": timedelta(seconds=asked.deadline_s),

@@ -7,7 +7,6 @@ import pytest
 
 from airflow_streaming.checkpoints.backup.records import Backup, Origin, QueryBackup
 from airflow_streaming.checkpoints.drill_cut import choose_spark, describe_spark, plan_cut
-from airflow_streaming.model.failure_signs import is_input_gone
 from airflow_streaming.model.jobs.drill import (
     INPUT_GONE,
     DrilledQuery,
@@ -18,6 +17,7 @@ from airflow_streaming.model.jobs.drill import (
     judge,
     read_events,
 )
+from airflow_streaming.model.spark.failure_signs import is_input_gone
 from tests.unit.checkpoints.in_memory import InMemory, golden, other_codec
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -45,6 +45,6 @@ def test_places_beside_each_other_lie_apart(first: str, second: str) -> None:
     check_apart(second, first, what="checkpoint", other="store")
 
 
-def test_one_place_may_be_spelt_in_several_ways() -> None:
+def test_one_place_may_be_spelled_in_several_ways() -> None:
     assert is_same_place("file:///data/ck/", "/data/./ck")
     assert not is_same_place("/data/ck", "/data/ck/x")

@@ -13,7 +13,7 @@ from airflow_streaming.checkpoints.restore.relocation import (
     moved,
     names_paths,
     relocated,
-    spelt_like,
+    spelled_like,
 )
 from airflow_streaming.exceptions import RestoreRefused
 
@@ -41,7 +41,7 @@ def has(path: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "spelt"),
+    ("old", "new", "spelled"),
     [
         pytest.param("file:/old/ck", "/new/ck", "file:/new/ck", id="as Hadoop writes local paths"),
         pytest.param("file:/old/ck", "file:///new/ck", "file:/new/ck", id="whatever we are given"),
@@ -56,8 +56,8 @@ def has(path: str) -> bool:
         pytest.param("/old/ck", "hdfs://nn/new", "hdfs://nn/new", id="a path that names no store"),
     ],
 )
-def test_a_new_place_is_spelt_as_the_old_one_was(old: str, new: str, spelt: str) -> None:
-    assert spelt_like(old, new) == spelt
+def test_a_new_place_is_spelled_as_the_old_one_was(old: str, new: str, spelled: str) -> None:
+    assert spelled_like(old, new) == spelled
 
 
 def test_only_the_paths_of_the_metadata_change() -> None:

@@ -132,11 +132,11 @@ def with_variables(folder: Path, named: str) -> Path:
     return checkpoint
 
 
-@pytest.mark.parametrize(("spelt", "prefix"), [("file:", "file:"), ("file://", "file://")])
-def test_absolute_paths_are_rewritten_as_they_were_spelt(
-    store: BackupStore, tmp_path: Path, spelt: str, prefix: str
+@pytest.mark.parametrize(("spelled", "prefix"), [("file:", "file:"), ("file://", "file://")])
+def test_absolute_paths_are_rewritten_as_they_were_spelled(
+    store: BackupStore, tmp_path: Path, spelled: str, prefix: str
 ) -> None:
-    checkpoint = with_variables(tmp_path / "ck", f"{spelt}{tmp_path}/ck")
+    checkpoint = with_variables(tmp_path / "ck", f"{spelled}{tmp_path}/ck")
     backup = back_up(store, checkpoint)
     shutil.rmtree(checkpoint)
 

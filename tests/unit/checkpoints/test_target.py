@@ -151,9 +151,9 @@ def test_of_two_that_write_to_one_folder_the_second_to_finish_is_refused(tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
-def test_the_leftovers_of_a_killed_restore_are_swept_and_no_neighbours(tmp_path: Path) -> None:
-    killed, neighbour = LocalTarget(f"{tmp_path}/new"), LocalTarget(f"{tmp_path}/new.x")
-    for target in (killed, neighbour):
+def test_the_leftovers_of_a_killed_restore_are_swept_and_no_neighbors(tmp_path: Path) -> None:
+    killed, neighbor = LocalTarget(f"{tmp_path}/new"), LocalTarget(f"{tmp_path}/new.x")
+    for target in (killed, neighbor):
         target.begin("backup-1", [""])
         write(target, "metadata", b"half")
 
@@ -162,7 +162,7 @@ def test_the_leftovers_of_a_killed_restore_are_swept_and_no_neighbours(tmp_path:
     write(target, "metadata", b"id")
     target.finish()
 
-    neighbour.finish()
+    neighbor.finish()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "new.x"]
 
 

@@ -30,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[S, Path]:
     found: dict[S, Path] = {}
     # The course is played in a time of its own, and the command looks at the real clock.
     world.begin(promotes_by_itself=False, deadlines={"ready": timedelta(days=9999)})
-    for state in (S.PLANNED, S.READY, S.SOAKING, S.FINALISED):
+    for state in (S.PLANNED, S.READY, S.SOAKING, S.FINALIZED):
         if state is S.SOAKING:
             world.engine().command(CutoverCommand.PROMOTE, "Now.", world.change)
         if state is not S.PLANNED:
@@ -154,11 +154,11 @@ def test_what_is_said_of_a_word_is_what_has_come_of_it(
             "switching. Available: roll-back, keep.",
         ),
         (
-            S.FINALISED,
+            S.FINALIZED,
             "look-again",
-            "is finalised: `look-again` is possible in held, ready. Available: retire.",
+            "is finalized: `look-again` is possible in held, ready. Available: retire.",
         ),
-        (S.READY, "retire", "is ready: `retire` is possible in finalised."),
+        (S.READY, "retire", "is ready: `retire` is possible in finalized."),
     ],
 )
 def test_a_word_that_comes_at_the_wrong_time_is_answered_with_those_that_can_be_said(
@@ -192,7 +192,7 @@ def test_a_stream_that_does_not_lead_names_the_one_that_does(
 def test_a_blue_is_let_go_with_a_final_backup_of_every_stream(
     at: At, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home, taken = at(S.FINALISED), []
+    home, taken = at(S.FINALIZED), []
 
     def take(lane: object, store: object, asked: object) -> str:
         taken.append((lane.name, store.uri))  # type: ignore[attr-defined]
@@ -211,7 +211,7 @@ def test_a_blue_is_let_go_with_a_final_backup_of_every_stream(
 def test_a_blue_without_a_checkpoint_and_one_that_is_let_go_without_a_backup_say_so(
     at: At, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home = at(S.FINALISED)
+    home = at(S.FINALIZED)
     other = str(shutil.copytree(home, tmp_path / "other"))
 
     assert call(home, "retire", "orders", "--to", f"{tmp_path}/store") == 0

@@ -91,7 +91,7 @@ class TestDoctor:
 
         assert (code, out.splitlines()[0]) == (0, "orders: NO RISKS")
 
-    def test_a_checkpoint_of_another_stream_is_recognised(
+    def test_a_checkpoint_of_another_stream_is_recognized(
         self, run: Run, calm: StreamHome, home: Home, checkpoint: Path
     ) -> None:
         other = home.stream("sales")

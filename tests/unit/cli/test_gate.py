@@ -213,7 +213,7 @@ def test_a_script_is_looked_for_from_the_folder_one_is_in(
 
 
 def test_every_decision_has_an_exit_code() -> None:
-    from airflow_streaming.cli.gate import CODES
+    from airflow_streaming.cli.spark.gate import CODES
 
     assert set(CODES) == set(GateDecision)
 
@@ -359,7 +359,7 @@ def test_a_plan_says_how_many_queries_the_script_starts(
     told: str,
 ) -> None:
     planned = ScriptPlan(application="/app/job.py", spark="4.3.0", queries=queries)
-    monkeypatch.setattr("airflow_streaming.cli.gate.planned_script", lambda *_: planned)
+    monkeypatch.setattr("airflow_streaming.cli.spark.gate.planned_script", lambda *_: planned)
     found, out, _ = run("plan", "job.py", "--runtime", "spark-4.3")
     assert (found, told in out) == (code, True)
 
@@ -413,7 +413,7 @@ def test_a_file_that_is_too_large_for_a_plan_is_not_read(
 def test_the_script_that_a_stream_runs_is_known_by_content_and_arguments(
     tmp_path: Path, changes: dict[str, Any], text: str, arguments: list[str], same: bool
 ) -> None:
-    from airflow_streaming.cli.gate import _is_deployed
+    from airflow_streaming.cli.spark.gate import _is_deployed
 
     source, uri = b"print(1)", str(tmp_path / "home")
     fields = dict.fromkeys(("py_files", "jars", "packages", "files"), ())

@@ -24,7 +24,7 @@ def bucket() -> Iterator[str]:
 
 
 def nothing(place: Path) -> None:
-    """A path that was misspelt."""
+    """A path that was misspelled."""
 
 
 def a_file(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""A person names a stream and means its live lane, or names a lane by its colour."""
+"""A person names a stream and means its live lane, or names a lane by its color."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def green(home: Home, stream: StreamHome) -> StreamHome:
     """Return the green lane of a stream, which became live; the cutover is not closed."""
     begin(stream)
     made = home.stream("orders.green")
-    made.create_deployment(make_deployment(stream="orders.green", colour="green"), SCRIPT)
+    made.create_deployment(make_deployment(stream="orders.green", color="green"), SCRIPT)
     change = Change(
         number=1,
         stream="orders",
@@ -97,30 +97,30 @@ def test_a_home_without_a_second_lane_needs_no_column_for_it(run: Run, stream: S
     [
         (("orders",), "orders.green", True),
         (("orders.green",), "orders.green", True),
-        (("orders", "--colour", "green"), "orders.green", True),
-        (("orders", "--colour", "blue"), "orders", False),
+        (("orders", "--color", "green"), "orders.green", True),
+        (("orders", "--color", "blue"), "orders", False),
     ],
 )
-def test_a_stream_is_its_live_lane_unless_a_colour_is_named(
+def test_a_stream_is_its_live_lane_unless_a_color_is_named(
     run: Run, green: StreamHome, named: tuple[str, ...], lane: str, is_live: bool
 ) -> None:
     told = json.loads(run("status", *named, "--json")[1])
 
     assert (told["stream"], told["live"]) == (lane, is_live)
-    assert told["colour"] == ("green" if lane == "orders.green" else "blue")
+    assert told["color"] == ("green" if lane == "orders.green" else "blue")
 
 
-def test_a_name_and_a_colour_that_do_not_go_together_are_refused(
+def test_a_name_and_a_color_that_do_not_go_together_are_refused(
     run: Run, green: StreamHome
 ) -> None:
-    code, _, err = run("status", "orders.green", "--colour", "blue")
+    code, _, err = run("status", "orders.green", "--color", "blue")
 
     assert code == 2
     assert "'orders.green' is not the blue lane of 'orders'" in err
 
 
 def test_the_status_tells_lane_and_change(run: Run, green: StreamHome) -> None:
-    _, out, _ = run("status", "orders", "--colour", "blue")
+    _, out, _ = run("status", "orders", "--color", "blue")
 
     assert "lane           blue, not live" in out
     assert "change         Change 1 (cutover) is in progress: live." in out
@@ -132,7 +132,7 @@ def test_a_lane_that_is_not_live_may_be_down(
     end(stream)
     host.process = GONE
 
-    assert run("status", "orders", "--colour", "blue")[0] == 0
+    assert run("status", "orders", "--color", "blue")[0] == 0
 
 
 def test_stopping_and_starting_mean_the_live_lane(

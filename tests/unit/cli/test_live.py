@@ -54,7 +54,7 @@ def test_a_script_gets_the_output_and_no_more(run: Run, home: Home, stream: Stre
     assert run("live", "orders", "--output") == (0, "/lake/green\n", "")
 
 
-def test_a_person_sees_the_colour_since_when_and_what_was_before(
+def test_a_person_sees_the_color_since_when_and_what_was_before(
     run: Run, home: Home, stream: StreamHome
 ) -> None:
     assert run("live", "orders")[1].startswith("orders: BLUE IS LIVE\n  It was never cut over.\n")
@@ -71,12 +71,12 @@ def test_a_program_gets_json(run: Run, home: Home, stream: StreamHome) -> None:
     code, out, _ = run("live", "orders", "--json")
     told = json.loads(out)
     assert code == 0
-    assert (told["lane"], told["colour"], told["number"]) == ("orders.green", "green", 1)
+    assert (told["lane"], told["color"], told["number"]) == ("orders.green", "green", 1)
     assert told["since"] == "2026-03-01T12:00:00.000000+00:00"
     assert told["history"] == [
         {
             "lane": "orders",
-            "colour": "blue",
+            "color": "blue",
             "deployment": 1,
             "output": "/home/orders/output/000001",
             "since": None,

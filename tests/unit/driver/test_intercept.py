@@ -45,7 +45,7 @@ def test_the_scripts_own_location_is_seen(options: dict[str, Any], expected: str
         ),
     ],
 )
-def test_a_connect_session_is_recognised(
+def test_a_connect_session_is_recognized(
     environment: dict[str, str], options: dict[str, Any], expected: bool
 ) -> None:
     assert is_connect(environment, options) is expected

@@ -12,8 +12,8 @@ import pytest
 
 from airflow_streaming.driver.launch_context import take_private_conf
 from airflow_streaming.exceptions import DriverRefusal
-from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE
+from airflow_streaming.model.spark.failures import presentable
 from tests.patience import until
 
 PARENT = """

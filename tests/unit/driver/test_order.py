@@ -14,9 +14,9 @@ from airflow_streaming.driver.launch_context import (
 )
 from airflow_streaming.exceptions import DriverRefusal, FencedError
 from airflow_streaming.launch.environment import properties_text
-from airflow_streaming.model.failures import presentable
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, mark_of
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.driver.fakes import LAYOUT, make_deployment, make_epoch
 

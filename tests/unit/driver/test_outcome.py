@@ -18,9 +18,9 @@ from airflow_streaming.driver.exit_status import (
 )
 from airflow_streaming.driver.monitoring.queries import QueryError
 from airflow_streaming.exceptions import DriverRefusal
-from airflow_streaming.model.failure_signs import FailureKind
-from airflow_streaming.model.failures import MAX_TEXT, diagnose
 from airflow_streaming.model.records.epoch import Outcome, QueryClaim
+from airflow_streaming.model.spark.failure_signs import FailureKind
+from airflow_streaming.model.spark.failures import MAX_TEXT, diagnose
 from tests.unit.driver.fakes import NOON
 
 RETURNED = ScriptEnd(state=ScriptState.RETURNED)

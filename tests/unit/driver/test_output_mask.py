@@ -12,7 +12,7 @@ import pytest
 
 from airflow_streaming.driver.monitoring import output_mask
 from airflow_streaming.driver.monitoring.output_mask import OutputFile, OutputMask, open_outputs
-from airflow_streaming.model import failures
+from airflow_streaming.model.spark import failures
 from tests.patience import until
 
 SECRET = b"hunter2-canary"

@@ -105,7 +105,7 @@ def test_a_query_that_does_not_start_leaves_no_plan(tmp_path: Path) -> None:
         keeper.around(object(), given, query="a", checkpoint=""),
     ):
         raise ValueError("refused")
-    # A writer that nothing can be learnt from does not keep its query from starting.
+    # A writer that nothing can be learned from does not keep its query from starting.
     with keeper.around(object(), given, query="a", checkpoint=""):
         pass
     keeper.finish()

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from airflow_streaming.driver.monitoring.queries import SparkQuery
-from airflow_streaming.model.failure_signs import FailureKind
+from airflow_streaming.model.spark.failure_signs import FailureKind
 
 
 class Named:

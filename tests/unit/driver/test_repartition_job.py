@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.driver.jobs import repartition as job
-from airflow_streaming.model.jobs.repartition import RepartitionOrder
+from airflow_streaming.model.jobs.upkeep import RepartitionOrder
 
 ORDER = RepartitionOrder(checkpoints=("/a", "/b"), partitions=8, answer="/answer", seconds=60.0)
 

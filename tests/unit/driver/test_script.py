@@ -14,7 +14,7 @@ from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import ScriptEnd, ScriptState
 from airflow_streaming.driver.launch_context import LaunchContext
 from airflow_streaming.driver.script import error_of, has_script_threads, run_script
-from airflow_streaming.model.failures import hide
+from airflow_streaming.model.spark.failures import hide
 from tests.unit.driver.fakes import make_deployment, make_epoch
 
 
@@ -36,10 +36,10 @@ def run(source: str, folder: Path | str = "/gone/jobs") -> ScriptEnd:
 
 
 def test_the_script_is_main_with_its_own_path_and_arguments(tmp_path: Path) -> None:
-    (tmp_path / "neighbour.py").write_text("VALUE = 42\n")
+    (tmp_path / "neighbor.py").write_text("VALUE = 42\n")
     end = run(
-        "import os, sys, neighbour\n"
-        "os.environ['SEEN'] = repr([__name__, __file__, sys.argv, neighbour.VALUE])\n"
+        "import os, sys, neighbor\n"
+        "os.environ['SEEN'] = repr([__name__, __file__, sys.argv, neighbor.VALUE])\n"
         "def f(): pass\n"
         "assert f.__module__ == '__main__' and sys.modules['__main__'].f is f\n",
         tmp_path,

@@ -35,12 +35,12 @@ from airflow_streaming.exceptions import (
     SpecError,
 )
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.failure_signs import FailureKind
-from airflow_streaming.model.failures import diagnose, presentable, python_error_in, signature
 from airflow_streaming.model.names import Layout, check_stream_name, number_of
 from airflow_streaming.model.progress import BatchProgress, is_at_least, positions
 from airflow_streaming.model.records.epoch import Epoch, QueryClaim
 from airflow_streaming.model.spark.conf import mask_password, parse_spark_version
+from airflow_streaming.model.spark.failure_signs import FailureKind
+from airflow_streaming.model.spark.failures import diagnose, presentable, python_error_in, signature
 from airflow_streaming.model.spark.plan import QueryPlan, columns_of, ddl
 from airflow_streaming.model.spark.tail import (
     batch_of,

@@ -25,7 +25,7 @@ def output_of(lane: str, number: int) -> str:
 
 def deploy(home: Home, lane: str, number: int, at: datetime = NOON) -> None:
     made = make_deployment(
-        number, stream=lane, output=output_of(lane, number), created_at=at, colour="blue"
+        number, stream=lane, output=output_of(lane, number), created_at=at, color="blue"
     )
     home.stream(lane).create_deployment(made, SCRIPT)
 

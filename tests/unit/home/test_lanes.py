@@ -13,7 +13,7 @@ from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.live import live as public_live
 from airflow_streaming.live import live_together as public_live_together
-from airflow_streaming.model.names import Colour
+from airflow_streaming.model.names import Color
 from airflow_streaming.model.records.cutover_table import CutoverEvent
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.home.make import NOON
@@ -34,9 +34,9 @@ def test_a_record_counts_from_the_moment_its_step_is_taken(home: Home) -> None:
     assert live_lane(home, "orders") == "orders"
     take(home, 9)
     found = live(home, "orders")
-    assert (found.lane, found.colour, found.output) == (
+    assert (found.lane, found.color, found.output) == (
         "orders.green",
-        Colour.GREEN,
+        Color.GREEN,
         "/lake/orders.green/1",
     )
     assert found.since == NOON + timedelta(hours=1, minutes=9)

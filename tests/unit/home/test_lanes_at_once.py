@@ -82,9 +82,9 @@ def test_streams_that_move_together_are_never_seen_apart(home: Home) -> None:
     def read() -> None:
         found = live_together(home, ["orders", "payments"])
         seen.add(found["orders"].lane)
-        colours = {one.colour for one in found.values()}
+        colors = {one.color for one in found.values()}
         whole = all(one.output == output_of(one.lane, 1) for one in found.values())
-        if len(colours) != 1 or not whole:
+        if len(colors) != 1 or not whole:
             halves.append(found)
 
     def write(change: int) -> None:

@@ -74,7 +74,7 @@ def test_a_store_that_lets_everybody_win_is_refused_with_its_name_and_the_count(
     with pytest.raises(
         HomeNotExclusive,
         match=rf"The store under {tmp_path} let 24 of 24 writers create the same file\. .*"
-        r"Use a local folder, or an object store that honours conditional writes",
+        r"Use a local folder, or an object store that honors conditional writes",
     ):
         ensure_exclusive(CarelessStore(str(tmp_path)))
 

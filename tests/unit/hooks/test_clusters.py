@@ -16,8 +16,8 @@ from airflow.sdk import Connection
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.hooks.clusters import Target, credentials_in, target_of
+from airflow_streaming.launch.clusters.yarn import YarnLauncher
 from airflow_streaming.launch.port import LaunchRequest
-from airflow_streaming.launch.yarn import YarnLauncher
 from airflow_streaming.model.spark.conf import PRIVATE_CONF
 from tests.unit.launch.recorded_master import RecordedMaster
 from tests.unit.launch.recorded_yarn import Cluster, ResourceManager

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from airflow_streaming.exceptions import LaunchError
+from airflow_streaming.launch.clusters.rest import Unreachable, ask
 from airflow_streaming.launch.port import DriverLog, Heartbeat, LaunchRequest
-from airflow_streaming.launch.rest import Unreachable, ask
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 

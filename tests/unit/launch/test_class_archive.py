@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.exceptions import LaunchError, RuntimeNotFound
-from airflow_streaming.launch.class_archive import (
+from airflow_streaming.launch.environment import driver_environment
+from airflow_streaming.launch.java import (
+    OPTIONS_VARIABLE,
     archive_options,
     archive_path,
     archives_in,
     find_archive,
 )
-from airflow_streaming.launch.environment import driver_environment
-from airflow_streaming.launch.runtime import OPTIONS_VARIABLE, Runtime
+from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.spark_jobs.class_archive import MADE, make_archive
 
 
@@ -35,7 +36,7 @@ def runtime(tmp_path: Path) -> Runtime:
 
 
 def put(runtime: Runtime, text: str = "archive") -> Path:
-    path = archive_path(runtime, len(text))
+    path = archive_path(runtime.spark_home, runtime.java, len(text))
     path.write_text(text)
     return path
 
@@ -61,13 +62,13 @@ def test_a_java_that_knows_no_such_archive_is_told_of_none(runtime: Runtime, jav
     old = replace(runtime, java=java)
     put(old)
 
-    assert archive_options(old) == ""
+    assert archive_options(old.spark_home, old.java) == ""
 
 
 def test_each_java_has_an_archive_of_its_own(runtime: Runtime) -> None:
     put(runtime)
 
-    assert archive_options(replace(runtime, java=21)) == ""
+    assert archive_options(runtime.spark_home, 21) == ""
 
 
 def test_a_spark_that_fails_leaves_the_archive_as_it_was_and_nothing_beside_it(
@@ -108,7 +109,7 @@ def test_a_spark_that_ends_well_without_an_archive_is_no_success(
     with pytest.raises(LaunchError):
         make_archive(runtime, seconds=60.0)
 
-    assert archives_in(runtime) == []
+    assert archives_in(runtime.spark_home, runtime.java) == []
 
 
 def test_an_archive_that_was_cut_off_is_not_used_because_a_jvm_would_die_of_it(
@@ -116,7 +117,7 @@ def test_an_archive_that_was_cut_off_is_not_used_because_a_jvm_would_die_of_it(
 ) -> None:
     put(runtime).write_text("arch")
 
-    assert archive_options(runtime) == ""
+    assert archive_options(runtime.spark_home, runtime.java) == ""
 
 
 def test_a_new_archive_takes_the_place_of_the_earlier_ones(runtime: Runtime) -> None:
@@ -126,5 +127,5 @@ def test_a_new_archive_takes_the_place_of_the_earlier_ones(runtime: Runtime) -> 
     made = make_archive(runtime, seconds=60.0)
 
     assert made.read_text() == "new"
-    assert archives_in(runtime) == [made]
-    assert find_archive(runtime) == made
+    assert archives_in(runtime.spark_home, runtime.java) == [made]
+    assert find_archive(runtime.spark_home, runtime.java) == made

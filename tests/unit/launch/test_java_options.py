@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.launch.runtime import argument_file, check_executor_options, split_options
+from airflow_streaming.launch.java import argument_file, check_executor_options, split_options
 from tests.unit.world import World
 
 DRIVER = "spark.driver.extraJavaOptions"

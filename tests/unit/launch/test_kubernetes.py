@@ -11,16 +11,15 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import LaunchError, SpecError
-from airflow_streaming.launch.kubernetes import KubernetesLauncher, submit_command
-from airflow_streaming.launch.kubernetes_api import (
+from airflow_streaming.launch.clusters.kubernetes import KubernetesLauncher, submit_command
+from airflow_streaming.launch.clusters.kubernetes_api import (
     Credentials,
     Namespace,
     Place,
     log_in,
     read_kubeconfig,
 )
-from airflow_streaming.launch.package import build_driver_package
-from airflow_streaming.launch.pods import (
+from airflow_streaming.launch.clusters.pods import (
     judge_pod,
     label_value,
     labels_of,
@@ -28,8 +27,9 @@ from airflow_streaming.launch.pods import (
     secret_of,
     submit_conf,
 )
+from airflow_streaming.launch.clusters.rest import Unreachable
+from airflow_streaming.launch.package import build_driver_package
 from airflow_streaming.launch.port import ClusterApplication
-from airflow_streaming.launch.rest import Unreachable
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch
 from tests.unit.launch.recorded_master import JsonServer
@@ -285,7 +285,7 @@ def test_a_login_left_by_a_killed_submission_is_deleted(
     )
     with pytest.MonkeyPatch.context() as patch:
         # A process that is killed runs no more code of its own.
-        patch.setattr("airflow_streaming.launch.kubernetes.delete_secret", lambda _: None)
+        patch.setattr("airflow_streaming.launch.clusters.kubernetes.delete_secret", lambda _: None)
         with pytest.raises(Killed):
             launcher.launch(request)
     assert holding("canary-4711", tmp_path)

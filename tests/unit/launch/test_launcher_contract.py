@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from airflow_streaming.exceptions import RecordError
+from airflow_streaming.launch.clusters.standalone import StandaloneLauncher
+from airflow_streaming.launch.clusters.yarn import YarnLauncher
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.port import ClusterApplication, Heartbeat, Launcher, LaunchRequest
-from airflow_streaming.launch.standalone import StandaloneLauncher
-from airflow_streaming.launch.yarn import YarnLauncher
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch, LaunchCause
 from tests.fakes import FAKE_HOST, FakeLauncher

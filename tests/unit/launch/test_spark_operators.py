@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.launch.kubernetes_api import Place
-from airflow_streaming.launch.pods import pod_name
-from airflow_streaming.launch.spark_operators import (
+from airflow_streaming.launch.clusters.kubernetes_api import Place
+from airflow_streaming.launch.clusters.pods import pod_name
+from airflow_streaming.launch.clusters.spark_operators import (
     APACHE,
     KUBEFLOW,
     OPERATORS,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.exceptions import LaunchError, SpecError
-from airflow_streaming.launch.rest import Answer
-from airflow_streaming.launch.standalone import (
+from airflow_streaming.launch.clusters.rest import Answer
+from airflow_streaming.launch.clusters.standalone import (
     DriverStatus,
     StandaloneLauncher,
     rest_addresses,

@@ -14,9 +14,9 @@ import pytest
 
 from airflow_streaming.driver.launch_context import take_private_conf
 from airflow_streaming.exceptions import LaunchError, SpecError
-from airflow_streaming.launch.rest import Unreachable
-from airflow_streaming.launch.yarn import YarnLauncher, mark_tag, submit_conf, tags_of
-from airflow_streaming.launch.yarn_api import (
+from airflow_streaming.launch.clusters.rest import Unreachable
+from airflow_streaming.launch.clusters.yarn import YarnLauncher, mark_tag, submit_conf, tags_of
+from airflow_streaming.launch.clusters.yarn_api import (
     Application,
     ManagerInfo,
     NodeReport,

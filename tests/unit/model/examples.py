@@ -21,9 +21,7 @@ from airflow_streaming.checkpoints.vault.holds import Hold
 from airflow_streaming.gates.findings import GateDecision, GateFinding
 from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery
 from airflow_streaming.gates.rehearsal_compare import Answer, Compared, ComparedQuery
-from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.health_rules import HealthRule, HealthRules, Severity
-from airflow_streaming.model.jobs.class_loading import ClassLoadingOrder
 from airflow_streaming.model.jobs.comparison import (
     Asked,
     Bound,
@@ -44,7 +42,11 @@ from airflow_streaming.model.jobs.rehearsal import (
     RehearsalOrder,
     Seen,
 )
-from airflow_streaming.model.jobs.repartition import RepartitionAnswer, RepartitionOrder
+from airflow_streaming.model.jobs.upkeep import (
+    ClassLoadingOrder,
+    RepartitionAnswer,
+    RepartitionOrder,
+)
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.records.alert import AlertSent, AlertTry
 from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
@@ -93,6 +95,7 @@ from airflow_streaming.model.records.upgrade import (
     UpgradeTerms,
 )
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeEvent, UpgradeTransition
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.spark.plan import (
     Column,
     OperatorKind,
@@ -232,7 +235,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
     a_circuit(),
     a_death(),
     a_deployment(),
-    a_deployment(conf={}, env=(), jars=(), colour="green"),
+    a_deployment(conf={}, env=(), jars=(), color="green"),
     a_give_up(),
     a_launch(),
     a_restart(),

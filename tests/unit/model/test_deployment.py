@@ -396,7 +396,7 @@ INCIDENTAL: dict[str, Any] = {
     "created_at": NOW,
     "created_by": "kim",
     # Where it stands and how it began, not what it does.
-    "colour": "green",
+    "color": "green",
     "replay_from": "2026-11-01T00:00:00+00:00",
 }
 

@@ -10,8 +10,8 @@ import tests.corpus.checkpoints
 import tests.corpus.outside
 import tests.corpus.setup
 import tests.corpus.user_code  # noqa: F401  # the four enter their scenarios
-from airflow_streaming.model.failure_signs import WEIGHTS, FailureKind
-from airflow_streaming.model.failures import diagnose, signature
+from airflow_streaming.model.spark.failure_signs import WEIGHTS, FailureKind
+from airflow_streaming.model.spark.failures import diagnose, signature
 from tests.corpus.fixtures import Fixture, read_fixtures
 from tests.corpus.handwritten import HANDWRITTEN
 from tests.corpus.stage import SCENARIOS

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from airflow_streaming.model.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
+from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from tests.unit.supervision.builders import minutes, seconds
 
 POLICY = RestartPolicy()

@@ -41,7 +41,8 @@ from airflow_streaming.cli.advice import _known
 from airflow_streaming.exceptions import RuntimeNotFound
 from airflow_streaming.gates.version.judge import can_come_back, judge_version
 from airflow_streaming.gates.version.matrix import VersionQuestion
-from airflow_streaming.launch.runtime import Java, check_java, resolve_runtime
+from airflow_streaming.launch.java import Java, check_java
+from airflow_streaming.launch.runtime import resolve_runtime
 from airflow_streaming.driver.plan.reading import read_conf
 from tests.unit.gates.version.cases import a_checkpoint, a_matrix, an_operator, pinned_by
 from tests.fakes import make_spark_home

@@ -44,7 +44,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize(("given", "fsspec", "hadoop"), SPELLINGS, ids=[s[0] for s in SPELLINGS])
-def test_a_place_is_spelt_for_each_side(given: str, fsspec: str, hadoop: str) -> None:
+def test_a_place_is_spelled_for_each_side(given: str, fsspec: str, hadoop: str) -> None:
     assert check_uri(given, "home") == given
     assert to_fsspec(given) == fsspec
     assert to_hadoop(given) == hadoop

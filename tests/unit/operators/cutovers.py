@@ -192,8 +192,8 @@ class Run:
         self.stream.engine().command(command, reason, change)
 
     def _engine(self, _: Any, __: Any, memory: dict[str, Any] | None = None) -> Cutover:
-        for lane, learnt in (memory or {}).get(LANES, {}).items():
-            self.stream.lane(lane).memories["cutover"] = learnt
+        for lane, learned in (memory or {}).get(LANES, {}).items():
+            self.stream.lane(lane).memories["cutover"] = learned
         return self.stream.engine()
 
 

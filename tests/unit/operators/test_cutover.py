@@ -30,7 +30,7 @@ def test_a_good_green_is_live_in_the_end_and_nothing_is_lost_or_doubled(
 
     assert set(became.values()) == {"done"}
     assert stream.live_lane() == "orders.green"
-    assert stream.history()[-1] == "finalised"
+    assert stream.history()[-1] == "finalized"
     assert stream.faults() == []
     assert stream.running("orders") is None
 
@@ -46,7 +46,7 @@ def test_killed_workers_cost_nothing_but_time(
     became = run.go_all(killed=ALL)
 
     assert set(became.values()) == {"done"}
-    assert (stream.live_lane(), stream.history()[-1]) == ("orders.green", "finalised")
+    assert (stream.live_lane(), stream.history()[-1]) == ("orders.green", "finalized")
     assert stream.faults() == []
 
 
@@ -274,8 +274,8 @@ def test_a_person_keeps_or_takes_back_what_soaks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = Cutting(tmp_path)
-    run = Run(stream, monkeypatch, finalise="ask")
-    run.report(finalises_by_itself=False)
+    run = Run(stream, monkeypatch, finalize="ask")
+    run.report(finalizes_by_itself=False)
     run.go_all(*BEFORE, "switch")
 
     run.answer("approve_end", "Reject")
@@ -360,7 +360,7 @@ def test_blue_is_kept_for_as_long_as_it_was_asked_for_and_then_retired(
         run.task("retire").execute(run.context("retire"))
     woken = deferred.value.trigger.serialize()[1]["wake_seconds"]
     assert woken == pytest.approx(86400, abs=60)
-    assert stream.history()[-1] == "finalised"
+    assert stream.history()[-1] == "finalized"
 
     stream.pass_time(timedelta(days=1))
     run.go("retire")

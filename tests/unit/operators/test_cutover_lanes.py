@@ -82,9 +82,9 @@ def test_the_engine_of_a_task_sees_both_lanes(stream: Cutting) -> None:
     view, _ = engine.look(1)
 
     assert view.state is CutoverState.CATCHING_UP
-    learnt = engine.memory()
-    assert learnt["errors"] == {"orders": 2}
-    assert set(learnt["lanes"]) >= {"orders", "orders.green"}
+    learned = engine.memory()
+    assert learned["errors"] == {"orders": 2}
+    assert set(learned["lanes"]) >= {"orders", "orders.green"}
 
 
 def test_a_stream_of_another_dag_is_refused(stream: Cutting) -> None:

@@ -24,7 +24,7 @@ def looks(*states: CutoverState) -> Iterator[Progress]:
     """Yield what three looks find: it waits twice in a state, and is at its end."""
     for state in states:
         yield from (at(state), at(state))
-    yield at(S.FINALISED, is_there=True)
+    yield at(S.FINALIZED, is_there=True)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> CutoverStepOperator:
     monkeypatch.setattr("airflow_streaming.operators.common.change.POLL_SECONDS", 0.0)
     spec = StreamSpec(name="orders", application="orders.py", home="/h", runtime="spark-4.3")
     return CutoverStepOperator(
-        task_id="soak", stream=spec, until="finalising", patience=timedelta(0)
+        task_id="soak", stream=spec, until="finalizing", patience=timedelta(0)
     )
 
 

@@ -15,7 +15,7 @@ from tests.unit.two_lanes import (
     BLUE,
     GREEN,
     TO_DRAINING,
-    TO_FINALISED,
+    TO_FINALIZED,
     TO_READY,
     TO_ROLLED_BACK,
     TO_SOAKING,
@@ -227,7 +227,7 @@ def test_a_final_cutover_leaves_the_stopped_blue_alone(kept: tuple[World, Any]) 
     world, trigger = kept
     cutover = TwoLanes(world)
     cutover.start_green()
-    cutover.begin(*TO_SWITCHING, *TO_SOAKING, *TO_FINALISED)
+    cutover.begin(*TO_SWITCHING, *TO_SOAKING, *TO_FINALIZED)
     world.last_words(Outcome.STOPPED)
 
     trigger = world.wake(trigger)

@@ -99,7 +99,7 @@ def test_green_begins_in_places_of_its_own_whatever_the_dag_names(
     green = TwoLanes(world).start_green(**places)
 
     assert green.stream == GREEN
-    assert green.colour == "green"
+    assert green.color == "green"
     assert green.output.endswith("home/orders.green/output/000001")
     assert green.checkpoint.endswith("home/orders.green/checkpoints/000001")
 

@@ -74,7 +74,7 @@ def test_a_view_is_led_there_and_back_however_often_it_is_told(database: Path) -
 
 
 def test_what_is_one_transaction_runs_once(database: Path) -> None:
-    pointer = SqlPointer(conn_id="lake", sql="INSERT INTO moves VALUES ('{lane} {colour}')")
+    pointer = SqlPointer(conn_id="lake", sql="INSERT INTO moves VALUES ('{lane} {color}')")
     for _ in range(3):
         pointer.move(GREEN, BLUE)
     assert rows(database, "SELECT * FROM moves") == [("orders.green green",)]

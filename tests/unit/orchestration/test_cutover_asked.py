@@ -79,7 +79,7 @@ def is_right(_: object) -> None:
             id="no options",
         ),
         pytest.param(lambda: CutoverOptions(way="x"), "way is 'x'", id="in form"),
-        pytest.param(lambda: group(finalise="x"), "finalise is 'x'; give ask, auto", id="finalise"),
+        pytest.param(lambda: group(finalize="x"), "finalize is 'x'; give ask, auto", id="finalize"),
         pytest.param(
             lambda: UpgradeOptions(sink_habits={"q": "forgets"}),
             r"sink_habits\['q'\] is 'forgets'",

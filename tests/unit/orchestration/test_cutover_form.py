@@ -138,7 +138,7 @@ def test_the_home_of_every_stream_is_rendered_and_no_secret_is_in_the_dag() -> N
 
 
 def test_nothing_is_begun_before_somebody_was_asked_and_the_end_always_comes() -> None:
-    dag = group(finalise="ask")
+    dag = group(finalize="ask")
 
     assert dag.get_task("blue_green.start_green").upstream_task_ids == {"blue_green.approve"}
     assert dag.get_task("blue_green.settle").trigger_rule == TriggerRule.ALL_DONE
@@ -147,7 +147,7 @@ def test_nothing_is_begun_before_somebody_was_asked_and_the_end_always_comes() -
 
 
 def test_green_is_tended_while_a_person_thinks() -> None:
-    dag = group(finalise="ask")
+    dag = group(finalize="ask")
 
     for question, beside in (("approve_switch", "switch"), ("approve_end", "soak")):
         asked, waits = dag.get_task(f"blue_green.{question}"), dag.get_task(f"blue_green.{beside}")
@@ -164,10 +164,10 @@ def test_the_switch_keeps_its_worker_until_green_is_live() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"finalise": "maybe"}, "finalise is 'maybe'"),
+        ({"finalize": "maybe"}, "finalize is 'maybe'"),
         ({"deadlines": {"napping": timedelta(1)}}, "'napping' has no deadline"),
     ],
-    ids=["finalise", "deadlines"],
+    ids=["finalize", "deadlines"],
 )
 def test_what_cannot_be_is_said_when_the_dag_is_parsed(given: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):

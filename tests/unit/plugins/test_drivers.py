@@ -20,7 +20,7 @@ from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch, LaunchCause
 from airflow_streaming.model.records.owner import Actor
-from airflow_streaming.plugins.kept import Kept
+from airflow_streaming.plugins.access.kept import Kept
 from tests.unit.launch.recorded_master import JsonServer
 from tests.unit.world import World
 
@@ -132,7 +132,7 @@ def launched(epoch: Epoch) -> Launch:
 def test_a_cluster_that_only_a_record_names_is_not_asked(
     inside: Inside, conn_id: str, tmp_path: Path
 ) -> None:
-    from airflow_streaming.plugins.drivers import PageDrivers
+    from airflow_streaming.plugins.access.drivers import PageDrivers
 
     drivers = PageDrivers(keeps(conn_id))
     url = f"k8s://http://{inside.server.address}/streams"
@@ -146,7 +146,7 @@ def test_a_cluster_that_only_a_record_names_is_not_asked(
 
 @pytest.mark.usefixtures("connections")
 def test_the_cluster_of_the_tasks_connection_is_asked(inside: Inside) -> None:
-    from airflow_streaming.plugins.drivers import PageDrivers
+    from airflow_streaming.plugins.access.drivers import PageDrivers
 
     epoch = an_epoch(launcher=STANDALONE, host=Host(name=inside.master))
 
@@ -158,7 +158,7 @@ def test_the_cluster_of_the_tasks_connection_is_asked(inside: Inside) -> None:
 def test_a_cluster_that_hangs_does_not_hold_the_page(
     inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow_streaming.plugins import drivers
+    from airflow_streaming.plugins.access import drivers
 
     monkeypatch.setattr(drivers, "PATIENCE", 0.2)
     epoch = an_epoch(launcher=STANDALONE, host=Host(name=inside.master))

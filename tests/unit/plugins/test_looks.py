@@ -13,8 +13,8 @@ import pytest
 from fastapi import FastAPI
 
 from airflow_streaming.exceptions import HomeUnavailable, LookRefused
-from airflow_streaming.plugins.looks import Looks
-from airflow_streaming.plugins.slots import Limits
+from airflow_streaming.plugins.access.looks import Looks
+from airflow_streaming.plugins.access.slots import Limits
 from tests.patience import PATIENCE
 
 BAD, GOOD = "s3://bad/streams", "s3://good/streams"

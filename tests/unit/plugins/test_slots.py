@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_streaming.plugins.slots import FIRST_REST, LONGEST_REST, Limits, Slots
+from airflow_streaming.plugins.access.slots import FIRST_REST, LONGEST_REST, Limits, Slots
 
 BAD, GOOD = "s3://bad/streams", "s3://good/streams"
 LIMITS = Limits(threads=4, per_home=2, stuck_per_home=3, stuck=6)

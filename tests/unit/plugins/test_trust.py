@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_streaming.exceptions import HomeNotAllowed
-from airflow_streaming.plugins.trust import check_home, ui_address
+from airflow_streaming.plugins.access.trust import check_home, ui_address
 
 CHAINS = (
     "zip://*.zip::http://169.254.169.254/latest",

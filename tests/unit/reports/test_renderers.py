@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.console import Console
 
-from airflow_streaming.model.markdown import visible
+from airflow_streaming.reports.escape import visible
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.report import (
     Block,

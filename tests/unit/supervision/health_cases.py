@@ -214,7 +214,7 @@ CASES: Final = {
         ),
         "idle",
     ),
-    "a restarted driver whose queries initialise is starting": (
+    "a restarted driver whose queries initialize is starting": (
         observed(
             status=a_status(
                 first_progress_at=None, queries=(replace(WAITING, message="Initializing sources"),)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
-from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.records.policy import (
     Budget,
     Failure,
@@ -20,6 +19,7 @@ from airflow_streaming.model.records.policy import (
     RestartDecision,
     RestartPolicy,
 )
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.supervision.restart import decide_restart
 from tests.unit.supervision.builders import NOW
 

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.records.alert import Alert, AlertKind
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.supervision.alerts.alerting import gave_up, restart_failed, restarted
 from airflow_streaming.supervision.alerts.message import MAX_SUBJECT, render
 from tests.unit.supervision.builders import NOW, a_give_up, a_restart, an_alert

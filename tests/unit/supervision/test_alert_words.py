@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.health_rules import Severity
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.records.alert import RESTART_KEY, Alert, AlertKind
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.supervision.alerts.alerting import due, gave_up, restart_failed, restarted
 from tests.unit.supervision.builders import NOW, a_give_up, a_restart, minutes
 from tests.unit.supervision.telling import (

@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from airflow_streaming.model.observation import Verdict, VerdictState
-from airflow_streaming.supervision.asset_events import EventType, StreamEvent, Told, announce
-from airflow_streaming.supervision.snapshot import QuerySnapshot, StreamSnapshot
+from airflow_streaming.supervision.readiness.asset_events import (
+    EventType,
+    StreamEvent,
+    Told,
+    announce,
+)
+from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
 from tests.unit.supervision.builders import minutes
 
 HOUR = timedelta(hours=1)
@@ -178,7 +183,7 @@ def test_a_lane_is_told_when_it_or_its_output_becomes_live() -> None:
 
     told = told_of([a_sight(lane=lane, output=output) for lane, output in places], EventType.LIVE)
 
-    assert [(p["colour"], p["output"], p["previous_lane"], p["previous_output"]) for p in told] == [
+    assert [(p["color"], p["output"], p["previous_lane"], p["previous_output"]) for p in told] == [
         ("blue", "/lake/blue", None, None),
         ("green", "/lake/green", "orders", "/lake/blue"),
         ("green", "/lake/other", "orders.green", "/lake/green"),

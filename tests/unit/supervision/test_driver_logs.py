@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.cli import log as command
+from airflow_streaming.cli import history as command
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.port import DriverLog
@@ -158,11 +158,11 @@ def test_the_command_shows_what_was_kept(world: World, capsys: pytest.CaptureFix
             return DriverLog(place="pod orders-e1", trouble="404 NotFound")
 
     asked = argparse.Namespace(epoch=1)
-    assert command.run(world.home, asked, Gone()) == 0
+    assert command.show_log(world.home, asked, Gone()) == 0
     shown = capsys.readouterr().out
     assert "(redacted) and the end" in shown
     assert "\x1b" not in shown
-    assert command.run(world.home, argparse.Namespace(epoch=9), Gone()) == 1
+    assert command.show_log(world.home, argparse.Namespace(epoch=9), Gone()) == 1
 
 
 @pytest.mark.filterwarnings("ignore")

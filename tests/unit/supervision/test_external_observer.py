@@ -19,7 +19,7 @@ from airflow_streaming.supervision.external.endpoint_reply import (
     EndpointState,
 )
 from airflow_streaming.supervision.external.observer import ExternalObserver
-from airflow_streaming.supervision.snapshot import StreamSnapshot
+from airflow_streaming.supervision.readiness.snapshot import StreamSnapshot
 from tests.unit.supervision.checkpoints import Checkpoint
 from tests.unit.supervision.servers import driver, serving
 

@@ -6,7 +6,8 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from airflow_streaming.model.failures import (
+from airflow_streaming.model.spark.conf import secret_values
+from airflow_streaming.model.spark.failures import (
     MAX_TEXT,
     conditions_in,
     core_of,
@@ -17,7 +18,6 @@ from airflow_streaming.model.failures import (
     python_error_in,
     speech_of,
 )
-from airflow_streaming.model.spark.conf import secret_values
 
 FOREACH_BATCH = """\
 [STREAM_FAILED] Query [id = 4bf1, runId = 8e3f] terminated with exception: \

@@ -10,8 +10,17 @@ import pytest
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.progress import is_at_least
-from airflow_streaming.supervision.conditions import BacklogUnit, Condition, catch_up, gate
-from airflow_streaming.supervision.snapshot import QuerySnapshot, ReadinessState, StreamSnapshot
+from airflow_streaming.supervision.readiness.conditions import (
+    BacklogUnit,
+    Condition,
+    catch_up,
+    gate,
+)
+from airflow_streaming.supervision.readiness.snapshot import (
+    QuerySnapshot,
+    ReadinessState,
+    StreamSnapshot,
+)
 from tests.unit.supervision.builders import NOW, minutes, seconds
 
 HEALTHY = Verdict(

@@ -1,4 +1,4 @@
-"""What an observer learnt by listening is worth the same to the next one."""
+"""What an observer learned by listening is worth the same to the next one."""
 
 from __future__ import annotations
 

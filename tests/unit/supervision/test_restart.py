@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from airflow_streaming.model.durations import CLOCKS_DIFFER
-from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.records.policy import (
     Budget,
     Failure,
@@ -17,6 +16,7 @@ from airflow_streaming.model.records.policy import (
     RestartDecision,
     RestartPolicy,
 )
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.supervision.restart import decide_restart
 from tests.unit.supervision.builders import EPOCH, NOW, a_give_up, a_restart, minutes, seconds
 from tests.unit.supervision.restart_model import disagreement_of_restarts

@@ -64,7 +64,7 @@ def test_a_long_interval_is_no_gap() -> None:
     assert found.state is RuleState.FIRING
 
 
-def test_while_newer_batches_are_not_learnt_nothing_lapses() -> None:
+def test_while_newer_batches_are_not_learned_nothing_lapses() -> None:
     # The history is written some seconds after the status that tells of its latest batch.
     given = rule(Metric.BATCH_SECONDS, 1, clear_for=seconds(0))
     newer = a_batch(batch_id=99, at=(BEGUN + seconds(80)).isoformat())

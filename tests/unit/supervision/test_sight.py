@@ -11,9 +11,9 @@ from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.progress import MAX_OFFSET, SourceProgress
 from airflow_streaming.model.records.control import CircuitState, DesiredState
 from airflow_streaming.model.status import Status
-from airflow_streaming.supervision.conditions import Condition, gate
 from airflow_streaming.supervision.decide import ReconcileInput
-from airflow_streaming.supervision.snapshot import (
+from airflow_streaming.supervision.readiness.conditions import Condition, gate
+from airflow_streaming.supervision.readiness.snapshot import (
     QuerySnapshot,
     Readiness,
     ReadinessState,

@@ -36,7 +36,7 @@ DRAINED: Final[dict[str, Any]] = {
     "stop": a_stop(),
 }
 HANDS_OFF: Final = frozenset(
-    {S.DRAINING, S.SWITCHING, S.LIVE, S.SOAKING, S.FINALISING, S.ABORTING, S.ROLLING_BACK}
+    {S.DRAINING, S.SWITCHING, S.LIVE, S.SOAKING, S.FINALIZING, S.ABORTING, S.ROLLING_BACK}
 )
 
 
@@ -78,7 +78,7 @@ def test_a_person_who_wants_it_stopped_gets_it_in_every_state(state: CutoverStat
         (S.COMPARING, minutes(0), minutes(30)),
         (S.DRAINING, minutes(5), minutes(10)),
         (S.ABORTING, minutes(0), minutes(5)),
-        (S.FINALISED, minutes(0), minutes(5)),
+        (S.FINALIZED, minutes(0), minutes(5)),
     ],
 )
 def test_a_cutover_that_nobody_finishes_is_told(

@@ -19,7 +19,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_streaming.model.failure_signs import FailureKind
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation, Process, ProcessState
 from airflow_streaming.model.records.control import Circuit, CircuitState, DesiredState
@@ -38,6 +37,7 @@ from airflow_streaming.model.records.policy import (
     RestartDecision,
     RestartPolicy,
 )
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.status import Status
 from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, decide
 from airflow_streaming.supervision.health import judge

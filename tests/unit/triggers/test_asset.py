@@ -323,7 +323,7 @@ async def test_the_live_output_is_an_event_and_says_whose_it_is(world: World) ->
 
     deployment = world.home.newest_deployment()
     assert deployment is not None
-    assert (told["stream"], told["lane"], told["colour"]) == ("orders", "orders", "blue")
+    assert (told["stream"], told["lane"], told["color"]) == ("orders", "orders", "blue")
     assert (told["output"], told["previous_output"]) == (deployment.output, None)
 
 
@@ -339,7 +339,7 @@ async def test_a_cutover_is_an_event_with_both_outputs(world: World) -> None:
         told = await next_event()
 
     assert blue is not None
-    assert (told["lane"], told["colour"], told["sequence"]) == ("orders.green", "green", 2)
+    assert (told["lane"], told["color"], told["sequence"]) == ("orders.green", "green", 2)
     assert (told["output"], told["previous_output"]) == (green.output, blue.output)
 
 

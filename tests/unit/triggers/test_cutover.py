@@ -66,7 +66,7 @@ def test_what_becomes_of_a_driver_in_either_lane_wakes_it(lane: str, stream: Cut
     assert set(event["memory"]["lanes"]) == {"orders", "orders.green"}
 
 
-def test_it_fires_from_time_to_time_and_carries_on_what_the_task_has_learnt(
+def test_it_fires_from_time_to_time_and_carries_on_what_the_task_has_learned(
     stream: Cutting,
 ) -> None:
     event = look(trigger(stream, wake_seconds=0.0, memory={"errors": {"orders": 2}}))

@@ -1,4 +1,4 @@
-"""A modelled query's checkpoint: the small files as Spark writes them, the state in memory."""
+"""A modeled query's checkpoint: the small files as Spark writes them, the state in memory."""
 
 from __future__ import annotations
 

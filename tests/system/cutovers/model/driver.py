@@ -1,5 +1,5 @@
 """
-A modelled driver: it starts, waits at the barrier where it has to, runs batches, and may die anywhere.
+A modeled driver: it starts, waits at the barrier where it has to, runs batches, and may die anywhere.
 
 Its life is a generator: every ``yield`` is a time that passes, and a moment at which it can be
 killed. What it writes it writes as a real driver does, in the same order.

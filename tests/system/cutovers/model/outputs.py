@@ -1,4 +1,4 @@
-"""What modelled queries write: sinks that know batch ids, and the law that nobody writes beside another."""
+"""What modeled queries write: sinks that know batch ids, and the law that nobody writes beside another."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Law:
 
     def __init__(self) -> None:
         self._writers: dict[str, ModelDriver] = {}
-        self.offences: list[str] = []
+        self.offenses: list[str] = []
 
     def enter(self, driver: ModelDriver, *places: str) -> None:
         """Note that a driver begins to write to some places."""
         for place in places:
             other = self._writers.get(place)
             if other is not None and other is not driver and not other.gone:
-                self.offences.append(
+                self.offenses.append(
                     f"{driver.epoch.stream} epoch {driver.epoch.number} writes {place} beside "
                     f"{other.epoch.stream} epoch {other.epoch.number}"
                 )

@@ -59,9 +59,9 @@ class Worker:
         if self._leg.word and view.state.value == self._leg.word_at:
             self._word()
         while True:
-            progress = self._engine.advance(S.FINALISED)
+            progress = self._engine.advance(S.FINALIZED)
             if progress.is_there:
-                if progress.state is S.FINALISED:
+                if progress.state is S.FINALIZED:
                     progress = self._engine.command(
                         CutoverCommand.RETIRE, "It is not wanted any longer."
                     )
@@ -194,7 +194,7 @@ class Play:
         world = self.world
         found = live(Home(world.store), STREAM)
         writers = [one for one in world.launcher.models() if one.epoch.stream == found.lane]
-        faults = [*world.law.offences]
+        faults = [*world.law.offenses]
         if is_over and len(writers) != 1 and not self._is_bad(found.lane):
             faults.append(f"{len(writers)} drivers of {found.lane} live in the end.")
         if not is_over or not writers:

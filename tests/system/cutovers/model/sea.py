@@ -1,5 +1,5 @@
 """
-What modelled queries read, and what has to come out of it, row by row.
+What modeled queries read, and what has to come out of it, row by row.
 
 A file arrives every two seconds and is never late beyond the watermark's delay, so that what comes
 out of windows does not depend on how files are cut into batches.

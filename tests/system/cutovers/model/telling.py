@@ -1,4 +1,4 @@
-"""What a modelled driver tells of itself: its heartbeat, its batches, its last words."""
+"""What a modeled driver tells of itself: its heartbeat, its batches, its last words."""
 
 from __future__ import annotations
 

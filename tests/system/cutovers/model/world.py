@@ -224,7 +224,7 @@ class World:
 
 
 class ModelLauncher(FakeLauncher):
-    """Starts modelled drivers."""
+    """Starts modeled drivers."""
 
     def __init__(self, world: World) -> None:
         super().__init__()

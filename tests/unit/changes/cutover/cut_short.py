@@ -120,7 +120,7 @@ def never_backwards(read: list[tuple[str, int]]) -> bool:
     return True
 
 
-def _drive(world: Cutting, lanes: Any, until: CutoverState = CutoverState.FINALISED) -> None:
+def _drive(world: Cutting, lanes: Any, until: CutoverState = CutoverState.FINALIZED) -> None:
     for _ in range(MOST_TICKS):
         progress = world.advance(until, lanes)
         if progress.is_there or progress.needs_person:

@@ -163,11 +163,11 @@ class Cutting(Played):
         sources = dict.fromkeys(self.streams, self.new_script)
         return self.engine(lanes).begin(self.terms(**changes), sources).number
 
-    def advance(self, until: CutoverState = CutoverState.FINALISED, lanes: Any = None) -> Progress:
+    def advance(self, until: CutoverState = CutoverState.FINALIZED, lanes: Any = None) -> Progress:
         """Let a task of its own take the cutover on."""
         return self.engine(lanes).advance(until)
 
-    def drive(self, until: CutoverState = CutoverState.FINALISED, *, ticks: int = 80) -> Progress:
+    def drive(self, until: CutoverState = CutoverState.FINALIZED, *, ticks: int = 80) -> Progress:
         """Take the cutover on while time passes and keep-alive tasks do their part."""
         for _ in range(ticks):
             progress = self.advance(until)

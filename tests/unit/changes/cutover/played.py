@@ -79,7 +79,7 @@ class Played:
             "stream": lane,
             "checkpoint": f"{self.uri}/{lane}/checkpoints/{number:06d}",
             "output": f"{self.uri}/{lane}/output/{number:06d}",
-            "colour": "green" if lane.endswith(".green") else "blue",
+            "color": "green" if lane.endswith(".green") else "blue",
         }
         return make_deployment(number, **(told | changes))
 

@@ -185,7 +185,7 @@ def test_a_planned_batch_that_is_taken_over_already_is_not_absorbed() -> None:
 @pytest.mark.parametrize(
     ("known", "is_planned"), [(20, True), (30, False)], ids=["blue knows more", "green knows too"]
 )
-def test_a_watermark_that_only_blue_has_learnt_comes_with_a_batch_of_no_rows(
+def test_a_watermark_that_only_blue_has_learned_comes_with_a_batch_of_no_rows(
     known: int, is_planned: bool
 ) -> None:
     blue = of_files("blue", BLUE, watermark=20, following=30)

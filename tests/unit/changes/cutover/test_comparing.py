@@ -175,7 +175,7 @@ def test_the_exit_code_says_whether_outputs_are_the_same(
     says: str,
 ) -> None:
     made = runtime(submit)
-    monkeypatch.setattr("airflow_streaming.cli.program.runtime_named", lambda _: made)
+    monkeypatch.setattr("airflow_streaming.cli.spark.runtime.runtime_named", lambda _: made)
 
     assert main(GIVEN) == code
     assert says in " ".join(capsys.readouterr().out.split())
@@ -186,7 +186,7 @@ def test_terms_that_do_not_fit_are_wrong_use(
 ) -> None:
     refused = replace(SAME, error="Neither output has a column 'x'.", refused=True)
     made = runtime(reporting(refused))
-    monkeypatch.setattr("airflow_streaming.cli.program.runtime_named", lambda _: made)
+    monkeypatch.setattr("airflow_streaming.cli.spark.runtime.runtime_named", lambda _: made)
 
     assert main([*GIVEN, "--sum", "x"]) == 2
     assert "column 'x'" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.changes.judging.green import Judgement
+from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.exceptions import CutoverRefused, PointerFailed
 from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.model.durations import CLOCKS_DIFFER
@@ -44,7 +44,7 @@ def test_a_good_green_becomes_live_and_every_row_is_there_once(
 
     progress = world.drive()
 
-    assert progress.state is S.FINALISED, progress
+    assert progress.state is S.FINALIZED, progress
     settled(world)
     assert world.live_lane() == "orders.green"
     assert world.running("orders") is None
@@ -63,7 +63,7 @@ def test_the_next_cutover_goes_back_to_the_first_lane(more: dict[str, Any], tmp_
     world.begin(key="run-2")
     progress = world.drive()
 
-    assert progress.state is S.FINALISED, progress
+    assert progress.state is S.FINALIZED, progress
     settled(world)
     assert world.live_lane() == "orders"
     assert world.running("orders.green") is None
@@ -79,7 +79,7 @@ def test_streams_that_move_together_switch_with_one_step(
 
     progress = world.drive()
 
-    assert progress.state is S.FINALISED, progress
+    assert progress.state is S.FINALIZED, progress
     settled(world)
     assert [world.live_lane(s) for s in world.streams] == ["orders.green", "returns.green"]
     assert world.faults() == []
@@ -118,7 +118,7 @@ def test_a_bad_green_is_given_up_by_itself(
         ("handover", S.READY, "abort", S.ABORTED),
         ("parallel", S.SOAKING, "roll-back", S.ROLLED_BACK),
         ("handover", S.SOAKING, "roll-back", S.ROLLED_BACK),
-        ("handover", S.SOAKING, "keep", S.FINALISED),
+        ("handover", S.SOAKING, "keep", S.FINALIZED),
     ],
 )
 def test_a_persons_word_counts(
@@ -132,7 +132,7 @@ def test_a_persons_word_counts(
 
     assert progress.state is end, progress
     settled(world)
-    assert world.live_lane() == ("orders.green" if end is S.FINALISED else "orders")
+    assert world.live_lane() == ("orders.green" if end is S.FINALIZED else "orders")
     assert world.faults() == []
     assert world.running(world.live_lane()) is not None
 
@@ -239,9 +239,9 @@ def test_nothing_of_an_aborted_try_counts_for_the_next(tmp_path: Path) -> None:
 
 def test_wrong_rows_are_found_and_named_before_the_switch(tmp_path: Path) -> None:
     world = begun(tmp_path, compare=(CompareTerms(stream="orders"),))
-    differs = Judgement(result=Result.FAIL, reason="Bucket 12:00, key east: 7 rows, not 8.")
+    differs = Judgment(result=Result.FAIL, reason="Bucket 12:00, key east: 7 rows, not 8.")
 
-    while not (progress := world.engine(compare=lambda *_: differs).advance(S.FINALISED)).is_there:
+    while not (progress := world.engine(compare=lambda *_: differs).advance(S.FINALIZED)).is_there:
         world.tick()
 
     assert progress.state is S.ABORTED
@@ -264,7 +264,7 @@ def test_a_comparison_without_data_asks_a_person(tmp_path: Path) -> None:
     assert world.advance().waiting.endswith("compare.orders, stock.")
     world.engine().checked("stock", True, "As many as in the ledger.")
     world.engine().checked("compare.orders", True, "The same.")
-    assert world.drive().state is S.FINALISED
+    assert world.drive().state is S.FINALIZED
 
 
 def test_a_check_outside_of_comparing_is_refused(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_a_check_outside_of_comparing_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_blue_that_was_removed_does_not_stand_in_the_way_of_the_end(tmp_path: Path) -> None:
-    world = begun(tmp_path, finalises_by_itself=False)
+    world = begun(tmp_path, finalizes_by_itself=False)
     world.drive(S.SOAKING)
     world.engine().command(CutoverCommand.KEEP, "It stays.")
     for name in ("epochs", "deployments"):
@@ -283,12 +283,12 @@ def test_a_blue_that_was_removed_does_not_stand_in_the_way_of_the_end(tmp_path: 
 
     progress = world.drive()
 
-    assert progress.state is S.FINALISED
+    assert progress.state is S.FINALIZED
     assert world.live_lane() == "orders.green"
 
 
 def test_a_good_soak_waits_for_a_slow_person(tmp_path: Path) -> None:
-    world = begun(tmp_path, finalises_by_itself=False)
+    world = begun(tmp_path, finalizes_by_itself=False)
     progress = world.drive()
     assert progress.needs_person
 
@@ -301,7 +301,7 @@ def test_a_good_soak_waits_for_a_slow_person(tmp_path: Path) -> None:
 
 
 def test_blue_is_down_in_the_soak_when_the_terms_say_so_and_comes_back(tmp_path: Path) -> None:
-    world = begun(tmp_path, keeps_blue_running=False, finalises_by_itself=False)
+    world = begun(tmp_path, keeps_blue_running=False, finalizes_by_itself=False)
     assert world.drive().needs_person
     assert world.running("orders") is None
 
@@ -371,8 +371,8 @@ def test_two_tasks_at_it_at_once_do_no_harm(more: dict[str, Any], tmp_path: Path
     for _ in range(80):
         first, second = world.engine(by="one"), world.engine(by="two")
         first.look()
-        progress = second.advance(S.FINALISED)
-        first.advance(S.FINALISED)
+        progress = second.advance(S.FINALIZED)
+        first.advance(S.FINALIZED)
         if progress.is_there:
             break
         world.tick()
@@ -400,7 +400,7 @@ class Sign:
 
 
 def test_what_consumers_follow_moves_with_the_switch_and_back(tmp_path: Path) -> None:
-    world, sign = begun(tmp_path, pointers=("sign",), finalises_by_itself=False), Sign()
+    world, sign = begun(tmp_path, pointers=("sign",), finalizes_by_itself=False), Sign()
 
     while not (progress := world.engine(pointers={"sign": sign}).advance(S.SOAKING)).is_there:
         assert sign.shows == world.live_lane()
@@ -408,7 +408,7 @@ def test_what_consumers_follow_moves_with_the_switch_and_back(tmp_path: Path) ->
     assert (progress.state, sign.shows) == (S.SOAKING, "orders.green")
 
     world.engine().command(CutoverCommand.ROLL_BACK, "It is too dear.")
-    while not world.engine(pointers={"sign": sign}).advance(S.FINALISED).is_there:
+    while not world.engine(pointers={"sign": sign}).advance(S.FINALIZED).is_there:
         world.tick()
     assert sign.shows == world.live_lane() == "orders"
 
@@ -418,7 +418,7 @@ def test_a_pointer_that_cannot_be_moved_ends_in_blue(tmp_path: Path) -> None:
     world, sign = begun(tmp_path, pointers=("sign",), deadlines=brief), Sign(stuck=True)
     engine = world.engine(pointers={"sign": sign})
 
-    while not (progress := engine.advance(S.FINALISED)).is_there:
+    while not (progress := engine.advance(S.FINALIZED)).is_there:
         world.tick()
 
     assert progress.state is S.ABORTED

@@ -11,7 +11,7 @@ import pytest
 from airflow_streaming.changes.cutover.decide import next_move
 from airflow_streaming.changes.cutover.moves import Do, Move
 from airflow_streaming.changes.cutover.view import CutoverView
-from airflow_streaming.changes.judging.green import Judgement
+from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.model.records.cutover import Result, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CutoverEvent, CutoverState
 from tests.unit.changes.cutover.sights import E, S, histories, history_of, view_of
@@ -22,8 +22,8 @@ def decide(state: CutoverState, **more: Any) -> Move:
     return next_move(view_of(SwitchMethod.PARALLEL, state, "runs", "runs", **more))
 
 
-def told(event: CutoverEvent | None) -> Judgement:
-    return Judgement(result=Result.PASS, reason="So it is.", event=event)
+def told(event: CutoverEvent | None) -> Judgment:
+    return Judgment(result=Result.PASS, reason="So it is.", event=event)
 
 
 @pytest.mark.parametrize(

@@ -80,13 +80,13 @@ def test_what_the_cutover_itself_has_stopped_is_not_taken_for_a_persons_wish(
 
 @pytest.mark.parametrize("blue", ["unseen", "runs", "stops"])
 def test_a_green_that_stays_and_dies_is_started_whatever_blue_does(blue: str) -> None:
-    move = next_move(view_of(SwitchMethod.PARALLEL, S.FINALISING, blue, "fenced"))
+    move = next_move(view_of(SwitchMethod.PARALLEL, S.FINALIZING, blue, "fenced"))
 
     assert (move.do, move.lane) == (Do.LAUNCH, "orders.green")
 
 
 def test_a_green_that_stays_is_not_started_where_a_person_wants_it_stopped() -> None:
-    view = view_of(SwitchMethod.PARALLEL, S.FINALISING, "runs", "fenced")
+    view = view_of(SwitchMethod.PARALLEL, S.FINALIZING, "runs", "fenced")
     green = lane("orders.green", "fenced", 1, STOPPED)
 
     move = next_move(replace(view, pairs=(replace(view.pairs[0], green=green),)))
@@ -118,7 +118,7 @@ def test_blue_is_not_asked_to_stop_for_a_standby_of_which_nothing_is_heard() -> 
         (S.DRAINING, ("stops", "standby"), ("runs", "standby"), Do.STOP, "returns"),
         (S.ABORTING, ("runs", "unseen"), ("failed", "runs"), Do.SETTLE, "returns"),
         (S.ABORTING, ("runs", "unseen"), ("runs", "runs"), Do.STOP, "returns.green"),
-        (S.FINALISING, ("unseen", "runs"), ("runs", "runs"), Do.STOP, "returns"),
+        (S.FINALIZING, ("unseen", "runs"), ("runs", "runs"), Do.STOP, "returns"),
         (S.ROLLED_BACK, ("released", "stops"), ("standby", "runs"), Do.RELEASE, "returns"),
     ],
 )

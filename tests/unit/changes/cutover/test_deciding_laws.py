@@ -66,6 +66,6 @@ def test_green_is_not_released_before_blue_has_gone() -> None:
 
 def test_after_the_point_of_no_return_nothing_leads_back() -> None:
     for view, blue, green, move in every(SwitchMethod.PARALLEL):
-        if view.state in (S.FINALISING, S.FINALISED, S.RETIRED):
+        if view.state in (S.FINALIZING, S.FINALIZED, S.RETIRED):
             assert move.do not in (Do.TURN_BACK, Do.UNDO), (blue, green, move)
             assert move.do is not Do.LAUNCH or move.lane == "orders.green", (blue, green, move)

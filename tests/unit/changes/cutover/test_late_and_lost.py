@@ -44,7 +44,7 @@ def test_whoever_wakes_up_late_does_not_stop_the_live_stream(
     is_within: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = Cutting(tmp_path)
-    world.begin(finalises_by_itself=False)
+    world.begin(finalizes_by_itself=False)
     world.drive(S.SOAKING)
     late = world.engine(by="late")
     late.command(CutoverCommand.KEEP, "It stays.")
@@ -128,7 +128,7 @@ def test_a_rollback_of_a_stream_that_is_wanted_stopped_leaves_no_driver(tmp_path
 
 def test_a_blue_that_nobody_lets_go_on_is_started_by_its_keep_alive_task(tmp_path: Path) -> None:
     world = Cutting(tmp_path, **WAYS["handover"])
-    world.begin(finalises_by_itself=False)
+    world.begin(finalizes_by_itself=False)
     world.drive(S.SOAKING)
     engine = world.engine(by="dies")
     engine.command(CutoverCommand.ROLL_BACK, "It is too dear.")
@@ -149,7 +149,7 @@ def test_blue_does_not_come_back_with_what_somebody_else_has_deployed(
     more: str, tmp_path: Path
 ) -> None:
     world = Cutting(tmp_path, **WAYS[more])
-    world.begin(finalises_by_itself=False)
+    world.begin(finalizes_by_itself=False)
     world.drive(S.SOAKING)
     home = world.home("orders")
     first = home.deployment(1)

@@ -302,7 +302,7 @@ def test_the_command_answers_by_its_exit_code(
     shown: str,
 ) -> None:
     runtime = a_runtime(tmp_path / "spark", submit)
-    monkeypatch.setattr("airflow_streaming.cli.program.runtime_named", lambda _: runtime)
+    monkeypatch.setattr("airflow_streaming.cli.spark.runtime.runtime_named", lambda _: runtime)
     (tmp_path / "job.py").write_bytes(SCRIPT)
     page = tmp_path / "page.md"
     given = ["--checkpoint", str(checkpoint.parent), "--script", str(tmp_path / "job.py")]
@@ -341,7 +341,7 @@ def test_a_page_that_cannot_be_written_costs_the_exit_code_and_not_the_verdict(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     runtime = a_runtime(tmp_path / "spark", GOOD)
-    monkeypatch.setattr("airflow_streaming.cli.program.runtime_named", lambda _: runtime)
+    monkeypatch.setattr("airflow_streaming.cli.spark.runtime.runtime_named", lambda _: runtime)
     (tmp_path / "job.py").write_bytes(SCRIPT)
     given = ["--checkpoint", str(checkpoint.parent), "--script", str(tmp_path / "job.py")]
 

@@ -14,7 +14,7 @@ from airflow_streaming.checkpoints.read.report import Checkpoint, Finding, Findi
 from airflow_streaming.exceptions import SpecError, UpgradeRefused
 from airflow_streaming.gates.state_partitions import Refusal, is_done, plan_repartition
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.jobs.repartition import RepartitionAnswer
+from airflow_streaming.model.jobs.upkeep import RepartitionAnswer
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
     RollbackPlan,

@@ -249,7 +249,7 @@ def test_each_rule_speaks_where_it_should(name: str) -> None:
     assert all(finding.query == "q" for finding in found)
 
 
-def test_every_rule_of_the_catalogue_can_be_found_and_no_other_is() -> None:
+def test_every_rule_of_the_catalog_can_be_found_and_no_other_is() -> None:
     found = {finding.rule for _, report in CASES.values() for finding in report.findings}
 
     assert found == set(by_name(RULES))

@@ -98,7 +98,7 @@ def test_what_spark_3_5_keeps_in_a_default_store_may_be_many_things() -> None:
     assert not found & _JOINS
 
 
-def test_every_measured_query_is_recognised() -> None:
+def test_every_measured_query_is_recognized() -> None:
     for measured in measured_checkpoints():
         shape, _, store = measured.cell.partition("/")
         alone = shapes_of(measured.checkpoint, None, measured.schemas)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from airflow_streaming.model import markdown
+from airflow_streaming.reports import escape
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 HOSTILE = st.one_of(st.text("`*_~[]()<>|#&!\\-+=.:/ \n\t1ab;", max_size=30), st.text(max_size=20))
@@ -17,7 +17,7 @@ HOSTILE = st.one_of(st.text("`*_~[]()<>|#&!\\-+=.:/ \n\t1ab;", max_size=30), st.
 
 def shown(value: str) -> str:
     """Return what a reader should see of a value."""
-    return " ".join(markdown.visible(value).split())
+    return " ".join(escape.visible(value).split())
 
 
 def blocks(page: str) -> list[str]:
@@ -41,14 +41,14 @@ def read(children: list[Token]) -> str:
 @example("&lt;")
 @example("![x](http://y)")
 def test_a_value_as_text_is_one_paragraph_of_text(value: str) -> None:
-    page = f"{markdown.text(value)}\n"
+    page = f"{escape.text(value)}\n"
 
     assert blocks(page) == (["paragraph_open", "inline", "paragraph_close"] if shown(value) else [])
     assert "".join(map(read, inlines(page))) == shown(value)
 
 
-@given(HOSTILE, st.sampled_from([markdown.text, markdown.code, markdown.prose]))
-@example("x` <b>out</b> `", markdown.code)
+@given(HOSTILE, st.sampled_from([escape.text, escape.code, escape.prose]))
+@example("x` <b>out</b> `", escape.code)
 def test_a_value_in_a_list_stays_in_its_item(value: str, of: Callable[[str], str]) -> None:
     page = f"- a {of(value)} b\n- c\n"
 
@@ -61,7 +61,7 @@ def test_a_value_in_a_list_stays_in_its_item(value: str, of: Callable[[str], str
 @example("x` | <b>out</b> | `", "")
 @example("a\\|b", "a\\")
 def test_a_value_in_a_table_stays_in_its_cell(one: str, other: str) -> None:
-    row = f"| {markdown.code_cell(one, '-')} | {markdown.cell(other, '-')} | c |"
+    row = f"| {escape.code_cell(one, '-')} | {escape.cell(other, '-')} | c |"
 
     found = [read(children) for children in inlines(f"| 1 | 2 | 3 |\n|---|---|---|\n{row}\n")]
 
@@ -70,7 +70,7 @@ def test_a_value_in_a_table_stays_in_its_cell(one: str, other: str) -> None:
 
 @given(HOSTILE)
 def test_a_value_as_code_is_read_as_it_is(value: str) -> None:
-    (children,) = inlines(f"a {markdown.code(value, 'none')}")
+    (children,) = inlines(f"a {escape.code(value, 'none')}")
 
     assert read(children) == f"a {shown(value) or 'none'}"
 
@@ -79,7 +79,7 @@ def test_a_value_as_code_is_read_as_it_is(value: str) -> None:
 @example("a `b|c` d")
 @example("`a\\|b` c")
 def test_a_sentence_in_a_table_stays_in_its_cell(sentence: str) -> None:
-    row = f"| {markdown.prose_cell(sentence) or '-'} | b |"
+    row = f"| {escape.prose_cell(sentence) or '-'} | b |"
 
     first, last = map(read, inlines(f"| 1 | 2 |\n|---|---|\n{row}\n")[2:])
 

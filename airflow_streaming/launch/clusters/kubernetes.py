@@ -20,21 +20,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.exceptions import LaunchError, SpecError, closed
-from airflow_streaming.launch.environment import (
-    delete_secret,
-    properties_text,
-    secret_files,
-    sweep_secrets,
-    write_private,
-)
-from airflow_streaming.launch.kubernetes_api import (
+from airflow_streaming.launch.clusters.kubernetes_api import (
     Credentials,
     Namespace,
     Place,
     log_in,
     trouble,
 )
-from airflow_streaming.launch.pods import (
+from airflow_streaming.launch.clusters.pods import (
     MANAGED,
     MOUNT,
     TOKEN_LABEL,
@@ -44,10 +37,17 @@ from airflow_streaming.launch.pods import (
     secret_of,
     submit_conf,
 )
+from airflow_streaming.launch.clusters.rest import Answer, Unreachable
+from airflow_streaming.launch.clusters.shared_table import SharedTable, SharedTables
+from airflow_streaming.launch.clusters.submitting import Submit, run_submit
+from airflow_streaming.launch.environment import (
+    delete_secret,
+    properties_text,
+    secret_files,
+    sweep_secrets,
+    write_private,
+)
 from airflow_streaming.launch.port import ClusterApplication, DriverLog, Heartbeat, LaunchRequest
-from airflow_streaming.launch.rest import Answer, Unreachable
-from airflow_streaming.launch.shared_table import SharedTable, SharedTables
-from airflow_streaming.launch.submitting import Submit, run_submit
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 

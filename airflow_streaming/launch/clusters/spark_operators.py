@@ -17,9 +17,15 @@ from enum import StrEnum
 from typing import Any, Final
 
 from airflow_streaming.exceptions import LaunchError, SpecError, closed
-from airflow_streaming.launch.kubernetes import KubernetesLauncher, launched
-from airflow_streaming.launch.kubernetes_api import Credentials, Namespace, Place, log_in, trouble
-from airflow_streaming.launch.pods import (
+from airflow_streaming.launch.clusters.kubernetes import KubernetesLauncher, launched
+from airflow_streaming.launch.clusters.kubernetes_api import (
+    Credentials,
+    Namespace,
+    Place,
+    log_in,
+    trouble,
+)
+from airflow_streaming.launch.clusters.pods import (
     MOUNT,
     judge_pod,
     labels_of,
@@ -27,8 +33,8 @@ from airflow_streaming.launch.pods import (
     pod_name,
     submit_conf,
 )
+from airflow_streaming.launch.clusters.rest import Answer, Unreachable
 from airflow_streaming.launch.port import ClusterApplication, LaunchRequest
-from airflow_streaming.launch.rest import Answer, Unreachable
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Launch
 

@@ -28,8 +28,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from airflow_streaming.model.failure_signs import WEIGHTS, Diagnosis, FailureKind, Sign
 from airflow_streaming.model.spark.conf import REDACTED, SECRET_KEY
+from airflow_streaming.model.spark.failure_signs import WEIGHTS, Diagnosis, FailureKind, Sign
 
 MAX_TEXT: Final = 2_000
 """Characters of an error text that a record keeps."""
@@ -204,7 +204,7 @@ def _marked(found: re.Match[str]) -> str:
 
 def presentable(text: str) -> str:
     """Return the text as a record may keep it: masked, and at most 2,000 characters."""
-    # Known secrets first: a cut would leave half of one, which is no longer recognised.
+    # Known secrets first: a cut would leave half of one, which is no longer recognized.
     masked = mask_secrets(mask_hidden(text[:MAX_READ])[: 2 * MAX_TEXT])
     return masked if len(masked) <= MAX_TEXT else masked[: MAX_TEXT - 1] + "…"
 

@@ -33,13 +33,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.exceptions import LaunchError, SpecError
+from airflow_streaming.launch.clusters.rest import Answer, Unreachable, ask
 from airflow_streaming.launch.port import (
     ClusterApplication,
     DriverLog,
     Heartbeat,
     LaunchRequest,
 )
-from airflow_streaming.launch.rest import Answer, Unreachable, ask
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 from airflow_streaming.model.spark.conf import DIES_WITH_JVM, PRIVATE_CONF
@@ -213,7 +213,7 @@ class StandaloneLauncher:
         if application is None or not epoch.is_carried_by(application.arguments):
             raise LaunchError(
                 f"Stream {epoch.stream!r} was not submitted: the request holds no application with "
-                f"the token of epoch {epoch.number}, so its driver could not be recognised."
+                f"the token of epoch {epoch.number}, so its driver could not be recognized."
             )
         submitted = self._submit(epoch, submission(application, epoch))
         return Launch(

@@ -123,7 +123,7 @@ def _add_comparison(group: argparse._ArgumentGroup) -> None:
 
 
 def _compared(arguments: argparse.Namespace, home: StreamHome | None) -> int:
-    from airflow_streaming.cli.program import runtime_named, script_of
+    from airflow_streaming.cli.spark.runtime import runtime_named, script_of
     from airflow_streaming.gates.rehearsal_compare import findings_after
     from airflow_streaming.reports.gate import gate_report
     from airflow_streaming.reports.markdown import markdown
@@ -158,7 +158,7 @@ def _compared(arguments: argparse.Namespace, home: StreamHome | None) -> int:
 
 def _old_program(arguments: argparse.Namespace, home: StreamHome | None) -> Program:
     from airflow_streaming.cli.known_home import open_known
-    from airflow_streaming.cli.program import script_of
+    from airflow_streaming.cli.spark.runtime import script_of
     from airflow_streaming.spark_jobs.runner import deployed_program
 
     if arguments.old_script is not None:
@@ -179,7 +179,7 @@ def run(arguments: argparse.Namespace) -> int:
     :raises StreamingError: a store is not available, or Spark could not be started.
     """
     # Not at the top: help and wrong use do without all that reads and runs checkpoints.
-    from airflow_streaming.cli.program import runtime_named, script_of
+    from airflow_streaming.cli.spark.runtime import runtime_named, script_of
     from airflow_streaming.reports.markdown import markdown
     from airflow_streaming.reports.rehearsal import rehearsal_report
     from airflow_streaming.spark_jobs.rehearsal import rehearse

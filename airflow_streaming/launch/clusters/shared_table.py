@@ -18,7 +18,7 @@ Entry = TypeVar("Entry")
 
 class SharedTable(Generic[Entry]):
     """
-    The drivers of one cluster that a list shows, by what they are recognised by.
+    The drivers of one cluster that a list shows, by what they are recognized by.
 
     It only ever says that a driver is there: one that is absent may be younger than the list.
 

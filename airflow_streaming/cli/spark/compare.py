@@ -129,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
     :raises SpecError: an argument that cannot be.
     """
     # Not at the top: help and wrong use do without all that starts a Spark.
-    from airflow_streaming.cli.program import runtime_named
+    from airflow_streaming.cli.spark.runtime import runtime_named
     from airflow_streaming.spark_jobs.compare import compare
 
     with progress() as told:

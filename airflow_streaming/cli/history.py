@@ -1,8 +1,8 @@
 """
-The command ``events``: the timeline of a stream, with filters.
+What a stream did: the commands ``events``, its timeline with filters, and ``log``, its driver's output.
 
-It shows what the provider did and what it was told to do, with who did it, the newest last, as a log
-does.
+The timeline shows what the provider did and what it was told to do, with who did it, the newest last, as a
+log does. The end of a driver's output is shown also after its pod or host is gone.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from airflow_streaming.cli.common import OK, hours, positive
-from airflow_streaming.cli.output import is_terminal
+from airflow_streaming.cli.common import OK, PROBLEM, hours, positive
+from airflow_streaming.cli.output import complain, is_terminal
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.port import Launcher
 from airflow_streaming.model.records.control import Event, EventKind
 from airflow_streaming.reports.terminal import clock, printable
+from airflow_streaming.supervision.driver_logs import MOST, shown_log
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_events(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
     parser.add_argument("stream", metavar="STREAM", help="name of the stream")
     parser.add_argument(
@@ -42,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
 
 
-def run(stream: StreamHome, arguments: argparse.Namespace) -> int:
+def show_events(stream: StreamHome, arguments: argparse.Namespace) -> int:
     """Print the events that are asked for."""
     found = [*selected(stream.events(10_000), arguments, datetime.now(UTC))][-arguments.last :]
     if arguments.json:
@@ -86,3 +88,34 @@ def selected(events: list[Event], arguments: argparse.Namespace, now: datetime) 
             continue
         if since is None or event.at >= since:
             yield event
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """Describe the command's arguments."""
+    parser.add_argument("stream", metavar="STREAM", help="name of the stream")
+    parser.add_argument(
+        "--epoch", type=positive, metavar="N", help="of this epoch (default: the newest)"
+    )
+
+
+def show_log(stream: StreamHome, arguments: argparse.Namespace, launcher: Launcher) -> int:
+    """Print the end of the log; what a driver wrote is shown without control characters."""
+    newest = stream.newest_epoch()
+    number = arguments.epoch or (newest.number if newest is not None else 0)
+    if newest is None or number > newest.number:
+        complain(f"Stream {stream.name} has no epoch {number or 1} yet.")
+        return PROBLEM
+    epoch, launch = stream.epoch(number), stream.launch(number)
+    if launch is None:
+        complain(f"No driver of epoch {number} of {stream.name} is recorded.")
+        return PROBLEM
+    # The file that a record names is not opened: what is on this host was kept when it failed.
+    log = launcher.logs(epoch, launch, None, MOST)
+    try:
+        text = shown_log(log, stream.driver_log(number) if log.tail is None else None)
+    except LookupError as err:
+        complain(str(err))
+        return PROBLEM
+    for line in text.splitlines():
+        print(printable(line))
+    return OK

@@ -28,7 +28,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.launch.rest import Answer, Unreachable, ask
+from airflow_streaming.launch.clusters.rest import Answer, Unreachable, ask
 from airflow_streaming.model.observation import Process, ProcessState
 
 _PREFIX: Final = "yarn://"

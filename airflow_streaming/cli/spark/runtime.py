@@ -1,4 +1,8 @@
-"""The script and the Spark runtime that a command is given."""
+"""
+The script and the Spark runtime that a command is given, and ``airflow-streaming prepare-runtime``.
+
+That makes the runtime's class data archive.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import argparse
 import os
 from pathlib import Path
 
+from airflow_streaming.cli.common import OK, add_json, add_runtime
+from airflow_streaming.cli.output import notice, show_json
 from airflow_streaming.exceptions import ApplicationNotFound, RuntimeNotFound
 from airflow_streaming.launch.runtime import Runtime, expanded, resolve_runtime
 from airflow_streaming.model.uris import is_local, local_path
@@ -50,3 +56,29 @@ def runtime_named(name: str) -> Runtime:
         f"a SPARK_HOME, or a name in {RUNTIMES_VARIABLE}, for example "
         f'{{"spark-4.3": "/opt/spark-4.3"}}; there are: {known}.'
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.set_defaults(run=run)
+    add_runtime(parser, "is prepared (required)")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make the archive, and tell where it is."""
+    from airflow_streaming.cli.spark.runtime import runtime_named
+    from airflow_streaming.spark_jobs.class_archive import check_archivable, make_archive
+
+    runtime = runtime_named(arguments.runtime)
+    check_archivable(runtime)
+    notice(
+        f"Spark {runtime.spark_version} loads and archives its classes; that takes half a minute."
+    )
+    path = make_archive(runtime)
+    size = path.stat().st_size
+    if arguments.json:
+        show_json({"archive": str(path), "bytes": size})
+    else:
+        print(f"{path}: {size / 1e6:.0f} MB. Drivers of {runtime.name!r} that start now use it.")
+    return OK

@@ -1,4 +1,4 @@
-"""Changing the number of state partitions of checkpoints: the order, and what became of it."""
+"""Jobs that keep a Spark or a checkpoint in shape: loading classes for an archive, repartitioning state."""
 
 from __future__ import annotations
 
@@ -10,9 +10,24 @@ from airflow_streaming.model.wire import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClassLoadingOrder(Record):
+    """
+    The classes that drivers need are loaded, for an archive of them.
+
+    :param folder: A scratch folder for input, checkpoints and output.
+    :param seconds: How long it may take.
+    """
+
+    KIND: ClassVar[str] = "class_loading_order"
+
+    folder: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RepartitionOrder(AnsweredOrder):
     """
-    What Spark is to do, one checkpoint after another.
+    The number of state partitions is changed, one checkpoint after another.
 
     :param checkpoints: Where they lie, as Hadoop spells it; their queries do not run.
     :param partitions: State partitions that each is to have.

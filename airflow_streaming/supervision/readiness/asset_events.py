@@ -13,11 +13,11 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from airflow_streaming.model.codec import encode, format_time
-from airflow_streaming.model.names import colour_of
+from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import WELL, VerdictState
 from airflow_streaming.model.wire import decode
-from airflow_streaming.supervision.conditions import asked
-from airflow_streaming.supervision.snapshot import QuerySnapshot, StreamSnapshot
+from airflow_streaming.supervision.readiness.conditions import asked
+from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
 
 _PASSING: Final = frozenset({VerdictState.STARTING, VerdictState.STOPPING})
 """On the way from one state to another; the state it reaches is sent when it is reached."""
@@ -131,7 +131,7 @@ def _of_live(sight: StreamSnapshot, told: Told) -> StreamEvent | None:
     after = replace(told, lane=sight.lane, output=sight.output)
     more = {
         "lane": sight.lane,
-        "colour": colour_of(sight.lane).value,
+        "color": color_of(sight.lane).value,
         "output": sight.output,
         "previous_lane": told.lane,
         "previous_output": told.output,

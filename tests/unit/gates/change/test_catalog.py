@@ -1,4 +1,4 @@
-"""The catalogue is the manual: every rule that is emitted is in it, and every one can be emitted."""
+"""The catalog is the manual: every rule that is emitted is in it, and every one can be emitted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_streaming.gates.rules import by_name
 from tests.unit.gates.change.checkpoint_cases import CASES
 from tests.unit.gates.change.edits import EDITS
 
-CATALOGUE = by_name(CHANGE_RULES)
+CATALOG = by_name(CHANGE_RULES)
 
 BY_CHECKPOINT = {rule for *_, rule in CASES.values()} | {
     "checkpoint.contradiction",
@@ -47,13 +47,13 @@ BY_SCRIPT = {
 
 def test_every_rule_is_emitted_by_a_test_of_this_folder() -> None:
     by_edit = {f.rule for edit in EDITS for f in judge_change(edit.old, edit.new, None)}
-    assert by_edit | BY_CHECKPOINT | BY_SCRIPT == set(CATALOGUE)
+    assert by_edit | BY_CHECKPOINT | BY_SCRIPT == set(CATALOG)
 
 
-def test_every_finding_is_of_a_rule_in_the_catalogue() -> None:
+def test_every_finding_is_of_a_rule_in_the_catalog() -> None:
     for edit in EDITS:
         for finding in judge_change(edit.old, edit.new, None):
-            assert CATALOGUE[finding.rule].severity is finding.severity
+            assert CATALOG[finding.rule].severity is finding.severity
 
 
 def test_a_rule_says_why_and_what_to_do() -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.launch.kubernetes_api import Place
+from airflow_streaming.launch.clusters.kubernetes_api import Place
 from airflow_streaming.launch.port import ClusterApplication
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch

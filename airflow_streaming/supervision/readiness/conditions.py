@@ -23,7 +23,7 @@ from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.progress import is_at_least
 from airflow_streaming.model.wire import decode
-from airflow_streaming.supervision.snapshot import (
+from airflow_streaming.supervision.readiness.snapshot import (
     QuerySnapshot,
     Readiness,
     ReadinessState,

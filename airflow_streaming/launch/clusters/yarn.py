@@ -30,18 +30,10 @@ from pathlib import Path
 from typing import Final
 
 from airflow_streaming.exceptions import LaunchError, SpecError, closed
-from airflow_streaming.launch.environment import (
-    delete_secret,
-    properties_text,
-    secret_files,
-    sweep_secrets,
-    write_private,
-)
-from airflow_streaming.launch.port import ClusterApplication, DriverLog, Heartbeat, LaunchRequest
-from airflow_streaming.launch.rest import Unreachable
-from airflow_streaming.launch.shared_table import SharedTable, SharedTables
-from airflow_streaming.launch.submitting import Submit, run_submit
-from airflow_streaming.launch.yarn_api import (
+from airflow_streaming.launch.clusters.rest import Unreachable
+from airflow_streaming.launch.clusters.shared_table import SharedTable, SharedTables
+from airflow_streaming.launch.clusters.submitting import Submit, run_submit
+from airflow_streaming.launch.clusters.yarn_api import (
     LIVING,
     Application,
     Negotiate,
@@ -52,6 +44,14 @@ from airflow_streaming.launch.yarn_api import (
     negotiate,
     parse_place,
 )
+from airflow_streaming.launch.environment import (
+    delete_secret,
+    properties_text,
+    secret_files,
+    sweep_secrets,
+    write_private,
+)
+from airflow_streaming.launch.port import ClusterApplication, DriverLog, Heartbeat, LaunchRequest
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 from airflow_streaming.model.spark.conf import DIES_WITH_JVM, PRIVATE_CONF, SECRET_KEY

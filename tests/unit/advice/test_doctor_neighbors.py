@@ -43,7 +43,7 @@ class TestSharedCheckpoint:
 
         assert the_one("shared-checkpoint", facts(others=(other,))).level is RiskLevel.MEDIUM
 
-    def test_neighbours_with_a_common_beginning_of_the_name_share_nothing(self) -> None:
+    def test_neighbors_with_a_common_beginning_of_the_name_share_nothing(self) -> None:
         other = OtherStream(
             name="sales",
             folder="/data/sales",

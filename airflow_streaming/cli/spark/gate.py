@@ -24,14 +24,14 @@ from airflow_streaming.cli.common import (
 )
 from airflow_streaming.cli.known_home import lane_named, open_known
 from airflow_streaming.cli.output import NOT_WRITTEN, progress, show, show_json, write_page
-from airflow_streaming.cli.program import runtime_named, script_of
+from airflow_streaming.cli.spark.runtime import runtime_named, script_of
 from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError, closed
 from airflow_streaming.gates.change_gate import Versions, gate_change, without_secrets
 from airflow_streaming.gates.findings import GateDecision, GateReport
 from airflow_streaming.gates.version.matrix import release_of
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.failures import presentable
+from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 from airflow_streaming.reports.gate import gate_report, rules_report

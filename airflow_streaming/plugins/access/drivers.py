@@ -15,12 +15,12 @@ from typing import Final
 from airflow.sdk import BaseHook
 
 from airflow_streaming.hooks.clusters import target_of
+from airflow_streaming.launch.clusters.rest import answers_within
 from airflow_streaming.launch.port import DriverLog, Heartbeat
 from airflow_streaming.launch.registry import KUBERNETES, STANDALONE, open_launcher
-from airflow_streaming.launch.rest import answers_within
 from airflow_streaming.model.observation import Process
 from airflow_streaming.model.records.epoch import Epoch, Launch
-from airflow_streaming.plugins.kept import Kept
+from airflow_streaming.plugins.access.kept import Kept
 
 PATIENCE: Final = 2.0
 """Seconds for all questions of a page to a cluster: less than a page may take, so that a cluster that

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from airflow_streaming.exceptions import HomeUnavailable, LookRefused
-from airflow_streaming.plugins.slots import Limits, Slots
+from airflow_streaming.plugins.access.slots import Limits, Slots
 
 T = TypeVar("T")
 MOST_WAITING: Final = 64

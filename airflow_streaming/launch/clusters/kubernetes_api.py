@@ -20,7 +20,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.launch.rest import Answer, Unreachable, ask
+from airflow_streaming.launch.clusters.rest import Answer, Unreachable, ask
 
 _PREFIX: Final = "k8s://"
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")

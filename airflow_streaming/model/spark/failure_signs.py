@@ -431,7 +431,7 @@ class Hint(StrEnum):
     VALUE_SCHEMA = "value_schema"
     """The schema of the state's values is another one than the checkpoint's."""
     WAITING = "waiting"
-    """The message of a query's status past its initialisation (``MicroBatchExecution``):
+    """The message of a query's status past its initialization (``MicroBatchExecution``):
     "Waiting for data to arrive", "Waiting for next trigger"."""
 
 

@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from airflow_streaming.model.failures import first_line, presentable
+from airflow_streaming.model.spark.failures import first_line, presentable
 
 TIMEOUT: Final = 10.0
 """Seconds for one answer; a cluster manager that needs longer counts as out of reach."""

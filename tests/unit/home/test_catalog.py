@@ -1,4 +1,4 @@
-"""The catalogue of a home: one row a kind of record is all that its place takes."""
+"""The catalog of a home: one row a kind of record is all that its place takes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_place_is_rebuilt_from_checked_parts(record: type[Record]) -> None:
             Layout("orders").place(record, **{**parts, name: wrong})
 
 
-def test_the_docs_show_every_folder_of_the_catalogue() -> None:
+def test_the_docs_show_every_folder_of_the_catalog() -> None:
     shown = (REPOSITORY / "docs/architecture.md").read_text()
 
     for place in PLACES.values():
