@@ -278,7 +278,10 @@ def epochs_that_stay(lane: LaneFacts, before: datetime, policy: PrunePolicy) -> 
     for epoch, following in pairwise(lane.epochs):
         # What has no record has no time of its own; its successor's says when it was over.
         since = following.created_at
-        if since is None or since > before:
+        if since is None:
+            lacks = "cannot be read" if following.is_unreadable else "is missing"
+            why.setdefault(epoch.number, f"the record of its successor {lacks}")
+        elif since > before:
             why.setdefault(epoch.number, "")
         elif epoch.is_unreadable:
             why[epoch.number] = "its record cannot be read"
