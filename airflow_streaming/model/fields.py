@@ -134,7 +134,7 @@ def check_values(value: Any, *, of: str = "", templated: Collection[str] | None 
         ``None``: where a text may stand, so may a template.
     :raises SpecError: with the field, what it holds and what to give instead.
     """
-    kind = type(value)
+    kind: Any = type(value)
     for name, hint in _hints_of_fields(kind).items():
         given = getattr(value, name)
         where = _Where(name, f" of {of}") if of else _Where(f"{kind.__name__}.{name}")
