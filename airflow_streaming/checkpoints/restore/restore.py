@@ -50,7 +50,7 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.model.spark.listing import RESTORE_MARKER, Listing, is_hidden
 from airflow_streaming.model.uris import join
-from airflow_streaming.storage.folders import Folders, open_folders
+from airflow_streaming.storage.folders import Folders, open_folders, why_too_large
 
 LATE: Final = ("offsets/", "commits/", "metadata")
 """What is written after all else, in this order; it is kept in memory until then."""
@@ -348,6 +348,7 @@ def prepare(
     Verify a backup and say what restoring it would do; see ``restore.plan_restore``.
 
     :raises BackupDamaged: it is not what was written.
+    :raises RestoreRefused: a file of it is larger than what is copied; nothing was read of it.
     :raises ValueError: a reason that nobody can accept.
     """
     known = circumstances or Circumstances()
@@ -360,6 +361,7 @@ def prepare(
     found = _Found()
     found.refusals += refusal.of_place(place.to, target.look(sorted(folders.values())), backup.id)
     found.refusals += refusal.of_stream(backup, known)
+    _check_sizes(store, backup)
     whole = verified(store, backup, _bytes_to(progress))
     for query in backup.queries:
         if query.folder in folders:
@@ -405,6 +407,15 @@ def _folders(backup: Backup, place: Place) -> dict[str, str]:
     if len(set(chosen)) != len(chosen) or ("" in chosen and len(chosen) > 1):
         raise RestoreRefused("Two queries are to be restored into one folder. Give each its own.")
     return dict(place.folders)
+
+
+def _check_sizes(store: BackupStore, backup: Backup) -> None:
+    # Before every byte is read to verify it.
+    members = (
+        bundle.members[number] for bundle, numbers in store.bundles(backup) for number in numbers
+    )
+    if why := why_too_large((member.path, member.size) for member in members):
+        raise RestoreRefused(f"Backup {backup.id} is not restored. {why}")
 
 
 def _judge(
