@@ -132,16 +132,16 @@ class SpecTask(BaseOperator):
     def __init__(
         self,
         *,
-        stream: StreamSpec,
+        stream: StreamSpec | None,
         conn_id: str = "spark_default",
         home_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.stream = stream
+        # Gates on a checkpoint of another application have no stream.
+        self.stream: StreamSpec = stream  # type: ignore[assignment]
         self.conn_id = conn_id
         self.home_conn_id = home_conn_id
-        # Gates on a checkpoint of another application have no stream.
         self.stream_name = getattr(stream, "name", None)
         self.stream_home = getattr(stream, "home", None)
 

@@ -150,7 +150,7 @@ class GateTask(SpecTask):
         fail_on: GateDecision | str | None = GateDecision.NOT_ALLOWED.value,
         **kwargs: Any,
     ) -> None:
-        super().__init__(stream=stream, **kwargs)  # type: ignore[arg-type]  # or a checkpoint
+        super().__init__(stream=stream, **kwargs)
         self.checkpoint = checkpoint
         self.checkpoint_conn_id = checkpoint_conn_id
         self.fail_on = fail_on.value if isinstance(fail_on, GateDecision) else fail_on

@@ -206,6 +206,28 @@ def test_it_can_be_built_at_all(name: str) -> None:
     assert refused is None or name in ("live", "live_together"), refused
 
 
+FOREIGN: Final = {
+    "stream": None,
+    "home": None,
+    "checkpoint": "/srv/no-such-checkpoint",
+    "store": "/srv/no-such-store",
+    "application": "a.py",
+    "runtime": "r",
+    "from_version": "4.2.0",
+    "to_version": "4.3.0",
+}
+"""Of a stream that is not ours."""
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name in PUBLIC if "checkpoint_conn_id" in parameters(PUBLIC[name]))
+)
+def test_it_can_be_built_for_a_stream_that_is_not_ours(name: str) -> None:
+    taken = parameters(PUBLIC[name])
+    foreign = {one: value for one, value in FOREIGN.items() if one in taken}
+    assert build(name, {**usual(name), **foreign}) is None
+
+
 CASES: Final = [(name, one) for name in sorted(PUBLIC) for one in parameters(PUBLIC[name])]
 
 
