@@ -153,7 +153,7 @@ class ChangeOptions:
     """
     What every change of a stream can be told.
 
-    :param soak: What the new deployment has to show before it is kept.
+    :param soak: What the new deployment must show before it is kept.
     :param approvers: Ids of the users who may approve; the user who starts a run may name fewer of
         them, not others. Empty: the form decides.
     :param need_approval: Request an approval before anything is changed; templated. ``None``: the
@@ -264,7 +264,7 @@ class CutoverOptions(ChangeOptions):
     :param replay_from: From when a fresh green reads, ISO 8601, as ``{replay_from}`` in the arguments
         of its script; templated. Empty: computed. ``None``: the form decides.
     :param compare: How the outputs of which streams are compared; not at all when empty.
-    :param ready: What green has to show before it may become live.
+    :param ready: What green must show before it may become live.
     :param pointers: What consumers follow beside the home's own pointer, in their order; by stream
         where several switch together.
     :param checks: Called with a ``SideBySide`` while the outputs are compared; one that finds a

@@ -23,12 +23,7 @@ from airflow_streaming.model.fields import ANY_SIGN, Range, check_values, is_fil
 from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
 from airflow_streaming.model.lease import LONGEST_LEASE, SHORTEST_LEASE, USUAL_LEASE, OnLostHost
 from airflow_streaming.model.metrics import Metric
-from airflow_streaming.model.names import (
-    check_is_stream,
-    check_stream_name,
-    other_lane,
-    standby_of,
-)
+from airflow_streaming.model.names import check_is_stream, check_stream_name, other_lane, standby_of
 from airflow_streaming.model.records.autoscale import (
     CORES_EACH,
     EXECUTORS,
@@ -41,13 +36,7 @@ from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
 from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
 from airflow_streaming.model.records.upgrade import SoakTerms
-from airflow_streaming.model.spark.conf import (
-    REDACTED,
-    check_conf_key,
-    conf_text,
-    mask_uri,
-    redact,
-)
+from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, conf_text, mask_uri, redact
 from airflow_streaming.model.uris import check_uri
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -92,7 +81,7 @@ class StreamSpec:
     :param on_lost_host: What becomes of the stream when its driver is silent and its host cannot be
         seen: ``ask`` waits for the host or for an operator, ``takeover`` starts a new driver once the
         lease of the old one is over. It counts from the next launch on.
-    :param lease: With ``takeover``: how long a driver goes on without a heartbeat that it got
+    :param lease: With ``takeover``: how long a driver continues without a heartbeat that it got
         written, 30 s to one day.
     :param standby: Keep a second driver of the same deployment warm: its session is up and its
         queries wait just before they start. When the live driver has died, or is replaced, the next

@@ -19,7 +19,8 @@ from pyspark.sql import SparkSession
 
 from airflow_streaming.driver.jvm import CpuMeter
 from airflow_streaming.driver.monitoring.activity import JobsView
-from airflow_streaming.driver.monitoring.queries import Queries, SparkQuery, TrackedQuery
+from airflow_streaming.driver.monitoring.queries import Queries, TrackedQuery
+from airflow_streaming.driver.monitoring.spark_query import SparkQuery
 from airflow_streaming.model.status import CheckpointOrigin
 from airflow_streaming.model.storage import LocalStore
 

@@ -39,7 +39,7 @@ from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.model.records.epoch import mark_of
 from airflow_streaming.triggers.stream import StreamTrigger
 from benchmarks.figures import heed_signals, machine, percentile, table
-from benchmarks.many_streams import record_stream, stream_name
+from benchmarks.many_streams import Carrier, make_epoch, record_stream, stream_name
 
 AT_ONCE: Final = 40
 POLL: Final = 5.0
@@ -197,7 +197,8 @@ def _start(home: Path, number: int) -> subprocess.Popen[bytes]:
     token = uuid.uuid4().hex
     command = [sys.executable, "-m", "benchmarks.beating_driver", str(home), str(number)]
     process = subprocess.Popen([*command, "--token", mark_of(token)], start_new_session=True)
-    record_stream(home, number, token, process.pid, home / "driver.log")
+    carrier = Carrier.of_process(process.pid, home / "driver.log")
+    record_stream(home, make_epoch(number, token, carrier), carrier)
     return process
 
 

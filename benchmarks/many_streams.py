@@ -19,11 +19,11 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
@@ -34,7 +34,7 @@ from airflow_streaming.model.host import this_host
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause, mark_of
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch, LaunchCause, mark_of
 from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
 from airflow_streaming.model.storage import LocalStore
 
@@ -60,6 +60,36 @@ def stream_name(number: int) -> str:
     return f"stream-{number:05d}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carrier:
+    """
+    Where a stream's driver runs, as its launch records it.
+
+    :param name: What people call the driver.
+    """
+
+    launcher: str
+    host: Host
+    handle: Mapping[str, Any]
+    name: str
+    log: str
+    pid: int = 1
+
+    @classmethod
+    def of_process(cls, pid: int, log: Path) -> Carrier:
+        """Return the carrier of a driver that is a process of this host."""
+        log.touch()
+        handle = ProcessHandle.of(psutil.Process(pid)).to_dict()
+        return cls(
+            launcher="local",
+            host=this_host(),
+            handle=handle,
+            name=f"pid {pid}",
+            log=str(log),
+            pid=pid,
+        )
+
+
 @contextlib.contextmanager
 def laid_out(folder: Path, count: int) -> Iterator[Path]:
     """Lay out a home with this many streams whose drivers live and beat; yield the home."""
@@ -68,10 +98,16 @@ def laid_out(folder: Path, count: int) -> Iterator[Path]:
         for first in range(0, count, SHARED_BY):
             tokens = [uuid.uuid4().hex for _ in range(min(SHARED_BY, count - first))]
             driver = stack.enter_context(_driver(tokens))
+            carrier = Carrier.of_process(driver.pid, folder / "driver.log")
             for number, token in enumerate(tokens, start=first):
-                record_stream(home, number, token, driver.pid, folder / "driver.log")
-        stack.enter_context(_ended([sys.executable, "-m", __name__, str(home), str(count)]))
+                record_stream(home, make_epoch(number, token, carrier), carrier)
+        stack.enter_context(beating(home, count))
         yield home
+
+
+def beating(home: Path, count: int) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+    """Beat for all drivers, in another process, until the end of the block."""
+    return _ended([sys.executable, "-m", __name__, str(home), str(count)])
 
 
 @contextlib.contextmanager
@@ -91,37 +127,39 @@ def _ended(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
                 os.killpg(process.pid, 9)
 
 
-def record_stream(home: Path, number: int, token: str, pid: int, log: Path) -> None:
-    """Write what a launch leaves in the home, and a first status."""
-    stream = StreamHome(LocalStore(str(home)), stream_name(number))
-    epoch = Epoch(
+def make_epoch(number: int, token: str, carrier: Carrier) -> Epoch:
+    """Return the first epoch of one of the streams."""
+    return Epoch(
         number=1,
-        stream=stream.name,
+        stream=stream_name(number),
         deployment=1,
         token=token,
-        host=this_host(),
-        launcher="local",
+        host=carrier.host,
+        launcher=carrier.launcher,
         cause=LaunchCause.FIRST,
         reason="The stream has never run.",
         by="benchmark",
         created_at=NOW,
     )
-    handle = ProcessHandle.of(psutil.Process(pid))
-    log.touch()
+
+
+def record_stream(home: Path, epoch: Epoch, carrier: Carrier) -> None:
+    """Write what a launch leaves in the home, and a first status."""
+    stream = StreamHome(LocalStore(str(home)), epoch.stream)
     stream.create_deployment(_deployment(stream.name, home), SCRIPT)
     stream.create_epoch(epoch)
     stream.record_launch(
         Launch(
             epoch=1,
-            token=token,
+            token=epoch.token,
             host=epoch.host,
             launched_at=NOW,
-            handle=handle.to_dict(),
-            driver=f"pid {pid}",
-            log=str(log),
+            handle=dict(carrier.handle),
+            driver=carrier.name,
+            log=carrier.log,
         )
     )
-    status = _status(epoch, pid)
+    status = _status(epoch, carrier.pid)
     stream.store.replace(Layout(stream.name).epoch(1, "status.json"), status.to_bytes())
     stream.store.create(_history(stream.name), HISTORY * _line(status))
 

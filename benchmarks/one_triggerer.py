@@ -30,6 +30,8 @@ from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import DRCount
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_streaming.launch.clusters import kubernetes_api
+from airflow_streaming.launch.clusters.rest import ask
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.triggers.stream import StreamTrigger
@@ -71,6 +73,31 @@ class Supervisor:
     def send(self, msg: Any) -> DRCount:
         self.asked[type(msg).__name__] += 1
         return DRCount(count=0)
+
+
+class Requests:
+    """Notes what is asked of a Kubernetes API server."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.bytes: list[int] = []
+
+    def ask(self, *args: Any, **kwargs: Any) -> Any:
+        """Ask, and note how long the answer took and how large it was."""
+        begun = time.monotonic()
+        answer = ask(*args, **kwargs)
+        self.seconds.append(time.monotonic() - begun)
+        self.bytes.append(len(answer.raw))
+        return answer
+
+    def told(self, seconds: float) -> dict[str, float]:
+        """Return the figures of a time that took so long."""
+        return {
+            "requests_per_second": len(self.seconds) / seconds,
+            "answer_kib": percentile(self.bytes, 0.5) / 1024 if self.bytes else 0.0,
+            "answer_p50": percentile(self.seconds, 0.5) if self.seconds else 0.0,
+            "answer_max": max(self.seconds, default=0.0),
+        }
 
 
 class Looks:
@@ -127,6 +154,8 @@ async def measure(
 ) -> dict[str, Any]:
     """Run the triggers and return the figures of the time after the warm-up."""
     supervisor, runner, process = Supervisor(), TriggerRunner(), psutil.Process()
+    requests = Requests()
+    kubernetes_api.ask = requests.ask  # type: ignore[assignment]
     task_runner.SUPERVISOR_COMMS = supervisor
     watchdog = asyncio.create_task(runner.block_watchdog())
     await _warm(runner, make)
@@ -142,6 +171,8 @@ async def measure(
     probe.cancel()
     supervisor.asked.clear()
     looks.seconds.clear()
+    requests.seconds.clear()
+    requests.bytes.clear()
     began, cpu = time.monotonic(), sum(process.cpu_times()[:2])
     with contextlib.suppress(TimeoutError), collections() as pauses:
         await asyncio.wait_for(lags_of(lags := []), seconds)
@@ -161,6 +192,7 @@ async def measure(
         "rss_mib": process.memory_info().rss / 2**20,
         "threads": process.num_threads(),
         "ended": sum(task.done() for task in tasks),
+        **requests.told(ended - began),
         **looks.told(began, ended, poll),
     }
     runner.stop = True

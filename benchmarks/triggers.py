@@ -5,6 +5,8 @@ One process runs a thousand ``StreamTrigger`` by Airflow's own ``TriggerRunner``
 with real processes whose heartbeats another process writes. Beside it, in the same run and as many:
 a trigger that does nothing but one ``os.stat`` a poll (the floor) and Airflow's own
 ``FileTrigger``. ``--find-limit`` raises the number until a target breaks, and tells which.
+``--kubernetes`` has the drivers be pods of a real API server (see ``tests/integration/servers``), and tells
+what is asked of it.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.figures import heed_signals, machine, table
+from benchmarks.many_pods import laid_out_as_pods
 from benchmarks.many_streams import laid_out
 from demo.stage import REPOSITORY
 from demo.waiting import Progress, Say
@@ -55,11 +60,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--poll", type=float, default=5.0)
     parser.add_argument("--find-limit", action="store_true")
+    parser.add_argument("--kubernetes", action="store_true")
     asked = parser.parse_args()
     heed_signals()
     say, folder = Progress(), Path(tempfile.mkdtemp(prefix="streaming-bench-"))
     try:
-        bench = Bench(folder, asked.poll, say)
+        lay_out = laid_out_as_pods if asked.kubernetes else laid_out
+        bench = Bench(folder, asked.poll, say, lay_out)
         is_met = compare(bench, asked.triggers, asked.seconds)
         if asked.find_limit:
             find_limit(bench, asked.triggers)
@@ -73,16 +80,23 @@ class Bench:
     Runs triggerer processes, each a fresh one.
 
     :param poll: Seconds between two looks.
+    :param lay_out: Makes streams whose drivers live, in a folder.
     """
 
-    def __init__(self, folder: Path, poll: float, say: Say) -> None:
-        self.folder, self.poll, self._say = folder, poll, say
+    def __init__(
+        self,
+        folder: Path,
+        poll: float,
+        say: Say,
+        lay_out: Callable[[Path, int], AbstractContextManager[Path]],
+    ) -> None:
+        self.folder, self.poll, self._say, self._lay_out = folder, poll, say, lay_out
 
     def run(self, kinds: list[str], count: int, seconds: float) -> dict[str, dict[str, Any]]:
         """Return the figures of each kind of trigger, over the same streams."""
         streams = self.folder / f"{count}"
         streams.mkdir()
-        with laid_out(streams, count) as home:
+        with self._lay_out(streams, count) as home:
             return {
                 kind: self._triggerer(
                     kind, home, count, seconds if kind == "stream" else min(seconds, PEER_SECONDS)
@@ -141,6 +155,9 @@ def shown(found: dict[str, Any]) -> dict[str, str]:
         "a look p99, ms": f"{1000 * found['look_p99']:.1f}" if has_looks else "-",
         "database queries by looks": f"{found['asked_by_looks']}",
         "queued runs asked for, a second": f"{found['asked_per_second']:.1f}",
+        "requests to the API server a second": f"{found['requests_per_second']:.2f}",
+        "an answer of it, KiB": f"{found['answer_kib']:.0f}",
+        "... p50, max, ms": f"{1000 * found['answer_p50']:.0f}, {1000 * found['answer_max']:.0f}",
         "memory of one trigger, KiB": f"{found['kib_per_trigger']:.0f}",
         "memory of the process, MiB": f"{found['rss_mib']:.0f}",
         "threads": f"{found['threads']}",

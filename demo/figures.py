@@ -2,8 +2,9 @@
 What a stream has read and written, counted from what lies there and not from what it says.
 
 Rows read are those of the files, or the offsets, up to the newest committed batch of the checkpoint;
-rows written are those in the output. Only rows that came too late have no trace but the progress
-reports, of which a driver that is killed may keep the last ten seconds to itself.
+rows written are those in the output. Only rows that came too late, and those read from a source whose
+offsets count no rows, have no trace but the progress reports, of which a driver that is killed may keep
+the last ten seconds to itself.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def figures(home: StreamHome, written: Mapping[str, int]) -> Figures:
     """
     epochs = home.epoch_numbers()
     restarts = sum(home.epoch(number).cause == "restart" for number in epochs)
-    return Figures(read=_read(home), late=_late(home), written=written, restarts=restarts)
+    return Figures(
+        read=_read(home), late=_reported(home, "dropped_rows"), written=written, restarts=restarts
+    )
 
 
 def _read(home: StreamHome) -> dict[str, int]:
@@ -70,11 +73,19 @@ def _read(home: StreamHome) -> dict[str, int]:
     root = Path(deployment.checkpoint) if deployment is not None else None
     if root is None or not root.is_dir():
         return {}
-    return {folder.name: rows_read(folder) for folder in sorted(root.iterdir()) if folder.is_dir()}
+    reported = _reported(home, "input_rows")
+    counted = {one.name: rows_read(one) for one in sorted(root.iterdir()) if one.is_dir()}
+    return {
+        query: reported.get(query, 0) if rows is None else rows for query, rows in counted.items()
+    }
 
 
-def rows_read(checkpoint: Path) -> int:
-    """Return the rows that the first source of a query gave to its committed batches."""
+def rows_read(checkpoint: Path) -> int | None:
+    """
+    Return the rows that the first source of a query gave to its committed batches.
+
+    :return: ``None`` when its offsets, as those of an Iceberg table, count something else.
+    """
     try:
         sources = inspect(str(checkpoint)).sources
     except CheckpointError:
@@ -88,8 +99,16 @@ def rows_read(checkpoint: Path) -> int:
     partitions = positions(offset)
     if partitions is not None:
         return int(sum(partitions.values()))
+    if not isinstance(offset, Mapping) or "logOffset" not in offset:
+        return None
     taken = files_taken(checkpoint, sources[0].name, int(offset["logOffset"]))
-    return sum(len(file.read_text().splitlines()) for file in taken)
+    return sum(map(_lines, taken))
+
+
+def _lines(file: Path) -> int:
+    lines = len(file.read_text().splitlines())
+    # The first line of a CSV file names its columns.
+    return max(0, lines - 1) if file.suffix == ".csv" else lines
 
 
 def files_taken(checkpoint: Path, source: str, last: int) -> set[Path]:
@@ -103,13 +122,13 @@ def files_taken(checkpoint: Path, source: str, last: int) -> set[Path]:
     }
 
 
-def _late(home: StreamHome) -> dict[str, int]:
-    """Return the rows dropped by each query; a batch that ran twice counts once."""
-    dropped: dict[tuple[str, int], int] = {}
+def _reported(home: StreamHome, figure: str) -> dict[str, int]:
+    """Return the sum of a figure of each query's batches; a batch that ran twice counts once."""
+    counted: dict[tuple[str, int], int] = {}
     for row in _progress(home):
-        dropped[row["query"], row["batch_id"]] = row["dropped_rows"] or 0
+        counted[row["query"], row["batch_id"]] = row.get(figure) or 0
     found: dict[str, int] = {}
-    for (query, _), rows in dropped.items():
+    for (query, _), rows in counted.items():
         found[query] = found.get(query, 0) + rows
     return found
 

@@ -9,10 +9,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from demo.events import drop
+from demo.events import Shop, drop, synthetic_files
 from demo.feeds.__main__ import paced, to_socket, to_topic
 from demo.feeds.shapes import FEEDS
 from demo.figures import iceberg_rows, parquet_rows, table_rows, topic_rows
@@ -23,6 +24,8 @@ SOCKET_PORT: Final = 9999
 KAFKA_PORT: Final = 19192
 ICEBERG_JAR: Final = REPOSITORY / ".runtimes" / "iceberg" / "iceberg-spark-runtime.jar"
 JOBS: Final = REPOSITORY / "dags"
+ORDERS: Final = "order_lines"
+"""The feed of the main job."""
 
 
 def variables(folder: Path, runtime: Path) -> dict[str, str]:
@@ -121,6 +124,8 @@ class Pipeline:
     :param every: Seconds between two files.
     :param prepare: Puts what it needs beside the events into the folder of all inputs.
     :param written: Counts the rows of its output, by the name of each part.
+    :param parts: Names of the parts that have rows after a while; none where nothing can be counted.
+    :param ahead: Files that are there before it is started.
     :param ends: It reads what is there and ends, on a schedule.
     :param runtime: Folder in ``.runtimes`` of the Spark that it runs on; empty for that of the demo.
     :param needs: Folders in ``.runtimes`` that it needs beside.
@@ -132,6 +137,8 @@ class Pipeline:
     every: float = 3.0
     prepare: Callable[[Stage], None] = _nothing
     written: Callable[[Stage], Mapping[str, int]] = _in_folders
+    parts: tuple[str, ...] = ("rows",)
+    ahead: int = 0
     ends: bool = False
     runtime: str = ""
     needs: tuple[str, ...] = ()
@@ -141,10 +148,10 @@ class Pipeline:
         """The folder of its events, below that of all inputs."""
         return self.feed or "nothing"
 
-    @property
-    def has_output(self) -> bool:
-        """Tell whether there are rows to be counted."""
-        return self.written is not _on_console
+    def has_written(self, stage: Stage) -> bool:
+        """Tell whether every part of its output has rows."""
+        counted = self.written(stage)
+        return all(counted.get(part) for part in self.parts)
 
     def runtimes(self) -> dict[str, Path]:
         """
@@ -164,9 +171,18 @@ class Pipeline:
 
     def files(self) -> Iterator[tuple[str, str]]:
         """Yield names and contents of the files that arrive."""
+        if self.feed == ORDERS:
+            return synthetic_files(FILES, Shop())
         return FEEDS[self.feed].files(FILES) if self.feed else iter(())
 
+    def make_ready(self, stage: Stage, files: Iterator[tuple[str, str]]) -> None:
+        """Prepare it, and let the first of its files arrive."""
+        self.prepare(stage)
+        for name, content in islice(files, self.ahead):
+            drop(stage.orders, name, content)
 
+
+SENSORS: Final = ("counts", "alerts", "broken")
 PIPELINES: Final = {
     one.name: one
     for one in (
@@ -176,19 +192,27 @@ PIPELINES: Final = {
             feed=None,
             prepare=_socket,
             written=_on_console,
+            parts=(),
         ),
-        Pipeline(name="iot", shows="windows and rules of sensors, three queries", feed="sensors"),
+        Pipeline(
+            name="iot",
+            shows="windows and rules of sensors, three queries",
+            feed="sensors",
+            parts=SENSORS,
+        ),
         Pipeline(
             name="clickstream",
             shows="sessions, stream-stream and stream-static joins",
             feed="clicks",
             prepare=_products,
+            parts=("sessions", "attributed"),
         ),
         Pipeline(
             name="fraud",
             shows="state of your own, exactly-once alerts",
             feed="payments",
             written=_alerts,
+            parts=("alerts",),
         ),
         Pipeline(name="social", shows="trending topics and their mood", feed="mentions"),
         Pipeline(
@@ -196,22 +220,30 @@ PIPELINES: Final = {
             shows="merge into a table, exactly once",
             feed="accounts",
             written=_accounts,
+            parts=("accounts",),
         ),
         Pipeline(
             name="lake",
             shows="append, merge and read Iceberg tables, on Spark 3.5",
             feed="accounts",
             written=_tables,
+            parts=("changes", "accounts", "closures"),
             runtime="spark-3.5",
             needs=("iceberg",),
         ),
-        Pipeline(name="schema_evolution", shows="bad records, changing shapes", feed="orders"),
+        Pipeline(
+            name="schema_evolution",
+            shows="bad records, changing shapes",
+            feed="orders",
+            parts=("orders", "bad_records", "totals"),
+        ),
         Pipeline(
             name="kafka_to_kafka",
             shows="several topics into one, with headers",
             feed=None,
             prepare=_broker,
             written=_messages,
+            parts=("events",),
         ),
         Pipeline(
             name="scoring",
@@ -223,9 +255,21 @@ PIPELINES: Final = {
             name="triggers",
             shows="a stream that ends, on a schedule",
             feed="clicks",
+            # Many batches, so that there is a driver to be killed.
+            ahead=60,
             ends=True,
         ),
-        Pipeline(name="efficiency", shows="fair pools and the production profile", feed="sensors"),
+        Pipeline(
+            name="efficiency",
+            shows="fair pools and the production profile",
+            feed="sensors",
+            parts=SENSORS,
+        ),
+        Pipeline(
+            name="load_and_chaos",
+            shows="ten times the load, and drivers killed at random, by a dag each",
+            feed=ORDERS,
+        ),
     )
 }
 """The examples by name, in the order in which a newcomer may want them."""

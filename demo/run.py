@@ -90,10 +90,11 @@ def make_stage(folder: Path, runtime: Path, pipeline: str | None, say: Say) -> t
         main_job = Stage(folder, runtime=runtime, files=synthetic_files(DAYS, Shop()), say=say)
         return main_job, main_job.stream.name
     example = PIPELINES[pipeline]
+    files = example.files()
     stage = Stage(
         folder,
         runtime=runtime,
-        files=example.files(),
+        files=files,
         every=example.every,
         lands_in=f"input/{example.folder}",
         stream=example.name,
@@ -102,7 +103,7 @@ def make_stage(folder: Path, runtime: Path, pipeline: str | None, say: Say) -> t
         say=say,
     )
     say(f"Preparing {example.name}")
-    example.prepare(stage)
+    example.make_ready(stage, files)
     return stage, example.name
 
 

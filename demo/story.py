@@ -56,26 +56,28 @@ def tell_example(stage: Stage, example: Pipeline, say: Say) -> list[Check]:
     """
     with stage:
         took = launch(stage, say, example.name)
-        checks = [Check(what="launched from a dag", seen=f"after {took:.0f} s", holds=True)]
-        if not example.ends:
-            checks.append(_kill_and_return(stage, say))
-        _wait(stage, say, lambda: _has_written(stage, example), "the first rows of the output")
+        checks = [
+            Check(what="launched from a dag", seen=f"after {took:.0f} s", holds=True),
+            _kill_and_return(stage, say),
+        ]
+        _wait(stage, say, lambda: _is_done(stage, example), "rows in every part of the output")
         stage.stream.stop(say)
         found = figures(stage.stream.records, example.written(stage))
         checks += [
-            Check(what="rows", seen=str(found), holds=(found.restarts > 0) is not example.ends),
+            Check(what="rows", seen=str(found), holds=found.restarts > 0),
             _one_at_a_time(stage),
         ]
     return [*checks, _left(stage)]
 
 
-def _has_written(stage: Stage, example: Pipeline) -> bool:
-    """Tell whether there are rows, where the output is one that can be counted, and later batches."""
+def _is_done(stage: Stage, example: Pipeline) -> bool:
+    """Tell whether it has worked on after the kill, or come to its end, and written all it writes."""
     status = stage.stream.status
-    if not example.ends and (status is None or status.batches < BATCHES_AFTER_THE_KILL):
-        return False
-    written = example.written(stage)
-    return any(written.values()) or not example.has_output
+    if example.ends:
+        has_worked = stage.stream.has_completed()
+    else:
+        has_worked = status is not None and status.batches >= BATCHES_AFTER_THE_KILL
+    return has_worked and example.has_written(stage)
 
 
 def _left(stage: Stage) -> Check:
@@ -108,11 +110,11 @@ def launch(stage: Stage, say: Say, dag: str = "retail_revenue") -> float:
         failing=stage.airflow.ended_component,
     )
     stage.airflow.unpause(dag)
+    return _wait(stage, say, lambda: _works(stage), "the stream to be launched and commit a batch")
 
-    def works() -> bool:
-        return stage.stream.is_well() or stage.stream.has_completed()
 
-    return _wait(stage, say, works, "the stream to be launched and commit a batch")
+def _works(stage: Stage) -> bool:
+    return stage.stream.is_well() or stage.stream.has_completed()
 
 
 def _kill_and_return(stage: Stage, say: Say) -> Check:
@@ -131,7 +133,7 @@ def _kill_and_return(stage: Stage, say: Say) -> Check:
 
     def has_returned() -> bool:
         epoch = stream.epoch
-        return epoch is not None and epoch.number > killed.number and stream.is_well()
+        return epoch is not None and epoch.number > killed.number and _works(stage)
 
     _wait(stage, say, has_returned, "the stream to come back and commit a batch")
     took, epoch = time.monotonic() - moment, stream.epoch

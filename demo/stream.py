@@ -134,7 +134,7 @@ class Stream:
     def kill_driver(self) -> int:
         """Send SIGKILL to the driver's JVM, as the kernel does when memory runs out."""
         leader = self.leader
-        if leader is None:
+        if leader is None or self.is_gone():
             raise RuntimeError(f"Stream {self.name} has no driver to kill.")
         os.kill(leader, signal.SIGKILL)
         return leader

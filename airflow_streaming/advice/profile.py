@@ -7,15 +7,15 @@ The production profile and the Spark configuration it stands for.
 A setting that this Spark or this state store does not have is left out, and says so.
 
 Some settings are *pinned*: Spark writes them into the checkpoint with the first batch and from then
-on takes them from there, without a word, or refuses to start when they differ. For these a profile
+on takes them from there, silently, or refuses to start when they differ. For these a profile
 counts on a new checkpoint only.
 
 The stream's own conf wins, key by key. What it replaced stays visible.
 
 A checkpoint that is carried on keeps what it was begun with. Spark ignores most changes of a pinned
-setting without a word, and some kill the query: Spark 4.1 refuses to read the commits of a
+setting silently, and some kill the query: Spark 4.1 refuses to read the commits of a
 checkpoint of another format. So a profile never changes a pinned setting under an existing
-checkpoint; whoever wants to must write it into the stream's own conf.
+checkpoint; to have it, write it into the stream's own conf.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def _state(profile: Profile, spark: SparkVersion, provider: str) -> Iterator[Set
         key="spark.sql.streaming.stateStore.maintenanceInterval",
         value=_seconds(profile.maintenance_interval),
         why="How often snapshots are uploaded and old files deleted. Between two snapshots the "
-        "changes pile up that a restart has to read again; more often means more commits that "
+        "changes pile up that a restart must read again; more often means more commits that "
         "share the disk with an upload.",
     )
     yield from _rocksdb(spark, provider)
@@ -355,7 +355,7 @@ def resolve(
 
     :param spark_version: Of the runtime, e.g. ``4.3.0``; not looked at without a profile.
     :param user_conf: The stream's own ``conf``.
-    :param carried_on: Conf of the deployment whose checkpoint goes on; ``None`` for a new one.
+    :param carried_on: Conf of the deployment whose checkpoint continues; ``None`` for a new one.
     :raises SpecError: not a Spark version.
     """
     own = {key: conf_text(value) for key, value in user_conf.items()}
@@ -413,7 +413,7 @@ def summary(profile: Profile, values: Sequence[ConfValue]) -> str:
         for value in values
         if value.source is ConfSource.KEPT and value.replaces is not None
     ]
-    not_taken = f" Not taken, as the checkpoint goes on: {', '.join(passed)}." if passed else ""
+    not_taken = f" Not taken, as the checkpoint continues: {', '.join(passed)}." if passed else ""
     return (
         f"Profile {profile.name!r} for {profile.cores} cores: {told or 'no value'}.{not_taken} "
         "'airflow-streaming conf' explains each value."

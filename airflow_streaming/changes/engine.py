@@ -158,7 +158,7 @@ class Engine(Generic[V, M]):
 
     :param look: Reads the records and looks at the streams.
     :param decide: What to do next, by what was seen; a pure function.
-    :param act: Makes one move; returns what has to be waited for, ``None`` when it was made.
+    :param act: Makes one move; returns what must be waited for, ``None`` when it was made.
     :param most_moves: In one go; the whole way there and back needs a fifth of them.
     """
 

@@ -65,7 +65,7 @@ class OfBackup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfCheckpoints:
     """
-    Live checkpoints, pinned while their queries go on.
+    Live checkpoints, pinned while their queries continue.
 
     :param checkpoints: URI of each, by query; ``""`` names a single one.
     :param storage_options: Passed to fsspec for everything that is no local folder.

@@ -89,7 +89,7 @@ _LIMIT: Final = 64 * 1024 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """
-    What has to be done so that a batch runs.
+    What must be done so that a batch runs.
 
     :param runs: The batch that Spark will run; ``None`` when only new input makes it run one.
     :param remove: Files to delete first.
@@ -108,7 +108,7 @@ def plan_cut(listing: Listing, read: Read, batch: int, *, needs_input: bool = Fa
     Return how to make a batch run on a copy whose newest commit is that of ``batch``.
 
     :param needs_input: Choose no batch that reads nothing; one that is planned is forgotten. The
-        copy then goes on with new input, for which Spark compares all schemas.
+        copy then continues with new input, for which Spark compares all schemas.
     :raises HomeUnavailable: the copy cannot be read.
     """
     if listing.stat(f"offsets/{batch + 1}") is not None:

@@ -18,13 +18,7 @@ from itertools import groupby
 from typing import Any, Final, NoReturn
 
 from airflow_streaming import __version__
-from airflow_streaming.cli.common import (
-    HOME_VARIABLE,
-    WRONG_USE,
-    add_home,
-    add_json,
-    add_stream,
-)
+from airflow_streaming.cli.common import HOME_VARIABLE, WRONG_USE, add_home, add_json, add_stream
 
 Fill = Callable[[argparse.ArgumentParser], None]
 """Adds the arguments of one command."""

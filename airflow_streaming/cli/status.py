@@ -30,12 +30,7 @@ from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.records.policy import RestartAction
 from airflow_streaming.model.status import Status
-from airflow_streaming.reports.streams import (
-    StreamView,
-    live_report,
-    stream_report,
-    streams_report,
-)
+from airflow_streaming.reports.streams import StreamView, live_report, stream_report, streams_report
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.epoch_figures import Figures

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Final
 
 from airflow_streaming.driver.errors import logger
-from airflow_streaming.driver.monitoring.queries import QueryError
+from airflow_streaming.driver.monitoring.spark_query import QueryError
 from airflow_streaming.exceptions import AlreadyExists, CheckpointMismatch, StreamingError
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.records.epoch import Epoch, Exit, Outcome

@@ -178,8 +178,26 @@ class JvmView:
         if context is None or context is self._context:
             return
         self.application_id = str(context.applicationId)
-        self.ui_url = context.uiWebUrl
+        conf = context.getConf()
+        self.ui_url = shown_ui(context.uiWebUrl, self.application_id, conf.get)
         self._context = context
+
+
+def shown_ui(
+    own: str | None, application: str, setting: Callable[[str, str], str | None]
+) -> str | None:
+    """
+    Return where browsers find an application's UI; ``None`` where it has none.
+
+    :param own: Its own address, on the driver's host.
+    :param setting: Returns a setting of Spark, or the default that it is given. Masters, workers and
+        applications share those of a reverse proxy.
+    """
+    proxy = setting("spark.ui.reverseProxyUrl", "") or ""
+    is_proxied = (setting("spark.ui.reverseProxy", "") or "").lower() == "true"
+    if own is None or not is_proxied or "://" not in proxy:
+        return own
+    return f"{proxy.rstrip('/')}/proxy/{application}/"
 
 
 _LOOK_EVERY: Final = 10.0

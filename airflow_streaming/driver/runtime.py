@@ -69,11 +69,7 @@ from airflow_streaming.driver.shutdown import (
     signal_grace,
     stop_queries,
 )
-from airflow_streaming.driver.standby.barrier import (
-    OrderBook,
-    barrier_of,
-    install_patience,
-)
+from airflow_streaming.driver.standby.barrier import OrderBook, barrier_of, install_patience
 from airflow_streaming.driver.standby.promotion import PromotionBook, StandbyWatch, read_signs
 from airflow_streaming.driver.start_guard import StartGuard
 from airflow_streaming.driver.start_hook import Gate, StartHook

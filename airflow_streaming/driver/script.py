@@ -23,7 +23,7 @@ from typing import Any, Final
 from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.exit_status import ScriptEnd, ScriptState
 from airflow_streaming.driver.launch_context import LaunchContext
-from airflow_streaming.driver.monitoring.queries import QueryError
+from airflow_streaming.driver.monitoring.spark_query import QueryError
 from airflow_streaming.exceptions import DriverRefusal
 from airflow_streaming.model.spark.failures import (
     conditions_in,

@@ -27,17 +27,13 @@ from typing import Any, Final
 
 from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.hadoop_store import HadoopStore
-from airflow_streaming.driver.monitoring.queries import Queries, SparkQuery
+from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.monitoring.spark_query import SparkQuery
 from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.writer_settings import listen, location_of, notes_of, take_notes
 from airflow_streaming.driver.script import CONNECT_REFUSAL, is_connect
-from airflow_streaming.driver.standby.starts import (
-    DeferredStart,
-    PlannedBatch,
-    WarmUp,
-    apart,
-)
+from airflow_streaming.driver.standby.starts import DeferredStart, PlannedBatch, WarmUp, apart
 from airflow_streaming.driver.start_guard import Started, StartGuard, StartRequest
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
 

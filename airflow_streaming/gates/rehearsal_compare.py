@@ -1,7 +1,7 @@
 """
 The old and the new version over the same batches: what becomes of a stream that changes its code.
 
-Both go on from the same pinned checkpoint, over batches with the same offsets. Where the logs reach
+Both continue from the same pinned checkpoint, over batches with the same offsets. Where the logs reach
 back to the first batch, the new version also runs from scratch over the same past and the same
 batches; its rows are then the right ones. Compared are the rows of each batch and the state after the
 last one, each as a bag: how many there are, and a digest that no order changes.

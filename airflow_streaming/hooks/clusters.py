@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.exceptions import AlreadyExists, SpecError
 from airflow_streaming.launch.clusters.kubernetes_api import Credentials, Place
-from airflow_streaming.launch.clusters.standalone import REST_PORT, rest_addresses
+from airflow_streaming.launch.clusters.standalone import REST_PORT, cluster_place, rest_addresses
+from airflow_streaming.launch.clusters.standalone_pages import UI_PORT
 from airflow_streaming.launch.clusters.yarn_api import place_of
 from airflow_streaming.launch.environment import guarded, split_secrets
 from airflow_streaming.launch.java import check_executor_options, split_options
@@ -115,11 +116,15 @@ def _chosen(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
 
 
 def _standalone(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
-    port = extra.get("rest-port", REST_PORT)
-    if not re.fullmatch(r"[0-9]{1,5}", str(port)):
-        raise SpecError(f"Spark connection {conn_id!r} has the rest-port {port!r}. Give a number.")
-    hosts = master.removeprefix("spark://").split(",")
-    cluster = "spark://" + ",".join(f"{host.partition(':')[0]}:{port}" for host in hosts)
+    ports = {"rest-port": REST_PORT, "webui-port": UI_PORT}
+    for field, usual in ports.items():
+        ports[field] = extra.get(field, usual)
+        if not re.fullmatch(r"[0-9]{1,5}", str(ports[field])):
+            raise SpecError(
+                f"Spark connection {conn_id!r} has the {field} {ports[field]!r}. Give a number."
+            )
+    hosts = (host.partition(":")[0] for host in master.removeprefix("spark://").split(","))
+    cluster = cluster_place(hosts, ports["rest-port"], ports["webui-port"])
     rest_addresses(cluster)
     return cluster
 

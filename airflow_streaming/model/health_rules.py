@@ -16,13 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.codec import encode
 from airflow_streaming.model.fields import ANY_SIGN, Positive, check_values, checked
 from airflow_streaming.model.metrics import Metric
-from airflow_streaming.model.wire import decode
+from airflow_streaming.model.wire import JsonValue
 
 
 class Comparison(StrEnum):
@@ -53,7 +52,7 @@ BUILT_IN = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HealthRule:
+class HealthRule(JsonValue):
     """
     One rule.
 
@@ -71,6 +70,8 @@ class HealthRule:
     :param source: Look only at sources whose description contains this text.
     :param column: For ``OBSERVED``: the number, as ``name.column``.
     """
+
+    WHAT: ClassVar[str] = "health rule"
 
     name: str
     metric: Metric
@@ -135,20 +136,6 @@ class HealthRule:
         """Tell whether a figure is good enough to clear a rule that fires."""
         bound = self.bound if self.clear_bound is None else self.clear_bound
         return figure <= bound if self.comparison is Comparison.ABOVE else figure >= bound
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the rule as JSON; durations as seconds."""
-        encoded: dict[str, Any] = encode(self)
-        return encoded
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """
-        Build a rule from its JSON form.
-
-        :raises RecordError: a field is missing, of the wrong type, or out of its bounds.
-        """
-        return decode(cls, data, "health rule")
 
 
 class RuleState(StrEnum):
@@ -404,7 +391,7 @@ _WINDOWS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HealthRules:
+class HealthRules(JsonValue):
     """
     When silence, standstill or a figure becomes a verdict.
 
@@ -423,6 +410,8 @@ class HealthRules:
     :param rules: Rules on figures.
     :raises ValueError: a window that takes a pause for a hang, or two rules of one name.
     """
+
+    WHAT: ClassVar[str] = "health rules"
 
     hang_after: timedelta = timedelta(seconds=45)
     suspended_after: timedelta = timedelta(seconds=30)
@@ -457,17 +446,3 @@ class HealthRules:
         own = {rule.name for rule in rules}
         usual = tuple(rule for rule in recommended_rules(**limits) if rule.name not in own)
         return cls(rules=(*usual, *rules))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the rules as JSON; durations as seconds."""
-        encoded: dict[str, Any] = encode(self)
-        return encoded
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """
-        Build the rules from their JSON form.
-
-        :raises RecordError: a field is of the wrong type or out of its bounds.
-        """
-        return decode(cls, data, "health rules")

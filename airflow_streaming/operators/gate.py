@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class ChangeGateOperator(GateTask):
     """
-    Ask whether a new version of a script may go on from the checkpoints of the running one.
+    Ask whether a new version of a script may continue from the checkpoints of the running one.
 
     The script is run in plan mode on its runtime, in the worker: it starts no query and reads
     nothing. Its plans are compared with those that the running driver recorded and with what the
@@ -125,7 +125,7 @@ def by_query(places: Mapping[str, str], new: ScriptPlan) -> Mapping[str, str]:
 
 class SparkVersionGateOperator(GateTask):
     """
-    Ask whether another version of Spark goes on from the checkpoints, and whether one can come back.
+    Ask whether another version of Spark continues from the checkpoints, and whether one can come back.
 
     It reads checkpoints, starts no JVM, and answers from rules and from what was measured. A stream
     that never ran passes.

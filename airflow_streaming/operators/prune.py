@@ -24,7 +24,7 @@ class StreamPruneOperator(CheckpointTask):
     Remove old epochs, history, timeline, driver logs and checkpoints of retired deployments.
 
     Nothing goes that a backup, an open change, a live lane or a standby needs, and nothing at all
-    while a change of the stream is open. Driver logs go on the host where the task runs. A run that
+    while a change of the stream is open. Driver logs are removed on the host where the task runs. A run that
     died is finished by the next one. The return value counts what went, by kind.
 
     :param stream: The stream's name; both lanes are looked at. (templated)

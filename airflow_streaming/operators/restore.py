@@ -179,7 +179,7 @@ class CheckpointRestoreOperator(CheckpointTask):
     """
     Restore a backup, or say what that would mean.
 
-    A stream of ours gets a new deployment that goes on from the restored checkpoint. It has to be
+    A stream of ours gets a new deployment that continues from the restored checkpoint. It must be
     stopped for that, and it stays stopped: start it with ``StartStreamOperator``. With ``to`` the
     checkpoint is only written there. Nothing is ever written over an old checkpoint.
 
@@ -199,7 +199,7 @@ class CheckpointRestoreOperator(CheckpointTask):
     :param accept: Reasons against it that are accepted, by their codes, as a list or a text with
         commas, e.g. ``query_missing``. (templated)
     :param backup_before: Back up what the stream gives up. When that cannot be done the restore
-        goes on, because the old checkpoint stays where it is.
+        continues, because the old checkpoint stays where it is.
     """
 
     template_fields: Sequence[str] = (

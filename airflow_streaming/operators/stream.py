@@ -62,7 +62,7 @@ class SparkStreamOperator(SpecTask):
     task, the worker and Airflow itself; whatever happens to the task, the next attempt adopts the
     driver that runs. When the driver fails, the task wakes, asks the restart policy, and relaunches
     it on the same checkpoint. When a cutover makes another lane of the stream live, or puts the
-    first one back, the same task goes on with that one.
+    first one back, the same task continues with that one.
 
     An edited spec is a proposal: the running deployment stays until a run of the dag is triggered
     with the parameter ``restart=True``.
@@ -81,7 +81,7 @@ class SparkStreamOperator(SpecTask):
     :param backup_before_restart: Back up the checkpoints before a changed deployment is applied by
         ``restart=True``; when that fails, the deployment stays as it is and so does the driver.
     :param apply_allowed: Apply an edited stream without being asked when the gates call it allowed:
-        code, configuration and Spark go on from the same checkpoint, and nobody has to know
+        code, configuration and Spark continue from the same checkpoint, and no user needs to know
         anything. Whatever is less than that stays a proposal, and so does what the newest upgrade
         has replaced, or has tried and taken back.
     :param backup_store: URI of the store for it; ``<home>/_backups`` when not given. (templated)
@@ -90,7 +90,7 @@ class SparkStreamOperator(SpecTask):
     :param on_unhealthy: Told when a health rule fires, or the driver is hung, stalled, slow or out
         of reach: a notifier, a callable that takes the context, or a list of them.
     :param on_restart: Told of every automatic restart, and of each that failed.
-    :param on_gave_up: Told when the circuit opens, so that a person has to act.
+    :param on_gave_up: Told when the circuit opens, so that a user must act.
     :param on_recovered: Told when what an earlier alert told is over.
     """
 

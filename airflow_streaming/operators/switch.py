@@ -105,7 +105,7 @@ class StopStreamOperator(StreamSwitch):
         return self._steer(context, {"lane": lane.name})
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Look again, and act if the driver has not stopped by itself."""
+        """Look again, and act if the driver has not stopped on its own."""
         return self._steer(context, event)
 
     def _stop(self, context: Context, lane: StreamHome) -> None:

@@ -34,11 +34,7 @@ from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperat
 from airflow_streaming.operators.upgrade import UpgradeApprovalOperator
 from airflow_streaming.options import Connections, CutoverOptions, plain
 from airflow_streaming.orchestration import cutover_form, form
-from airflow_streaming.orchestration.cutover_form import (
-    pointers_of,
-    some,
-    streams_of,
-)
+from airflow_streaming.orchestration.cutover_form import pointers_of, some, streams_of
 from airflow_streaming.orchestration.upgrade import (
     Asked,
     Chain,

@@ -21,10 +21,7 @@ from airflow_streaming.model.fields import checked, is_template
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.operators.backup import CheckpointBackupOperator, CheckpointRetentionOperator
 from airflow_streaming.operators.prune import StreamPruneOperator
-from airflow_streaming.operators.restore import (
-    CheckpointRestoreOperator,
-    CheckpointVerifyOperator,
-)
+from airflow_streaming.operators.restore import CheckpointRestoreOperator, CheckpointVerifyOperator
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.options import (
     BackupLevel,

@@ -362,7 +362,7 @@ def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any
         case CutoverStanding():
             at, lasts = change.state, change.deadline
     is_overdue = change.is_overdue(now)
-    # A change is overdue some time after its state had to end: its task may only be slow.
+    # A change is overdue some time after its state needed to end: its task may only be slow.
     lasts = lasts or (change.patience if is_overdue else lasts)
     return {
         "kind": "upgrade" if isinstance(change, OpenUpgrade) else "cutover",

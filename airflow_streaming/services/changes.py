@@ -147,7 +147,7 @@ def restore_stream(
     progress: Progress = no_progress,
 ) -> Switched:
     """
-    Let a stopped stream go on from a backup when it is started next; it stays stopped.
+    Let a stopped stream continue from a backup when it is started next; it stays stopped.
 
     :param backs_up: Back up first what is given up; what cannot be backed up stays where it is.
     :param to: Where the checkpoint is restored to; default: beside the old one.

@@ -220,7 +220,7 @@ def declare_dead(
     home: StreamHome, probe: Probe, number: int, *, by: str, reason: str
 ) -> TerminationProof:
     """
-    Record a person's word that a driver is gone which no machine can see.
+    Record a user's word that a driver is gone which no machine can see.
 
     :param probe: Looks at the driver from here.
     :param number: Its epoch, which must be the newest.

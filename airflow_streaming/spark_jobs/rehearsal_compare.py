@@ -1,7 +1,7 @@
 """
 Both versions of a script over the same batches, each on its own copy of the pinned checkpoints.
 
-The old version goes first: it runs the newest batch again and goes on with what there is of new
+The old version goes first: it runs the newest batch again and continues with what there is of new
 input. What it planned is then given to the new version batch by batch, on another copy of the same
 pin, so that both get the same rows in the same batches. Where the checkpoint still has the plans of
 all batches, and few enough, the new version also runs from scratch: the same plans from the first on,
@@ -22,13 +22,7 @@ from typing import Final, NamedTuple
 from airflow_streaming.checkpoints.copies import OfBackup, OfCheckpoints
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.exceptions import CheckpointError, RecordError
-from airflow_streaming.gates.rehearsal_compare import (
-    Bag,
-    Compared,
-    Kind,
-    SideRun,
-    compare_runs,
-)
+from airflow_streaming.gates.rehearsal_compare import Bag, Compared, Kind, SideRun, compare_runs
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.drill import DrilledQuery
 from airflow_streaming.model.jobs.rehearsal import Bounds, RehearsalEvent, Seen

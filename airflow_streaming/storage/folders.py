@@ -27,13 +27,7 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.model.spark.listing import Listing
 from airflow_streaming.model.storage import check_relative
 from airflow_streaming.model.uris import check_uri, is_local, local_path
-from airflow_streaming.storage.blobs import (
-    CHUNK,
-    Elsewhere,
-    is_itself,
-    last_name,
-    time_in,
-)
+from airflow_streaming.storage.blobs import CHUNK, Elsewhere, is_itself, last_name, time_in
 from airflow_streaming.storage.fsspec_store import open_filesystem, read_start
 from airflow_streaming.storage.trees import (
     DirHandleCache,

@@ -19,15 +19,9 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from airflow_streaming.exceptions import (
-    CheckpointError,
-    RecordError,
-)
+from airflow_streaming.exceptions import CheckpointError, RecordError
 from airflow_streaming.model.spark.listing import MAX_DEPTH, FileStat, Listing
-from airflow_streaming.storage.blobs import (
-    size_in,
-    stamp_in,
-)
+from airflow_streaming.storage.blobs import size_in, stamp_in
 
 MAX_FILES: Final = 1_000_000
 """A thousand partitions of four stores with a hundred versions each are 400,000 files."""

@@ -35,13 +35,7 @@ from airflow_streaming.model.records.autoscale import (
 )
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import (
-    Epoch,
-    Launch,
-    LaunchCause,
-    OrderAct,
-    StandbyOrder,
-)
+from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause, OrderAct, StandbyOrder
 from airflow_streaming.model.spark.conf import REDACTED, conf_text, secret_values
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.actions import StreamActions

@@ -31,9 +31,7 @@ from airflow_streaming.model.observation import (
     VerdictState,
 )
 from airflow_streaming.model.records.autoscale import Autoscale
-from airflow_streaming.model.records.control import (
-    DesiredState,
-)
+from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.records.policy import RestartPolicy, Supervision
 from airflow_streaming.model.status import Status

@@ -22,10 +22,7 @@ from airflow_streaming.model.records.policy import (
     RestartDecision,
     RestartPolicy,
 )
-from airflow_streaming.model.spark.failure_signs import (
-    FailureClass,
-    FailureKind,
-)
+from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.spark.failures import diagnose
 
 

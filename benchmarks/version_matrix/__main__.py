@@ -16,12 +16,7 @@ from typing import Final
 from benchmarks.version_matrix.cells import SCHEMA_CHECK_OFF, STORES, VERSIONS, Cell, all_cells
 from benchmarks.version_matrix.folders import prepare
 from benchmarks.version_matrix.results import Results
-from benchmarks.version_matrix.trips import (
-    Trip,
-    control_and_up,
-    first_steps,
-    next_steps,
-)
+from benchmarks.version_matrix.trips import Trip, control_and_up, first_steps, next_steps
 
 _HERE: Final = Path(__file__).resolve().parent
 _SCHEMA: Final = ("SCHEMA_NOT_COMPATIBLE", "SchemaNotCompatible")

@@ -32,7 +32,7 @@ import tests.corpus.checkpoints
 import tests.corpus.outside
 import tests.corpus.setup
 import tests.corpus.user_code  # noqa: F401  # the four enter their scenarios
-from airflow_streaming.driver.monitoring.queries import SparkQuery, causes_of, text_of
+from airflow_streaming.driver.monitoring.spark_query import SparkQuery, causes_of, text_of
 from airflow_streaming.driver.script import error_of
 from tests.corpus.stage import SCENARIOS, NotHere, Scenario, Stage, ended, write_bases
 

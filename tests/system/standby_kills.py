@@ -1,13 +1,16 @@
 """
 Kill live and waiting drivers of one stream with a hot standby, in every order, on a real Spark.
 
-``python -m tests.system.standby_kills --rounds 4`` keeps a stateful query with a standby beside it, as the
-task does, and kills JVMs with SIGKILL in rounds: the live driver; the standby; the one and then the other;
-both at once; and the live one a moment after a promotion, which may hit the new driver before its first
-batch. Ten times a second it is counted how many drivers may write: those with a process that are past
-the barrier. At the end all rows are compared with what a batch over the same input gives. One line is
-printed for each round, and the process ends with 1 when a row is lost, doubled or wrong, or two drivers
-could write at once.
+``python -m tests.system.standby_kills --kills 100`` keeps a stateful query with a standby beside it, as the
+task does, and kills JVMs with SIGKILL, order after order: the live driver; the standby; the one and then the
+other; both at once; the live one a moment after a promotion, which may hit the new driver before its first
+batch; and either of them while the next standby is warming. Ten times a second it is counted how many
+drivers may write: those with a process that are past the barrier. At the end all rows are compared with
+what a batch over the same input gives. One line is printed for each order, and the process ends with 1 when
+a row is lost, doubled or wrong, or two drivers could write at once.
+
+The last line names the order with which the next run continues, on a stream of its own: ``--first``. A
+standby that ended is made again at once here; in production it rests first, to spare the machine.
 """
 
 # ruff: noqa: T201 - a program that prints
@@ -23,8 +26,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import psutil
 
@@ -107,9 +112,12 @@ class Watch:
             self.together.append(able)
 
     def _may_write(self, home: StreamHome, epoch: Epoch) -> bool:
-        if epoch.promotes is not None and not home.is_released(epoch.number):
-            return False
-        return is_alive(jvm_of(home, epoch))
+        if epoch.promotes is None:
+            return is_alive(jvm_of(home, epoch))
+        # A promotion is recorded before its launch, and the standby is the driver from then on.
+        standbys = home.standbys()
+        is_past = home.is_released(epoch.number)
+        return is_past and is_alive(jvm_of(standbys, standbys.epoch(epoch.promotes)))
 
 
 def jvm_of(home: StreamHome, epoch: Epoch) -> psutil.Process | None:
@@ -130,17 +138,19 @@ def is_alive(process: psutil.Process | None) -> bool:
 
 
 class Kills:
-    """The rounds, by name; each returns how many drivers it killed."""
+    """The orders, by name; each begins beside a warm standby and returns how many drivers it killed."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self.rounds: dict[str, Callable[[], int]] = {
+        self.orders: dict[str, Callable[[], int]] = {
             "live": lambda: self._kill(self._live),
             "standby": lambda: self._kill(self._standby),
             "live, then standby": lambda: self._kill(self._live, self._standby),
             "standby, then live": lambda: self._kill(self._standby, self._live),
             "both at once": self._both,
             "live, then the promoted one": self._promoted,
+            "standby, then the next as it warms": lambda: self._as_next_warms(self._standby),
+            "standby, then live as the next warms": lambda: self._as_next_warms(self._live),
         }
 
     @property
@@ -159,6 +169,12 @@ class Kills:
             return False
         is_running = live.process.state is ProcessState.RUNNING and live.status.batches > 0
         return is_running and standby.has_come and standby.process.state is ProcessState.RUNNING
+
+    def _is_warming(self) -> bool:
+        standby = self._stage.observer(STREAM).situation(wants_standby=True).standby
+        if standby is None or standby.is_promoted or standby.has_come or standby.has_ended:
+            return False
+        return is_alive(self._standby())
 
     def _live(self) -> psutil.Process | None:
         epoch = self.home.newest_epoch()
@@ -190,39 +206,48 @@ class Kills:
         until(lambda: self.home.newest_epoch() != old, "the next epoch", PATIENCE)
         return killed + self._kill(self._live)
 
+    def _as_next_warms(self, which: Callable[[], psutil.Process | None]) -> int:
+        killed = self._kill(self._standby)
+        until(self._is_warming, "the next standby", PATIENCE)
+        return killed + self._kill(which)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the rounds; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
-    parser.add_argument("--rounds", type=int, default=4, help="of all orders")
+    parser.add_argument("--kills", type=int, default=24)
+    parser.add_argument("--first", type=int, default=0, help="the order to begin with")
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no order after that")
     parser.add_argument("--runtime", type=Path, default=find_runtimes().get("spark-4.3"))
     given = parser.parse_args(arguments)
     if given.runtime is None:
         parser.error("there is no runtime spark-4.3; name one with --runtime")
-    with tempfile.TemporaryDirectory(prefix="standby-kills-", ignore_cleanup_errors=True) as made:
+    rests = dict.fromkeys(("REST_WARM", "REST_COLD"), timedelta(0))
+    with (
+        tempfile.TemporaryDirectory(prefix="standby-kills-", ignore_cleanup_errors=True) as made,
+        patch.multiple("airflow_streaming.supervision.standby", **rests),
+    ):
         stage = Stage.at(Path(made).resolve() / "stage", given.runtime, "ledger")
-        return played(stage, given.rounds, time.monotonic() + given.minutes * 60)
+        return played(stage, given.kills, given.first, time.monotonic() + given.minutes * 60)
 
 
-def played(stage: Stage, rounds: int, until_: float) -> int:
-    """Play the rounds on a stage; return the exit code."""
+def played(stage: Stage, kills: int, first: int, until_: float) -> int:
+    """Play orders on a stage until enough drivers are killed; return the exit code."""
     script = applications.write(stage.folder / "jobs")["old"]
     start(stage, script)
-    watch, kills, killed = Watch(stage), Kills(stage), 0
+    watch, plays, killed = Watch(stage), Kills(stage), 0
     thread = threading.Thread(target=watch.run, daemon=True)
     thread.start()
     try:
         with Shop(stage.input), KeepWithStandby(stage):
-            for _ in range(rounds):
-                for name, play in kills.rounds.items():
-                    if time.monotonic() > until_:
-                        break
-                    kills.await_ready()
-                    count, took = _timed(stage, play)
-                    killed += count
-                    print(f"{name}: {took:.1f} s to the next commit, {killed} killed", flush=True)
-            kills.await_ready()
+            for order, (name, play) in enumerate(islice(cycle(plays.orders.items()), first, None)):
+                plays.await_ready()
+                if killed >= kills or time.monotonic() > until_:
+                    first += order
+                    break
+                count, took = _timed(stage, play)
+                killed += count
+                print(f"{killed:4} {name}: {took:.1f} s to the next commit", flush=True)
             want(stage, STREAM, DesiredState.STOPPED)
             until(lambda: not stage.drivers(), "the driver to be stopped", PATIENCE)
     finally:
@@ -230,7 +255,9 @@ def played(stage: Stage, rounds: int, until_: float) -> int:
         thread.join()
         end_standbys(stage)
         stage.end()
-    return told(stage, watch, killed)
+        code = told(stage, watch, killed)
+    print(f"The next order is --first {first % len(plays.orders)}.")
+    return code
 
 
 def _timed(stage: Stage, play: Callable[[], int]) -> tuple[int, float]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow
@@ -72,6 +73,21 @@ def test_rows_of_partitions_are_their_offsets(tmp_path: Path) -> None:
 def test_rows_of_a_socket_are_those_of_its_newest_connection(tmp_path: Path) -> None:
     assert rows_read(checkpoint(tmp_path / "a", ["-1", "530", "19"], committed=3)) == 20
     assert rows_read(checkpoint(tmp_path / "b", ["-1"], committed=1)) == 0
+
+
+def test_the_first_line_of_a_csv_file_is_no_row(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("name,price\nteapot,3\nruler,1\n")
+    made = checkpoint(tmp_path / QUERY, [{"logOffset": 0}], committed=1)
+    taken(made, "a.csv")
+
+    assert rows_read(made) == 2
+
+
+ICEBERG = {"version": 1, "snapshot_id": 9, "position": 3, "scan_all_files": False}
+
+
+def test_offsets_of_a_table_count_no_rows(tmp_path: Path) -> None:
+    assert rows_read(checkpoint(tmp_path / QUERY, [ICEBERG], committed=1)) is None
 
 
 @pytest.mark.parametrize("committed", [0, None], ids=["no commit", "no checkpoint"])
@@ -159,11 +175,48 @@ def test_late_rows_of_a_batch_that_ran_in_two_epochs_count_once(world: World) ->
     assert found.restarts == 1
 
 
+def test_where_offsets_count_no_rows_the_reports_do(world: World) -> None:
+    world.run()
+    root = Path(world.home.newest_deployment().checkpoint)
+    checkpoint(root / QUERY, [ICEBERG], committed=1)
+    rows = [{"query": QUERY, "batch_id": batch, "input_rows": 4} for batch in (0, 1, 1)]
+    progress(Path(world.uri, "orders/epochs/000001/progress"), rows)
+
+    assert figures(world.home, {}).read == {QUERY: 8}
+
+
 def test_figures_are_one_line() -> None:
     found = Figures(read={"a": 3}, late={}, written={"x": 1, "y": 2}, restarts=1)
 
     assert str(found) == "in 3 a; late -; out 1 x, 2 y; restarts 1"
 
 
-def test_only_the_scheduled_example_ends() -> None:
+def test_the_scheduled_example_ends_and_has_its_files_before_it_starts() -> None:
     assert [one.name for one in PIPELINES.values() if one.ends] == ["triggers"]
+    assert [one.name for one in PIPELINES.values() if one.ahead] == ["triggers"]
+
+
+@pytest.mark.parametrize(
+    ("counted", "has_written"),
+    [
+        ({}, False),
+        ({"counts": 3}, False),
+        ({"counts": 3, "alerts": 0, "broken": 1}, False),
+        ({"counts": 3, "alerts": 2, "broken": 1}, True),
+    ],
+)
+def test_an_example_has_written_when_every_part_has_rows(
+    counted: dict[str, int], has_written: bool
+) -> None:
+    example = replace(PIPELINES["iot"], written=lambda _: counted)
+
+    assert example.has_written(SimpleNamespace()) is has_written
+
+
+def test_files_that_are_there_before_do_not_arrive_again(tmp_path: Path) -> None:
+    example, stage = replace(PIPELINES["triggers"], ahead=3), SimpleNamespace(orders=tmp_path)
+    files = example.files()
+    example.make_ready(stage, files)
+
+    assert sorted(file.name for file in tmp_path.iterdir()) == [f"{n:06}.json" for n in range(3)]
+    assert next(files)[0] == "000003.json"

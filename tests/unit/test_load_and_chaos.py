@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.model.records.epoch import mark_of
 from tests.conftest import REPOSITORY
 from tests.patience import until
 
@@ -58,8 +59,12 @@ def test_copies_have_names_of_their_own(dag: dict[str, Any], tmp_path: Path) -> 
     arrived(tmp_path, {100: 1})
     dag["load"].__globals__["time"] = Clock()
 
-    assert dag["load"](tmp_path, 10, 1) == 10
+    looks: list[tuple[float, int]] = []
+
+    assert dag["load"](tmp_path, 10, 1, lambda *look: looks.append(look)) == 10
     assert len([*tmp_path.glob("load-*.json")]) == 10
+    # One file in six seconds, and a look with the first file after each quarter of a minute.
+    assert looks == [(18.0, 3), (36.0, 6), (54.0, 9)]
 
 
 class Clock:
@@ -75,8 +80,37 @@ class Clock:
         self._now += seconds
 
 
+def seen(**states: str) -> dict[str, Any]:
+    return {"rules": [{"rule": rule, "state": state} for rule, state in states.items()]}
+
+
+def test_of_each_rule_the_first_moment_is_reported_in_their_order(dag: dict[str, Any]) -> None:
+    fired = dag["Fired"](seen(silent="firing", backlog="clear"))
+    fired.look(seen(silent="firing", backlog="clear"), 15.4, 50)
+    fired.look(seen(silent="clear", backlog="firing"), 30.0, 100)
+    fired.look(seen(silent="firing", backlog="firing", commits="firing"), 45.0, 150)
+
+    assert fired.before == ["silent"]
+    assert fired.first == [
+        {"rule": "backlog", "after_seconds": 30, "files": 100},
+        {"rule": "commits", "after_seconds": 45, "files": 150},
+    ]
+
+
+@pytest.mark.parametrize(("succeeds_at", "is_equal"), [(1, True), (3, True), (99, False)])
+def test_the_output_has_time_to_become_equal(
+    dag: dict[str, Any], tmp_path: Path, succeeds_at: int, is_equal: bool
+) -> None:
+    asked = tmp_path / "asked"
+    script = tmp_path / "compare.sh"
+    script.write_text(f"echo >> {asked}; [ $(wc -l < {asked}) -ge {succeeds_at} ]")
+    dag["is_equal_within"].__globals__["time"] = Clock()
+
+    assert dag["is_equal_within"](f"sh {script}", 1) is is_equal
+
+
 def test_a_driver_is_found_by_its_token_only(dag: dict[str, Any]) -> None:
-    program = [sys.executable, "-c", "input()", "--token", "t-1"]
+    program = [sys.executable, "-c", "input()", "--token", mark_of("t-1")]
     with subprocess.Popen(program, stdin=subprocess.PIPE) as process:
         found = until(lambda: dag["processes_of"]("t-1"), "the process")
         assert found == [process.pid]

@@ -5,7 +5,7 @@ Everything here reads. Plan mode is asked once a stream, with green's own argume
 seen whether the script writes where it is told to.
 
 Scripts and terms are kept first, under names that hold their digests; the change's record in the
-leading stream begins the cutover. Whoever dies before that leaves files in nobody's way.
+leading stream begins the cutover. A task that dies before that leaves files that disturb nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pendulum
 
+from airflow_streaming.changes.cutover.lane_moves import Do, Move
 from airflow_streaming.changes.cutover.lanes import (
     BY_PLACE,
     Candidate,
@@ -25,7 +26,6 @@ from airflow_streaming.changes.cutover.lanes import (
     Lanes,
     pair_of,
 )
-from airflow_streaming.changes.cutover.moves import Do, Move
 from airflow_streaming.changes.cutover.plan import PairPreflight, start_by_gate
 from airflow_streaming.changes.cutover.records import Recorder, close_orphan
 from airflow_streaming.changes.cutover.view import CutoverView, LaneView, PairView
@@ -72,7 +72,7 @@ class Deploying:
     """
     Makes green's first checkpoint and the deployments of both lanes.
 
-    :param checkpoints: ``None`` for whoever cannot make any: only the dag's tasks can.
+    :param checkpoints: ``None`` outside the dag's tasks, which alone can make them.
     """
 
     def __init__(self, lanes: Lanes, recorder: Recorder, checkpoints: Checkpoints | None) -> None:
@@ -108,12 +108,12 @@ class Deploying:
         self._deploy(self._lanes.green(pair).home, pair.shadow, move.reason)
 
     def deploy_live(self, view: CutoverView, move: Move) -> None:
-        """Make the deployment with which green goes on in blue's output."""
+        """Make the deployment with which green continues in blue's output."""
         pair = view.pairs[move.pair].pair
         self._deploy(self._lanes.green(pair).home, pair.live, move.reason)
 
     def deploy_back(self, view: CutoverView, move: Move) -> None:
-        """Make the deployment with which blue goes on in its output; it equals the old one."""
+        """Make the deployment with which blue continues in its output; it equals the old one."""
         one = view.pairs[move.pair]
         home = self._lanes.blue(one.pair).home
         old = home.deployment(one.pair.blue_deployment)
@@ -131,7 +131,7 @@ class Deploying:
     def _want(
         self, view: CutoverView, home: StreamHome, lane: LaneView, state: DesiredState, reason: str
     ) -> None:
-        # Whoever has slept since he looked must not stop a stream that has gone on without him: the
+        # A task that has slept since it looked must not stop a stream that has continued without it: the
         # wish is the one after that which he saw, or none.
         is_late = len(self._lanes.home.steps(view.change.number, view.history)) != view.step
         if is_late or lane.situation.desired is state:
@@ -181,7 +181,7 @@ def going_back(
     home: StreamHome, one: PairView, old: Deployment, begun: CutoverTransition, *, number: int
 ) -> Deployment:
     """
-    Return the deployment with which blue goes on in its output after a hand-over.
+    Return the deployment with which blue continues in its output after a hand-over.
 
     :param home: Of blue's lane.
     :param old: What blue ran when the cutover began.

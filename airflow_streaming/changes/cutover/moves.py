@@ -1,10 +1,7 @@
 """
-The moves of a cutover: run a lane, watch green, hand over, give up, close.
+The moves of a cutover, a function for each state: watch green, hand over, give up, close.
 
-A cutover keeps a lane alive by the very rules by which keep-alive tasks do, and brings it down as
-an upgrade does: asked, waited for, killed if need be, proved gone, and fenced.
-
-Nobody restarts it meanwhile: a green that ends is given up, and blue comes back.
+Nothing restarts a green that ends while it is compared: it is given up, and blue comes back.
 
 Green's next driver comes to the barrier and near blue's position, blue is drained, and then green
 takes over. Blue is not touched while no driver waits at the barrier.
@@ -12,13 +9,19 @@ takes over. Blue is not touched while no driver waits at the barrier.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from enum import StrEnum
 from typing import Final
 
-from airflow_streaming.changes import engine
+from airflow_streaming.changes.cutover.lane_moves import (
+    Do,
+    Move,
+    bring_down,
+    care_for,
+    first_of,
+    of_pair,
+    take,
+)
 from airflow_streaming.changes.cutover.view import (
     CutoverView,
     LaneView,
@@ -27,102 +30,9 @@ from airflow_streaming.changes.cutover.view import (
     of_stream,
 )
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.health_rules import Severity
-from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.cutover import Result, comparison_of
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverEvent, CutoverState
-from airflow_streaming.model.records.epoch import LaunchCause, Outcome
-from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, decide
-
-
-class Do(StrEnum):
-    """What to do next."""
-
-    TAKE = "take"
-    """Take the step of an event."""
-    INVITE = "invite"
-    """Record the change in every lane that the cutover touches."""
-    START = "start"
-    """Make green's first checkpoint, and its deployment."""
-    RESERVE = "reserve"
-    """Make green's deployment only so that nobody who is late can."""
-    DEPLOY_LIVE = "deploy_live"
-    """Handover: the deployment with which green goes on in blue's output."""
-    DEPLOY_BACK = "deploy_back"
-    """Handover: the deployment with which blue goes on in its output again."""
-    LAUNCH = "launch"
-    STAND_BY = "stand_by"
-    """Launch a driver that waits at the barrier."""
-    STOP = "stop"
-    KILL = "kill"
-    SETTLE = "settle"
-    """Record what becomes of a failed epoch."""
-    FENCE = "fence"
-    """Take the next epoch, so that nobody who looked earlier starts a driver."""
-    COMPARE = "compare"
-    WARM = "warm"
-    """Bring green's state near blue's position, while blue runs on."""
-    SWITCH = "switch"
-    """Bring green to blue's very position, lead consumers to it, and take the step."""
-    RELEASE = "release"
-    """Let the driver at the barrier go on."""
-    TURN_BACK = "turn_back"
-    """The same as to switch, back to blue."""
-    UNDO = "undo"
-    """Lead consumers that were led already back to blue, and take the step."""
-    WANT_STOPPED = "want_stopped"
-    """Record that a lane is to stay down."""
-    WANT_RUNNING = "want_running"
-    """Record that it is not: the person who wanted it has changed his mind."""
-    CLOSE = "close"
-    WAIT = "wait"
-    """Look again later."""
-    ASK = "ask"
-    """Nothing goes on until a person acts."""
-    NOTHING = "nothing"
-    """The change is closed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move(engine.Move[CutoverEvent]):
-    """
-    One move of a cutover.
-
-    :param pair: Which pair it is about, from 0.
-    :param lane: The lane in which something is done; empty for a move of all.
-    :param cause: For a launch: why.
-    :param verdict: For a stop: what the health verdict behind it asked for, if one did.
-    """
-
-    do: Do
-    pair: int = 0
-    lane: str = ""
-    cause: LaunchCause = LaunchCause.CUTOVER
-    verdict: Severity | None = None
-
-
-def take(event: CutoverEvent, reason: str, facts: Mapping[str, str] | None = None) -> Move:
-    """Return the move that takes a step."""
-    return Move(do=Do.TAKE, reason=reason, event=event, facts=dict(facts or {}))
-
-
-def first_of(moves: Iterable[Move | None]) -> Move | None:
-    """
-    Return the first move that is one to make; else what to ask, else what to wait for.
-
-    So several lanes come on side by side, and none has to wait for what another waits for.
-    """
-    found = [move for move in moves if move is not None]
-    active = (move for move in found if not move.is_passive)
-    asked = (move for move in found if move.do is Do.ASK)
-    return next(active, None) or next(asked, None) or next(iter(found), None)
-
-
-def of_pair(move: Move | None, index: int) -> Move | None:
-    """Return a move with the number of the pair that it is about."""
-    return None if move is None else replace(move, pair=index)
-
+from airflow_streaming.model.records.epoch import LaunchCause
 
 E = CutoverEvent
 _BACK = (E.GREEN_CHANGED, E.GREEN_FELL_BEHIND)
@@ -183,7 +93,7 @@ def given_up(view: CutoverView) -> Move | None:
 
 
 def is_stop_wanted(view: CutoverView) -> bool:
-    """Tell whether somebody wants one of the streams stopped, by whichever lane he did so."""
+    """Tell whether one of the streams is wanted stopped, by the record of either lane."""
     return any(
         pair.blue.is_stopped_by_person
         # The lane may be wanted stopped still from before it had a part in this.
@@ -196,7 +106,7 @@ def changed_mind(view: CutoverView, pair: PairView) -> Move | None:
     """
     Return the word that blue is to run after all.
 
-    In a rollback the wish to stop is taken to blue, which is going to be live. Whoever takes it
+    In a rollback the wish to stop is taken to blue, which is going to be live. The task that takes it
     back in green, while that one is live, must not find the stream stopped in the end.
     """
     if is_stop_wanted(view) or not pair.blue.is_stopped_by_us:
@@ -221,7 +131,7 @@ def _asked(view: CutoverView) -> tuple[CutoverEvent | None, str]:
 
 
 def _waits_for_word(view: CutoverView) -> bool:
-    # A green that has passed its soak is not taken back because a person is slow.
+    # A green that has passed its soak is not taken back because a user is slow.
     is_good = all(p.soak is not None and p.soak.event is E.SOAK_PASSED for p in view.pairs)
     return view.state is S.SOAKING and is_good
 
@@ -240,112 +150,6 @@ def _other_spec(view: CutoverView, pair: PairView) -> str:
     if found_green is None or planned is None or found_green.fingerprint != planned.fingerprint:
         return f"Lane {green.lane} has deployment {green.newest}, which another task created."
     return ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Care:
-    """
-    What a lane needs in order to run.
-
-    :param move: What is to be done; ``None`` when nothing is.
-    :param failed: Why it will not run by itself; empty while it may.
-    """
-
-    move: Move | None = None
-    failed: str = ""
-
-
-def care_for(lane: LaneView, cause: LaunchCause = LaunchCause.CUTOVER) -> Care:
-    """
-    Return what a lane needs in order to run.
-
-    :param cause: Of a launch that is no restart after a failure.
-    """
-    verdict = lane.verdict
-    if lane.is_half_fenced:
-        # Taken for an epoch whose driver is about to be started, it would keep the lane down.
-        return Care(move=_move(lane, Do.FENCE, "A fence is made whole."))
-    if verdict is not None and verdict.state is VerdictState.COMPLETED:
-        return Care(failed=f"Its script has ended: {verdict.reason}")
-    step = decide(_wanted(lane.situation, DesiredState.RUNNING))
-    match step.action:
-        case Action.WATCH | Action.WAIT:
-            return Care()
-        case Action.LAUNCH:
-            return Care(move=_launch(lane, step, cause))
-        case Action.PARK | Action.FINISH:
-            return Care(failed=step.reason)
-        case Action.BLOCKED:
-            return Care(move=_move(lane, Do.ASK, step.reason))
-    moves = {
-        Action.STOP: Do.STOP,
-        Action.KILL: Do.KILL,
-        Action.SETTLE: Do.SETTLE,
-        # Only the task that keeps the stream alive releases a standby that it has promoted.
-        Action.RELEASE: Do.STOP,
-    }
-    move = _move(lane, moves[step.action], step.reason)
-    return Care(move=replace(move, verdict=step.verdict))
-
-
-def bring_down(lane: LaneView, step: int, reason: str, *, in_haste: bool = False) -> Move | None:
-    """
-    Return the next move towards a lane without a driver, ``None`` when nobody can start one.
-
-    :param step: Fences taken before this step do not count: somebody may have looked since.
-    :param in_haste: A driver's word that its queries have ended is enough, while consumers wait;
-        its process may still be going down. The fence then says nothing of that: whoever launches
-        the next driver in this lane proves the one before it gone first, as ever.
-    """
-    if lane.is_fenced(step):
-        return None
-    seen = lane.situation.seen
-    if seen is None or seen.epoch.cause is LaunchCause.FENCE or (in_haste and _has_drained(lane)):
-        return _move(lane, Do.FENCE, reason)
-    found = decide(_wanted(lane.situation, DesiredState.STOPPED))
-    match found.action:
-        case Action.STOP:
-            return _move(lane, Do.STOP, reason)
-        case Action.KILL:
-            return _move(lane, Do.KILL, found.reason)
-        case Action.PARK:
-            return _move(lane, Do.FENCE, reason)
-        case Action.BLOCKED:
-            return _move(lane, Do.ASK, found.reason)
-    return _move(lane, Do.WAIT, found.reason)
-
-
-def _has_drained(lane: LaneView) -> bool:
-    # Its queries have ended, by its own word; that its Spark still shuts down is waited for by
-    # whoever starts the next driver in the same lane.
-    seen = lane.situation.seen
-    exit = None if seen is None else seen.exit
-    # One that was cut off may be writing its last batch still, until its process is gone.
-    return exit is not None and exit.outcome is Outcome.STOPPED and not exit.cut_off
-
-
-def _wanted(situation: ReconcileInput, state: DesiredState) -> ReconcileInput:
-    return replace(
-        situation,
-        desired=state,
-        change=None,
-        tells=False,
-        rollover_after=None,
-        successor_waits=False,
-        watched=None,
-        follows=None,
-        may_stand_by=True,
-    )
-
-
-def _launch(lane: LaneView, step: Step, cause: LaunchCause) -> Move:
-    is_restart = step.cause is LaunchCause.RESTART
-    move = _move(lane, Do.LAUNCH, step.reason)
-    return replace(move, cause=LaunchCause.RESTART if is_restart else cause)
-
-
-def _move(lane: LaneView, do: Do, reason: str) -> Move:
-    return Move(do=do, reason=reason, lane=lane.lane)
 
 
 def live(view: CutoverView) -> Move:
@@ -386,7 +190,7 @@ def soaking(view: CutoverView) -> Move:
 
 
 def is_up(view: CutoverView) -> Move | None:
-    """Return the step that follows when green does not run: nobody restarts it meanwhile."""
+    """Return the step that follows when green does not run: it is not restarted meanwhile."""
     for pair in view.pairs:
         care = care_for(pair.green)
         if pair.green.is_running and not care.failed and care.move is None:
@@ -482,7 +286,7 @@ def _standing(view: CutoverView) -> Move | None:
             return take(E.GREEN_FAILED, f"The driver of {green.lane} at the barrier is dead.")
         care = care_for(green)
         if care.failed or care.move is not None:
-            # Whatever it needs, the output has nobody who writes it meanwhile.
+            # Whatever it needs, the output has no writer meanwhile.
             why = care.failed or (care.move.reason if care.move else "")
             return take(E.GREEN_FAILED, f"{green.lane} does not stand by: {why}")
         if _is_mute(green):
@@ -494,7 +298,7 @@ def _as_judged(view: CutoverView) -> Move | None:
     """Return what speaks against a green that goes live as it is."""
     for pair in view.pairs:
         if why := changed_driver(view, pair):
-            # It ended just when somebody said that it becomes live.
+            # It ended just when it was told to become live.
             return take(E.GREEN_FAILED, f"{pair.pair.green}: {why}")
     return is_up(view)
 
@@ -564,19 +368,19 @@ def _stays_up(pair: PairView) -> Move | None:
 
 
 def _leaves(view: CutoverView, pair: PairView) -> Move | None:
-    # A blue that somebody has removed is as stopped as can be.
+    # A blue that was removed is as stopped as can be.
     if pair.blue.situation.seen is None:
         return None
     return _down_for_good(pair.blue, view.step, f"Change {view.change.number}: green stays.")
 
 
 def _blue_back(view: CutoverView, pair: PairView) -> Move | None:
-    """Return what blue needs: its keep-alive task only looks on, so nobody else gives it."""
+    """Return what blue needs: its keep-alive task only looks on, so nothing else gives it."""
     care = care_for(pair.blue, LaunchCause.ROLLBACK)
     if care.move is not None and not care.move.is_passive:
         return care.move
     if not view.was_in(S.DRAINING, S.SWITCHING):
-        # It was never asked to stop: what cannot be helped is told by whoever keeps it alive.
+        # It was never asked to stop: what cannot be helped is told by the task that keeps it alive.
         return None
     if care.move is None and pair.blue.situation.stop is not None and not care.failed:
         return Move(do=Do.WAIT, reason=f"{pair.blue.lane} has been drained and is started again.")

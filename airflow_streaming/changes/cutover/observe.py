@@ -15,14 +15,9 @@ from typing import Final
 
 from airflow_streaming.changes.cutover.begin import going_back
 from airflow_streaming.changes.cutover.lanes import Checkpoints, LaneContext, Lanes, StepSeen
-from airflow_streaming.changes.cutover.view import (
-    CutoverView,
-    LaneView,
-    PairView,
-    for_stream,
-)
+from airflow_streaming.changes.cutover.view import CutoverView, LaneView, PairView, for_stream
 from airflow_streaming.changes.engine import agreed
-from airflow_streaming.changes.handover.fast_forward import covers
+from airflow_streaming.changes.handover.position import covers
 from airflow_streaming.changes.judging.green import (
     Judgment,
     judge_after,
@@ -52,10 +47,10 @@ class Looking:
     """
     Looks at the cutovers of one leader.
 
-    :param checkpoints: Tells positions; without it backlogs have to do.
-    :param compares: Whoever looks can compare outputs.
+    :param checkpoints: Tells positions; without it backlogs must suffice.
+    :param compares: The task that looks can compare outputs.
     :param now: The time of day.
-    :param newest: For how long the newest step is seen: states are timed by whoever looks, as far as
+    :param newest: For how long the newest step is seen: states are timed by the task that looks, as far as
         can be.
     """
 

@@ -136,7 +136,7 @@ def outcome(state: CutoverState) -> str:
 
 
 _OF_SCRIPT: Final = ("plan.", "script.")
-"""Rules on the new script itself, which have to be put right whatever green begins with."""
+"""Rules on the new script itself, which must be put right whatever green begins with."""
 _OF_POSITION: Final = ("source.", "checkpoint.")
 """Rules on what a carried-over position rests on."""
 _STARTS: Final = {
@@ -153,10 +153,10 @@ class PairPreflight:
 
     :param pair: What is to be moved.
     :param differences: What green changes, configuration key by key.
-    :param gates: What the gates say of going on from blue's checkpoint.
+    :param gates: What the gates say of continuing from blue's checkpoint.
     :param ways: Which ways of switching are sound, and what each brings.
     :param why: Why green begins as it does, in a sentence.
-    :param replay: From when a fresh green has to read; ``None`` for one that does not begin fresh.
+    :param replay: From when a fresh green must read; ``None`` for one that does not begin fresh.
     """
 
     pair: Pair

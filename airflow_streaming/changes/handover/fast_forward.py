@@ -1,14 +1,5 @@
 """
-How green's state reaches the live position: positions, file logs and the fast-forward batch.
-
-Two queries of the same sources number what they read each in their own way: the log of a file source
-counts from the query's own first batch. What they share is what was read: files by their path, Kafka
-records by topic, partition and offset. So positions are compared by that, and where a source has no
-such words nothing is said.
-
-It has an entry for every batch that found files. Every so many entries one is compacted: it repeats
-all files so far, and is what Spark reads when it starts. Spark works the interval out from the
-compacted entries that are there, so that whoever writes the next entry has to do likewise.
+How green's state reaches the live position: one planned batch of which the output is thrown away.
 
 Green has read up to Y, blue up to X. The next batch of green is planned by us: it reads Y to X, with
 the watermark of blue's last committed batch, and its output is thrown away. Afterwards green's state
@@ -20,243 +11,28 @@ counts.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
 
-from airflow_streaming.checkpoints.read.file_logs import MAX_SOURCE_LOG_BYTES, log_lines, source_of
+from airflow_streaming.changes.handover.position import (
+    COUNTING,
+    Position,
+    SourcePoint,
+    covers,
+    covers_sources,
+    is_level,
+    paired,
+)
+from airflow_streaming.changes.handover.source_log import FileLog, since_common
+from airflow_streaming.checkpoints.read.file_logs import source_of
 from airflow_streaming.checkpoints.read.report import SourceType
-from airflow_streaming.exceptions import CheckpointRefused, RecordError
-from airflow_streaming.model.progress import is_at_least
+from airflow_streaming.exceptions import CheckpointRefused
 from airflow_streaming.model.spark.logs import (
     MAX_LOG_BYTES,
     OffsetLog,
-    integer,
     json_object,
     parse_offset_log,
-    split_version,
-    string,
 )
-
-COUNTING: Final = frozenset({SourceType.NUMBER, SourceType.RATE_MICRO_BATCH})
-"""Sources that count from their own first start."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourcePoint:
-    """
-    How far one source was read.
-
-    :param name: Its number in the plan, from 0, or its name where the log has names.
-    :param source: What sort of source, told by the offset's form.
-    :param offset: As Spark wrote it; ``-`` before the first.
-    :param files: Of a file source: the paths of all files that were read, as its log spells them.
-    :param origin: Of a source that counts from its own first start, such as ``rate``: what its
-        checkpoint keeps of that start. Two of different origin cannot be compared.
-    """
-
-    name: str
-    source: SourceType
-    offset: str
-    files: frozenset[str] = frozenset()
-    origin: bytes = b""
-
-    @property
-    def has_read(self) -> bool:
-        """Tell whether anything was read."""
-        if self.source is SourceType.FILE:
-            return bool(self.files)
-        return self.source is not SourceType.NOT_STARTED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """
-    How far a query is.
-
-    :param batch: The batch after which it stands there; ``None`` before the first.
-    :param watermark_ms: The watermark with which that batch has emitted and evicted, in
-        milliseconds since 1970; 0 for none.
-    :param sources: In plan order.
-    """
-
-    batch: int | None
-    watermark_ms: int = 0
-    sources: tuple[SourcePoint, ...] = ()
-
-
-def covers(ahead: Position, behind: Position) -> bool | None:
-    """
-    Tell whether one query has read, and emitted, all that another has.
-
-    :return: ``None`` when it cannot be told: the sources are others, or of an unknown sort.
-    """
-    if behind.batch is None:
-        return True
-    read = ahead.batch is not None and covers_sources(ahead.sources, behind.sources)
-    return read and ahead.watermark_ms >= behind.watermark_ms
-
-
-def covers_sources(ahead: Sequence[SourcePoint], behind: Sequence[SourcePoint]) -> bool | None:
-    """Tell whether one query has read all that another has, whatever their watermarks are."""
-    if len(ahead) != len(behind):
-        return None
-    answers = [_covers(mine, other) for mine, other in paired(ahead, behind)]
-    return None if None in answers else all(answers)
-
-
-def is_level(one: Position, other: Position) -> bool:
-    """Tell whether two queries stand at the same place, with the same watermark."""
-    return covers(one, other) is True and covers(other, one) is True
-
-
-def paired(
-    ours: Sequence[SourcePoint], theirs: Sequence[SourcePoint]
-) -> list[tuple[SourcePoint, SourcePoint]]:
-    """Return the sources that belong together: by name where the names are the same, else in order."""
-    by_name = {point.name: point for point in theirs}
-    if by_name.keys() == {point.name for point in ours}:
-        return [(point, by_name[point.name]) for point in ours]
-    return list(zip(ours, theirs, strict=True))
-
-
-def _covers(ahead: SourcePoint, behind: SourcePoint) -> bool | None:
-    if not behind.has_read:
-        return True
-    if not ahead.has_read:
-        return False
-    if ahead.source is not behind.source:
-        return None
-    if ahead.source is SourceType.FILE:
-        return behind.files <= ahead.files
-    if ahead.source in COUNTING:
-        return _counts_on(ahead, behind)
-    if ahead.source is SourceType.KAFKA:
-        return is_at_least(ahead.offset, behind.offset)
-    return True if ahead.offset == behind.offset else None
-
-
-def _counts_on(ahead: SourcePoint, behind: SourcePoint) -> bool | None:
-    if not ahead.origin or ahead.origin != behind.origin:
-        return None
-    if ahead.source is SourceType.NUMBER:
-        return is_at_least(ahead.offset, behind.offset)
-    mine, other = (json.loads(point.offset)["offset"] for point in (ahead, behind))
-    return bool(mine >= other)
-
-
-DEFAULT_INTERVAL: Final = 10
-"""Spark's own ``spark.sql.streaming.fileSource.log.compactInterval``."""
-_PLAIN: Final = re.compile(
-    r'^\{"path":"([^"\\\x00-\x1f]*)","timestamp":([0-9]{1,18}),"batchId":([0-9]{1,18})\}$',
-    re.MULTILINE,
-)
-_HEAD, _TIME, _ENTRY = '{"path":"', '","timestamp":', ',"batchId":'
-
-
-class Seen(NamedTuple):
-    """When a file was last written, in milliseconds since 1970, and the entry that has it."""
-
-    timestamp_ms: int
-    entry: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLog:
-    """
-    What a file source has taken, in the order in which it did.
-
-    :param files: By path; a path is spelled as in the log, with JSON's own escapes.
-    :param last: Number of the newest entry, whether a batch was planned with it or not; -1 for none.
-    :param interval: How many entries lie between two compacted ones.
-    """
-
-    files: Mapping[str, Seen] = field(default_factory=dict)
-    last: int = -1
-    interval: int = DEFAULT_INTERVAL
-
-    def up_to(self, entry: int) -> dict[str, Seen]:
-        """Return the files of the entries up to one."""
-        return {path: seen for path, seen in self.files.items() if seen.entry <= entry}
-
-    def name(self, entry: int) -> str:
-        """Return the name of an entry's file."""
-        return f"{entry}.compact" if (entry + 1) % self.interval == 0 else str(entry)
-
-    def written(self, entry: int, files: Mapping[str, Seen]) -> bytes:
-        """
-        Return the content of a new entry.
-
-        :param entry: Its number; entries from there on are taken as not being there.
-        :param files: The files that it adds.
-        """
-        is_compacted = (entry + 1) % self.interval == 0
-        before = self.up_to(entry - 1) if is_compacted else {}
-        new = {path: Seen(seen.timestamp_ms, entry) for path, seen in files.items()}
-        return "\n".join(
-            ["v1", *(_line(path, seen) for path, seen in (before | new).items())]
-        ).encode()
-
-
-def entries_of(data: bytes) -> dict[str, Seen]:
-    """
-    Return the files of one entry, plain or compacted.
-
-    :raises RecordError: it is no entry of a file source's log.
-    """
-    _, body = split_version(data, (1,), "source log", limit=MAX_SOURCE_LOG_BYTES)
-    # All lines but those with an escape are taken at once, which is ten times as fast as one by one.
-    plain = _PLAIN.findall(body)
-    if len(plain) == body.count("\n") + 1:
-        return {path: Seen(int(time), int(entry)) for path, time, entry in plain}
-    return dict(map(_parsed, log_lines(body, "source log")))
-
-
-def compact_interval(compacted: Collection[int], default: int) -> int:
-    """
-    Return the interval by which Spark goes on compacting a log.
-
-    :param compacted: Numbers of the compacted entries that are there.
-    :param default: What the query's configuration says.
-    """
-    newest = sorted(compacted)[-2:]
-    if len(newest) == 2:
-        return newest[1] - newest[0]
-    if not newest:
-        return default
-    size = newest[0] + 1
-    if size <= default or default >= size // 2:
-        return size
-    # The smallest interval that is not below the wish and whose multiples meet the compacted entry.
-    return next((step for step in range(default, size // 2 + 1) if size % step == 0), size)
-
-
-def since_common(files: Iterable[str], known: Collection[str]) -> list[str]:
-    """
-    Return the files that are not known, from the first known one on.
-
-    What another query has read before the first file that both have is its own past: files that
-    are gone by now, or that the new query was told not to read. Without a file in common there is
-    no such past.
-    """
-    ordered = list(files)
-    first = next((number for number, path in enumerate(ordered) if path in known), 0)
-    return [path for path in ordered[first:] if path not in known]
-
-
-def _parsed(line: str) -> tuple[str, Seen]:
-    told = json_object(line, "source log", limit=MAX_SOURCE_LOG_BYTES)
-    spelled = json.dumps(string(told.get("path"), "path"), ensure_ascii=False)[1:-1]
-    return spelled, Seen(
-        integer(told.get("timestamp"), "timestamp"), integer(told.get("batchId"), "batchId")
-    )
-
-
-def _line(path: str, seen: Seen) -> str:
-    if any(character < " " for character in path):
-        raise RecordError(f"{path!r:.100} is not a path of a file source's log.")
-    return f"{_HEAD}{path}{_TIME}{seen.timestamp_ms}{_ENTRY}{seen.entry}}}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,9 +150,9 @@ class FastForward:
     One batch that is planned in green's checkpoint.
 
     :param batch: Its number there.
-    :param written: Small files by path, in the order in which they have to be written; the plan
+    :param written: Small files by path, in the order in which they must be written; the plan
         itself, ``offsets/<batch>``, is the last. Empty when the batch is planned already and only
-        has to be run.
+        needs to be run.
     :param removed: Entries of sources' logs that were there already, that no plan has ever named
         and that are in the way; they go first. Their files are listed again.
     """
@@ -423,7 +199,7 @@ def plan_planned(green: QueryView, blue: QueryView) -> FastForward | None:
     """
     Return what blue would have run next, as green's next batch; green stands where blue stands.
 
-    :return: ``None`` when blue has planned nothing, and green goes on by itself.
+    :return: ``None`` when blue has planned nothing, and green continues on its own.
     """
     following = _next_of(green, blue)
     if following is None or green.committed is None:

@@ -174,9 +174,9 @@ def judge_catching_up(
     Say whether green has read what blue has read.
 
     :param covers: By query, whether green's position covers the one that blue had when green began
-        to catch up; ``None`` where it cannot be told, and then the backlog has to do.
+        to catch up; ``None`` where it cannot be told, and then the backlog must suffice.
     :return: With ``GREEN_CAUGHT_UP`` and the facts of ``Since``, or without an event: a driver that
-        does not work is tended by whoever started it, and the state has its deadline.
+        does not work is tended by the task that started it, and the state has its deadline.
     """
     if green is None:
         return _waits("Green's driver has not given a sign of life yet.")

@@ -119,7 +119,7 @@ class CallablePointer:
     Leads consumers by calling a function, and back by calling another.
 
     Whether that is atomic is the author's to say; by default it is not. Both functions are called
-    again after a kill, so a second call has to do no harm; and as nothing is known here of where
+    again after a kill, so a second call must do no harm; and as nothing is known here of where
     consumers are led, nothing is compared: a task that was asleep since before an undo may call
     ``forward`` after it. Where that matters, have the function compare ``LiveOutput.number`` with the one
     it saw last, in the same transaction as the act.

@@ -1,13 +1,13 @@
 """
-Switch: a stream of a home goes on from a restored checkpoint.
+Switch: a stream of a home continues from a restored checkpoint.
 
 The checkpoint is restored into a new place beside the old one, and a new deployment, equal in all
 else, names that place. Creating the deployment's record is the switch: before it the stream runs on
 the old checkpoint, after it on the new one, and never on parts of both. The old checkpoint stays as
 it is, so undoing is one more deployment.
 
-Every step leaves a record or a finished folder, and asking again for a switch that was begun goes
-on where it ended, once all has been judged anew.
+Every step leaves a record or a finished folder, and asking again for a switch that was begun continues
+where it ended, once all has been judged anew.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ def switch(
     now: Callable[[], datetime] = now_in_utc,
 ) -> Switched:
     """
-    Restore a stream: its next start goes on from a backup; see ``plan_switch`` for the parameters.
+    Restore a stream: its next start continues from a backup; see ``plan_switch`` for the parameters.
 
-    The stream has to be wanted stopped and its driver proved dead. It stays stopped: starting it is
-    a person's word of its own. A switch to the same backup that was begun and died is finished, if
-    nothing speaks against it by now; ``to`` has to be the place it was begun with, or be left out.
+    The stream must be wanted stopped and its driver proved dead. It stays stopped: starting it is
+    a user's word of its own. A switch to the same backup that was begun and died is finished, if
+    nothing speaks against it by now; ``to`` must be the place it was begun with, or be left out.
 
     :param backup_before: Called once all has been judged and before anything is restored. A
         checkpoint that cannot be backed up is given up all the same: it stays where it is.
@@ -161,7 +161,7 @@ def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | N
     """
     Give up an unfinished change; the stream stays on its old checkpoint.
 
-    What was restored already stays where it lies, for whoever wants to look at it.
+    What was restored already stays where it lies, for a closer look.
 
     :return: How it ended: done, when only its last record was missing. ``None`` when no change is
         unfinished.

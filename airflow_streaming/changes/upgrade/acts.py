@@ -153,7 +153,7 @@ class BackingUp:
         Take a backup, verify it, and return its id.
 
         :param level: Every byte is read while the stream runs; while it is down names and sizes
-            have to do, since a restore checks every byte anyway.
+            must suffice, since a restore checks every byte anyway.
         :raises CheckpointError: there is nothing to back up, or it cannot be done.
         """
         asked = Asked(

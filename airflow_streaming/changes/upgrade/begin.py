@@ -2,7 +2,7 @@
 Beginning an upgrade, and what it records.
 
 Script and terms are kept first, under names that hold their digests; the change's record opens the
-upgrade. Whoever dies before that leaves two files in nobody's way.
+upgrade. A task that dies before that leaves two files that disturb nothing.
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ class Asked:
     What is asked of an upgrade besides the deployment itself.
 
     :param rollback: The way back, found before anything is done (``changes.upgrade.rollback_plan``).
-    :param keeps_by_itself: A good soak is kept without asking anybody.
+    :param keeps_by_itself: A good soak is kept without asking.
     :param stop_grace: How long the old driver may take to reach a batch boundary.
-    :param sinks: Of the old deployment: what the way back has to put in step.
+    :param sinks: Of the old deployment: what the way back must put in step.
     :param prewarm: Warm the new deployment's driver up before the old one is stopped.
-    :param accepts_no_way_back: A person has agreed that there is none.
-    :param key: Names the wish, e.g. the dag run: whoever begins with the same key is given the same
+    :param accepts_no_way_back: A user has agreed that there is none.
+    :param key: Names the wish, e.g. the dag run: a task that begins with the same key is given the same
         upgrade, ended or not, so that a retry never begins a second one.
     :param reason: Why, for the records.
     :param partitions: State partitions that the checkpoints are given; 0 leaves them.

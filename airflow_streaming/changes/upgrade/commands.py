@@ -1,5 +1,5 @@
 """
-A person's word on an upgrade in progress: keep it, roll it back, give it up, or leave it.
+A user's word on an upgrade in progress: keep it, roll it back, give it up, or leave it.
 
 A word is one record that only one can create, and needs nothing but the home. The task that works
 on the upgrade follows it; a word that comes too late is refused.
@@ -57,7 +57,7 @@ class UpgradeCommands:
 
         ``roll-back`` before the new deployment is made is the same as ``abort``. ``leave`` ends a
         rollback of which nothing can be put back: the stream is wanted stopped, checkpoint and sinks
-        stay as they are, and an operator has to put them in order before the stream is started.
+        stay as they are, and an operator must put them in order before the stream is started.
 
         :raises UpgradeRefused: it is not possible where the upgrade stands, or there is no way back.
         :raises RecordError: its terms cannot be read, and a rollback needs them.
@@ -91,7 +91,7 @@ class UpgradeCommands:
         return is_made and not self._has_terms(change)
 
     def _close_untouched(self, view: Standing[Stage, UpgradeEvent]) -> None:
-        # Before the driver was asked to stop there is nothing to bring back, so that no task has to
+        # Before the driver was asked to stop there is nothing to bring back, so that no task needs to
         # come for it. A task that is about to ask is heeded by the one that keeps the stream alive.
         change, epoch = view.change, self._home.newest_epoch()
         stop = None if epoch is None else self._home.stop_request(epoch.number)

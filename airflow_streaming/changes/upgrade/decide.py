@@ -6,7 +6,7 @@ the dag has. One is the stream's spec with its secrets, which starts a driver: t
 task that keeps the stream alive. The other is the author's function that takes batches back out of
 a sink: without it the checkpoint would go back alone, and rows be lost or doubled.
 
-The law of this file: whoever works on an upgrade asks the same function, after every move. So a task
+The law of this file: each task at work on an upgrade asks the same function, after every move. So a task
 may die on any line and two may be at it at once: the next look finds the records and comes to the
 next move.
 """
@@ -141,7 +141,7 @@ def _cold(code: WarmUp, reason: str) -> Move:
 
 
 def cold_start(code: WarmUp, reason: str) -> Move:
-    """Return the step with which an upgrade goes on without a warmed driver."""
+    """Return the step with which an upgrade continues without a warmed driver."""
     return _take(E.WARM_UP_FAILED, reason, {"warm_up": code.value})
 
 
@@ -245,7 +245,7 @@ def _awaited(s: UpgradeView) -> Move:
     verdict = None if seen is None else judge(seen, s.situation.rules)
     if seen is None or verdict is None or verdict.state is not VerdictState.UNREACHABLE:
         return _move(Do.WAIT, "The driver is being started.")
-    # Whoever was about to start it may have died with its host; from here nobody can tell.
+    # The task that was about to start it may have died with its host; that cannot be told from here.
     return _move(
         Do.ASK,
         f"{verdict.reason} Bring its host back, or confirm that the driver is dead: airflow-streaming "
@@ -303,7 +303,7 @@ def _putting_back(s: UpgradeView) -> Move:
     if down is not None:
         return down
     if s.newest == s.change.replaced:
-        # Somebody may be about to record it: the number must not be left open for him.
+        # A task may be about to record it: the number must not be left open for it.
         return _move(Do.DEPLOY, "The new deployment is recorded before the old one returns.")
     if s.has(Stage.LEFT):
         return _move(Do.LEAVE, "Checkpoint and sinks stay as they are.")
@@ -334,13 +334,13 @@ def _aborted(s: UpgradeView) -> Move:
 
 
 def _stopped_by(s: UpgradeView) -> bool:
-    # What somebody else asked to stop is none of ours to start again.
+    # What another task asked to stop is none of ours to start again.
     stop = s.situation.stop
     return s.fence is not None or (stop is not None and stop.change == s.change.number)
 
 
 def way_out(stream: str) -> str:
-    """Return how a person ends a rollback of which nothing can be put back."""
+    """Return how a user ends a rollback of which nothing can be put back."""
     return (
         "If that cannot be helped, put it in order by hand and end the upgrade with the stream "
         f"stopped: airflow-streaming upgrade leave {stream} --reason TEXT"

@@ -1,19 +1,19 @@
 """
 Writing bundles: packs of small files, compressed and uploaded side by side.
 
-A pack is a function of its members alone: no times, no owners. So whoever knows the index knows
+A pack is a function of its members alone: no times, no owners. So a reader who knows the index knows
 every byte of the tar, and a reader does not parse headers but compares them with those that must
 be there. Nothing is ever extracted by name.
 
 Compressing lets other threads run, so that it costs little time while files are read. Every queue
 has an end, so that memory is bounded however slow the store is.
 
-Whoever copies asks ``known`` before it reads a file, and hands over with ``add`` or ``add_large``
+A copier asks ``known`` before it reads a file, and hands over with ``add`` or ``add_large``
 what is not known. Small files go into packs, compressed by a second thread while the next files
 are read; large files become objects of their own. Objects are written before what names them, so
-a writer that is killed leaves objects that nobody refers to, and the next one uses their indexes.
+a writer that is killed leaves objects that nothing refers to, and the next one uses their indexes.
 
-A copy that is tried again with a new pin goes on with the same writer. What was added for the
+A copy that is tried again with a new pin continues with the same writer. What was added for the
 first try is known in the second, and ``close`` is told what the backup has in the end.
 """
 

@@ -2,7 +2,7 @@
 Copying one live checkpoint: look, copy, check, look again.
 
 A stream has a checkpoint for every query, each in a folder of its own that has the query's name.
-Somebody else's stream may have a single one. Both are given by one URI.
+A stream that is not ours may have a single one. Both are given by one URI.
 
 The query is not touched and does not notice. While we copy, it may purge what we are about to read
 or write a file anew. Either is seen, at the latest by the second look, and the copy begins again
@@ -84,9 +84,9 @@ def sources_of(folders: Folders) -> list[Source]:
 
 class CopySink(Protocol):
     """
-    Where a copy goes: a ``BundleWriter``, or whoever writes the files to a place of their own.
+    Where a copy goes: a ``BundleWriter``, or a writer of files to a place of their own.
 
-    A copy that begins anew goes on with the same taker. What was taken for nothing is not among
+    A copy that begins anew continues with the same taker. What was taken for nothing is not among
     the members that ``copy_live`` returns in the end.
     """
 

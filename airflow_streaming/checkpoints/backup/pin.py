@@ -9,14 +9,14 @@ A file source numbers the files it has seen in a log of its own, and the plan of
 last entry of it. Every tenth entry, ``K.compact``, has all entries up to it, so that the tail of
 the log is enough. The file sink's log is made the same way.
 
-A copy of everything is torn, because the query goes on underneath. A copy of what one committed
+A copy of everything is torn, because the query continues underneath. A copy of what one committed
 batch needs is not: its files are never written again, they can only be purged. So a batch is
 pinned, the newest one of which everything is there, and its files are copied in the order in which
 they are at risk.
 
-From batch n a query goes on with the plan of batch n + 1, if there is one, and loads version n + 1
-of every state store. Nothing newer may be taken along: state of an abandoned timeline loads without
-a word. Version n is taken where it is still there, so that a drill can run batch n again.
+From batch n a query continues with the plan of batch n + 1, if there is one, and loads version n + 1
+of every state store. Nothing newer may be taken along: state of an abandoned timeline loads silently.
+Version n is taken where it is still there, so that a drill can run batch n again.
 
 A listing of a live checkpoint is not a moment either. What is not whole in it may have been purged,
 or written, while the walk went by, and may be found whole by the next walk: that is ``Incomplete``. What
@@ -69,7 +69,7 @@ _WHOLE: Final = (StateForm.SNAPSHOT, StateForm.ZIP)
 
 class ToldIds:
     """
-    Ids of state by batch, to which older commits are added when somebody lacks them.
+    Ids of state by batch, to which older commits are added where one lacks them.
 
     :param commits: Ids of the newest commits, which were read already.
     """
@@ -129,7 +129,7 @@ class ToldIds:
 
 
 def _lacks_ids(found: Missing) -> bool:
-    # A file that is too large to be read is named; an id that nobody tells has no file.
+    # A file that is too large to be read is named; an id that nothing tells has no file.
     return found.is_unknown and found.path == found.store.folder
 
 

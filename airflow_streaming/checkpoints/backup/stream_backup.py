@@ -49,7 +49,7 @@ class Asked:
     What is asked for besides the stream and the store.
 
     :param by: Who asks.
-    :param note: Words of whoever asks.
+    :param note: Words of the user or task that asks.
     :param sink_logs: URI of the output folder of a file sink by the query's name; its log is backed
         up too.
     :param facts: What else the backup says of itself.

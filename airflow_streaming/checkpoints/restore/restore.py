@@ -1,15 +1,11 @@
 """
 A verified backup to new checkpoints in a new place.
 
-State and the sources' logs come first, then plans, then commits, and ``metadata`` last: whatever is
-there at any moment, no Spark that reads it takes it for more than it is. Then everything is read
-back, and only what was found sound is let through.
-
 The whole backup is verified, its checkpoints are read as they will be at the new place, and so are
 the checkpoints in use and the file sinks' logs, where they can be.
 
 Nothing is ever restored over an old checkpoint: state files of the timeline that is abandoned would
-be loaded again without a word. So the target has to be missing or empty, and it becomes a checkpoint
+be loaded again silently. So the target must be missing or empty, and it becomes a checkpoint
 in one last step. A restore that was killed is finished by asking for it again, which writes all of
 it again.
 """
@@ -17,18 +13,25 @@ it again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
 from airflow_streaming.checkpoints.backup.records import Backup, QueryBackup
 from airflow_streaming.checkpoints.integrity.state import Depth
 from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
 from airflow_streaming.checkpoints.read.reading import read_checkpoint
-from airflow_streaming.checkpoints.read.report import Checkpoint, FindingCode
+from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.reader import Reader
 from airflow_streaming.checkpoints.restore import refusal
+from airflow_streaming.checkpoints.restore.checkpoint_writer import (
+    NewFile,
+    give_up,
+    is_marker,
+    read_back,
+    write_checkpoint,
+)
 from airflow_streaming.checkpoints.restore.refusal import Circumstances, going_back
 from airflow_streaming.checkpoints.restore.relocation import names_paths, relocated
 from airflow_streaming.checkpoints.restore.replay import (
@@ -41,150 +44,10 @@ from airflow_streaming.checkpoints.restore.replay import (
 from airflow_streaming.checkpoints.restore.target import Target, open_target
 from airflow_streaming.checkpoints.vault.contents import Contents, verified
 from airflow_streaming.checkpoints.vault.store import BackupStore
-from airflow_streaming.exceptions import (
-    CheckpointError,
-    HomeUnavailable,
-    RestoreRefused,
-    RestoreTaken,
-    StreamingError,
-)
-from airflow_streaming.model.spark.listing import RESTORE_MARKER, Listing, is_hidden
+from airflow_streaming.exceptions import RestoreRefused, StreamingError
+from airflow_streaming.model.spark.listing import Listing, is_hidden
 from airflow_streaming.model.uris import join
-from airflow_streaming.storage.folders import Folders, open_folders, why_too_large
-
-LATE: Final = ("offsets/", "commits/", "metadata")
-"""What is written after all else, in this order; it is kept in memory until then."""
-SHOWN: Final = 3
-
-
-class NewFile(NamedTuple):
-    """
-    A file to be written.
-
-    :param path: Relative to the checkpoint.
-    :param chunks: To be read before the next file is asked for.
-    """
-
-    path: str
-    size: int
-    chunks: Iterable[bytes]
-
-
-class Written(NamedTuple):
-    """What was written."""
-
-    files: int
-    size: int
-
-
-def write_checkpoint(
-    target: Target,
-    folder: str,
-    files: Iterable[NewFile],
-    tell: Callable[[int, int], None] = lambda files, size: None,
-) -> Written:
-    """
-    Write the files of one checkpoint into a folder of the target.
-
-    :param tell: Told the number of files so far, and their bytes.
-    """
-    number = size = 0
-    late: dict[str, bytes] = {}
-    for path, length, chunks in files:
-        if path.startswith(LATE):
-            late[path] = b"".join(chunks)
-        else:
-            target.write(_in(folder, path), length, chunks)
-        number, size = number + 1, size + length
-        tell(number, size)
-    for stage in LATE:
-        target.flush()
-        for path in _ordered(late, stage):
-            target.write(_in(folder, path), len(late[path]), (late[path],))
-    target.flush()
-    return Written(number, size)
-
-
-def read_back(
-    written: Folders, uri: str, *, batch: int, query_id: str | None, depth: Depth = Depth.NAMES
-) -> Checkpoint:
-    """
-    Read a checkpoint that was just written.
-
-    :param written: Where it lies now; ``uri`` is where it will lie.
-    :param batch: The committed batch it has to be at.
-    :param depth: How closely to look at what arrived.
-    :raises RestoreRefused: it is not what it was to be.
-    """
-    listing = written.tree()
-    if listing is None:
-        raise RestoreRefused(f"{uri} was written and is not there. Check the store and try again.")
-    # Every byte was hashed on its way; what has to be seen is mostly that all files arrived.
-    report = read_checkpoint(listing, written.read, uri=uri, depth=depth)
-    problems = [p for p in report.problems if p.code is not FindingCode.UNFINISHED_RESTORE]
-    if problems:
-        told = " ".join(problem.message for problem in problems[:SHOWN])
-        raise RestoreRefused(f"{uri} was written and is not sound, so it was given up: {told}")
-    if (report.last_committed_batch, report.query_id) != (batch, query_id):
-        raise RestoreRefused(
-            f"{uri} was written and says batch {report.last_committed_batch} of query "
-            f"{report.query_id} instead of batch {batch} of {query_id}, so it was given up."
-        )
-    return report
-
-
-def give_up(target: Target, error: BaseException) -> None:
-    """
-    Remove what was written, unless the next attempt can claim it and finish.
-
-    :raises RestoreTaken: somebody else has the place; nothing was removed.
-    """
-    if not target.can_resume or isinstance(error, CheckpointError):
-        _abandon(target, error)
-
-
-def discard(target: Target, error: BaseException) -> None:
-    """
-    Remove what was written, which nobody can ever go on from.
-
-    :raises RestoreTaken: somebody else has the place; nothing was removed.
-    :raises HomeUnavailable: it could not be removed; the message says which folder to delete.
-    """
-    try:
-        _abandon(target, error)
-    except RestoreTaken:
-        raise
-    except StreamingError as err:
-        told = (
-            f"{error} What was written to {target.uri} could not be removed either ({err}). It is "
-            f"not to be used: delete the folder {target.uri} before you ask for it again."
-        )
-        if isinstance(error, Exception):
-            raise HomeUnavailable(told) from error
-        # Whoever interrupts this has to be obeyed.
-        error.add_note(told)
-
-
-def _abandon(target: Target, error: BaseException) -> None:
-    try:
-        target.abandon()
-    except RestoreTaken as taken:
-        if not isinstance(error, RestoreTaken):
-            raise taken from error
-
-
-def is_marker(path: str) -> bool:
-    """Tell whether a path is that of the marker of a restore."""
-    return path.rpartition("/")[2] == RESTORE_MARKER
-
-
-def _ordered(late: dict[str, bytes], stage: str) -> Iterator[str]:
-    return (path for path in sorted(late) if path.startswith(stage))
-
-
-def _in(folder: str, path: str) -> str:
-    return f"{folder}/{path}" if folder else path
-
+from airflow_streaming.storage.folders import open_folders, why_too_large
 
 _CHECKSUM: Final = ".crc"
 
@@ -238,7 +101,7 @@ class Moved:
 
     def check(self) -> None:
         """
-        Rewrite what has to be rewritten, to see that it can be.
+        Rewrite what must be rewritten, to see that it can be.
 
         :raises RestoreRefused: it cannot.
         """
@@ -278,7 +141,7 @@ _ENTRY: Final = re.compile(r"(\d{1,18})(\.compact)?", re.ASCII)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """
-    Where to restore to, and what is known of whoever will run there.
+    Where to restore to, and what is known of the query that will run there.
 
     :param to: URI of the new checkpoint, or of the folder that gets one folder for each query when
         the backup is of a stream.
@@ -303,7 +166,7 @@ class Place:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """
-    A restore that only has to be written.
+    A restore that only needs to be written.
 
     :param folders: Folder of each query under the target, by its folder in the backup; ``uris`` are
         the same as full URIs.
@@ -349,7 +212,7 @@ def prepare(
 
     :raises BackupDamaged: it is not what was written.
     :raises RestoreRefused: a file of it is larger than what is copied; nothing was read of it.
-    :raises ValueError: a reason that nobody can accept.
+    :raises ValueError: a reason that cannot be accepted.
     """
     known = circumstances or Circumstances()
     _check_acceptable(accept)
@@ -389,7 +252,7 @@ def _check_acceptable(accept: Collection[RefusalCode]) -> None:
     final = sorted(set(accept) - ACCEPTABLE)
     if final:
         raise ValueError(
-            f"Nobody can accept {', '.join(final)}; only {', '.join(sorted(ACCEPTABLE))} can be."
+            f"These reasons cannot be accepted: {', '.join(final)}; only {', '.join(sorted(ACCEPTABLE))} can be."
         )
 
 
@@ -519,7 +382,7 @@ def plan_restore(
     :param accept: Reasons against it that are accepted, of ``replay.ACCEPTABLE``.
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
-    :raises ValueError: a reason that nobody can accept.
+    :raises ValueError: a reason that cannot be accepted.
     """
     backup = store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup_id):
@@ -561,9 +424,9 @@ def check_allowed(plan: RestorePlan) -> None:
 
 def write(ready: Prepared, progress: Progress = no_progress) -> Restored:
     """
-    Write a prepared restore that is not refused; the store has to be held meanwhile.
+    Write a prepared restore that is not refused; the store must be held meanwhile.
 
-    :raises RestoreTaken: somebody else has the place; nothing of theirs was touched.
+    :raises RestoreTaken: another process has the place; nothing of theirs was touched.
     :raises RestoreRefused: what was written is not sound.
     :raises BackupDamaged: the backup was damaged meanwhile.
     """

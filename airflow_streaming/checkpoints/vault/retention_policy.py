@@ -8,7 +8,7 @@ everything is there in its size says nothing about a byte that was found wrong. 
 told by the order of the records and never by the verifiers' clocks, which differ.
 
 What counts is the newest backup that is good for something: one that was found damaged is none, and
-where the schedule verifies, one that nobody has verified is none either. One from the future is
+where the schedule verifies, one that was never verified is none either. One from the future is
 none as well: it was taken by a clock that was wrong, and would hide for years that none is taken.
 
 Everything here errs on the side of keeping. Slots are filled by backups and not by the calendar, so
@@ -27,9 +27,9 @@ the policy says, and so does the last good one of every checkpoint.
 A verification whose record cannot be read may have found the backup whole or damaged. Such a backup
 stays and takes no slot, until every byte of it was looked at again.
 
-An open change may have to go back to them, and its end stands in the home of the stream. So such a
+An open change may need to go back to them, and its end stands in the home of the stream. So such a
 backup says, from the moment it is there, which change of which home it was taken for, and only the
-record of that change's end lets retention have it. There is nothing to be released: whoever dies
+record of that change's end lets retention have it. There is nothing to be released: a change that dies
 half-way leaves a change that is open, and so a backup that stays. There is no time-out either: a
 home that cannot be asked, and one that does not know the change, have said nothing.
 """
@@ -123,7 +123,7 @@ class BackupTrust(StrEnum):
     VERIFIED = "verified"
     """Every byte of it was looked at and held."""
     UNVERIFIED = "unverified"
-    """Nobody has read all of it yet, and nobody has found it wrong."""
+    """It was not read in full yet, and nothing was found wrong with it."""
     UNKNOWN = "unknown"
     """The record of a verification cannot be read, and no byte was looked at since."""
     DAMAGED = "damaged"
@@ -463,7 +463,7 @@ def _judge(
     reasons: dict[str, list[str]],
 ) -> None:
     whole = [backup for backup in members if standing[backup.id] in _GOOD]
-    # Beside others, "the last two" has to say of which.
+    # Beside others, "the last two" must say of which.
     sort = "" if len(whole) == len(members) else " good ones"
     for backup, why in _chosen(whole, rules, sort):
         reasons[backup.id].append(why)
@@ -562,7 +562,7 @@ def change_of(backup: Backup) -> ForChange | None:
 
 
 def changes_of(backups: Iterable[Backup]) -> frozenset[ForChange]:
-    """Return the changes that have to be asked about before these backups go."""
+    """Return the changes that must be asked about before these backups go."""
     return frozenset(found for found in map(change_of, backups) if found is not None)
 
 

@@ -5,7 +5,7 @@ Only what the backup itself needs decides whether it can be restored. Whatever e
 stream's folders is looked at by the verification alone: see ``strangers``.
 
 Quick looks at the manifest, the indexes and the sizes of all objects. Full reads every byte. A
-drill is a full verification and then somebody else's act: a function that tries the backup out.
+drill is a full verification and then the caller's act: a function that tries the backup out.
 """
 
 from __future__ import annotations

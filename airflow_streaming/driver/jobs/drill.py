@@ -29,7 +29,7 @@ from airflow_streaming.driver.jobs.scratch_patch import (
     find_query,
     sentence_of,
 )
-from airflow_streaming.driver.monitoring.queries import QueryError, SparkQuery
+from airflow_streaming.driver.monitoring.spark_query import QueryError, SparkQuery
 from airflow_streaming.driver.script import error_of, run_program
 from airflow_streaming.model.jobs.drill import (
     INPUT_GONE,

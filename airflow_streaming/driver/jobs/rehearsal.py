@@ -42,7 +42,7 @@ from airflow_streaming.driver.jobs.scratch_patch import (
     sentence_of,
 )
 from airflow_streaming.driver.jvm import JvmProcess
-from airflow_streaming.driver.monitoring.queries import QueryError, SparkQuery, has_run_a_batch
+from airflow_streaming.driver.monitoring.spark_query import QueryError, SparkQuery, has_run_a_batch
 from airflow_streaming.driver.script import error_of, run_program
 from airflow_streaming.model.jobs.drill import INPUT_GONE, DrilledQuery
 from airflow_streaming.model.jobs.rehearsal import (

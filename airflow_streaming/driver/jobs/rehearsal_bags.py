@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.jobs.drill import looks_at, read_stores, reader_session
 from airflow_streaming.driver.jobs.scratch_patch import Starter, commits_of, sentence_of
-from airflow_streaming.driver.monitoring.queries import SparkQuery, has_run_a_batch
+from airflow_streaming.driver.monitoring.spark_query import SparkQuery, has_run_a_batch
 from airflow_streaming.driver.script import error_of
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.jobs.drill import DrilledQuery

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from airflow_streaming.driver.monitoring.queries import QueryError
+from airflow_streaming.driver.monitoring.spark_query import QueryError
 from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.writer_settings import location_of, notes_of, take_notes
 from airflow_streaming.driver.script import check_classic, is_connect

@@ -1,10 +1,6 @@
 """
 The queries of the script: their state, their figures, and why they ended.
 
-Spark's public interface tells that a trigger is active but not which one: a query that looks for
-data all the time would seem to be in one endless batch. The start of the trigger's run tells looks
-apart. It is kept in a place that has moved: 3.5 has it in the query itself, 4.x in a context.
-
 Progress is polled. A Python ``StreamingQueryListener`` would be called by the JVM for every batch
 and turn each event into Python objects with dozens of calls back into the JVM, while the batch
 after it already runs; polling takes a dozen calls of a tenth of a millisecond every two seconds,
@@ -15,13 +11,11 @@ beat that the JVM answers, and an error on the way loses nothing: the JVM keeps 
 
 from __future__ import annotations
 
-import contextlib
-import json
 import threading
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from airflow_streaming.driver.checkpoint_claims import batch_in_work
 from airflow_streaming.driver.errors import ErrorBoundary
@@ -34,22 +28,13 @@ from airflow_streaming.driver.monitoring.activity import (
 )
 from airflow_streaming.driver.monitoring.file_backlog import (
     FilesWaiting,
-    count_waiting,
     is_file_source,
     with_files,
 )
+from airflow_streaming.driver.monitoring.spark_query import Query, QueryError, has_run_a_batch
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.progress import MAX_OFFSET, MAX_SOURCES, BatchProgress
-from airflow_streaming.model.spark.failure_signs import Diagnosis
-from airflow_streaming.model.spark.failures import (
-    conditions_in,
-    core_of,
-    diagnose,
-    first_line,
-    mask_secrets,
-    presentable,
-    python_error_in,
-)
+from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.model.spark.logs import NO_OFFSET, parse_offset_log
 from airflow_streaming.model.status import CheckpointOrigin, QueryStatus
 from airflow_streaming.model.storage import Store
@@ -91,227 +76,6 @@ def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: room - 3]}..."
 
 
-_START_3_5: Final = (
-    "org$apache$spark$sql$execution$streaming$ProgressReporter$$currentTriggerStartTimestamp"
-)
-
-
-class TriggerView:
-    """
-    The trigger of one query.
-
-    :param jsq: The Java ``StreamingQuery``.
-    """
-
-    def __init__(self, jsq: Any) -> None:
-        self._jsq = jsq
-        self._stream: Any = None
-        self._has_context = True
-
-    def interval(self) -> float | None:
-        """Return the seconds between its runs; ``None`` for a trigger without an interval."""
-        trigger = self._execution().trigger()
-        # A continuous trigger has an interval too: that of its checkpoints, while it never rests.
-        if str(trigger.getClass().getSimpleName()) != "ProcessingTimeTrigger":
-            return None
-        seconds = int(trigger.intervalMs()) / 1000
-        return seconds if seconds > 0 else None
-
-    def run(self) -> TriggerRun:
-        """Return the run in work, or the last one; without figures where Spark does not tell."""
-        stream = self._execution()
-        if self._has_context:
-            with contextlib.suppress(Exception):
-                context = stream.getLatestExecutionContext()
-                return TriggerRun(
-                    batch=_told(context.batchId()),
-                    started=_told(context.currentTriggerStartTimestamp()),
-                )
-            self._has_context = False
-        with contextlib.suppress(Exception):
-            started = _told(getattr(stream, _START_3_5)())
-            return TriggerRun(batch=_told(stream.currentBatchId()), started=started)
-        return TriggerRun()
-
-    def _execution(self) -> Any:
-        if self._stream is None:
-            # What pyspark holds is a wrapper in every release so far; a bare query is as good.
-            wrapped = self._jsq
-            with contextlib.suppress(Exception):
-                wrapped = self._jsq.streamingQuery()
-            self._stream = wrapped
-        return self._stream
-
-
-def _told(number: Any) -> int | None:
-    return int(number) if int(number) >= 0 else None
-
-
-_MAX_CAUSE = 20_000
-"""Characters of one cause in the text of an error."""
-_MAX_FRAMES = 30
-"""Frames of the innermost cause; a JSON parser alone takes fifteen."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryError:
-    """
-    Why a query ended.
-
-    :param message: One line, masked.
-    :param batch_id: The batch it was in, where it can be told.
-    :param offsets: Where that batch begins and ends, as ``start -> end``, one text a source.
-    :param diagnosis: What the whole message says; ``None`` where only ``message`` is known.
-    :param core: The innermost cause in one line, which tells this failure from others.
-    """
-
-    message: str
-    exception_class: str
-    condition: str | None = None
-    conditions: tuple[str, ...] = ()
-    batch_id: int | None = None
-    offsets: tuple[str, ...] = ()
-    diagnosis: Diagnosis | None = None
-    core: str = ""
-
-    @classmethod
-    def from_text(
-        cls, text: str, *, exception_class: str, condition: str | None = None
-    ) -> QueryError:
-        """Take the error out of Spark's message, a Python error in it before the JVM's."""
-        python = python_error_in(text)
-        message = first_line(text)
-        if python is not None:
-            exception_class, said = python
-            message = f"{exception_class}: {said}" if said else exception_class
-        return cls(
-            message=presentable(message),
-            exception_class=exception_class,
-            condition=condition,
-            conditions=conditions_in(text),
-            diagnosis=diagnose(text=text, exception_class=exception_class),
-            core=presentable(core_of(text)),
-        )
-
-
-class Query(Protocol):
-    """What the driver asks of a Spark query."""
-
-    def is_active(self) -> bool:
-        """Tell whether it runs."""
-
-    def status(self) -> Mapping[str, Any]:
-        """Return ``message``, ``isDataAvailable`` and ``isTriggerActive``."""
-
-    def last_batch(self) -> int | None:
-        """Return the id of the latest batch with a progress, ``None`` before the first."""
-
-    def progress(self, latest: int | None) -> list[Mapping[str, Any]]:
-        """Return the latest so many progress reports, oldest first; all kept ones for ``None``."""
-
-    def error(self) -> QueryError | None:
-        """Return why it failed; ``None`` when it runs, was stopped or completed."""
-
-    def stop(self) -> None:
-        """Stop it and wait until it has."""
-
-    def trigger_interval(self) -> float | None:
-        """Return the seconds between runs of its processing trigger, where it has an interval."""
-
-    def trigger_run(self) -> TriggerRun:
-        """Return the trigger's run in work, or its last one."""
-
-    def files_waiting(self) -> Mapping[str, float]:
-        """Count the files that wait for its file sources, by the source's description."""
-
-
-class SparkQuery:
-    """
-    A query reached through py4j.
-
-    :param jsq: The Java ``StreamingQuery``.
-    """
-
-    def __init__(self, jsq: Any) -> None:
-        self._jsq = jsq
-        self._trigger = TriggerView(jsq)
-
-    def is_active(self) -> bool:
-        return bool(self._jsq.isActive())
-
-    def status(self) -> Mapping[str, Any]:
-        told: Mapping[str, Any] = json.loads(self._jsq.status().json())
-        return told
-
-    def last_batch(self) -> int | None:
-        last = self._jsq.lastProgress()
-        return None if last is None else int(last.batchId())
-
-    def progress(self, latest: int | None) -> list[Mapping[str, Any]]:
-        kept = self._jsq.recentProgress()
-        size = len(kept)
-        first = 0 if latest is None else max(0, size - latest)
-        return [json.loads(kept[i].json()) for i in range(first, size)]
-
-    def error(self) -> QueryError | None:
-        found = self._jsq.exception()
-        if not found.isDefined():
-            return None
-        java = found.get()
-        causes = causes_of(java)
-        innermost = causes[-1] if causes else java
-        return QueryError.from_text(
-            text_of(java, causes),
-            exception_class=str(innermost.getClass().getSimpleName()),
-            condition=_condition_of(java),
-        )
-
-    def stop(self) -> None:
-        self._jsq.stop()
-
-    def trigger_interval(self) -> float | None:
-        return self._trigger.interval()
-
-    def trigger_run(self) -> TriggerRun:
-        return self._trigger.run()
-
-    def files_waiting(self) -> Mapping[str, float]:
-        return count_waiting(self._jsq)
-
-
-def causes_of(java: Any) -> list[Any]:
-    """Return the causes of a Java exception, the innermost last."""
-    causes: list[Any] = []
-    cause = java.getCause()
-    # The chain is short; the bound guards against one that bites its own tail.
-    while cause is not None and len(causes) < 20:
-        causes.append(cause)
-        cause = cause.getCause()
-    return causes
-
-
-def text_of(java: Any, causes: list[Any]) -> str:
-    """
-    Return an exception's message with its causes, of which Spark tells the first alone.
-
-    The innermost comes with its frames: "Input length = 1" is a torn file of the checkpoint or a
-    bad line of the input, and only the reader's name tells which.
-    """
-    said = [str(java.getMessage())]
-    said += [f"Caused by: {cause.toString()}"[:_MAX_CAUSE] for cause in causes]
-    frames = causes[-1].getStackTrace() if causes else ()
-    said += [f"\tat {frames[i].toString()}" for i in range(min(len(frames), _MAX_FRAMES))]
-    return "\n".join(said)
-
-
-def _condition_of(java: Any) -> str | None:
-    # getErrorClass became getCondition in 4.0; only one of them is certain to be there.
-    for method in ("getCondition", "getErrorClass"):
-        with contextlib.suppress(Exception):
-            return str(getattr(java, method)())
-    return None
-
-
 _MAX_MESSAGE: Final = 200
 """Characters of Spark's status message; a failed query's would repeat its whole error."""
 _DURATIONS: Final = 20
@@ -331,15 +95,6 @@ class Fresh:
 
     progress: BatchProgress
     report: Mapping[str, Any]
-
-
-def has_run_a_batch(progress: Mapping[str, Any]) -> bool:
-    """
-    Tell a batch's progress from that of a look that found nothing to do.
-
-    A look reports the id of the batch that would have been next, which then comes a second time.
-    """
-    return bool(progress.get("numInputRows")) or "addBatch" in (progress.get("durationMs") or {})
 
 
 class TrackedQuery:

@@ -213,12 +213,31 @@ class Wording:
     :param hidden: Asks the JVM for what the JSON leaves out; ``None`` where nothing can be asked.
     :param ansi: Whether the session is in ANSI mode; ``None`` where that is not known.
     :param zone: The session's time zone.
+    :param bound: Ids of the variables of each lambda function around, the outermost first.
     """
 
     naming: Naming = plain_name
     hidden: Hidden | None = None
     ansi: bool | None = None
     zone: str = ""
+    bound: tuple[tuple[str, ...], ...] = ()
+
+    def inside(self, function: Node) -> Wording:
+        """Return the wording of a lambda function's body and variables."""
+        variables = tuple(one.expression_id for one in function.children[1:])
+        return replace(self, bound=(*self.bound, variables))
+
+    def variable(self, node: Node) -> str:
+        """
+        Return what a variable of a lambda function is called: by the function, then by its place.
+
+        Its own name is no part of the code's meaning, and pyspark numbers it anew with every function
+        that it is asked for. Its type is that of what the function is applied to, which stands beside it.
+        """
+        for outwards, variables in enumerate(reversed(self.bound)):
+            if node.expression_id in variables:
+                return f"lambda_{outwards}_{variables.index(node.expression_id)}"
+        return f"lambda {plain_name(node)}"
 
 
 PLAIN: Final = Wording()
@@ -242,6 +261,10 @@ def _text(node: Node, wording: Wording) -> str:
         return wording.naming(node)
     if node.name == "Literal":
         return _literal(node, wording)
+    if node.name == "NamedLambdaVariable":
+        return wording.variable(node)
+    if node.name == "LambdaFunction":
+        wording = wording.inside(node)
     inner = [_text(child, wording) for child in node.children]
     symbol = _SYMBOLS.get(node.name)
     written = _FORMS.get(node.name)

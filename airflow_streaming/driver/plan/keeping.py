@@ -19,9 +19,7 @@ from airflow_streaming.driver.errors import ErrorBoundary
 from airflow_streaming.driver.plan.reading import Taken, read_plan, take
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.spark.plan import (
-    QueryPlan,
-)
+from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.storage import Store
 
 RETRY_SECONDS: Final = 10.0

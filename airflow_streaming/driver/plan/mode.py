@@ -23,15 +23,15 @@ from airflow_streaming.driver.jobs.scratch_patch import (
     sentence_of,
 )
 from airflow_streaming.driver.patching import patch_method
-from airflow_streaming.driver.plan.operators import Variables
 from airflow_streaming.driver.plan.reading import read_plan, take
+from airflow_streaming.driver.plan.state_variables import Variables
 from airflow_streaming.driver.plan.writer_settings import listen, location_of, notes_of, take_notes
 from airflow_streaming.driver.script import check_classic, is_connect, run_program
 from airflow_streaming.exceptions import DriverRefusal
 from airflow_streaming.model.spark.plan import PlanOrder, QueryPlan, ScriptPlan
 
 SCRIPT_GRACE: Final = 20.0
-"""Seconds a script may go on after the last query that it would have started."""
+"""Seconds a script may continue after the last query that it would have started."""
 _MARGIN: Final = 10.0
 
 
@@ -107,7 +107,7 @@ class Planning:
     def _leave_later(self) -> None:
         def leave() -> None:
             self._write(
-                f"The script went on for {SCRIPT_GRACE:.0f} s after the last query it started, and "
+                f"The script continued for {SCRIPT_GRACE:.0f} s after the last query it started, and "
                 "was left; what it would have started later is not known."
             )
             os._exit(0)

@@ -1,34 +1,22 @@
-"""
-The stateful operators of a plan, and what the state of each is made of.
-
-They are fewer than those of its sides: Spark prunes what nobody above the join asks for before it
-runs the plan. So the optimizer is asked, once, and only of plans that hold such a join.
-
-They are made by the processor's ``init``, on the workers, when a query starts. In plan mode it is
-called here with a handle that only writes down what it is asked for.
-"""
+"""The stateful operators of a plan, and what the state of each is made of."""
 
 from __future__ import annotations
 
-import copy
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from airflow_streaming.driver.patching import patch_method
 from airflow_streaming.driver.plan.expressions import (
     Names,
     Node,
-    Wording,
     definitions,
     duration,
     gap_of,
     is_window,
     node_fields,
     quoted,
-    read_tree,
     short_text,
     time_column,
     unnamed,
@@ -113,7 +101,7 @@ class Reader:
 
     def read(self, node: Node) -> OperatorPlan | None:
         """Return the operator that a node of a plan is, ``None`` of one that keeps no state."""
-        read = _SORTS.get(node.name)
+        read = STATEFUL.get(node.name)
         if read is None or not is_streaming(node):
             return None
         return read(self, node)
@@ -188,7 +176,7 @@ class Reader:
         if not (is_streaming(left) and is_streaming(right)):
             return None
         condition = node.expression("condition")
-        pairs = [] if condition is None else _equal_keys(condition, _ids(left))
+        pairs = [] if condition is None else equal_keys(condition, ids_of(left))
         sides = (left, right)
         return OperatorPlan(
             sort=OperatorKind.JOIN,
@@ -197,7 +185,7 @@ class Reader:
                 f"{self._names.computed(a, left)} = {self._names.computed(b, right)}"
                 for a, b in pairs
             ),
-            join_type=_join_type(node),
+            join_type=join_type_of(node),
             condition="" if condition is None else self._names.text(condition),
             left=self._schema(sides[0]),
             right=self._schema(sides[1]),
@@ -259,7 +247,7 @@ class Reader:
         return columns_of(json.loads(self._plan.at(node).schema().json()))
 
 
-_SORTS: Final[Mapping[str, Callable[[Reader, Node], OperatorPlan | None]]] = {
+STATEFUL: Final[Mapping[str, Callable[[Reader, Node], OperatorPlan | None]]] = {
     "Aggregate": Reader._aggregate,
     "Distinct": Reader._distinct,
     "Deduplicate": Reader._deduplicate,
@@ -277,15 +265,14 @@ _SORTS: Final[Mapping[str, Callable[[Reader, Node], OperatorPlan | None]]] = {
     "Window": Reader._other,
 }
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_DELAY: Final = "spark.watermarkDelayMs"
+WATERMARK_DELAY: Final = "spark.watermarkDelayMs"
 """What Spark puts into the metadata of a column that a watermark is on."""
-_SOME_TIME_MS: Final = 10**12
 
 
 def has_event_time(plan: Hidden, expression: Node) -> bool:
     """Tell whether a column carries a watermark, as Spark itself tells it; a doubt is a no."""
     try:
-        return bool(plan.at(expression).metadata().contains(_DELAY))
+        return bool(plan.at(expression).metadata().contains(WATERMARK_DELAY))
     except Exception:  # noqa: BLE001 - an expression without a name of its own carries none
         return False
 
@@ -305,12 +292,14 @@ def _shown_window(window: tuple[int, int, int]) -> tuple[int, ...]:
     return (length,) if length == slide else (length, slide)
 
 
-def _join_type(node: Node) -> str:
+def join_type_of(node: Node) -> str:
+    """Return a join's type as SQL spells it, such as ``left_outer``."""
     name = node.object("joinType") or "?"
     return _HUMP.sub("_", name).lower()
 
 
-def _ids(plan: Node) -> frozenset[str]:
+def ids_of(plan: Node) -> frozenset[str]:
+    """Return the ids of all expressions in a plan."""
     return frozenset(
         one.expression_id
         for node in plan.walk()
@@ -320,7 +309,8 @@ def _ids(plan: Node) -> frozenset[str]:
     )
 
 
-def _equal_keys(condition: Node, left: frozenset[str]) -> list[tuple[Node, Node]]:
+def equal_keys(condition: Node, left: frozenset[str]) -> list[tuple[Node, Node]]:
+    """Return the pairs of columns that a join's condition holds equal, the left side's first."""
     found = []
     waiting = [condition]
     while waiting:
@@ -340,250 +330,3 @@ def _is_of(expression: Node, ids: frozenset[str]) -> bool:
 
 def _ddl_of(attributes: tuple[Node, ...]) -> str:
     return ", ".join(f"{c.name} {c.type}" for c in map(column_of, attributes))
-
-
-def with_kept_columns(
-    operators: Sequence[OperatorPlan], optimized: Optimized | None, notes: list[str]
-) -> tuple[OperatorPlan, ...]:
-    """
-    Return the operators, joins with the columns that they keep.
-
-    :param optimized: ``None`` where the optimizer could not be asked.
-    :param notes: Gets a sentence when a join is not found in the optimized plan.
-    """
-    joins = [one for one in operators if one.sort is OperatorKind.JOIN]
-    if not joins or optimized is None:
-        return tuple(operators)
-    kept = _kept(optimized)
-    if len(kept) != len(joins):
-        notes.append("The columns that a join keeps could not be read: Spark changes the joins.")
-        return tuple(operators)
-    found = iter(kept)
-    return tuple(_with(one, next(found)) if one in joins else one for one in operators)
-
-
-def _with(join: OperatorPlan, kept: Kept) -> OperatorPlan:
-    return replace(join, left=kept.left, right=kept.right, run_as=kept.join_type, ends=kept.ends)
-
-
-class Kept(NamedTuple):
-    """What the optimized plan says of a join."""
-
-    left: tuple[Column, ...]
-    right: tuple[Column, ...]
-    join_type: str
-    ends: bool
-
-
-class Optimized(NamedTuple):
-    """
-    A plan as Spark has optimized it.
-
-    :param plan: In the JVM, with what its JSON leaves out.
-    """
-
-    tree: Node
-    plan: Hidden
-    names: Names
-
-
-def optimized_plan(frame: Any, plan: Any, gateway: Any, wording: Wording) -> Optimized:
-    """Ask Spark's optimizer for what it would make of a plan; nothing is run."""
-    found = frame.sparkSession().sessionState().optimizer().execute(plan)
-    tree = read_tree(found.toJSON())
-    hidden = Hidden(found, gateway, wording.ansi).placed(tree)
-    return Optimized(tree, hidden, Names(tree, replace(wording, hidden=hidden)))
-
-
-def with_pushed_filters(
-    operators: Sequence[OperatorPlan], optimized: Optimized | None, mode: str, notes: list[str]
-) -> tuple[OperatorPlan, ...]:
-    """Return the operators with the filters that Spark applies in front of each."""
-    if not operators or optimized is None:
-        return tuple(operators)
-    nodes = [node for node in optimized.tree.walk() if _is_stateful(node, mode)]
-    if len(nodes) != len(operators):
-        notes.append(
-            "The filters in front of state could not be read: Spark changes the operators."
-        )
-        return tuple(operators)
-    return tuple(
-        replace(one, pushed=tuple(_filters(node, optimized.names)))
-        for one, node in zip(operators, nodes, strict=True)
-    )
-
-
-def _is_stateful(node: Node, mode: str) -> bool:
-    if node.name == "Join":
-        return all(is_streaming(side) for side in node.children)
-    if node.name == "GlobalLimit" and mode != "append":
-        return False
-    return node.name in _SORTS and is_streaming(node)
-
-
-def _filters(node: Node, names: Names) -> list[str]:
-    conditions = (
-        one.expression("condition")
-        for child in node.children
-        for one in child.walk()
-        if one.name == "Filter"
-    )
-    waiting = [condition for condition in conditions if condition is not None]
-    found = set()
-    while waiting:
-        one = waiting.pop()
-        if one.name == "And":
-            waiting.extend(one.children)
-        elif one.name != "IsNotNull":
-            found.add(names.text(one))
-    return sorted(found)
-
-
-def _kept(optimized: Optimized) -> list[Kept]:
-    joins = [
-        node
-        for node in optimized.tree.walk()
-        if node.name == "Join" and all(is_streaming(side) for side in node.children)
-    ]
-    at = optimized.plan.at
-    return [
-        Kept(
-            _columns(at(join.children[0])),
-            _columns(at(join.children[1])),
-            _join_type(join),
-            _join_ends(join, optimized.plan),
-        )
-        for join in joins
-    ]
-
-
-def _join_ends(join: Node, plan: Hidden) -> bool:
-    condition = join.expression("condition")
-    pairs = [] if condition is None else _equal_keys(condition, _ids(join.children[0]))
-    if any(has_event_time(plan, one) for pair in pairs for one in pair):
-        return True
-    try:
-        return _bounds_times(plan.at(join), plan.gateway.jvm)
-    except Exception:  # noqa: BLE001 - what cannot be told is taken for endless
-        return False
-
-
-def _bounds_times(join: Any, jvm: Any) -> bool:
-    """Tell whether the condition bounds the times of both sides, by Spark's own function."""
-    catalyst = jvm.org.apache.spark.sql.catalyst
-    helper, mark = catalyst.analysis.StreamingJoinHelper, jvm.scala.Some(_SOME_TIME_MS)
-    pairs = ((join.left(), join.right()), (join.right(), join.left()))
-    for side, other in pairs:
-        timed = _timed(other.output(), catalyst.expressions.AttributeSet)
-        if timed is None:
-            return False
-        found = helper.getStateValueWatermark(side.outputSet(), timed, join.condition(), mark)
-        if not found.isDefined():
-            return False
-    return True
-
-
-def _timed(output: Any, sets: Any) -> Any:
-    found = None
-    for place in range(output.size()):
-        column = output.apply(place)
-        if column.metadata().contains(_DELAY):
-            found = sets.apply(column) if found is None else getattr(found, "$plus")(column)
-    return found
-
-
-def _columns(plan: Any) -> tuple[Column, ...]:
-    return columns_of(json.loads(plan.schema().json()))
-
-
-_GETTERS: Final = {
-    "getValueState": "value",
-    "getListState": "list",
-    "getMapState": "map",
-}
-
-
-class Variables:
-    """The variables of the processors that a script has used, by the id of Spark's function."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, str] = {}
-        self.notes: list[str] = []
-
-    def patch(self, grouped: type) -> None:
-        """Patch the class of grouped rows."""
-        for name in ("transformWithStateInPandas", "transformWithState"):
-            if hasattr(grouped, name):
-                owner = next(one for one in grouped.__mro__ if name in one.__dict__)
-                patch_method(owner, name, self._ask)
-
-    def _ask(self, original: Any, grouped: Any, given: Mapping[str, Any]) -> Any:
-        # The processor is Spark's to keep: what init sets on it stays on a copy.
-        frame = original(grouped, **given)
-        try:
-            handle = Handle()
-            copy.copy(given["statefulProcessor"]).init(handle)
-            key = _function_of(frame)
-        except Exception as err:  # noqa: BLE001 - the user's code, where it was not meant to run
-            self.notes.append(
-                "The state variables of a transformWithState could not be asked for here: "
-                f"{type(err).__name__}."
-            )
-        else:
-            self.found[key] = handle.text
-        return frame
-
-
-class Handle:
-    """Answers a processor's ``init``, and remembers the variables it makes."""
-
-    def __init__(self) -> None:
-        self._made: list[str] = []
-
-    @property
-    def text(self) -> str:
-        """Return the variables by name, e.g. ``value total (n bigint); list seen (k string)``."""
-        return "; ".join(sorted(self._made))
-
-    def __getattr__(self, name: str) -> Any:
-        sort = _GETTERS.get(name)
-        if sort is None:
-            return lambda *_, **__: None
-
-        def get(*args: Any, **kwargs: Any) -> Any:
-            self._made.append(_described(sort, args, kwargs))
-            return _Nothing()
-
-        return get
-
-
-class _Nothing:
-    """A state that nobody uses yet."""
-
-    def __getattr__(self, _: str) -> Any:
-        return lambda *_, **__: None
-
-
-def _described(sort: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    name, *schemas = [*args, *(v for k, v in kwargs.items() if k != "ttlDurationMs")]
-    lives = [kwargs.get("ttlDurationMs"), *(one for one in schemas if isinstance(one, int))]
-    life = next(filter(None, lives), None)
-    ttl = f" with a time to live of {life} ms" if life else ""
-    # Of a map the first is the key's and the second the value's.
-    told = " -> ".join(_schema(one) for one in schemas if not isinstance(one, int))
-    return f"{sort} {name} ({told}){ttl}"
-
-
-def _schema(schema: Any) -> str:
-    simple = getattr(schema, "simpleString", None)
-    text = simple() if callable(simple) else str(schema)
-    return text.removeprefix("struct<").removesuffix(">") if text.startswith("struct<") else text
-
-
-def _function_of(frame: Any) -> str:
-    tree = read_tree(frame._jdf.queryExecution().analyzed().toJSON())
-    for node in tree.walk():
-        function = node.expression("functionExpr")
-        if function is not None:
-            return str(function.fields["resultId"]["id"])
-    raise ValueError("the plan holds no function")

@@ -19,10 +19,7 @@ from airflow_streaming.driver.plan.expressions import (
     time_column,
 )
 from airflow_streaming.driver.plan.sources import SOURCES
-from airflow_streaming.model.spark.plan import (
-    NodePlan,
-    StepPlan,
-)
+from airflow_streaming.model.spark.plan import NodePlan, StepPlan
 
 _SILENT: Final = frozenset(
     {
@@ -103,7 +100,7 @@ def step_of(visit: Visit, names: Names, times: frozenset[str]) -> StepPlan | Non
 
 def node_of(visit: Visit, names: Names, times: frozenset[str]) -> NodePlan | None:
     """
-    Return a node whole, ``None`` of one that says nothing by itself.
+    Return a node whole, ``None`` of one that says nothing alone.
 
     What Spark makes for a window is left out: the operator says what the window is.
     """

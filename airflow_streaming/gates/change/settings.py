@@ -1,7 +1,7 @@
 """
 Configuration and processing trigger: what the checkpoint pins and what a change means.
 
-Spark passes over a new value of what is pinned, without a word: `OffsetSeqMetadata.setSessionConf` puts
+Spark passes over a new value of what is pinned, silently: `OffsetSeqMetadata.setSessionConf` puts
 the checkpoint's value in its place. A new number of shuffle partitions and another of Spark's own state
 stores are a consequence then, because they were measured to change no row; what was not measured is
 refused, because it would not happen.
@@ -126,7 +126,7 @@ def pinned_against(
 def _judge_pinned(pair: Pair, key: str, was: str | None, value: str) -> Iterator[GateFinding]:
     pinned = pair.pinned(key)
     if was is None or value in (was, pinned):
-        # Nobody asked for another value; what a newer Spark brings is the version gate's.
+        # No user asked for another value; what a newer Spark brings is the version gate's.
         return
     rule = _rule_pinned(pair, key, value) if pair.is_stateful else STATELESS
     yield rule.found(

@@ -4,7 +4,7 @@ Drivers as pods, submitted by ``spark-submit`` in cluster mode without waiting.
 A pod's name carries its stream, its epoch and the start of the epoch's token, so that the API server
 itself refuses a second driver of an epoch (409). Labels carry the same for selectors.
 
-Beside the pod lies a Secret of the same name. It holds what nobody may read: the secret part of the
+Beside the pod lies a Secret of the same name. It holds what no other user may read: the secret part of the
 configuration and the stream's environment; and what the driver needs of this package, so that the
 image needs nothing but Spark and Python. The pod owns it, so it is deleted with the pod.
 """
@@ -248,7 +248,7 @@ class KubernetesLauncher:
     def _submit(self, request: LaunchRequest, application: ClusterApplication, place: Place) -> int:
         folder = request.log.parent
         *_, properties, config = secret_files(folder, request.epoch)
-        # Whoever was killed in the middle of an earlier submission has left a login here.
+        # A task that was killed in the middle of an earlier submission has left a login here.
         sweep_secrets(folder, request.epoch.number)
         try:
             conf = submit_conf(request.epoch, application, place)

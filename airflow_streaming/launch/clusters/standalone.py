@@ -25,7 +25,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -34,12 +34,8 @@ from typing import Any, Final
 
 from airflow_streaming.exceptions import LaunchError, SpecError
 from airflow_streaming.launch.clusters.rest import Answer, Unreachable, ask
-from airflow_streaming.launch.port import (
-    ClusterApplication,
-    DriverLog,
-    Heartbeat,
-    LaunchRequest,
-)
+from airflow_streaming.launch.clusters.standalone_pages import UI_PORT, read_log
+from airflow_streaming.launch.port import ClusterApplication, DriverLog, Heartbeat, LaunchRequest
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 from airflow_streaming.model.spark.conf import DIES_WITH_JVM, PRIVATE_CONF
@@ -51,7 +47,7 @@ KILL_PATIENCE: Final = 10.0
 _POLL: Final = 0.5
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _MASTERS: Final = re.compile(
-    r"spark://([A-Za-z0-9._-]+:[0-9]{1,5}(?:,[A-Za-z0-9._-]+:[0-9]{1,5})*)"
+    r"spark://([A-Za-z0-9._-]+:[0-9]{1,5}(?:,[A-Za-z0-9._-]+:[0-9]{1,5})*)(?:\?ui=([0-9]{1,5}))?"
 )
 
 
@@ -88,22 +84,26 @@ class DriverStatus:
     :param is_found: Whether the master knows the driver.
     :param message: The exception that goes with the state, or why the master does not say.
     :param worker: Host and port of the driver's worker.
+    :param worker_id: Its id; empty where there is none that can be one.
     """
 
     state: DriverState | None
     is_found: bool
     message: str = ""
     worker: str = ""
+    worker_id: str = ""
 
     @classmethod
     def of(cls, answer: Answer) -> DriverStatus:
         """Read an answer; whatever is not as it should be says nothing of the driver."""
         known = {state.value: state for state in DriverState}
+        worker_id = answer.text("workerId")
         return cls(
             state=known.get(answer.text("driverState")),
             is_found=answer.is_success and answer.body.get("success") is True,
             message=answer.text("message"),
             worker=answer.text("workerHostPort"),
+            worker_id=worker_id if _ID.fullmatch(worker_id) else "",
         )
 
 
@@ -126,21 +126,39 @@ def joined(statuses: list[DriverStatus]) -> DriverStatus:
     return next((status for status in statuses if status.is_found), statuses[0])
 
 
-def rest_addresses(master: str) -> tuple[str, ...]:
-    """
-    Return the addresses of the submission servers of a master URL.
+def cluster_place(hosts: Iterable[str], rest_port: int | str, ui_port: int | str) -> str:
+    """Return what this launcher calls a cluster: its masters, and their ports as they are needed."""
+    masters = ",".join(f"{host}:{rest_port}" for host in hosts)
+    return f"spark://{masters}" + ("" if str(ui_port) == str(UI_PORT) else f"?ui={ui_port}")
 
-    :param master: ``spark://HOST:PORT,HOST:PORT``, with the ports of the submission servers.
+
+def rest_addresses(place: str) -> tuple[str, ...]:
+    """
+    Return the addresses of the submission servers of a cluster.
+
+    :param place: ``spark://HOST:PORT,HOST:PORT``, with the ports of the submission servers, and
+        ``?ui=PORT`` where the masters' pages have another port than 8080.
     :raises SpecError: it is none.
     """
-    match = _MASTERS.fullmatch(master)
+    return tuple(f"http://{address}" for address in _parsed(place)[1].split(","))
+
+
+def ui_addresses(place: str) -> tuple[str, ...]:
+    """Return the addresses of the masters' pages; raises as ``rest_addresses`` does."""
+    match = _parsed(place)
+    hosts = (address.partition(":")[0] for address in match[1].split(","))
+    return tuple(f"http://{host}:{match[2] or UI_PORT}" for host in hosts)
+
+
+def _parsed(place: str) -> re.Match[str]:
+    match = _MASTERS.fullmatch(place)
     if match is None:
         raise SpecError(
-            f"{master!r} is not the address of standalone masters in cluster mode. Give "
+            f"{place!r} is not the address of standalone masters in cluster mode. Give "
             f"spark://HOST:{REST_PORT}, or several as spark://HOST:{REST_PORT},HOST:{REST_PORT}, with "
             "the ports of their REST submission servers (spark.master.rest.enabled=true)."
         )
-    return tuple(f"http://{address}" for address in match[1].split(","))
+    return match
 
 
 def submission(application: ClusterApplication, epoch: Epoch) -> dict[str, Any]:
@@ -187,8 +205,8 @@ class StandaloneLauncher:
     """
     Starts drivers on the workers of a standalone cluster.
 
-    :param master: ``spark://HOST:PORT,...`` of the submission servers, for new drivers; a driver
-        that was launched is asked for where its epoch says.
+    :param master: The cluster of new drivers, as ``rest_addresses`` reads it; a driver that was
+        launched is asked for where its epoch says.
     :param clock: Monotonic seconds.
     :param pause: Waits.
     """
@@ -265,9 +283,11 @@ class StandaloneLauncher:
         place = f"stdout and stderr of {submitted or 'the driver'} on its worker"
         try:
             status = self._status(epoch, submitted) if submitted else None
+            if submitted is None or status is None or not status.worker_id:
+                return DriverLog(place=place)
+            return read_log(ui_addresses(epoch.host.name), submitted, status.worker_id, most)
         except (Unreachable, SpecError) as err:
             return DriverLog(place=place, trouble=str(err))
-        return DriverLog(place=f"{place} {status.worker}" if status and status.worker else place)
 
     def _judge(self, epoch: Epoch, submitted: str, status: DriverStatus) -> Process:
         state = state_of(status)

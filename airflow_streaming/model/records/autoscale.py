@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.codec import encode
 from airflow_streaming.model.fields import check_values
-from airflow_streaming.model.wire import Record, decode
+from airflow_streaming.model.wire import JsonValue, Record
 
 EXECUTORS: Final = "spark.executor.instances"
 CORES_EACH: Final = "spark.executor.cores"
@@ -26,7 +25,7 @@ MOST_EXECUTORS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Autoscale:
+class Autoscale(JsonValue):
     """
     How many executors a stream may have, and when their number changes.
 
@@ -45,6 +44,8 @@ class Autoscale:
     :param cool_down: Least time between two changes.
     :param changes_a_day: Most changes in any 24 hours, 1 to 1,440; at most half of them make the stream smaller.
     """
+
+    WHAT: ClassVar[str] = "autoscale"
 
     min: int
     max: int
@@ -71,20 +72,6 @@ class Autoscale:
     def within(self, executors: int) -> int:
         """Return a number of executors brought inside the limits."""
         return min(max(executors, self.min), self.max)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON; durations as seconds."""
-        encoded: dict[str, Any] = encode(self)
-        return encoded
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """
-        Build it from its JSON form.
-
-        :raises RecordError: a field is of the wrong type or out of its bounds.
-        """
-        return decode(cls, data, "autoscale")
 
 
 class SizeCode(StrEnum):

@@ -6,17 +6,16 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import CLOCKS_DIFFER
 from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
-from airflow_streaming.model.wire import Record, decode
+from airflow_streaming.model.wire import JsonValue, Record
 
 _TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+-]{1,32}(?:/[A-Za-z0-9_+-]{1,32}){0,2}")
@@ -95,7 +94,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestartPolicy:
+class RestartPolicy(JsonValue):
     """
     When a failed stream comes back.
 
@@ -118,6 +117,8 @@ class RestartPolicy:
         ``None`` leaves it to the user.
     :param blackouts: Times of day in which a living stream is not restarted.
     """
+
+    WHAT: ClassVar[str] = "restart policy"
 
     first_delay: timedelta = timedelta(seconds=5)
     max_delay: timedelta = timedelta(minutes=5)
@@ -171,20 +172,6 @@ class RestartPolicy:
         """Return when the blackout that holds now is over; ``None`` outside of one."""
         ends = [end for blackout in self.blackouts if (end := blackout.ends_at(now)) is not None]
         return max(ends, default=None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the policy as JSON; durations as seconds."""
-        encoded: dict[str, Any] = encode(self)
-        return encoded
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """
-        Build a policy from its JSON form.
-
-        :raises RecordError: a field is of the wrong type or out of its bounds.
-        """
-        return decode(cls, data, "restart policy")
 
 
 class RestartAction(StrEnum):

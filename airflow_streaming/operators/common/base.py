@@ -71,7 +71,7 @@ def gave_up(stream: str, decision: RestartDecision) -> AirflowFailException:
 
 
 PAUSE_SECONDS: Final = 10.0
-"""A person who watches wants to see that it goes on; a log of an hour should still be read."""
+"""A user who watches wants to see that it continues; a log of an hour should still be read."""
 _MEGABYTE: Final = 1e6
 
 

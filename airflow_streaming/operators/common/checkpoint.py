@@ -90,7 +90,7 @@ class CheckpointTask(BaseOperator):
             )
 
     def on_kill(self) -> None:
-        # Airflow calls this in a signal handler and lets the task go on; only raising ends it.
+        # Airflow calls this in a signal handler and lets the task continue; only raising ends it.
         if self._is_at_work:
             raise Terminated(
                 f"Task {self.task_id!r} was killed; no unfinished backup or copy is listed."
@@ -195,7 +195,7 @@ class BackupAge:
     """
     Looks at the age of a stream's newest good backup, and tells.
 
-    Nothing here raises: a backup must not fail because somebody could not be told of the last one.
+    Nothing here raises: a backup must not fail because an alert about the last one could not be sent.
 
     :param records: Where it is written down what was told: the stream's home, or the same records
         in the backup store for a stream that is not ours.
@@ -229,7 +229,7 @@ class BackupAge:
         self.tell(store)
 
     def tell(self, store: BackupStore) -> None:
-        """Judge the backups in the store, and tell what has to be told."""
+        """Judge the backups in the store, and tell what must be told."""
         try:
             self._tell(store)
         except StreamingError as err:

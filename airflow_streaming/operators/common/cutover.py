@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 def found_cutover(home: StreamHome, report: Mapping[str, Any] | None) -> Change | None:
     """
-    Return the cutover that a run has begun, or goes on with, ended or not; ``None`` before that.
+    Return the cutover that a run has begun, or continues with, ended or not; ``None`` before that.
 
     :param home: Of the base lane of the stream that leads.
     :param report: What the run's preflight has left.
@@ -99,7 +99,7 @@ def line_of_step(step: CutoverTransition) -> str:
 
 
 def words(name: str) -> str:
-    """Return the name of a state, a way or an event as a person says it."""
+    """Return the name of a state, a way or an event as a user says it."""
     return str(name).replace("_", " ")
 
 
@@ -107,7 +107,7 @@ def _wish(home: StreamHome, change: Change) -> str:
     try:
         return home.cutover_terms(change).key
     except RecordError:
-        return ""  # whoever goes on with it says what is missing
+        return ""  # the task that continues with it says what is missing
 
 
 BY_GATE: Final = "by_gate"
@@ -117,7 +117,7 @@ WAYS: Final = tuple(way.value for way in SwitchMethod)
 ASK: Final = "ask"
 AUTO: Final = "auto"
 WHO: Final = (ASK, AUTO)
-"""Whether a person is asked, or it goes on by itself."""
+"""Whether a user is asked, or it continues on its own."""
 _MINUTES_AN_HOUR: Final = 60.0
 
 
@@ -142,7 +142,7 @@ def start_of(text: str) -> StartWay | None:
 
 def goes_on_by_itself(text: str, name: str) -> bool:
     """
-    Tell whether no person has to be asked.
+    Tell whether no person needs to be asked.
 
     :raises SpecError: neither ``ask`` nor ``auto``.
     """
@@ -344,7 +344,7 @@ S = CutoverState
 _BETWEEN: Final = {S.DRAINING, S.SWITCHING, S.LIVE, S.ABORTING, S.ROLLING_BACK, S.ROLLED_BACK}
 """States in which one lane may have ended and the other not begun: no time for Airflow's queues."""
 _STARTING: Final = timedelta(minutes=3)
-"""Added to the grace of a stop: the driver that goes on has to start first."""
+"""Added to the grace of a stop: the driver that continues must start first."""
 HISTORY_XCOM_KEY: Final = "steps"
 """XCom with the steps of the cutover so far, a line each."""
 
@@ -428,7 +428,7 @@ class CutoverTask(ChangeTask):
         Take a cutover on to a state or its end; wait in the worker first, then deferred.
 
         :param change: The cutover; no other one is touched.
-        :raises AirflowFailException: it cannot go on, and another try does not help.
+        :raises AirflowFailException: it cannot continue, and another try does not help.
         """
         with self.working():
             lanes = self.lanes(context)
@@ -448,7 +448,7 @@ class CutoverTask(ChangeTask):
         return progress.is_there
 
     def more_patience(self, progress: Any) -> timedelta:
-        """Keep the worker while an output may have nobody who writes it, in either direction."""
+        """Keep the worker while an output may have no writer, in either direction."""
         is_between = progress is not None and progress.state in _BETWEEN
         return self.stream.stop_grace + _STARTING if is_between else timedelta(0)
 
@@ -460,7 +460,7 @@ class CutoverTask(ChangeTask):
         context["ti"].xcom_push(key=COMPARISONS_XCOM_KEY, value=told)
 
     def publish(self, change: int, context: Context) -> None:
-        """Leave the page on which a person sees how green stands."""
+        """Leave the page on which a user sees how green stands."""
         home = self.lanes(context).home
         _, terms = change_of(home, change)
         history = home.steps(change)
@@ -535,7 +535,7 @@ class CutoverTask(ChangeTask):
                 lanes=[lane for pair in terms.pairs for lane in (pair.blue, pair.green)],
                 change=change,
                 memory=engine.memory(),
-                # Also while a person thinks: green is tended, and judged, by this task alone.
+                # Also while a user thinks: green is tended, and judged, by this task alone.
                 **self.woken_by(),
             ),
             method_name="execute_complete",

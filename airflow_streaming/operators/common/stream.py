@@ -72,7 +72,7 @@ def undone_by_a_person(streams: Home, home: StreamHome, proposed: Deployment) ->
     """
     Return why a proposal is not applied though the gates allow it: a change has ended otherwise.
 
-    After a good upgrade or cutover a dag goes on proposing the old deployment until somebody writes
+    After a good upgrade or cutover a dag continues proposing the old deployment until a user writes
     the new one into it; after one that was taken back, the bad one. Empty when it is neither.
 
     :param streams: The home, for the records of the other lane.
@@ -127,7 +127,7 @@ def gates_on(hook: SparkStreamHook, current: Deployment) -> GateReport:
     """
     Return what the change gate and the version gate say of the dag's proposal.
 
-    It never raises: a running stream has to be watched whether or not its successor can be judged.
+    It never raises: a running stream must be watched whether or not its successor can be judged.
     What could not be asked is unknown.
     """
     try:
@@ -238,7 +238,7 @@ class Deploying:
         """
         Look at the proposal and do what becomes of it.
 
-        :param restart_asked: A person has said that it is to be applied.
+        :param restart_asked: A user has said that it is to be applied.
         :raises AirflowFailException: it cannot run, and nothing else runs or it was asked for.
         """
         hook = self.hook

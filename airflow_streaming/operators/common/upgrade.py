@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 class StreamApprovalOperator(ApprovalOperator):
     """
-    Ask a person yes or no; silence until ``response_timeout`` is a no.
+    Ask a user yes or no; silence until ``response_timeout`` is a no.
 
     Airflow itself sees to it that only the assigned users may answer.
 
@@ -41,11 +41,11 @@ class StreamApprovalOperator(ApprovalOperator):
     task queued again before it has heard that the worker which asked has ended, takes it for killed,
     and fails the try. The next try reads the answer that was given instead of asking once more (an
     Airflow operator would drop it). It is read by the triggerer, the only one who can, and only in a
-    retry: when a person clears the task, he is asked anew.
+    retry: when a user clears the task, he is asked anew.
 
     :param approvers: Who may answer, as ids of Airflow's users, a list or a text with commas; empty
         for everybody who may edit the dag. (templated)
-    :param allowed_approvers: The most that ``approvers`` may name, so that nobody makes himself an
+    :param allowed_approvers: The most that ``approvers`` may name, so that no user makes himself an
         approver in a form.
     """
 
@@ -106,14 +106,14 @@ class StreamApprovalOperator(ApprovalOperator):
 
 
 def answered_by(event: dict[str, Any]) -> str:
-    """Return who has answered; empty when nobody did in time."""
+    """Return who has answered; empty without an answer in time."""
     user = event.get("responded_by_user") or {}
     return str(user.get("name") or user.get("id") or "")
 
 
 def is_retry(ti: Any, retries: int | None) -> bool:
     """
-    Tell whether this try follows one that failed by itself.
+    Tell whether this try follows one that failed on its own.
 
     Airflow allows a task that was cleared more tries than it has retries.
     """
@@ -212,7 +212,7 @@ class UpgradeTask(ChangeTask):
         Take an upgrade on to a stage or its end; wait in the worker first, then deferred.
 
         :param change: The upgrade; no other one is touched.
-        :raises AirflowFailException: it cannot go on, and another try does not help.
+        :raises AirflowFailException: it cannot continue, and another try does not help.
         """
         with self.patient(memory), self.working():
             hook = self.hook(context)
@@ -239,7 +239,7 @@ class UpgradeTask(ChangeTask):
             self.wait_deferred(memory)
 
     def wait_here(self, engine: UpgradeInPlace, until: Stage, change: int) -> Progress | None:
-        """Return how far it is when it is there or has to wait long; ``None`` when unable to look."""
+        """Return how far it is when it is there or must wait long; ``None`` when unable to look."""
         return self.waiting_here(lambda: engine.advance(until, change))
 
     def wait_deferred(

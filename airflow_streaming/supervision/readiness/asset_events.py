@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final
 
 from airflow_streaming.model.codec import encode, format_time
 from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import WELL, VerdictState
-from airflow_streaming.model.wire import decode
+from airflow_streaming.model.wire import JsonValue
 from airflow_streaming.supervision.readiness.conditions import asked
 from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
 
@@ -38,7 +38,7 @@ class EventType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Told(JsonValue):
     """
     The last event that was sent.
 
@@ -51,6 +51,8 @@ class Told:
     :param output: What it wrote.
     """
 
+    WHAT: ClassVar[str] = "last asset event"
+
     sequence: int = 0
     state: str | None = None
     complete_until: datetime | None = None
@@ -58,20 +60,6 @@ class Told:
     committed_at: datetime | None = None
     lane: str | None = None
     output: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        encoded: dict[str, Any] = encode(self)
-        return encoded
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Self:
-        """
-        Build it from its JSON form.
-
-        :raises RecordError: not what was written.
-        """
-        return decode(cls, data, "last asset event")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

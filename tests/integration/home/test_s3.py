@@ -15,11 +15,7 @@ from airflow_streaming.storage.fsspec_store import open_store
 from airflow_streaming.storage.probe import RECORD
 from tests.integration.home.servers import ONE_TRY, S3Server, free_ports
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
-from tests.unit.model.store_contract import (
-    ExclusiveContract,
-    StoreContract,
-    WholeFilesContract,
-)
+from tests.unit.model.store_contract import ExclusiveContract, StoreContract, WholeFilesContract
 
 
 class TestS3Store(StoreContract, ExclusiveContract, WholeFilesContract):

@@ -19,9 +19,9 @@ def events(files: int = FILES) -> dict[str, tuple[datetime, dict[str, str]]]:
     return {row["id"]: (datetime.fromisoformat(row["ts"].rstrip("Z")), row) for row in rows}
 
 
-def pairs() -> list[dict[str, str]]:
+def pairs(files: int = FILES) -> list[dict[str, str]]:
     """Return every view with every click within five minutes, by the same user and product."""
-    found = [*events().values()]
+    found = [*events(files).values()]
     return [
         {"view_id": view["id"], "click_id": click["id"], "product": view["product"]}
         for seen, view in found

@@ -1,34 +1,33 @@
-"""Examples are killed in the middle, and continue as another version that the change gate accepts."""
+"""Every example is killed in the middle, and continues as another version that the change gate accepts."""
 
 from __future__ import annotations
 
 import os
-import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from airflow_streaming.gates.change_gate import gate_change
-from airflow_streaming.gates.findings import GateDecision, GateReport
-from airflow_streaming.model.spark.plan import ScriptPlan
+from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.testing import StreamTester, compare_rows
 from demo.feeds.feed import parsed
 from demo.feeds.shapes import FEEDS
 from tests.integration.pipelines import (
+    test_clickstream,
     test_fraud,
     test_iot,
+    test_kafka,
     test_small,
     test_upsert,
 )
 from tests.integration.pipelines.conftest import Feeding
-from tests.system.edits.edit import Base, replaced
+from tests.integration.pipelines.killed import Example, Run, Version
+from tests.integration.servers.broker import consume, create_topic, kafka_broker
+from tests.patience import PATIENCE
 from tests.system.edits.trial import PLAN_PROGRAM, Spark
-
-Changes = tuple[tuple[str, str], ...]
 
 ONE_FILE: Final = ('"maxFilesPerTrigger", 1', '"maxFilesPerTrigger", 2')
 TWO_FILES: Final = ('"maxFilesPerTrigger", 2', '"maxFilesPerTrigger", 3')
@@ -51,150 +50,6 @@ pytestmark = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """
-    Another version of an example.
-
-    :param changes: Replaced in the script.
-    :param arguments: Given beside the others.
-    """
-
-    changes: Changes = ()
-    arguments: tuple[str, ...] = ()
-    conf: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """
-    One example, and what becomes of it.
-
-    :param script: Below the folder of the dags.
-    :param query: The query that is in the middle when it is killed: the slowest.
-    :param files: How many files there are; the last arrives after the kill.
-    :param per_batch: Files of one batch of the first version.
-    :param places: Arguments of input and output; ``{run}`` is the folder of a run.
-    :param arguments: The others.
-    :param conf: Of both versions.
-    :param upgrade: The version that goes on.
-    :param refused: Versions that must not.
-    :param check: Compares the output with plain Python, or with a batch run.
-    :param py_files: Beside the script.
-    """
-
-    script: str
-    feed: str
-    query: str
-    files: int
-    per_batch: int = 1
-    places: tuple[str, ...] = ("--input", "{run}/in", "--output", "{run}/out")
-    arguments: tuple[str, ...] = ("--trigger-seconds", "0")
-    conf: Mapping[str, str] = field(default_factory=dict)
-    upgrade: Version
-    refused: tuple[Version, ...] = ()
-    check: Callable[[Run], None]
-    py_files: tuple[str, ...] = ()
-
-
-class Run:
-    """One example in a folder: its first version, and what comes after."""
-
-    def __init__(
-        self,
-        example: Example,
-        tester: StreamTester,
-        planning: Spark,
-        dags: Path,
-        folder: Path,
-    ) -> None:
-        self.example, self.tester, self._planning = example, tester, planning
-        self.script, self.folder = dags / example.script, folder
-        self.checkpoint, self.output = folder / "checkpoint", folder / "out"
-        self._old: ScriptPlan | None = None
-
-    @property
-    def arguments(self) -> list[str]:
-        """Return the arguments of the first version."""
-        return self._formatted((*self.example.places, *self.example.arguments))
-
-    def _formatted(self, arguments: tuple[str, ...]) -> list[str]:
-        return [text.format(run=self.folder) for text in arguments]
-
-    @property
-    def _given(self) -> dict[str, Any]:
-        files = [self.script.parent / name for name in self.example.py_files]
-        return {"checkpoint": self.checkpoint, "py_files": files}
-
-    def killed(self) -> None:
-        """Run the first version, and kill its Spark in the middle."""
-        self._old = self._planned(Version())
-        example = self.example
-        live = self.tester.start(
-            self.script, *self.arguments, conf=dict(example.conf), **self._given
-        )
-        for plan in self._old.queries:
-            # Of a query without a committed batch the gate would know nothing.
-            live.await_batch(plan.query, 1 if plan.query == example.query else 0)
-        self.tester.kill()
-        in_all = (example.files - 1) // example.per_batch
-        assert 1 <= self._committed() < in_all - 1, "The kill did not come in the middle."
-
-    def _committed(self) -> int:
-        commits = (self.checkpoint / self.example.query / "commits").glob("*")
-        return max(int(one.name) for one in commits if one.name.isdigit())
-
-    def gate(self, version: Version) -> GateReport:
-        """Ask the change gate about a version, on the checkpoint that the kill has left."""
-        assert self._old is not None
-        old = self._old.queries
-        places = {plan.query: str(self.checkpoint / plan.query) for plan in old}
-        return gate_change(places, old, self._planned(version))
-
-    def _planned(self, version: Version) -> ScriptPlan:
-        base = Base(
-            name=self.script.stem,
-            script=self.script,
-            conf={"spark.sql.shuffle.partitions": "1", **self.example.conf, **version.conf},
-            arguments=(*self.arguments, *self._formatted(version.arguments)),
-        )
-        plan = self._planning.plan(base, self._text(version), Path("/not/moved"))
-        assert not plan.problem
-        return plan
-
-    def _text(self, version: Version) -> str:
-        return replaced(self.script.read_text(), version.changes, self.script.stem)
-
-    def upgraded(self) -> None:
-        """Let the new version go on, on the same checkpoint, until everything is read."""
-        version = self.example.upgrade
-        script = self.folder / self.script.name
-        script.write_text(self._text(version))
-        conf = {**self.example.conf, **version.conf}
-        arguments = (*self.arguments, *self._formatted(version.arguments))
-        self.tester.run(script, *arguments, conf=conf, **self._given)
-
-    def rows(self, *parts: str) -> list[dict[str, Any]]:
-        """Return what lies in the output."""
-        return self.tester.rows(self.output.joinpath(*parts), options={"mergeSchema": "true"})
-
-    def batch(self, query: str) -> list[dict[str, Any]]:
-        """Return what the first version makes of all input in one batch."""
-        return self.tester.run_batch(self.script, *self.arguments)[query]
-
-    def table(self, name: str) -> list[dict[str, Any]]:
-        """Return the rows of a table."""
-        with closing(sqlite3.connect(f"{self.output}.db")) as connection:
-            connection.row_factory = sqlite3.Row
-            rows = connection.execute(f"SELECT * FROM {name}")  # noqa: S608
-            return [dict(row) for row in rows]
-
-    def numbers_are_whole(self) -> None:
-        """Check that every batch wrote its number, and none of them twice."""
-        numbers = sorted(row["batch"] for row in self.table("batches"))
-        assert numbers == [*range(max(numbers) + 1)]
-
-
 def of_iot(run: Run) -> None:
     for name, expected in {
         "counts": test_iot.expected_counts(),
@@ -204,6 +59,17 @@ def of_iot(run: Run) -> None:
         assert not compare_rows(run.rows(name), expected, [*expected[0]])
 
 
+def of_clickstream(run: Run) -> None:
+    files = run.example.files
+    found, expected = run.rows("attributed"), test_clickstream.pairs(files)
+    assert not compare_rows(found, expected, ("view_id", "click_id", "product"))
+    closed = max(at for at, _ in test_clickstream.events(files).values()) - timedelta(hours=1)
+    batch = run.batch("sessions")
+    sessions = [row for row in batch if datetime.fromisoformat(row["end"]) <= closed]
+    assert len(sessions) > 5
+    assert not compare_rows(run.rows("sessions"), sessions, [*sessions[0]])
+
+
 def of_fraud(run: Run) -> None:
     expected = test_fraud.frauds(test_fraud.payments(range(run.example.files)))
     assert len(expected) > 5
@@ -211,10 +77,20 @@ def of_fraud(run: Run) -> None:
     run.numbers_are_whole()
 
 
+def of_social(run: Run) -> None:
+    expected = test_small.trends(run.batch("trends"), run.example.files)
+    assert len(expected) > 10
+    assert not compare_rows(run.rows(), expected, test_small.TREND)
+
+
 def of_upsert(run: Run) -> None:
     found = [{**row, "closed": bool(row["closed"])} for row in run.table("accounts")]
     assert not compare_rows(found, test_upsert.newest(range(run.example.files)))
     run.numbers_are_whole()
+
+
+def of_schema(run: Run) -> None:
+    test_small.check_orders(run.tester, run.output, run.example.files)
 
 
 def of_hours(run: Run) -> None:
@@ -261,6 +137,23 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         upgrade=Version(conf=CHANGELOG),
         check=of_iot,
     ),
+    "clickstream": Example(
+        script="clickstream/jobs/clickstream.py",
+        feed="clicks",
+        query="attributed",
+        files=12,
+        arguments=("--products", "{run}/products", "--trigger-seconds", "0"),
+        upgrade=Version(
+            changes=(
+                (
+                    '            "events",\n            F.slice',
+                    '            "events",\n            (F.col("events") > 5).alias("busy"),\n            F.slice',
+                ),
+            )
+        ),
+        refused=(Version(changes=(('GAP = "30', 'GAP = "20'),)),),
+        check=of_clickstream,
+    ),
     "fraud": Example(
         script="fraud/jobs/fraud_alerts.py",
         feed="payments",
@@ -270,6 +163,15 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         check=of_fraud,
         py_files=("fraud_rule.py",),
         places=TABLE,
+    ),
+    "social": Example(
+        script="social/jobs/social_trends.py",
+        feed="mentions",
+        query="trends",
+        files=18,
+        per_batch=2,
+        upgrade=Version(changes=(TWO_FILES,)),
+        check=of_social,
     ),
     "scoring": Example(
         script="scoring/jobs/score_readings.py",
@@ -290,6 +192,19 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         check=of_upsert,
         places=TABLE,
     ),
+    "schema_evolution": Example(
+        script="schema_evolution/jobs/orders.py",
+        feed="orders",
+        query="totals",
+        files=14,
+        per_batch=2,
+        upgrade=Version(arguments=("--version", "2")),
+        refused=(
+            Version(arguments=("--version", "3")),
+            Version(arguments=("--version", "4")),
+        ),
+        check=of_schema,
+    ),
     "triggers": Example(
         script="triggers/jobs/clicks_per_hour.py",
         feed="clicks",
@@ -303,11 +218,33 @@ EXAMPLES: Final[Mapping[str, Example]] = {
 }
 
 
+def of_kafka(run: Run) -> None:
+    expected = Counter(test_kafka.sent("clicks", range(run.example.files)))
+    found = consume(run.broker, "events", expected.total(), within=PATIENCE)
+    # A batch that was in work at the kill is sent again with the same keys.
+    assert Counter({m.key: m.value["id"] for m in found}.values()) == expected
+
+
+KAFKA: Final = Example(
+    script="kafka_to_kafka/jobs/route_events.py",
+    feed="clicks",
+    query="routed",
+    files=6,
+    places=("--servers", "{broker}", "--topics", "clicks", "--into", "events"),
+    arguments=("--connector", "python_kafka", "--max-offsets", "20"),
+    upgrade=Version(arguments=("--max-offsets", "500")),
+    refused=(Version(arguments=("--topics", "payments")),),
+    check=of_kafka,
+    py_files=("python_kafka.py",),
+)
+
+
 @pytest.fixture(scope="module")
 def planning(spark_4_3: Path, dags: Path) -> Iterator[Spark]:
     """One Spark that makes the plans of all versions."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(dags / "fraud" / "jobs"))
+        modules = [str(dags / name / "jobs") for name in ("fraud", "kafka_to_kafka")]
+        patch.setenv("PYTHONPATH", os.pathsep.join(modules))
         with Spark(spark_4_3, PLAN_PROGRAM) as spark:
             yield spark
 
@@ -322,6 +259,8 @@ def run(
     tmp_path: Path,
 ) -> Run:
     made = Run(example, stream_tester, planning, dags, tmp_path)
+    (tmp_path / "products").mkdir()
+    (tmp_path / "products" / "names.csv").write_text("p1,teapot\n")
     if "{run}/models/first" in example.arguments:
         feed("sensors", tmp_path / "past", range(3))
         for name, limit in (("first", "66000"), ("second", "61000")):
@@ -337,10 +276,15 @@ def run(
 def test_a_killed_example_goes_on_as_another_version_and_equals_a_batch(
     run: Run, feed: Feeding
 ) -> None:
-    files, folder = run.example.files, run.folder / "in"
-    feed(run.example.feed, folder, range(files - 1))
+    check_goes_on(run, lambda numbers: feed(run.example.feed, run.folder / "in", numbers))
+
+
+def check_goes_on(run: Run, arrive: Callable[[range], None]) -> None:
+    """Kill the first version, ask the gate about others, and let the accepted one read the rest."""
+    files = run.example.files
+    arrive(range(files - 1))
     run.killed()
-    feed(run.example.feed, folder, [files - 1])
+    arrive(range(files - 1, files))
     for version in run.example.refused:
         assert run.gate(version).decision is GateDecision.NOT_ALLOWED
     accepted = run.gate(run.example.upgrade)
@@ -348,6 +292,16 @@ def test_a_killed_example_goes_on_as_another_version_and_equals_a_batch(
     run.upgraded()
 
     run.example.check(run)
+
+
+def test_a_killed_stream_of_topics_goes_on_with_larger_batches(
+    stream_tester: StreamTester, planning: Spark, dags: Path, tmp_path: Path
+) -> None:
+    with kafka_broker(tmp_path / "kafka") as broker:
+        for topic in ("clicks", "payments", "events"):
+            create_topic(broker, topic, 1)
+        run = Run(KAFKA, stream_tester, planning, dags, tmp_path, broker)
+        check_goes_on(run, lambda numbers: test_kafka.send(broker, "clicks", numbers))
 
 
 def test_words_of_a_socketless_console_are_counted_anew_after_a_kill(

@@ -11,14 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.plugin.api import (
-    RUN,
-    add_dag,
-    forge_xcom,
-    serving,
-    settings_of,
-    signed_in,
-)
+from tests.integration.plugin.api import RUN, add_dag, forge_xcom, serving, settings_of, signed_in
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -149,6 +149,9 @@ class Kubelet:
         self._namespace, self._command = server.namespace(), command
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.ran: list[str] = []
+        self.most_drivers = 0
+        """The most drivers whose processes lived at once; looked at after each start of one."""
+        self._drivers: list[subprocess.Popen[bytes]] = []
         self.is_lost = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -194,6 +197,7 @@ class Kubelet:
             )
         elif process is None and pod["status"]["phase"] == "Pending":
             self.processes[uid] = self._command(pod)
+            self._count(pod, self.processes[uid])
             self.ran.append(metadata["name"])
             self._report(pod, "Running", {"running": {}})
         elif process is not None and pod["status"]["phase"] == "Running":
@@ -202,6 +206,13 @@ class Kubelet:
                 self._end(uid)
                 ended = {"terminated": {"exitCode": code if code >= 0 else 128 - code}}
                 self._report(pod, "Failed" if code else "Succeeded", ended)
+
+    def _count(self, pod: Mapping[str, Any], process: subprocess.Popen[bytes]) -> None:
+        if pod["metadata"].get("labels", {}).get("spark-role") == "driver":
+            self._drivers.append(process)
+            self.most_drivers = max(
+                self.most_drivers, sum(one.poll() is None for one in self._drivers)
+            )
 
     def _report(self, pod: Mapping[str, Any], phase: str, state: Mapping[str, Any]) -> None:
         container = pod["spec"]["containers"][0]

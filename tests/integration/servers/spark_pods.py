@@ -16,18 +16,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from airflow_streaming.launch.environment import driver_environment
+from airflow_streaming.launch.runtime import resolve_runtime
 from tests.integration.servers.kubernetes import NAMESPACE, ApiServer, NotReady
 
 
 class SparkContainers:
     """
-    :param spark_home: The Spark that stands in for the image.
+    :param runtime: The virtual environment whose Spark stands in for the image.
     :param folder: Where the pods' volumes and logs go.
     """
 
-    def __init__(self, server: ApiServer, spark_home: Path, python: Path, folder: Path) -> None:
-        self._admin, self._home, self._python = server.namespace(), spark_home, python
-        self.folder = folder
+    def __init__(self, server: ApiServer, runtime: Path, folder: Path) -> None:
+        image = resolve_runtime("spark", {"spark": str(runtime)})
+        self._admin, self._home, self.folder = server.namespace(), image.spark_home, folder
+        self._image = driver_environment({}, image, {})
 
     def __call__(self, pod: Mapping[str, Any]) -> subprocess.Popen[bytes]:
         root = self.folder / pod["metadata"]["name"]
@@ -66,7 +69,9 @@ class SparkContainers:
         }
         values = [part for option, name in told.items() for part in (option, environment[name])]
         main = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
-        heap = (f"-Xms{memory}", f"-Xmx{memory}", "-cp", str(self._home / "jars" / "*"))
+        # As entrypoint.sh has it; a class data archive counts only behind the same class path.
+        classes = f"{self._home}/conf/:{self._home}/jars/*"
+        heap = (f"-Xms{memory}", f"-Xmx{memory}", "-cp", classes)
         return ["java", *options, *heap, main, *values, "--hostname", "127.0.0.1"]
 
     def _mount(
@@ -132,9 +137,8 @@ class SparkContainers:
         own = f"127.0.0.1 {socket.gethostname()}"
         hosts.write_text("\n".join(["127.0.0.1 localhost", own, *known, ""]))
         return {
+            **self._image,
             "PATH": os.environ["PATH"],
-            "SPARK_HOME": str(self._home),
-            "PYSPARK_PYTHON": str(self._python),
             "JAVA_TOOL_OPTIONS": f"-Djdk.net.hosts.file={hosts} -XX:TieredStopAtLevel=1",
             **found,
         }

@@ -14,7 +14,8 @@ from typing import Any
 import psutil
 
 from airflow_streaming.launch.clusters.rest import Unreachable, ask
-from airflow_streaming.launch.runtime import find_pyspark
+from airflow_streaming.launch.environment import driver_environment
+from airflow_streaming.launch.runtime import find_pyspark, resolve_runtime
 from tests.integration.home.servers import free_ports
 from tests.patience import tail, until
 
@@ -23,21 +24,23 @@ from tests.patience import tail, until
 class Cluster:
     """
     :param rest_port: Of the master's submission server.
+    :param ui_port: Of the master's pages.
     :param work: Folder of the worker: logs of drivers and executors.
     """
 
     port: int
     rest_port: int
+    ui_port: int
     work: Path
 
-    def connection(self) -> dict[str, Any]:
-        """Return an Airflow connection for cluster mode."""
-        extra = {"deploy-mode": "cluster", "rest-port": self.rest_port}
+    def connection(self, mode: str = "cluster") -> dict[str, Any]:
+        """Return an Airflow connection for a deploy mode."""
+        ports = {"rest-port": self.rest_port, "webui-port": self.ui_port}
         return {
             "conn_type": "spark",
             "host": "spark://127.0.0.1",
             "port": self.port,
-            "extra": extra,
+            "extra": {"deploy-mode": mode, **ports},
         }
 
     def logs(self) -> str:
@@ -59,16 +62,15 @@ def processes_with(*texts: str) -> list[psutil.Process]:
 
 @contextlib.contextmanager
 def standalone_cluster(runtime: Path, folder: Path) -> Iterator[Cluster]:
-    """Run a cluster until the end of the block."""
+    """Run a cluster until the end of the block; its JVMs map the runtime's class data archive, if any."""
     home = find_pyspark(runtime)
     assert home is not None
-    port, rest_port = free_ports(2)
-    cluster = Cluster(port=port, rest_port=rest_port, work=folder / "work")
+    port, rest_port, ui_port = free_ports(3)
+    cluster = Cluster(port=port, rest_port=rest_port, ui_port=ui_port, work=folder / "work")
     environment = {
+        **driver_environment({}, resolve_runtime("spark", {"spark": str(runtime)}), {}),
         "PATH": os.environ["PATH"],
-        "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": str(runtime / "bin" / "python"),
         "SPARK_WORKER_DIR": str(cluster.work),
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
     }
@@ -86,17 +88,18 @@ def standalone_cluster(runtime: Path, folder: Path) -> Iterator[Cluster]:
                 )
             )
 
-    deploy, loopback = "org.apache.spark.deploy", ("--host", "127.0.0.1", "--webui-port", "0")
+    deploy, loopback = "org.apache.spark.deploy", ("--host", "127.0.0.1", "--webui-port")
     try:
         start(
             "master",
             "-Dspark.master.rest.enabled=true",
             f"-Dspark.master.rest.port={cluster.rest_port}",
-            *(f"{deploy}.master.Master", *loopback, "--port", str(cluster.port)),
+            *(f"{deploy}.master.Master", *loopback, str(ui_port), "--port", str(cluster.port)),
         )
         address = f"spark://127.0.0.1:{cluster.port}"
-        worker = ("--cores", "4", "--memory", "6g", address)
-        start("worker", f"{deploy}.worker.Worker", *loopback, *worker)
+        # More cores than the machine has: one for the driver and some executors.
+        worker = ("--cores", "6", "--memory", "6g", address)
+        start("worker", f"{deploy}.worker.Worker", *loopback, "0", *worker)
         until(
             lambda: _is_ready(cluster, folder),
             "The standalone cluster",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
-from datetime import timedelta
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,35 +14,15 @@ from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Outcome
 from airflow_streaming.services import streams
-from airflow_streaming.spec import Budget, RestartPolicy
-from tests.integration.stream.conftest import RealStream
+from tests.integration.stream.conftest import UNBOUNDED, KeptStream, RealStream
 from tests.patience import until
 
-UNBOUNDED = RestartPolicy(
-    first_delay=timedelta(milliseconds=1),
-    max_delay=timedelta(milliseconds=2),
-    budgets=(Budget(restarts=100, window=timedelta(hours=1)),),
-)
 
-
-class HotStream:
-    """A stream with a hot standby, and the task and the trigger that keep it, played by the test."""
+class HotStream(KeptStream):
+    """A stream with a hot standby."""
 
     def __init__(self, real: RealStream) -> None:
-        self.real, self.home = real, real.home
-        self.operator = real.operator(standby=True, restart=UNBOUNDED)
-        self.trigger = real.run(self.operator)
-
-    def keep_until(self, condition: Callable[[], Any], what: str) -> None:
-        """Look as the trigger does, and act as its task, until a condition holds."""
-
-        def look() -> Any:
-            event, _ = self.trigger.look_once()
-            if event is not None:
-                self.trigger = self.real.wake(self.trigger, self.operator, **event)
-            return condition()
-
-        self.real.until(look, what)
+        super().__init__(real, standby=True, restart=UNBOUNDED)
 
     def standby(self) -> Epoch | None:
         return self.home.standbys().newest_epoch()

@@ -1,5 +1,7 @@
 """A stream on Kubernetes: a real API server, real Spark, and a kubelet that the test plays."""
 
+# ruff: noqa: T201 - it prints what it has measured
+
 from __future__ import annotations
 
 import contextlib
@@ -20,17 +22,18 @@ from airflow_streaming.launch.clusters.pods import pod_name
 from airflow_streaming.launch.clusters.rest import Unreachable
 from airflow_streaming.launch.clusters.shared_table import SharedTables
 from airflow_streaming.launch.registry import open_launcher
-from airflow_streaming.launch.runtime import find_pyspark
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.supervision.decide import decide
 from airflow_streaming.supervision.observer import Observer
 from tests.integration.servers.kubernetes import ApiServer, Command, Kubelet, api_server
 from tests.integration.servers.spark_pods import SparkContainers
 from tests.integration.servers.standalone import processes_with
-from tests.integration.stream.conftest import RealStream, first_event
+from tests.integration.stream.conftest import UNBOUNDED, RealStream, first_event
 from tests.patience import tail, until
 
-KILLS = 10
+KILLS = 5
+"""Losses of the driver in each way; the executors are lost as well in the first epochs."""
+EXECUTOR_LOSSES = 3
 CANARY = "planted-canary-9d2f"
 
 
@@ -73,6 +76,29 @@ class PodStream(RealStream):
     def admin(self) -> Namespace:
         return self.server.namespace()
 
+    def lose_driver(self, epoch: int, way: str) -> None:
+        """Kill a driver's container, or delete its pod."""
+        name = pod_name(self.home.epoch(epoch))
+        if way == "killed":
+            self.kubelet.kill(name)
+        else:
+            self.admin().ask("DELETE", f"pods/{name}")
+
+    def executors(self) -> set[str]:
+        """Return the names of the executors' pods that run."""
+        pods = self.admin().pods("spark-role=executor")
+        return {pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running"}
+
+    def lose_executors(self, epoch: int) -> int:
+        """Kill an epoch's executors and wait until others have done some batches; return how many."""
+        lost = self.executors()
+        for name in lost:
+            self.kubelet.kill(name)
+        self.until(lambda: self.executors() - lost, "other executors")
+        before = self.batches(epoch)
+        self.until(lambda: self.batches(epoch) > before + 2, "batches of other executors")
+        return len(lost)
+
     def end(self) -> None:
         pass
 
@@ -97,8 +123,6 @@ def stream(
 ) -> Iterator[PodStream]:
     monkeypatch.setenv("AIRFLOW__STREAMING__DRIVER_FOLDER", str(tmp_path / "drivers"))
     monkeypatch.setattr("airflow_streaming.triggers.polling.HOLD", timedelta(0))
-    spark_home = find_pyspark(spark_4_3)
-    assert spark_home is not None
     runtimes = {"spark-4.3": {"path": str(spark_4_3), "image": "spark:4.3.0"}}
     monkeypatch.setenv("AIRFLOW__STREAMING__RUNTIMES", json.dumps(runtimes))
     with api_server(tmp_path) as server:
@@ -111,8 +135,7 @@ def stream(
         made = PodStream(tmp_path)
         made.server, made.token, made.pods = server, tmp_path / "token", tmp_path / "pods"
         made.token.write_text(server.tokens["admin"])
-        python = spark_4_3 / "bin" / "python"
-        spark = SparkContainers(server, spark_home, python, made.pods)
+        spark = SparkContainers(server, spark_4_3, made.pods)
         made.kubelet = Kubelet(server, container or spark)
         yield made
         made.kubelet.close()
@@ -155,39 +178,33 @@ async def test_the_stream_outlives_its_worker_and_an_api_server_that_goes_away(
 
 @pytest.mark.skipif(
     "AIRFLOW_STREAMING_TEST_MORE" not in os.environ,
-    reason="It takes a quarter of an hour or more; set AIRFLOW_STREAMING_TEST_MORE to run it.",
+    reason="It takes five minutes or more; set AIRFLOW_STREAMING_TEST_MORE to run it.",
 )
-async def test_kills_and_deletions_of_pods_lose_and_double_nothing(stream: PodStream) -> None:
-    operator = stream.operator()
-    begun = time.monotonic()
+@pytest.mark.parametrize("way", ["killed", "deleted"])
+async def test_lost_pods_lose_and_double_nothing(stream: PodStream, way: str) -> None:
+    operator, begun, executors = stream.operator(restart=UNBOUNDED), time.monotonic(), 0
     trigger = stream.run(operator)
-    print(f"A submission took {time.monotonic() - begun:.1f} s.")  # noqa: T201
+    print(f"A submission took {time.monotonic() - begun:.1f} s.")
     for epoch in range(1, KILLS + 1):
         stream.until(lambda epoch=epoch: stream.batches(epoch) >= 3, f"batches of epoch {epoch}")
         assert stream.epochs() == epoch
-        drivers = stream.admin().pods("spark-role=driver")
-        alive = [pod for pod in drivers if pod["status"]["phase"] == "Running"]
-        assert len(alive) == 1, "never two drivers"
-        name = pod_name(stream.home.epoch(epoch))
         if epoch == 1:
             assert _shows(stream) == []
-            before = stream.batches(epoch)
-            for pod in stream.admin().pods("spark-role=executor"):
-                stream.kubelet.kill(pod["metadata"]["name"])
-            stream.until(
-                lambda before=before: stream.batches(1) > before + 2, "batches after the loss"
-            )
-        if epoch % 2:
-            stream.kubelet.kill(name)
-        else:
-            stream.admin().ask("DELETE", f"pods/{name}")
+        if epoch <= EXECUTOR_LOSSES:
+            executors += stream.lose_executors(epoch)
+        stream.lose_driver(epoch, way)
+        at = time.monotonic() - begun
+        print(f"{at:.0f} s: driver {epoch} {way}, {executors} executors lost", flush=True)
         while stream.epochs() == epoch:
             trigger = stream.wake(trigger, operator, **(await first_event(trigger)))
     newest = stream.epochs()
     stream.until(lambda: stream.batches(newest) >= 3, f"batches of epoch {newest}")
-    stream.admin().ask("DELETE", f"pods/{pod_name(stream.home.epoch(newest))}")
+    stream.lose_driver(newest, way)
     stream.until(lambda: stream.is_gone(newest), "the end of the last pod")
     numbers = stream.numbers()
+    print(f"{len(numbers)} rows, at most {stream.kubelet.most_drivers} drivers")
+    assert executors >= EXECUTOR_LOSSES
+    assert stream.kubelet.most_drivers == 1
     assert numbers == list(range(len(numbers))), "no row lost or doubled"
 
 

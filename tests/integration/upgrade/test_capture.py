@@ -94,6 +94,16 @@ FRAMES: Final = {
         "to_json(struct(v))",
         "to_json(struct(v), map('ignoreNullFields', 'false'))",
     ),
+    "body_of_a_lambda_function": (
+        COLUMN,
+        'F.transform(F.split("k", " "), lambda word: F.upper(word))',
+        'F.transform(F.split("k", " "), lambda word: F.lower(word))',
+    ),
+    "variables_of_a_lambda_function": (
+        COLUMN,
+        'F.aggregate(F.array("v"), F.lit(0).cast("bigint"), lambda total, one: total - one)',
+        'F.aggregate(F.array("v"), F.lit(0).cast("bigint"), lambda total, one: one - total)',
+    ),
     "binary_literal": (COLUMN, 'F.lit(bytearray(b"a"))', 'F.lit(bytearray(b"b"))'),
     "aggregate_of_the_same_name": (
         'read().groupBy("k").agg(F.expr("{}(v)").alias("x"))',

@@ -188,7 +188,7 @@ def test_a_summary_counts_and_names_what_was_not_taken() -> None:
 
     assert line.startswith("Profile 'production' for 8 cores: 6 values from the profile, 1 kept")
     assert "1 overridden by the stream, 1 of the stream alone." in line
-    assert f"Not taken, as the checkpoint goes on: {PARTITIONS}=8" in line
+    assert f"Not taken, as the checkpoint continues: {PARTITIONS}=8" in line
 
 
 def test_a_secret_is_in_the_conf_and_in_nothing_that_is_shown() -> None:

@@ -9,14 +9,7 @@ from typing import ClassVar, Final
 
 import pytest
 
-from airflow_streaming.changes.engine import (
-    Engine,
-    Move,
-    Pace,
-    Recorder,
-    Standing,
-    agreed,
-)
+from airflow_streaming.changes.engine import Engine, Move, Pace, Recorder, Standing, agreed
 from airflow_streaming.exceptions import HomeUnavailable, UpgradeRefused
 from airflow_streaming.model.records.change_table import ChangeTable, Command, Transition
 from airflow_streaming.model.records.control import Change, ChangeKind

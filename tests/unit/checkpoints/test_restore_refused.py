@@ -54,7 +54,7 @@ def test_a_file_sink_that_is_ahead_refuses_unless_that_is_accepted(
 def test_nobody_can_accept_a_place_that_is_not_empty(store: BackupStore, tmp_path: Path) -> None:
     backup = back_up(store, run_batches(tmp_path / "ck", 3))
 
-    with pytest.raises(ValueError, match="Nobody can accept target_not_empty"):
+    with pytest.raises(ValueError, match="cannot be accepted: target_not_empty"):
         restore(
             store,
             backup.id,

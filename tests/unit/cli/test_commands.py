@@ -15,12 +15,7 @@ from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.records.policy import RestartPolicy
 from tests.patience import PATIENCE
 from tests.unit.cli.host import GONE, UNSEEN, FakeHost, Run, begin, end
-from tests.unit.home.make import (
-    NOON,
-    make_death,
-    make_epoch,
-    make_stop,
-)
+from tests.unit.home.make import NOON, make_death, make_epoch, make_stop
 
 
 class TestStart:

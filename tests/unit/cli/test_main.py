@@ -14,10 +14,7 @@ from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import ProcessState
 from tests.unit.cli.host import Run
-from tests.unit.home.make import (
-    make_epoch,
-    make_launch,
-)
+from tests.unit.home.make import make_epoch, make_launch
 
 
 class TestUse:

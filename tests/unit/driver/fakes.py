@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow_streaming.driver.monitoring.activity import TriggerRun
-from airflow_streaming.driver.monitoring.queries import QueryError, TrackedQuery
+from airflow_streaming.driver.monitoring.queries import TrackedQuery
+from airflow_streaming.driver.monitoring.spark_query import QueryError
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.deployment import Deployment

@@ -16,7 +16,7 @@ from airflow_streaming.driver.exit_status import (
     fenced,
     refused,
 )
-from airflow_streaming.driver.monitoring.queries import QueryError
+from airflow_streaming.driver.monitoring.spark_query import QueryError
 from airflow_streaming.exceptions import DriverRefusal
 from airflow_streaming.model.records.epoch import Outcome, QueryClaim
 from airflow_streaming.model.spark.failure_signs import FailureKind

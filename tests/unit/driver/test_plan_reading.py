@@ -301,3 +301,80 @@ def test_a_plan_in_a_subquery_is_told_without_its_name_and_the_time_it_was_given
     texts = {whole_text(read_tree(json.dumps([one, leaf])), Wording()) for one in told}
 
     assert texts == {whole_text(read_tree(json.dumps([leaf])), Wording())}
+
+
+EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+
+
+def variable(name: str, number: int) -> list[Any]:
+    """A variable of a lambda function, as Spark's JSON has it."""
+    identity = {"product-class": f"{EXPRESSIONS}ExprId", "id": number, "jvmId": "a-b"}
+    fields = {"name": name, "dataType": "integer", "nullable": True, "exprId": identity}
+    return [{"class": f"{EXPRESSIONS}NamedLambdaVariable", "num-children": 0, **fields}]
+
+
+def nested(name: str, *children: list[Any], **fields: Any) -> list[Any]:
+    """An expression of others."""
+    top = {"class": EXPRESSIONS + name, "num-children": len(children), **fields}
+    return [top, *(node for child in children for node in child)]
+
+
+def function(body: list[Any], *variables: list[Any]) -> list[Any]:
+    """A lambda function."""
+    places = [*range(1, len(variables) + 1)]
+    return nested("LambdaFunction", body, *variables, function=0, arguments=places, hidden=False)
+
+
+def minus(left: list[Any], right: list[Any]) -> list[Any]:
+    return nested("Subtract", left, right, left=0, right=1)
+
+
+def worded(told: list[Any]) -> str:
+    return whole_text(read_tree(json.dumps(told)), Wording())
+
+
+X, Y = variable("x_1", 11), variable("y_2", 12)
+INNER = variable("x_3", 13)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "are_equal"),
+    [
+        (
+            function(minus(X, Y), X, Y),
+            function(
+                minus(variable("x_7", 27), variable("y_8", 28)),
+                variable("x_7", 27),
+                variable("y_8", 28),
+            ),
+            True,
+        ),
+        (function(minus(X, Y), X, Y), function(minus(Y, X), X, Y), False),
+        (function(minus(X, X), X, Y), function(minus(X, Y), X, Y), False),
+        (
+            function(function(minus(INNER, X), INNER), X),
+            function(function(minus(INNER, INNER), INNER), X),
+            False,
+        ),
+        (
+            function(function(minus(INNER, X), INNER), X),
+            function(function(minus(X, INNER), INNER), X),
+            False,
+        ),
+    ],
+    ids=["other names", "places changed", "one twice", "the outer one", "outer and inner"],
+)
+def test_variables_of_lambda_functions_are_told_by_their_places(
+    first: list[Any], second: list[Any], are_equal: bool
+) -> None:
+    assert (worded(first) == worded(second)) is are_equal
+
+
+def test_a_lambda_function_has_the_same_text_inside_another_one() -> None:
+    closed = function(minus(INNER, INNER), INNER)
+
+    assert worded(closed) in worded(function(minus(X, closed), X))
+
+
+def test_a_variable_without_a_function_keeps_its_name() -> None:
+    assert worded(X) == "lambda x_1"

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.driver.monitoring.activity import Sight, TriggerRun
-from airflow_streaming.driver.monitoring.queries import Queries, QueryError, has_run_a_batch
+from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.monitoring.spark_query import QueryError, has_run_a_batch
 from tests.unit.driver.fakes import BAD_ROW, FakeQuery, make_tracked, report
 
 

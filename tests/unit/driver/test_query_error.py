@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from airflow_streaming.driver.monitoring.queries import SparkQuery
+from airflow_streaming.driver.monitoring.spark_query import SparkQuery
 from airflow_streaming.model.spark.failure_signs import FailureKind
 
 

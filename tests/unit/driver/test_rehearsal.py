@@ -14,7 +14,7 @@ import pytest
 
 from airflow_streaming.driver.jobs.rehearsal import Rehearsal, Run, count_and_sample, is_held, shown
 from airflow_streaming.driver.jobs.scratch_patch import Asked, SourceRules
-from airflow_streaming.driver.monitoring.queries import QueryError, SparkQuery
+from airflow_streaming.driver.monitoring.spark_query import QueryError, SparkQuery
 from airflow_streaming.model.jobs.drill import DrilledQuery
 from airflow_streaming.model.jobs.rehearsal import (
     Bounds,

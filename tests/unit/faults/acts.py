@@ -27,13 +27,7 @@ from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartPolicy
-from airflow_streaming.services.streams import (
-    close_circuit,
-    declare_dead,
-    hand_over,
-    start,
-    stop,
-)
+from airflow_streaming.services.streams import close_circuit, declare_dead, hand_over, start, stop
 from airflow_streaming.storage.probe import ensure_exclusive
 from tests.fakes import FakeLauncher
 from tests.unit.changes.cutover import cut_short

@@ -28,12 +28,7 @@ from airflow_streaming.checkpoints.state.file_checks import agrees_with_hadoop, 
 from airflow_streaming.checkpoints.state.rocksdb import parse_zip, verify_zip
 from airflow_streaming.checkpoints.state.stores import lineage, parse_name
 from airflow_streaming.driver.checkpoint_claims import query_id_in
-from airflow_streaming.exceptions import (
-    BackupDamaged,
-    CheckpointMismatch,
-    RecordError,
-    SpecError,
-)
+from airflow_streaming.exceptions import BackupDamaged, CheckpointMismatch, RecordError, SpecError
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout, check_stream_name, number_of
 from airflow_streaming.model.progress import BatchProgress, is_at_least, positions
@@ -42,12 +37,7 @@ from airflow_streaming.model.spark.conf import mask_password, parse_spark_versio
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.spark.failures import diagnose, presentable, python_error_in, signature
 from airflow_streaming.model.spark.plan import QueryPlan, columns_of, ddl
-from airflow_streaming.model.spark.tail import (
-    batch_of,
-    parse_commit,
-    parse_offsets,
-    parse_query_id,
-)
+from airflow_streaming.model.spark.tail import batch_of, parse_commit, parse_offsets, parse_query_id
 from airflow_streaming.model.storage import check_relative
 from airflow_streaming.model.uris import check_apart, check_uri, local_path, to_fsspec, to_hadoop
 from airflow_streaming.model.wire import Record, decode, parse_json

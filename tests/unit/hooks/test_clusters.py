@@ -47,6 +47,18 @@ def connection(host: str, port: int | None = None, **extra: Any) -> Connection:
             "standalone",
             "spark://m1:16066,m2:16066",
         ),
+        (
+            "",
+            connection("spark://m1", 7077, **CLUSTER, **{"webui-port": "8090"}),
+            "standalone",
+            "spark://m1:6066?ui=8090",
+        ),
+        (
+            "",
+            connection("spark://m1", 7077, **CLUSTER, **{"webui-port": 8080}),
+            "standalone",
+            "spark://m1:6066",
+        ),
         ("standalone", connection("spark://m1:7077"), "standalone", "spark://m1:6066"),
         (
             "",
@@ -105,6 +117,7 @@ def test_master_and_deploy_mode_choose_the_launcher(
         ("apache-operator", connection("spark://m1:7077")),
         ("", connection("k8s://api:6443", **CLUSTER, **{"spark-operator": "mine"})),
         ("", connection("spark://m1", 7077, **CLUSTER, **{"rest-port": "x"})),
+        ("", connection("spark://m1", 7077, **CLUSTER, **{"webui-port": "8080/json"})),
         ("", connection("k8s://https://api", 6443, **CLUSTER, namespace="Not A Namespace")),
         ("", connection("k8s://https://user:pw@api:6443", **CLUSTER)),
     ],

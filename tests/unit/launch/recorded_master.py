@@ -12,11 +12,13 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 STANDBY: Final = (
     "Exception from the cluster:\norg.apache.spark.SparkException: Current state is not alive: "
     "STANDBY. Can only request driver status in ALIVE state."
 )
+WORKER: Final = "worker-20261122171911-127.0.0.1-17078"
 
 
 class JsonServer:
@@ -67,18 +69,24 @@ class RecordedMaster:
     :param submitted: The bodies of all submissions.
     :param is_standby: Another master is the active one.
     :param loses_answers: Submissions are taken, and the connection breaks before the answer.
+    :param outputs: What drivers have written, by id and output.
+    :param workers_pages: Where the worker says that its pages are; its master passes questions on.
     """
 
     def __init__(self) -> None:
         self.drivers: dict[str, dict[str, Any]] = {}
         self.submitted: list[dict[str, Any]] = []
         self.is_standby = self.loses_answers = False
+        self.outputs: dict[tuple[str, str], bytes] = {}
         self._server = JsonServer(self._answer)
+        self._pages = JsonServer(self._page)
+        self.workers_pages = f"http://{self._pages.address}"
         self.address = self._server.address
-        self.url = f"spark://{self.address}"
+        self.url = f"spark://{self.address}?ui={self._pages.address.rpartition(':')[2]}"
 
     def close(self) -> None:
         self._server.close()
+        self._pages.close()
 
     def end(self, driver: str, state: str = "FAILED", message: str | None = None) -> None:
         self.drivers[driver]["driverState"] = state
@@ -110,9 +118,28 @@ class RecordedMaster:
         self.drivers[driver] = {
             "driverState": "RUNNING",
             "workerHostPort": "127.0.0.1:17078",
-            "workerId": "worker-20261122171911-127.0.0.1-17078",
+            "workerId": WORKER,
         }
         if self.loses_answers:
             return 0, {}
         message = f"Driver successfully submitted as {driver}"
         return 200, {**answer, "message": message, "submissionId": driver, "success": True}
+
+    def _page(self, _: str, path: str, __: dict[str, Any]) -> tuple[int, Any]:
+        """Answer as the master's pages do, and as the worker's, which are at the same address here."""
+        if path == "/json/":
+            worker = {"id": WORKER, "host": "127.0.0.1", "webuiaddress": self.workers_pages}
+            return 200, {"url": self.url, "workers": [] if self.is_standby else [worker]}
+        page = urlsplit(path.removeprefix(f"/proxy/{WORKER}"))
+        asked = dict(parse_qsl(page.query))
+        if page.path != "/log/":
+            return 404, b"<html>"
+        output = self.outputs.get((asked["driverId"], asked["logType"]))
+        if output is None:
+            return 200, b"Error: invalid log directory /work/none"
+        shown = output[-int(asked["byteLength"]) :]
+        begin = len(output) - len(shown)
+        head = (
+            f"==== Bytes {begin}-{len(output)} of {len(output)} of /work/{asked['logType']} ====\n"
+        )
+        return 200, head.encode() + shown

@@ -18,6 +18,7 @@ from airflow_streaming.launch.clusters.standalone import (
     rest_addresses,
     state_of,
     submission,
+    ui_addresses,
 )
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.spark.conf import PRIVATE_CONF
@@ -74,7 +75,30 @@ def test_every_master_is_asked(master: str, addresses: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "master", ["", "spark://", "spark://m1", "spark://m1:6066/x", "spark://u:p@m1:6066", "yarn"]
+    ("place", "pages"),
+    [
+        ("spark://m1:6066", ("http://m1:8080",)),
+        ("spark://m1:6066,m2:6067?ui=8090", ("http://m1:8090", "http://m2:8090")),
+    ],
+)
+def test_the_pages_of_masters_are_beside_their_submission_servers(
+    place: str, pages: tuple[str, ...]
+) -> None:
+    assert ui_addresses(place) == pages
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "",
+        "spark://",
+        "spark://m1:6066?ui=",
+        "spark://m1:6066?ui=1&x=2",
+        "spark://m1",
+        "spark://m1:6066/x",
+        "spark://u:p@m1:6066",
+        "yarn",
+    ],
 )
 def test_another_address_is_refused_before_an_epoch_is_taken(master: str) -> None:
     with pytest.raises(SpecError):

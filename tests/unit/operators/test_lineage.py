@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.hooks.lineage import (
-    DatasetName,
-    driver_lineage,
-    place_name,
-    stream_datasets,
-)
+from airflow_streaming.hooks.lineage import DatasetName, driver_lineage, place_name, stream_datasets
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
 from tests.unit.world import World

@@ -14,14 +14,7 @@ from airflow_streaming.model.records.alert import RESTART_KEY, Alert, AlertKind
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.supervision.alerts.alerting import due, gave_up, restart_failed, restarted
 from tests.unit.supervision.builders import NOW, a_give_up, a_restart, minutes
-from tests.unit.supervision.telling import (
-    BEHIND,
-    FIRES,
-    OVER,
-    Look,
-    a_finding,
-    told_at,
-)
+from tests.unit.supervision.telling import BEHIND, FIRES, OVER, Look, a_finding, told_at
 
 GAVE_UP: Final = gave_up(stream="orders", decision=a_give_up(), now=NOW)
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.system.edits.bases import (
-    PROFILES,
-    PROFILES_AVRO,
-    PROFILES_AVRO_WIDE,
-    PURSES,
-)
+from tests.system.edits.bases import PROFILES, PROFILES_AVRO, PROFILES_AVRO_WIDE, PURSES
 from tests.system.edits.catalogue.said import NO, UNKNOWN, YES, edit
 
 _SPENT: Final = 'self._spent = handle.getValueState("spent", "amount long")'

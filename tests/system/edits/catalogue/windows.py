@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.system.edits.bases import (
-    CHAINED,
-    SESSIONS,
-    WINDOWS,
-    WINDOWS_UPDATED,
-)
+from tests.system.edits.bases import CHAINED, SESSIONS, WINDOWS, WINDOWS_UPDATED
 from tests.system.edits.catalogue.said import NO, YES_BUT, edit
 
 _UPDATE: Final = '.outputMode("update")'

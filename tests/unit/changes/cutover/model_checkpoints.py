@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from airflow_streaming.changes.handover.fast_forward import FastForward, Position, SourcePoint
+from airflow_streaming.changes.handover.fast_forward import FastForward
 from airflow_streaming.changes.handover.handover import HandoverPlan
+from airflow_streaming.changes.handover.position import Position, SourcePoint
 from airflow_streaming.checkpoints.read.report import SourceType
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
 from airflow_streaming.model.records.cutover import Pair, StartWay

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_streaming.changes.cutover.moves import Do, bring_down
+from airflow_streaming.changes.cutover.lane_moves import Do, bring_down
 from airflow_streaming.changes.cutover.view import LaneView
 from airflow_streaming.model.observation import Process
 from airflow_streaming.model.records.epoch import Exit, Outcome

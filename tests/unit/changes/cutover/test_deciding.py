@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.changes.cutover.decide import next_move
-from airflow_streaming.changes.cutover.moves import Do, Move
+from airflow_streaming.changes.cutover.lane_moves import Do, Move
 from airflow_streaming.changes.cutover.view import CutoverView
 from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.model.records.cutover import Result, SwitchMethod

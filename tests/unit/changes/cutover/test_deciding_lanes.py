@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from airflow_streaming.changes.cutover.decide import next_move
-from airflow_streaming.changes.cutover.moves import Do
+from airflow_streaming.changes.cutover.lane_moves import Do
 from airflow_streaming.changes.cutover.view import CutoverView
 from airflow_streaming.model.records.control import Desired, DesiredState
 from airflow_streaming.model.records.cutover import SwitchMethod

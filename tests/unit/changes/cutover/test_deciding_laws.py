@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from airflow_streaming.changes.cutover.decide import next_move
-from airflow_streaming.changes.cutover.moves import Do, Move
+from airflow_streaming.changes.cutover.lane_moves import Do, Move
 from airflow_streaming.changes.cutover.view import CutoverView
 from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER

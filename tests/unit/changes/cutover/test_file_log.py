@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from airflow_streaming.changes.handover.fast_forward import (
+from airflow_streaming.changes.handover.source_log import (
     FileLog,
     Seen,
     compact_interval,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.changes.cutover.engine import Cutover
-from airflow_streaming.changes.cutover.moves import Do, Move
+from airflow_streaming.changes.cutover.lane_moves import Do, Move
 from airflow_streaming.changes.cutover.records import Recorder
 from airflow_streaming.changes.cutover.view import CutoverView
 from airflow_streaming.home.home import StreamHome

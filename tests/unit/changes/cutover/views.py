@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from airflow_streaming.changes.handover.fast_forward import FileLog, PlannedBatch, QueryView, Seen
+from airflow_streaming.changes.handover.fast_forward import PlannedBatch, QueryView
+from airflow_streaming.changes.handover.source_log import FileLog, Seen
 
 START: Final = "-"
 

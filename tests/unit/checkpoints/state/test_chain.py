@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_streaming.checkpoints.read.report import StoreType
-from airflow_streaming.checkpoints.state.chain import (
-    Chain,
-    Missing,
-    files_for,
-    loadable_versions,
-)
+from airflow_streaming.checkpoints.state.chain import Chain, Missing, files_for, loadable_versions
 from airflow_streaming.exceptions import RecordError
 from tests.unit.checkpoints.state.papers import (
     STORE,

@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.unit.gates.change import builders as b
-from tests.unit.gates.change.edit import (
-    DEDUP,
-    GROUPS,
-    JOIN,
-    NO,
-    TOLD,
-    TWS,
-    UNKNOWN,
-    YES,
-    edit_of,
-)
+from tests.unit.gates.change.edit import DEDUP, GROUPS, JOIN, NO, TOLD, TWS, UNKNOWN, YES, edit_of
 
 STATE: Final = (
     edit_of(

@@ -19,14 +19,7 @@ from airflow_streaming.gates.change.judge import judge_change
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan, WatermarkPlan
 from tests.unit.gates.change import builders as b
-from tests.unit.gates.change.checkpoint_cases import (
-    AGG,
-    CASES,
-    CHECKPOINT,
-    FITTING,
-    SCHEMAS,
-    named,
-)
+from tests.unit.gates.change.checkpoint_cases import AGG, CASES, CHECKPOINT, FITTING, SCHEMAS, named
 
 
 @pytest.mark.parametrize(

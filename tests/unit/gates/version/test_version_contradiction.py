@@ -7,17 +7,8 @@ import pytest
 
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.model.spark.plan import QueryPlan
-from tests.unit.gates.version.asking import (
-    AGGREGATE,
-    BOTH_SIDES,
-    JOIN,
-    judge,
-)
-from tests.unit.gates.version.cases import (
-    a_checkpoint,
-    a_source,
-    an_operator,
-)
+from tests.unit.gates.version.asking import AGGREGATE, BOTH_SIDES, JOIN, judge
+from tests.unit.gates.version.cases import a_checkpoint, a_source, an_operator
 from tests.unit.gates.version.measured import plan_of
 
 CONTRARY: Final[Mapping[str, tuple[Checkpoint, QueryPlan]]] = {

@@ -17,10 +17,7 @@ from tests.unit.gates.version.asking import (
     judge,
     of_duplicates,
 )
-from tests.unit.gates.version.cases import (
-    a_checkpoint,
-    an_operator,
-)
+from tests.unit.gates.version.cases import a_checkpoint, an_operator
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,8 @@ import pytest
 
 from airflow_streaming.checkpoints.read.report import FindingCode, SourceType
 from airflow_streaming.gates.findings import GateDecision
-from tests.unit.gates.version.asking import (
-    AGGREGATE,
-    JOIN,
-    a_problem,
-    judge,
-)
-from tests.unit.gates.version.cases import (
-    a_checkpoint,
-    a_matrix,
-    a_source,
-    an_operator,
-    pinned_by,
-)
+from tests.unit.gates.version.asking import AGGREGATE, JOIN, a_problem, judge
+from tests.unit.gates.version.cases import a_checkpoint, a_matrix, a_source, an_operator, pinned_by
 
 
 @pytest.mark.parametrize(
