@@ -23,6 +23,7 @@ from airflow_streaming.checkpoints.backup.records import (
     Verification,
 )
 from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
+from airflow_streaming.checkpoints.vault.backup_trust import unreadable
 from airflow_streaming.checkpoints.vault.garbage_collection import (
     GRACE,
     GarbageCollector,
@@ -38,7 +39,6 @@ from airflow_streaming.checkpoints.vault.retention_policy import (
     changes_of,
     plan_retention,
     spare,
-    unreadable,
 )
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import Examination

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from airflow_streaming.checkpoints.backup.bundles import PackedBytes, read_pack
 from airflow_streaming.checkpoints.backup.earlier import DAMAGED, MAX_NAMED, NAMED
 from airflow_streaming.checkpoints.backup.index import MAX_INDEX_BYTES, MAX_PACKED, is_backup_id
+from airflow_streaming.checkpoints.backup.packs import PackedBytes, read_pack
 from airflow_streaming.checkpoints.backup.records import (
     Backup,
     Bundle,

@@ -10,13 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin
+from airflow_streaming.checkpoints.vault.backup_trust import BackupTrust, last_word, unreadable
 from airflow_streaming.checkpoints.vault.layout import name_for
-from airflow_streaming.checkpoints.vault.retention_policy import (
-    BackupTrust,
-    RetentionPolicy,
-    last_word,
-    unreadable,
-)
+from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
 from airflow_streaming.cli.common import OK, PROBLEM, Person
 from airflow_streaming.cli.output import Told, progress, show, show_json

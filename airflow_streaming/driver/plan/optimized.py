@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from airflow_streaming.driver.plan.expressions import Names, Node, Wording, read_tree
+from airflow_streaming.driver.plan.expressions import Names, Wording
 from airflow_streaming.driver.plan.hidden import Hidden
+from airflow_streaming.driver.plan.nodes import Node, read_tree
 from airflow_streaming.driver.plan.operators import (
     STATEFUL,
     WATERMARK_DELAY,

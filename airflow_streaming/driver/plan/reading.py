@@ -16,8 +16,9 @@ from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.plan.checks import refusal_of
-from airflow_streaming.driver.plan.expressions import Names, Node, Wording, read_tree
+from airflow_streaming.driver.plan.expressions import Names, Wording
 from airflow_streaming.driver.plan.hidden import Hidden
+from airflow_streaming.driver.plan.nodes import Node, read_tree
 from airflow_streaming.driver.plan.operators import Reader
 from airflow_streaming.driver.plan.optimized import (
     Optimized,
