@@ -117,16 +117,6 @@ PROFILES_AVRO_WIDE: Final = Base(
     conf=PROFILES_AVRO.conf,
     oldest="4.0",
 )
-PROFILES_TTL: Final = Base(
-    name="profiles_ttl",
-    script=job("profiles"),
-    changes=(
-        ('"amount long")', '"amount long", ttlDurationMs=86_400_000)'),
-        ('timeMode="None"', 'timeMode="ProcessingTime"'),
-    ),
-    conf=ROCKSDB,
-    oldest="4.0",
-)
 DESK: Final = Base(name="desk", script=job("desk"))
 CHAINED: Final = Base(name="chained", script=job("chained"), conf=ROCKSDB)
 
@@ -156,7 +146,6 @@ BASES: Final = (
     WINDOWS_BOOKED,
     WINDOWS_ENDLESS,
     PAIRS_ENDLESS,
-    PROFILES_TTL,
     CLICKS_BY_SHOP,
     PARSED,
     PARSED_ONCE,

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.system.edits.bases import (
-    PROFILES,
-    PROFILES_AVRO,
-    PROFILES_AVRO_WIDE,
-    PROFILES_TTL,
-    PURSES,
-)
+from tests.system.edits.bases import PROFILES, PROFILES_AVRO, PROFILES_AVRO_WIDE, PURSES
 from tests.system.edits.catalogue.said import NO, UNKNOWN, YES, edit
 
 _SPENT: Final = 'self._spent = handle.getValueState("spent", "amount long")'
@@ -357,37 +351,5 @@ EDITS: Final = (
         (_WIDE, '"last int, amount long"'),
         ("spent = self._spent.get()[0]", "spent = self._spent.get()[1]"),
         ("self._spent.update((spent, 1))", "self._spent.update((1, spent))"),
-    ),
-    edit(
-        PROFILES_TTL,
-        "shorter",
-        "user_state",
-        NO,
-        "what was kept for a day is forgotten after an hour",
-        ("86_400_000", "3_600_000"),
-    ),
-    edit(
-        PROFILES_TTL,
-        "much_shorter",
-        "user_state",
-        NO,
-        "what was kept for a day is forgotten at once",
-        ("86_400_000", "1"),
-    ),
-    edit(
-        PROFILES_TTL,
-        "longer",
-        "user_state",
-        UNKNOWN,
-        "what is there keeps its end",
-        ("86_400_000", "172_800_000"),
-    ),
-    edit(
-        PROFILES_TTL,
-        "removed",
-        "user_state",
-        NO,
-        "values without an end have another schema",
-        (", ttlDurationMs=86_400_000", ""),
     ),
 )
