@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import Severity
 from airflow_streaming.model.observation import Observation, Verdict
 from airflow_streaming.model.records.epoch import Exit, LaunchCause, StopRequest
@@ -89,7 +89,7 @@ def _obstacle(
     ]
     for budget in policy.budgets_for(failure_class):
         # A decision of a clock that was ahead counts no longer than one of a clock that was right.
-        spent = sum(abs(now - restart.decided_at) < budget.window for restart in restarts)
+        spent = sum(age_of(restart.decided_at, now) < budget.window for restart in restarts)
         if spent >= budget.restarts:
             return _spent_text(budget, failure_class)
     return None

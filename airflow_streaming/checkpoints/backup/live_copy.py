@@ -46,7 +46,7 @@ from airflow_streaming.exceptions import CheckpointBusy, CheckpointRefused
 from airflow_streaming.model.spark.listing import FileStat, Listing
 from airflow_streaming.model.spark.tail import batch_of
 from airflow_streaming.storage.blobs import Elsewhere
-from airflow_streaming.storage.folders import Folders, walk
+from airflow_streaming.storage.folders import Folders, walk, why_too_large
 
 SINK_LOG: Final = "_spark_metadata"
 """
@@ -133,7 +133,7 @@ def look_at(source: Source) -> Look | Incomplete:
     """
     Choose what to copy now.
 
-    :raises CheckpointRefused: see ``choose_pin``.
+    :raises CheckpointRefused: see ``choose_pin``; or a file is larger than what is copied.
     :raises CheckpointError: there is no such folder.
     """
     folders = source.folders
@@ -149,6 +149,8 @@ def look_at(source: Source) -> Look | Incomplete:
         ReadRequest(folders, path, listing.stat(path) or FileStat(0), source.member(path))
         for path in pin.files
     ]
+    if why := why_too_large((one.path, one.stat.size) for one in files):
+        raise CheckpointRefused(f"{folders.uri} cannot be copied. {why}")
     if source.sink_log is None:
         return Look(pin, listing, None, tuple(files))
     sink = walk(source.sink_log)
