@@ -276,9 +276,9 @@ def test_hidden_checksums_go_with_their_files() -> None:
 @pytest.mark.parametrize(
     ("lost", "why"),
     [
-        pytest.param("offsets/1", "the backup has no plan of batch 1.", id="no plan before it"),
+        pytest.param("offsets/1", "the copy has no plan of batch 1.", id="no plan before it"),
         pytest.param(
-            "state/0/0/2.delta", "the backup holds no state from before batch 2", id="no state"
+            "state/0/0/2.delta", "the copy holds no state from before batch 2", id="no state"
         ),
     ],
 )
@@ -324,7 +324,7 @@ def test_a_copy_that_needs_input_and_has_none_to_read_again_waits_for_new() -> N
 
     assert (cut.runs, cut.has_input) == (None, True)
     assert cut.remove == ("offsets/3",)
-    assert cut.why_not
+    assert cut.why_not == "the copy has no plan of batch 0."
 
 
 def a_backup(spark: str | None, at_least: str | None = None) -> Backup:
