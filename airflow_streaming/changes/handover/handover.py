@@ -25,7 +25,7 @@ from airflow_streaming.changes.handover.position import COUNTING, Position
 from airflow_streaming.changes.handover.source_log import (
     DEFAULT_INTERVAL,
     FileLog,
-    Seen,
+    LogEntry,
     compact_interval,
     entries_of,
 )
@@ -152,7 +152,7 @@ def _file_log(folders: Folders, name: str, interval: int, *, is_sure: bool) -> F
     newest = max([start, *plain])
     wanted = [f"{start}.compact"] if compacted else []
     wanted += map(str, range(start + 1, newest + 1))
-    files: dict[str, Seen] = {}
+    files: dict[str, LogEntry] = {}
     try:
         for entry in wanted:
             data = folders.read(f"{folder}/{entry}", MAX_SOURCE_LOG_BYTES)
