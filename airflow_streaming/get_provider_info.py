@@ -9,7 +9,7 @@ _NULLABLE_TEXT = {"type": ["string", "null"]}
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Return the provider's entry; ``package-name`` has to equal the distribution's name."""
+    """Return the provider's entry; ``package-name`` must equal the distribution's name."""
     return {
         "package-name": "airflow-streaming",
         "name": _INTEGRATION,

@@ -7,15 +7,15 @@ The production profile and the Spark configuration it stands for.
 A setting that this Spark or this state store does not have is left out, and says so.
 
 Some settings are *pinned*: Spark writes them into the checkpoint with the first batch and from then
-on takes them from there, without a word, or refuses to start when they differ. For these a profile
+on takes them from there, silently, or refuses to start when they differ. For these a profile
 counts on a new checkpoint only.
 
 The stream's own conf wins, key by key. What it replaced stays visible.
 
 A checkpoint that is carried on keeps what it was begun with. Spark ignores most changes of a pinned
-setting without a word, and some kill the query: Spark 4.1 refuses to read the commits of a
+setting silently, and some kill the query: Spark 4.1 refuses to read the commits of a
 checkpoint of another format. So a profile never changes a pinned setting under an existing
-checkpoint; whoever wants to must write it into the stream's own conf.
+checkpoint; to have it, write it into the stream's own conf.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import Range, check_values, checked, of_named
 from airflow_streaming.model.spark.conf import SparkVersion, conf_text, parse_spark_version, redact
 from airflow_streaming.model.spark.releases import CHECKPOINT_FORMAT, FILE_CHECKSUM, first_with
 
 _PROVIDERS: Final = "org.apache.spark.sql.execution.streaming.state"
-_LONGEST: Final = timedelta(days=1)
+_Interval = Annotated[timedelta, Range(least=timedelta(seconds=1), most=timedelta(days=1))]
 
 
 class StateStore(StrEnum):
@@ -74,30 +75,17 @@ class Profile:
     """
 
     name: str
-    cores: int
-    partitions_per_core: int = 1
+    cores: Annotated[int, Range(least=1, most=100_000)]
+    partitions_per_core: Annotated[int, Range(least=1, most=16)] = 1
     state_store: StateStore = StateStore.ROCKSDB
-    maintenance_interval: timedelta = timedelta(seconds=60)
-    batches_to_retain: int = 100
-    progress_updates: int = 500
-    stop_timeout: timedelta = timedelta(seconds=60)
+    maintenance_interval: _Interval = timedelta(seconds=60)
+    batches_to_retain: Annotated[int, Range(least=2, most=1_000_000)] = 100
+    progress_updates: Annotated[int, Range(least=1, most=100_000)] = 500
+    stop_timeout: _Interval = timedelta(seconds=60)
     fair_scheduling: bool = True
 
     def __post_init__(self) -> None:
-        self._check("cores", self.cores, 1, 100_000)
-        self._check("partitions_per_core", self.partitions_per_core, 1, 16)
-        self._check("batches_to_retain", self.batches_to_retain, 2, 1_000_000)
-        self._check("progress_updates", self.progress_updates, 1, 100_000)
-        for name in ("maintenance_interval", "stop_timeout"):
-            if not timedelta(seconds=1) <= getattr(self, name) <= _LONGEST:
-                raise SpecError(f"{name} of profile {self.name!r} must be from 1 s to one day.")
-
-    def _check(self, name: str, value: int, least: int, most: int) -> None:
-        if type(value) is not int or not least <= value <= most:
-            raise SpecError(
-                f"{name} of profile {self.name!r} must be a whole number from {least:,} to "
-                f"{most:,}, found {value!r}."
-            )
+        check_values(self, of=of_named("profile", self.name))
 
     @property
     def shuffle_partitions(self) -> int:
@@ -105,11 +93,12 @@ class Profile:
         return self.cores * self.partitions_per_core
 
 
+@checked
 def production(
     *,
     cores: int,
     partitions_per_core: int = 1,
-    state_store: StateStore = StateStore.ROCKSDB,
+    state_store: StateStore | str = StateStore.ROCKSDB,
     batches_to_retain: int = 100,
     fair_scheduling: bool = True,
 ) -> Profile:
@@ -122,10 +111,17 @@ def production(
         name="production",
         cores=cores,
         partitions_per_core=partitions_per_core,
-        state_store=StateStore(state_store),
+        state_store=_store_named(state_store),
         batches_to_retain=batches_to_retain,
         fair_scheduling=fair_scheduling,
     )
+
+
+def _store_named(name: str) -> StateStore:
+    try:
+        return StateStore(name)
+    except ValueError as err:
+        raise SpecError(f"state_store is {name!r:.80}; give {', '.join(StateStore)}.") from err
 
 
 STATE_PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
@@ -245,7 +241,7 @@ def _state(profile: Profile, spark: SparkVersion, provider: str) -> Iterator[Set
         key="spark.sql.streaming.stateStore.maintenanceInterval",
         value=_seconds(profile.maintenance_interval),
         why="How often snapshots are uploaded and old files deleted. Between two snapshots the "
-        "changes pile up that a restart has to read again; more often means more commits that "
+        "changes pile up that a restart must read again; more often means more commits that "
         "share the disk with an upload.",
     )
     yield from _rocksdb(spark, provider)
@@ -359,7 +355,7 @@ def resolve(
 
     :param spark_version: Of the runtime, e.g. ``4.3.0``; not looked at without a profile.
     :param user_conf: The stream's own ``conf``.
-    :param carried_on: Conf of the deployment whose checkpoint goes on; ``None`` for a new one.
+    :param carried_on: Conf of the deployment whose checkpoint continues; ``None`` for a new one.
     :raises SpecError: not a Spark version.
     """
     own = {key: conf_text(value) for key, value in user_conf.items()}
@@ -417,7 +413,7 @@ def summary(profile: Profile, values: Sequence[ConfValue]) -> str:
         for value in values
         if value.source is ConfSource.KEPT and value.replaces is not None
     ]
-    not_taken = f" Not taken, as the checkpoint goes on: {', '.join(passed)}." if passed else ""
+    not_taken = f" Not taken, as the checkpoint continues: {', '.join(passed)}." if passed else ""
     return (
         f"Profile {profile.name!r} for {profile.cores} cores: {told or 'no value'}.{not_taken} "
         "'airflow-streaming conf' explains each value."

@@ -1,12 +1,12 @@
 """
 Sizing: what recent figures say about cores, executors and the processing trigger.
 
-It is advice; nothing follows it by itself. A form may take what it says about the executors, which
+It is advice; nothing follows it automatically. A form may take what it says about the executors, which
 ``advised_size`` gives or refuses with the reason. A figure that was not reported gives no
 advice, and a stream that idles is not called too large on one quiet hour: the busiest query and the
 slowest usual batch decide.
 
-Only this one is taken by itself. The number of state partitions is entered into a rescale by hand, and a
+Only this one is taken automatically. The number of state partitions is entered into a rescale by hand, and a
 processing trigger stands in the script; the report says both. Where the advice cannot become a number of executors it
 is refused with the reason, and nothing else is put in its place.
 """

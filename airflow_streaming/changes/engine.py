@@ -73,7 +73,7 @@ class View(Protocol[S, E]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing(Generic[S, E]):
+class RecordedChange(Generic[S, E]):
     """Where a change stands by its records alone: all that most commands need."""
 
     change: Change
@@ -158,7 +158,7 @@ class Engine(Generic[V, M]):
 
     :param look: Reads the records and looks at the streams.
     :param decide: What to do next, by what was seen; a pure function.
-    :param act: Makes one move; returns what has to be waited for, ``None`` when it was made.
+    :param act: Makes one move; returns what must be waited for, ``None`` when it was made.
     :param most_moves: In one go; the whole way there and back needs a fifth of them.
     """
 

@@ -2,7 +2,7 @@
 ``airflow-streaming cutover``: a cutover in progress, and commands to it.
 
 A word given here is a record in the home. What follows from it is the task's of the cutover; when
-its run has failed, clear the failed task and it goes on.
+its run has failed, clear the failed task and it continues.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class CutoverPage:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """Return what a person can say of it."""
+        """Return what a user can say of it."""
         return CUTOVER.commands_in(self.state)
 
     def to_dict(self) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def _step(step: CutoverTransition) -> dict[str, Any]:
 
 _STATUS: Final = "show where it stands, and what can be said; exit code 1 when there is none"
 _NEXT: Final = (
-    "The task of the cutover goes on from here. If its run has failed, clear the failed task."
+    "The task of the cutover continues from here. If its run has failed, clear the failed task."
 )
 
 

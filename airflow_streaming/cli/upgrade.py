@@ -1,9 +1,9 @@
 """
-What a person on call can do about an upgrade in progress.
+What an on-call engineer can do about an upgrade in progress.
 
 A word given here is a record in the home, and what follows from it is done at once as far as it
 needs nothing but the home. The rest is the task's of the upgrade; when its run has failed, clear the
-failed task and it goes on. Where no run is left, ``--here`` does the rest from this host, but for
+failed task and it continues. Where no run is left, ``--here`` does the rest from this host, but for
 starting a driver, which the task that keeps the stream alive does.
 """
 
@@ -41,11 +41,11 @@ _SAID: Final = {
 _CARRIED: Final = (UpgradeCommand.ROLL_BACK, UpgradeCommand.ABORT)
 """What can be carried through from here with ``--here``."""
 _NEXT: Final = (
-    "The task of the upgrade goes on from here. If its run has failed, clear the failed task; the "
+    "The task of the upgrade continues from here. If its run has failed, clear the failed task; the "
     "next upgrade of the stream finishes it too. If no run is left: the same command with --here."
 )
 _STATUS: Final = "show how far it has come, and why; exit code 1 when there is none"
-_AGAIN: Final = "Give the same command again to go on."
+_AGAIN: Final = "Give the same command again to continue."
 _CLOSED: Final = "The upgrade is closed."
 
 
@@ -119,7 +119,7 @@ def _through(
 
 
 def _carry(through: CarryingThrough, *, quietly: bool) -> str:
-    """Go on until it is closed; return what is still waited for, empty for nothing."""
+    """Continue until it is closed; return what is still waited for, empty for nothing."""
     until, said = time.monotonic() + MOST_WAITING_S, ""
     while True:
         progress = through.go_on()
@@ -138,7 +138,9 @@ def _command(
 ) -> None:
     command = UpgradeCommand(arguments.verb)
     if command is UpgradeCommand.LEAVE and not person.says_why:
-        raise SpecError("Say why nothing is put back, for whoever starts the stream: --reason TEXT")
+        raise SpecError(
+            "Say why nothing is put back, for the user who starts the stream next: --reason TEXT"
+        )
     command_upgrade(stream, change, command, by=person.name, reason=person.reason)
 
 

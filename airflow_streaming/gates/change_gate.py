@@ -4,7 +4,7 @@ The change gate: whether new code may continue from a checkpoint.
 Plan mode marks secrets itself, and a file may have been written by anything. Texts of expressions
 stay as they are, so that a literal that changes is seen; a report shows them masked.
 
-A plan says by which Spark it was made. So nobody who compares the plans of two Sparks has to think
+A plan says by which Spark it was made. So a user who compares the plans of two Sparks need not think
 of asking the version gate as well.
 """
 
@@ -206,7 +206,7 @@ def gate_change(
     :param same_code: The script is known to be the same, byte for byte.
     :param old_problem: Why the old script came to no end in plan mode, if it did not.
     :param versions: From which Spark to which, where that is not what the plans say; ``None`` for
-        whoever asks the version gate himself.
+        a caller that asks the version gate itself.
     :raises SpecError: not a full URI, or not a Spark version.
     :raises HomeUnavailable: a store cannot be reached.
     """

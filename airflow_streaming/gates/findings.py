@@ -16,7 +16,7 @@ class GateDecision(StrEnum):
 
     ALLOWED = "allowed"
     ALLOWED_WITH_CONSEQUENCE = "allowed_with_consequence"
-    """Yes, and somebody has to know what it brings."""
+    """Yes, and its consequences must be known."""
     UNKNOWN = "unknown"
     """Nothing forbids it and nothing proves it: rehearse it."""
     NOT_ALLOWED = "not_allowed"
@@ -36,7 +36,7 @@ class Pattern(StrEnum):
     ROLLING_RESTART = "rolling_restart"
     """The same code on the same checkpoint: configuration, resources or a patch release."""
     CARRIED_OVER = "new_checkpoint_with_carried_over_position"
-    """No state is worth keeping: a new checkpoint that goes on at the old one's offsets."""
+    """No state is worth keeping: a new checkpoint that continues at the old one's offsets."""
     BLUE_GREEN = "blue_green_with_new_checkpoint"
 
 
@@ -52,11 +52,11 @@ class GateFinding:
 
     :param rule: Name of the rule, e.g. ``aggregation.aggregates``; ``docs/gates.md`` lists them.
     :param severity: What it alone would decide.
-    :param message: What differs and what Spark makes of it, for a person.
+    :param message: What differs and what Spark makes of it, for readers.
     :param query: The query it is about; empty for the whole stream.
     :param old: The value now; ``new`` the value after the upgrade.
     :param evidence: The file, plan or measurement that shows it.
-    :param remedy: What to do; empty where nothing has to be done.
+    :param remedy: What to do; empty where nothing needs to be done.
     :param about: Places of the plan that it explains, e.g. ``steps[1].filter``; a star at the end
         stands for all places that begin so.
     """
@@ -79,7 +79,7 @@ class GateReport:
 
     :param findings: Worst first.
     :param pattern: How to deploy it, with ``unknown`` not before a rehearsal; ``None`` where the
-        gate was not asked about code, and where a refusal has to be mended first.
+        gate was not asked about code, and where a refusal must be fixed first.
     """
 
     findings: tuple[GateFinding, ...] = ()
@@ -115,7 +115,7 @@ def report_of(findings: Iterable[GateFinding], pattern: Pattern | None = None) -
     """
     Return the report of findings, sorted worst first and without the secrets that they quote.
 
-    What is refused is not deployed on the same checkpoint, whoever proposed that.
+    What is refused is not deployed on the same checkpoint, by whichever gate.
     """
     shown = (_masked(finding) for finding in findings)
     ordered = sorted(shown, key=lambda f: (-f.severity.weight, f.query, f.rule))
@@ -153,7 +153,7 @@ _BREAK_POSITION: Final = frozenset(
 _BESIDE_THE_MATTER: Final = frozenset(
     {"checkpoint.unsound", "script.no_query", "query.shared_checkpoint"}
 )
-"""These have to be put right first, and say nothing of how the change is deployed then."""
+"""These must be put right first, and say nothing of how the change is deployed then."""
 
 
 def pattern_of(
@@ -166,14 +166,14 @@ def pattern_of(
     """
     Return how a change is deployed.
 
-    What may not go on from its checkpoint needs a new one. Where the old one holds no state, the
-    new one can go on at its offsets; else state has to be made anew, beside the running query.
+    What may not continue from its checkpoint needs a new one. Where the old one holds no state, the
+    new one can continue at its offsets; else state must be made anew, beside the running query.
 
     :param stateful: Queries whose checkpoint holds state.
     :param same_code: The script is the same, byte for byte.
-    :param goes_on: Some query goes on from a checkpoint; where all of them begin anew there is none
+    :param goes_on: Some query continues from a checkpoint; where all of them begin anew there is none
         to be the same.
-    :return: ``None`` where nothing of this says how: what was found has to be put right first, or
+    :return: ``None`` where nothing of this says how: what was found must be put right first, or
         all queries begin anew.
     """
     refused = [

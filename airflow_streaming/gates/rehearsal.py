@@ -1,7 +1,7 @@
 """
 What a rehearsal shows, as findings of a gate.
 
-It travels as a record, so that the task that rehearsed can hand it to the one that asks a person.
+It travels as a record, so that the task that rehearsed can hand it to the one that asks a user.
 """
 
 from __future__ import annotations

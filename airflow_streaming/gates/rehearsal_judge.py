@@ -39,7 +39,7 @@ def judge_rehearsal(
     :param subject: What it was run against, in words.
     :param seconds: How long everything took.
     :param failure: How the driver ended otherwise than by its own word, a sentence; ``is_late`` when
-        it had to be ended, ``in_our_code`` when an error of the rehearsal's own ended it.
+        it needed to be ended, ``in_our_code`` when an error of the rehearsal's own ended it.
     :param live: How fast each query of the running deployment is.
     :param plans: Its plans, for the columns at its sinks.
     """

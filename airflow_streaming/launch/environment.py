@@ -192,7 +192,7 @@ def listening(
     """
     Return the environment with which a driver listens on this host only, its UI too.
 
-    Spark's UI asks nobody for a password, and by default listens on all addresses. Where the user
+    Spark's UI asks for no password, and by default listens on all addresses. Where the user
     names an address or a host, and where executors run elsewhere and call the driver, nothing is
     changed.
     """

@@ -161,7 +161,7 @@ class LocalLauncher:
         sweep_secrets(request.log.parent, request.epoch.number, keep=request.private_files)
         process = _spawn(request)
         handle = ProcessHandle.of(psutil.Process(process.pid))
-        # Whoever started a process has to collect its exit status; until then its id is taken.
+        # The parent of a process must collect its exit status; until then its id is taken.
         threading.Thread(target=process.wait, name=f"reap-{process.pid}", daemon=True).start()
         return self._launched(request.epoch, handle, str(request.log), datetime.now(UTC))
 

@@ -141,7 +141,7 @@ def build_driver_package(
 
     :param cache: A folder of this user alone: what lies in it will be executed.
     :param source: Folder of the installed ``airflow_streaming``.
-    :raises LaunchError: the cache belongs to somebody else or cannot be written.
+    :raises LaunchError: the cache belongs to another process or cannot be written.
     """
     content = _zip(source)
     main = (source / _ENTRY).read_bytes()

@@ -74,7 +74,7 @@ class LaunchRequest:
     :param environment: The driver's whole environment; nothing is inherited.
     :param log: File for the driver's output, appended to; made private to its owner.
     :param private_files: Files with secrets that the command names. The driver deletes them once
-        Spark has read them; whoever does not get to start the driver deletes them instead.
+        Spark has read them; a task that does not get to start the driver deletes them instead.
     :param application: For launchers of clusters, which start the driver elsewhere: what to start.
         ``command`` is then what submits it, or empty.
     """
@@ -126,7 +126,7 @@ class Launcher(Protocol):
     reach its cluster, is on another host, or may not see all processes answers so and never
     guesses. ``GONE`` is a proof: it stays true, and a new driver is started on the strength of it.
     (A submission that is under way may still start a driver of an older epoch. It reads the fence
-    before it starts a query, so it ends; whoever takes the next epoch looks once more afterwards.)
+    before it starts a query, so it ends; the task that takes the next epoch looks once more afterwards.)
 
     A cluster that cannot be asked for a driver by its token gives ``UNSEEN`` for one whose launch
     was not recorded.
@@ -209,7 +209,7 @@ class EndWatcher(Protocol):
         """
         Return a descriptor that becomes readable when a process of the driver ends.
 
-        It only says when to look again, and polls go on beside it, so it may be early or never come.
+        It only says when to look again, and polls continue beside it, so it may be early or never come.
         It never raises.
 
         :returns: ``None`` where that cannot be told from here, and for a driver that is gone.
@@ -225,7 +225,7 @@ def driver_fate(home: StreamHome, launcher: Launcher | None) -> tuple[DriverLive
     """
     Return whether the newest driver is gone, with the evidence in words.
 
-    :param launcher: How its processes can be seen from here; ``None`` for nobody to look.
+    :param launcher: How its processes can be seen from here; ``None`` for no look.
     """
     epoch = home.newest_epoch()
     if epoch is None:
@@ -234,7 +234,7 @@ def driver_fate(home: StreamHome, launcher: Launcher | None) -> tuple[DriverLive
     if death is not None:
         return DriverLiveness.DEAD, death.evidence
     if launcher is None:
-        return DriverLiveness.UNPROVED, "nobody looked"
+        return DriverLiveness.UNPROVED, "no look was taken"
     launch = home.launch(epoch.number)
     process = launcher.probe(epoch, launch, heartbeat=lambda: home.heartbeat(epoch.number))
     if process.state is ProcessState.GONE:

@@ -192,7 +192,7 @@ def _is_older(process: psutil.Process, epoch: Epoch) -> bool:
 HAS_PROC: Final = Path("/proc/self/stat").exists()
 FAMILY_AGE: Final = 2.0
 """Seconds for which it is taken as known who is below whom. A process born since is missed for that
-long: its CPU time is, which nobody judges by in less than half a minute."""
+long: its CPU time is, which is not judged by in less than half a minute."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _COMMAND_BYTES: Final = 2**16
 """A token further behind is not seen, and a full look finds it."""
@@ -301,7 +301,7 @@ class ProcessTable:
             pid = waiting.pop()
             waiting += children.get(pid, ())
             life = read_life(pid)
-            # Another start time: the id belongs to somebody else by now.
+            # Another start time: the id belongs to another process by now.
             if life is not None and life.started == births[pid] and life.state != _ZOMBIE:
                 yield life
 

@@ -121,7 +121,7 @@ class Runtime:
 
     :param python: The interpreter of the driver, and of the workers where they are local.
     :param java_home: ``None`` when ``java`` on PATH does not tell where it lives.
-    :param java: Feature release of its Java, such as 17; 0 where nobody asked.
+    :param java: Feature release of its Java, such as 17; 0 where it was not asked.
     :param image: Container image with the same Spark, for drivers and executors on Kubernetes; what
         is installed on this host then submits.
     """

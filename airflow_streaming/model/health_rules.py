@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
-from airflow_streaming.model.codec import encode
-from airflow_streaming.model.fields import check_values
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import ANY_SIGN, Positive, check_values, checked
 from airflow_streaming.model.metrics import Metric
-from airflow_streaming.model.wire import decode
+from airflow_streaming.model.wire import JsonValue
 
 
 class Comparison(StrEnum):
@@ -52,7 +52,7 @@ BUILT_IN = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HealthRule:
+class HealthRule(JsonValue):
     """
     One rule.
 
@@ -71,13 +71,15 @@ class HealthRule:
     :param column: For ``OBSERVED``: the number, as ``name.column``.
     """
 
+    WHAT: ClassVar[str] = "health rule"
+
     name: str
     metric: Metric
-    bound: float
+    bound: Annotated[float, ANY_SIGN]
     comparison: Comparison = Comparison.ABOVE
     sustained_for: timedelta = timedelta(0)
     mean_over: timedelta = timedelta(0)
-    clear_bound: float | None = None
+    clear_bound: Annotated[float, ANY_SIGN] | None = None
     clear_for: timedelta = timedelta(minutes=1)
     severity: Severity = Severity.ALERT
     query: str | None = None
@@ -85,14 +87,14 @@ class HealthRule:
     column: str | None = None
 
     def __post_init__(self) -> None:
-        check_values(self, may_be_negative=("bound", "clear_bound"))
+        check_values(self)
         if not self.name:
-            raise ValueError("A health rule needs a name.")
+            raise SpecError("A health rule needs a name.")
         if self.name in BUILT_IN:
-            raise ValueError(f"{self.name!r} is what a built-in judge calls its findings.")
+            raise SpecError(f"{self.name!r} is what a built-in judge calls its findings.")
         for wrong in (self._wrong_bounds(), self._wrong_field()):
             if wrong is not None:
-                raise ValueError(f"Health rule {self.name!r} {wrong}")
+                raise SpecError(f"Health rule {self.name!r} {wrong}")
 
     def _wrong_bounds(self) -> str | None:
         if (
@@ -134,20 +136,6 @@ class HealthRule:
         """Tell whether a figure is good enough to clear a rule that fires."""
         bound = self.bound if self.clear_bound is None else self.clear_bound
         return figure <= bound if self.comparison is Comparison.ABOVE else figure >= bound
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the rule as JSON; durations as seconds."""
-        encoded: dict[str, Any] = encode(self)
-        return encoded
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """
-        Build a rule from its JSON form.
-
-        :raises RecordError: a field is missing, of the wrong type, or out of its bounds.
-        """
-        return decode(cls, data, "health rule")
 
 
 class RuleState(StrEnum):
@@ -202,9 +190,10 @@ _ROOM: Final = 0.9
 """A limit that was passed is clear again below this share of it."""
 
 
+@checked
 def recommended_rules(
     *,
-    silent_for: timedelta | None = timedelta(minutes=15),
+    silent_for: Positive | None = timedelta(minutes=15),
     watermark_sla: timedelta | None = None,
     state_rows_limit: int | None = None,
     state_bytes_limit: int | None = None,
@@ -402,7 +391,7 @@ _WINDOWS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HealthRules:
+class HealthRules(JsonValue):
     """
     When silence, standstill or a figure becomes a verdict.
 
@@ -422,6 +411,8 @@ class HealthRules:
     :raises ValueError: a window that takes a pause for a hang, or two rules of one name.
     """
 
+    WHAT: ClassVar[str] = "health rules"
+
     hang_after: timedelta = timedelta(seconds=45)
     suspended_after: timedelta = timedelta(seconds=30)
     busy_hang_after: timedelta = timedelta(minutes=10)
@@ -436,13 +427,14 @@ class HealthRules:
         check_values(self)
         for name in _WINDOWS:
             if getattr(self, name) < timedelta(seconds=10):
-                raise ValueError(f"{name} below 10 s takes a pause for a hang; the least is 10 s.")
+                raise SpecError(f"{name} below 10 s takes a pause for a hang; the least is 10 s.")
         names = [rule.name for rule in self.rules]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
-            raise ValueError(f"Two health rules are called {min(twice)!r}; names are unique.")
+            raise SpecError(f"Two health rules are called {min(twice)!r}; names are unique.")
 
     @classmethod
+    @checked
     def recommended(cls, *, rules: tuple[HealthRule, ...] = (), **limits: Any) -> Self:
         """
         Return the rules that operations guides repeat, as alerts.
@@ -453,18 +445,4 @@ class HealthRules:
         """
         own = {rule.name for rule in rules}
         usual = tuple(rule for rule in recommended_rules(**limits) if rule.name not in own)
-        return cls(rules=usual + rules)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the rules as JSON; durations as seconds."""
-        encoded: dict[str, Any] = encode(self)
-        return encoded
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """
-        Build the rules from their JSON form.
-
-        :raises RecordError: a field is of the wrong type or out of its bounds.
-        """
-        return decode(cls, data, "health rules")
+        return cls(rules=(*usual, *rules))

@@ -132,6 +132,31 @@ def decode(cls: type[Value], data: Mapping[str, Any], where: str) -> Value:
     return value
 
 
+class JsonValue:
+    """
+    Base of values that travel as JSON inside of others, e.g. among a task's arguments.
+
+    They have no kind and no version; ``WHAT`` names them in messages. Durations are seconds.
+    """
+
+    __slots__ = ()
+    WHAT: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value as JSON."""
+        encoded: dict[str, Any] = encode(self)
+        return encoded
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """
+        Build the value from its JSON form.
+
+        :raises RecordError: a field is missing, of the wrong type, or out of its bounds.
+        """
+        return decode(cls, data, cls.WHAT)
+
+
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
 

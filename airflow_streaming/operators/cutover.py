@@ -14,6 +14,8 @@ from airflow_streaming.changes.cutover.lanes import Candidate, Facts, pair_of
 from airflow_streaming.changes.cutover.plan import CutoverPlan
 from airflow_streaming.exceptions import CutoverRefused, SpecError
 from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.model.durations import age_of
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.cutover import Pair, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import (
     CUTOVER,
@@ -53,10 +55,10 @@ _IN: Final = {
 
 class CutoverApprovalOperator(StreamApprovalOperator):
     """
-    Ask a person for the word that a cutover waits for, and give it.
+    Ask a user for the word that a cutover waits for, and give it.
 
-    The word is a record in the stream's home, as one from the command line is; whoever waits there
-    goes on by it. Silence until ``response_timeout`` is a no.
+    The word is a record in the stream's home, as one from the command line is; the task that waits there
+    continues by it. Silence until ``response_timeout`` is a no.
 
     :param word: ``promote``: make green live, and a no gives it up; ``keep``: leave it live for
         good, and a no leads consumers back to blue.
@@ -71,6 +73,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         *("home", "stream", "home_conn_id"),
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -218,12 +221,13 @@ class CutoverStepOperator(CutoverTask):
     The first step of a run opens the change, by the preflight's report: what was approved there,
     and nothing else, is started. It fails when the cutover is given up on the way.
 
-    A step that leads to ``ready`` ends as well where nothing is proved and a person has to say; its
+    A step that leads to ``ready`` ends as well where nothing is proved and a user must say; its
     XCom ``markdown`` is the page for him.
 
     :param until: The state, by name, e.g. ``catching_up``, ``comparing``, ``ready``, ``soaking``.
     """
 
+    @checked
     def __init__(self, *, until: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.until = state_named(until)
@@ -233,7 +237,7 @@ class CutoverStepOperator(CutoverTask):
             return self._go(context, None)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Look again, and go on."""
+        """Look again, and continue."""
         with self.telling(context):
             return self._go(context, event.get("memory"))
 
@@ -303,8 +307,8 @@ class CutoverCheckOperator(CutoverTask):
     """
     Run the author's checks on what green has written beside blue.
 
-    What they say is recorded with the cutover, and it goes on or is given up by that. Where green
-    has to begin again later, the task that waits for it runs them once more.
+    What they say is recorded with the cutover, and it continues or is given up by that. Where green
+    must begin again later, the task that waits for it runs them once more.
 
     """
 
@@ -338,10 +342,11 @@ class CutoverFinishOperator(CutoverTask):
     went wrong, when blue is live. A cutover whose tasks came to no good end is given up: before the
     switch blue is left as it is, after it consumers are led back to it.
 
-    :param approve_task_id: The task in which a person was asked whether it may begin.
+    :param approve_task_id: The task in which a user was asked whether it may begin.
     :param step_task_ids: The steps, the last one last.
     """
 
+    @checked
     def __init__(
         self,
         *,
@@ -387,7 +392,7 @@ class CutoverFinishOperator(CutoverTask):
                 reason=wrong,
             )
         except CutoverRefused as err:
-            # A person was faster, or the point of no return lies behind: then only forward.
+            # A user was faster, or the point of no return lies behind: then only forward.
             self.log.info("The cutover is not rolled back: %s What failed: %s", err, wrong)
 
     def _what_is_wrong(self, context: Context) -> str:
@@ -443,7 +448,7 @@ class CutoverRetireOperator(CutoverTask):
         return {"change": change}
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Look again: the time may be over, or somebody else has retired it."""
+        """Look again: the time may be over, or another task has retired it."""
         return self.execute(context)
 
     def _look(self, context: Context) -> tuple[int, timedelta | None]:
@@ -471,4 +476,4 @@ def _left(home: StreamHome, change: Change, steps: Sequence[CutoverTransition]) 
     """Return for how long blue is still kept; ``None`` when it is not, or not any more."""
     if CUTOVER.state_of(steps) is not CutoverState.FINALIZED:
         return None
-    return steps[-1].at + home.cutover_terms(change).retain_blue - datetime.now(UTC)
+    return home.cutover_terms(change).retain_blue - age_of(steps[-1].at, datetime.now(UTC))

@@ -13,6 +13,7 @@ from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.codec import encode
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
@@ -44,18 +45,18 @@ from airflow_streaming.reports.markdown import markdown
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_streaming.changes.cutover.begin import Wish
+    from airflow_streaming.changes.cutover.begin import PlanRequest
     from airflow_streaming.changes.cutover.lanes import Candidate
     from airflow_streaming.operators.common.cutover import DagLanes
 
 DECIDED: Final = frozenset(
     {CutoverState.ABORTING, CutoverState.ROLLING_BACK, CutoverState.FINALIZING}
 )
-"""States in which a cutover only has to be brought to its end."""
+"""States in which a cutover only needs to be brought to its end."""
 
 
 def decided_cutover(home: StreamHome) -> Change | None:
-    """Return the open cutover that only has to be brought to its end; ``None`` without one."""
+    """Return the open cutover that only needs to be brought to its end; ``None`` without one."""
     change = home.unfinished_change()
     if change is None or not home.leads(change):
         return None
@@ -151,18 +152,18 @@ class CutoverPreflightOperator(CutoverTask):
     It only reads, but for the end of an earlier cutover that was decided and never carried out,
     because its run is gone; that comes first. It fails when the cutover must not be made. The return
     value is the decision; XCom ``report`` is what the next tasks go by, and ``markdown`` the page
-    for whoever approves, which is in the log as well.
+    for the approver, which is in the log as well.
 
     :param way: ``parallel`` or ``handover``. (templated)
     :param start: What green begins with: ``fresh``, ``cloned``, ``carried``, or ``by_gate`` to let
         the gates say. (templated)
     :param replay_from: From when a fresh green reads, ISO 8601; computed when empty. (templated)
-    :param ready: What green has to show before it may become live.
+    :param ready: What green must show before it may become live.
     :param compare: How the outputs of which streams are compared; not at all when empty.
-    :param soak: What green has to show after the switch.
+    :param soak: What green must show after the switch.
     :param soak_minutes: The most that the soak may take; that of ``soak`` when empty. (templated)
-    :param promote: ``ask`` a person before the switch, or ``auto``. (templated)
-    :param finalize: ``auto``: a good soak is the point of no return; ``ask`` for a person's word.
+    :param promote: ``ask`` a user before the switch, or ``auto``. (templated)
+    :param finalize: ``auto``: a good soak is the point of no return; ``ask`` for a user's word.
         (templated)
     :param retain_blue: How long blue's checkpoint and output are kept after that.
     :param retain_hours: The same in hours, from a form; ``retain_blue`` when empty. (templated)
@@ -178,6 +179,7 @@ class CutoverPreflightOperator(CutoverTask):
         *("promote", "finalize", "retain_hours", "is_dry_run"),
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -276,10 +278,10 @@ class CutoverPreflightOperator(CutoverTask):
         ]
         return CutoverPreflight(way=wish.way, pairs=tuple(pairs))
 
-    def _wish(self) -> Wish:
-        from airflow_streaming.changes.cutover.begin import Wish  # not at dag parse
+    def _wish(self) -> PlanRequest:
+        from airflow_streaming.changes.cutover.begin import PlanRequest  # not at dag parse
 
-        return Wish(
+        return PlanRequest(
             way=way_of(self.way),
             start=start_of(self.start),
             replay_from=(self.replay_from or "").strip(),
@@ -313,6 +315,6 @@ class CutoverPreflightOperator(CutoverTask):
         page = markdown(cutover_report(found, course, what_is_given_up(home)))
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
-        # In a dry run nobody is asked, so no other page shows it.
+        # A dry run asks for no approval, so no other page shows it.
         for line in ("::group::The report", *page.splitlines(), "::endgroup::"):
             self.log.info("%s", line)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateReport
+from airflow_streaming.model.fields import checked
 from airflow_streaming.operators.common.gate import GateTask, asked, fail_if_refused, publish
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 class ChangeGateOperator(GateTask):
     """
-    Ask whether a new version of a script may go on from the checkpoints of the running one.
+    Ask whether a new version of a script may continue from the checkpoints of the running one.
 
     The script is run in plan mode on its runtime, in the worker: it starts no query and reads
     nothing. Its plans are compared with those that the running driver recorded and with what the
@@ -45,6 +46,7 @@ class ChangeGateOperator(GateTask):
         "runtime",
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -123,7 +125,7 @@ def by_query(places: Mapping[str, str], new: ScriptPlan) -> Mapping[str, str]:
 
 class SparkVersionGateOperator(GateTask):
     """
-    Ask whether another version of Spark goes on from the checkpoints, and whether one can come back.
+    Ask whether another version of Spark continues from the checkpoints, and whether one can come back.
 
     It reads checkpoints, starts no JVM, and answers from rules and from what was measured. A stream
     that never ran passes.
@@ -151,6 +153,7 @@ class SparkVersionGateOperator(GateTask):
         "conf",
     )
 
+    @checked
     def __init__(
         self,
         *,

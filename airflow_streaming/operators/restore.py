@@ -12,11 +12,11 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import Positive, checked, is_filled_in
 from airflow_streaming.operators.common.base import actor_of, who
 from airflow_streaming.operators.common.checkpoint import (
     BACKUP_XCOM_KEY,
     CheckpointTask,
-    positive,
     truth,
 )
 from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY
@@ -60,6 +60,7 @@ class CheckpointVerifyOperator(CheckpointTask):
         "script",
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -67,7 +68,7 @@ class CheckpointVerifyOperator(CheckpointTask):
         level: str = Level.FULL,
         runtime: str | None = None,
         script: str | None = None,
-        drill_timeout: timedelta = timedelta(minutes=10),
+        drill_timeout: Positive = timedelta(minutes=10),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -76,8 +77,7 @@ class CheckpointVerifyOperator(CheckpointTask):
         self.runtime = runtime
         self.script = script
         self.drill_timeout = drill_timeout
-        positive(drill_timeout, "drill_timeout")
-        if "{{" not in level:
+        if not is_filled_in(level):
             level_of(level)
 
     def execute(self, context: Context) -> str:
@@ -179,7 +179,7 @@ class CheckpointRestoreOperator(CheckpointTask):
     """
     Restore a backup, or say what that would mean.
 
-    A stream of ours gets a new deployment that goes on from the restored checkpoint. It has to be
+    A stream of ours gets a new deployment that continues from the restored checkpoint. It must be
     stopped for that, and it stays stopped: start it with ``StartStreamOperator``. With ``to`` the
     checkpoint is only written there. Nothing is ever written over an old checkpoint.
 
@@ -199,7 +199,7 @@ class CheckpointRestoreOperator(CheckpointTask):
     :param accept: Reasons against it that are accepted, by their codes, as a list or a text with
         commas, e.g. ``query_missing``. (templated)
     :param backup_before: Back up what the stream gives up. When that cannot be done the restore
-        goes on, because the old checkpoint stays where it is.
+        continues, because the old checkpoint stays where it is.
     """
 
     template_fields: Sequence[str] = (
@@ -213,6 +213,7 @@ class CheckpointRestoreOperator(CheckpointTask):
     )
     ui_color = "#f4c7b4"
 
+    @checked
     def __init__(
         self,
         *,

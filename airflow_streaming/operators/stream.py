@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from airflow.sdk import BaseOperatorLink
 
 from airflow_streaming import telemetry
-from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
+from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
+from airflow_streaming.model.fields import Pause, Positive, checked
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.owner import Actor
@@ -61,7 +62,7 @@ class SparkStreamOperator(SpecTask):
     task, the worker and Airflow itself; whatever happens to the task, the next attempt adopts the
     driver that runs. When the driver fails, the task wakes, asks the restart policy, and relaunches
     it on the same checkpoint. When a cutover makes another lane of the stream live, or puts the
-    first one back, the same task goes on with that one.
+    first one back, the same task continues with that one.
 
     An edited spec is a proposal: the running deployment stays until a run of the dag is triggered
     with the parameter ``restart=True``.
@@ -80,7 +81,7 @@ class SparkStreamOperator(SpecTask):
     :param backup_before_restart: Back up the checkpoints before a changed deployment is applied by
         ``restart=True``; when that fails, the deployment stays as it is and so does the driver.
     :param apply_allowed: Apply an edited stream without being asked when the gates call it allowed:
-        code, configuration and Spark go on from the same checkpoint, and nobody has to know
+        code, configuration and Spark continue from the same checkpoint, and no user needs to know
         anything. Whatever is less than that stays a proposal, and so does what the newest upgrade
         has replaced, or has tried and taken back.
     :param backup_store: URI of the store for it; ``<home>/_backups`` when not given. (templated)
@@ -89,7 +90,7 @@ class SparkStreamOperator(SpecTask):
     :param on_unhealthy: Told when a health rule fires, or the driver is hung, stalled, slow or out
         of reach: a notifier, a callable that takes the context, or a list of them.
     :param on_restart: Told of every automatic restart, and of each that failed.
-    :param on_gave_up: Told when the circuit opens, so that a person has to act.
+    :param on_gave_up: Told when the circuit opens, so that a user must act.
     :param on_recovered: Told when what an earlier alert told is over.
     """
 
@@ -97,14 +98,15 @@ class SparkStreamOperator(SpecTask):
     operator_extra_links: Collection[BaseOperatorLink] = (SparkUiLink(), DriverLogLink())
     ui_color = "#e25a1c"
 
+    @checked
     def __init__(
         self,
         *,
         stream: StreamSpec,
         conn_id: str = "spark_default",
         home_conn_id: str | None = None,
-        poll_interval: timedelta = timedelta(seconds=5),
-        rollover_after: timedelta | None = timedelta(days=7),
+        poll_interval: Pause = timedelta(seconds=5),
+        rollover_after: Positive | None = timedelta(days=7),
         backup_before_restart: bool = False,
         apply_allowed: bool = False,
         backup_store: str | None = None,
@@ -116,12 +118,6 @@ class SparkStreamOperator(SpecTask):
         **kwargs: Any,
     ) -> None:
         super().__init__(stream=stream, conn_id=conn_id, home_conn_id=home_conn_id, **kwargs)
-        if not isinstance(poll_interval, timedelta):
-            raise SpecError(f"poll_interval is {poll_interval!r:.80}; give a timedelta.")
-        if rollover_after is not None and not isinstance(rollover_after, timedelta):
-            raise SpecError(f"rollover_after is {rollover_after!r:.80}; give a timedelta or None.")
-        if isinstance(changed_by, str):
-            raise SpecError(f"changed_by is {changed_by!r:.80}; give a list of ids of dags.")
         self.poll_interval = poll_interval
         self.rollover_after = rollover_after
         self.backup_before_restart = backup_before_restart

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
@@ -33,7 +34,7 @@ from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, U
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_streaming.changes.upgrade.begin import Asked
+    from airflow_streaming.changes.upgrade.begin import UpgradeTermsRequest
     from airflow_streaming.changes.upgrade.engine import UpgradeProgress as Progress
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
@@ -42,14 +43,14 @@ if TYPE_CHECKING:
 
 class UpgradeApprovalOperator(StreamApprovalOperator):
     """
-    Ask a person whether an upgrade, or a cutover, may begin; until then nothing has been done.
+    Ask a user whether an upgrade, or a cutover, may begin; until then nothing has been done.
 
     A no leaves everything as it was, and so does silence until ``response_timeout``. A dry run ends
     here.
 
     :param preflight_task_id: The task whose report is asked about.
     :param is_dry_run: End here. (templated)
-    :param need_approval: Ask; without it, whoever started the run has said yes by that. Where there
+    :param need_approval: Ask; without it, the user who started the run has said yes by that. Where there
         are ``allowed_approvers``, it cannot be turned off. (templated)
     """
 
@@ -59,6 +60,7 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
         "need_approval",
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -111,12 +113,13 @@ class UpgradeStepOperator(UpgradeTask):
     :param until: The stage, by name: ``backed_up``, ``ready`` (the same without a warm-up), ``stopped``,
         ``deployed``, ``launched`` or ``judged``.
     :param preflight_task_id: The task of the same run that made the report.
-    :param soak: What the new deployment has to show.
+    :param soak: What the new deployment must show.
     :param soak_minutes: The most that the soak may take; that of ``soak`` when empty. (templated)
     """
 
     template_fields: Sequence[str] = (*UpgradeTask.template_fields, "soak_minutes")
 
+    @checked
     def __init__(
         self,
         *,
@@ -137,7 +140,7 @@ class UpgradeStepOperator(UpgradeTask):
             return self._go(context, None)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Look again, and go on."""
+        """Look again, and continue."""
         with self.telling(context):
             return self._go(context, event.get("memory"))
 
@@ -195,10 +198,10 @@ class UpgradeStepOperator(UpgradeTask):
             )
         return self.engine(hook, hook.observer()).begin(proposed, source, self._asked(report))
 
-    def _asked(self, report: Mapping[str, Any]) -> Asked:
-        from airflow_streaming.changes.upgrade.begin import Asked  # not at dag parse
+    def _asked(self, report: Mapping[str, Any]) -> UpgradeTermsRequest:
+        from airflow_streaming.changes.upgrade.begin import UpgradeTermsRequest  # not at dag parse
 
-        return Asked(
+        return UpgradeTermsRequest(
             rollback=decode(RollbackPlan, report["rollback"], "rollback"),
             soak=self._soak_terms(report),
             keeps_by_itself=False,  # the checks, and the task that settles it, come first
@@ -276,6 +279,7 @@ class UpgradeCheckOperator(UpgradeTask):
     :param preflight_task_id: The task of the same run that made the report.
     """
 
+    @checked
     def __init__(self, *, checks: Sequence[Check], preflight_task_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.checks = tuple(checks)
@@ -351,16 +355,17 @@ class UpgradeFinishOperator(UpgradeTask):
 
     It runs whatever became of the tasks before it. It succeeds when the new deployment is kept, is
     skipped when nothing was begun on purpose, and fails, with what went wrong, when the old
-    deployment is back. A run that only looked, or was told no, touches no upgrade that somebody
-    else has begun.
+    deployment is back. A run that only looked, or was told no, touches no upgrade that another
+    task has begun.
 
     :param preflight_task_id: The task that made the report.
-    :param approve_task_id: The task in which a person was asked.
+    :param approve_task_id: The task in which a user was asked.
     :param soak_task_id: The step that leads to ``judged``.
     :param step_task_ids: The steps before it, in whose words it is told what went wrong.
     :param check_task_id: The task with the checks; ``None`` without any.
     """
 
+    @checked
     def __init__(
         self,
         *,
@@ -398,17 +403,17 @@ class UpgradeFinishOperator(UpgradeTask):
     def _say_how_it_ends(self, context: Context, hook: SparkStreamHook, change: Change) -> None:
         wrong = _judgment(hook.home, change) or self._what_is_wrong(context)
         if not wrong and not _is_decided(hook.home, change):
-            # Checks take their time: whoever fell meanwhile is rolled back and not kept.
+            # Checks take their time: a deployment that fell meanwhile is rolled back and not kept.
             self.engine(hook, hook.observer()).advance(Stage.KEPT, change.number)
         if _is_decided(hook.home, change):
-            return  # by a person, by the look, or by this task before it was killed
+            return  # by a user, by the look, or by this task before it was killed
         if not wrong:
             self._keep(hook, change, "It soaked well, and its checks have passed.")
             return
         try:
             self.command(hook, change, UpgradeCommand.ROLL_BACK, wrong)
         except UpgradeRefused as err:
-            # Without a way back the point of no return lies behind; the keep-alive task has to
+            # Without a way back the point of no return lies behind; the keep-alive task must
             # have the stream again.
             reason = f"The upgrade cannot be rolled back: {err} What failed: {wrong}"
             self._keep(hook, change, reason)
@@ -419,7 +424,7 @@ class UpgradeFinishOperator(UpgradeTask):
         except UpgradeRefused as err:
             if not _is_decided(hook.home, change):
                 raise
-            # A person was faster, and is followed.
+            # A user was faster, and is followed.
             self.log.info("%s", err)
 
     def _what_is_wrong(self, context: Context) -> str:

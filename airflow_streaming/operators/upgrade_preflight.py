@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.advice.sizing import EXECUTORS, SizeSource
 from airflow_streaming.changes.upgrade.preflight_report import Preflight
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.control import ChangeKind
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
@@ -69,7 +70,7 @@ def take_advice(home: StreamHome) -> SizeSource:
         ) from err
 
 
-"""Stages after which an upgrade only has to be brought to its end."""
+"""Stages after which an upgrade only needs to be brought to its end."""
 
 
 class UpgradePreflightOperator(UpgradeTask):
@@ -79,9 +80,9 @@ class UpgradePreflightOperator(UpgradeTask):
     It only reads, but for the end of an earlier upgrade that was decided and never carried out,
     because its run is gone; that comes first. It fails when the upgrade must not be made, and is skipped when there is nothing
     to do. The return value is the decision; XCom ``report`` is what the next tasks go by, and
-    ``markdown`` the page for whoever approves.
+    ``markdown`` the page for the approver.
 
-    :param soak: What the new deployment has to show; said on the page.
+    :param soak: What the new deployment must show; said on the page.
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name:
         ``overwrites``, ``remembers``, ``appends`` or ``nothing``. A file sink needs none.
     :param accept_replay: Rows that come twice after a rollback are accepted. (templated)
@@ -90,13 +91,13 @@ class UpgradePreflightOperator(UpgradeTask):
         restart.
     :param repartitions: Give state the number of shuffle partitions that is asked for, where Spark and
         the checkpoints allow it; otherwise that number has no effect on state.
-    :param even_if_equal: Go on when nothing differs: a plain restart with all of an upgrade's care.
+    :param even_if_equal: Continue when nothing differs: a plain restart with all of an upgrade's care.
     :param prewarm: Warm the new driver up before the old one is stopped, where the launcher can; empty
         or ``None``: as the stream's ``standby`` says, which pays for a second driver already. (templated)
-    :param is_dry_run: The run only looks, so it goes on with no upgrade that it finds open.
+    :param is_dry_run: The run only looks, so it continues with no upgrade that it finds open.
         (templated)
-    :param asks_person: A person reads the report before anything is done. With ``same_code`` there
-        is no rehearsal, so without a person what the gates do not know is refused. (templated)
+    :param asks_person: A user reads the report before anything is done. With ``same_code`` there
+        is no rehearsal, so without a user what the gates do not know is refused. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -108,6 +109,7 @@ class UpgradePreflightOperator(UpgradeTask):
         "asks_person",
     )
 
+    @checked
     def __init__(
         self,
         *,

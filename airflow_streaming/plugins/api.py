@@ -92,13 +92,13 @@ def from_this_page(
     Refuse a request that another site could have made a browser send.
 
     A form cannot send the header, and a script of another origin may not without being allowed. What
-    a browser says of where the request comes from has to agree.
+    a browser says of where the request comes from must agree.
     """
     site = request.headers.get("sec-fetch-site", "same-origin")
     origin = request.headers.get("origin")
     is_ours = origin is None or urlsplit(origin).netloc == request.headers.get("host")
     if x_streaming_act != "1" or site not in ("same-origin", "none") or not is_ours:
-        raise HTTPException(403, "An act has to come from the Streams page itself.", _HEADERS)
+        raise HTTPException(403, "An act must come from the Streams page itself.", _HEADERS)
 
 
 def seen_by(request: Request, user: GetUserDep) -> list[Kept]:

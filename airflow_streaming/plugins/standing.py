@@ -48,7 +48,7 @@ def tried(read: Callable[[], T]) -> T | None:
 
 
 class Level(StrEnum):
-    """How much a stream needs a person, the gravest first."""
+    """How much a stream needs a user, the gravest first."""
 
     DOWN = "down"
     """It should run and does not, and nothing is being done about it."""
@@ -74,7 +74,7 @@ class Standing:
     Where a stream stands.
 
     :param word: What it is called: a verdict, or ``gave_up``, ``restarting``, ``off``, ``never_run``.
-    :param remedy: What a person should do; empty when there is nothing.
+    :param remedy: What a user should do; empty when there is nothing.
     """
 
     word: str
@@ -108,7 +108,7 @@ _LEVELS: Final = {
 
 
 def level_of(state: VerdictState) -> Level:
-    """Return how much a verdict alone needs a person."""
+    """Return how much a verdict alone needs a user."""
     return _LEVELS[state]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_streaming.checkpoints.backup.records import Backup, QueryBackup, Verification
 from airflow_streaming.checkpoints.restore.replay import RestorePlan
-from airflow_streaming.checkpoints.vault.retention_policy import BackupTrust, LastWord
+from airflow_streaming.checkpoints.vault.backup_trust import BackupTrust, LastWord
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.reports.report import (
     Block,

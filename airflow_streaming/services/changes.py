@@ -119,9 +119,9 @@ def final_backup(
     :raises CheckpointError: there is a checkpoint, and it could not be backed up.
     """
     from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
-    from airflow_streaming.checkpoints.backup.stream_backup import Asked, backup_before
+    from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, backup_before
 
-    asked = Asked(
+    asked = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
         by=by,
         note=f"Final backup of deployment {blue.number}, change {change.number}: {reason}",
@@ -147,7 +147,7 @@ def restore_stream(
     progress: Progress = no_progress,
 ) -> Switched:
     """
-    Let a stopped stream go on from a backup when it is started next; it stays stopped.
+    Let a stopped stream continue from a backup when it is started next; it stays stopped.
 
     :param backs_up: Back up first what is given up; what cannot be backed up stays where it is.
     :param to: Where the checkpoint is restored to; default: beside the old one.
@@ -159,9 +159,9 @@ def restore_stream(
     """
     from airflow_streaming.changes.restore.undo import switch
     from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
-    from airflow_streaming.checkpoints.backup.stream_backup import Asked, backup_before
+    from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, backup_before
 
-    asked = Asked(
+    asked = BackupRequest(
         origin=Origin.BEFORE_RESTORE,
         by=by,
         note=reason,

@@ -1,7 +1,7 @@
 """
 Removes what of a stream is old and not needed; see ``changes.pruning`` for what that is.
 
-A run may be killed on any line, and two may run at once: the next one finds what is left and goes on.
+A run may be killed on any line, and two may run at once: the next one finds what is left and continues.
 A checkpoint or an output is recorded as being removed before its first file goes, and only then is
 it looked whether a change was begun meanwhile; a change that returns to an old checkpoint looks for
 that record after it was begun. Of an epoch the record goes first: what is left of it is found again
@@ -178,7 +178,7 @@ class _Run:
             number=mark.number, files=len(found), size=sum(found), by=self.by, at=self.now
         )
         lane.end_removal(end)
-        # An object store may go on listing a folder that has no file any more.
+        # An object store may continue listing a folder that has no file any more.
         return _removed(item, found) if found else None
 
     def end_removals(self, stream: str) -> None:

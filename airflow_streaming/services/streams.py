@@ -28,6 +28,7 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Heartbeat
+from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.control import (
     Circuit,
@@ -219,7 +220,7 @@ def declare_dead(
     home: StreamHome, probe: Probe, number: int, *, by: str, reason: str
 ) -> TerminationProof:
     """
-    Record a person's word that a driver is gone which no machine can see.
+    Record a user's word that a driver is gone which no machine can see.
 
     :param probe: Looks at the driver from here.
     :param number: Its epoch, which must be the newest.
@@ -252,7 +253,7 @@ def _sign_of_life(home: StreamHome, epoch: Epoch, probe: Probe) -> str | None:
     process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
     if process.state in (ProcessState.RUNNING, ProcessState.SUSPENDED):
         return f"{closed(process.detail)} Kill it first; two drivers on one checkpoint write rows twice."
-    if launch is None and abs(_now() - epoch.created_at) < spawn_grace(epoch):
+    if launch is None and age_of(epoch.created_at, _now()) < spawn_grace(epoch):
         return "it is only being started. Look again in half a minute."
     return None
 

@@ -1,7 +1,7 @@
 """
 Comparing outputs: a Spark of its own reads both and says by bucket and key where they differ.
 
-It only reads, so it may run while both streams go on. Watermarks have to be read before, because
+It only reads, so it may run while both streams continue. Watermarks must be read before, because
 then everything that is older than both of them is committed by the time the outputs are opened.
 Whatever goes wrong is a report that proves nothing; only a comparison that was made can fail.
 """
@@ -18,10 +18,10 @@ from airflow_streaming.exceptions import LaunchError, RecordError
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.comparison import (
-    Asked,
     Bound,
     CompareOrder,
     CompareReport,
+    ComparisonRequest,
     not_made,
 )
 from airflow_streaming.model.records.cutover import CompareTerms
@@ -76,7 +76,7 @@ def compare(
     Compare the outputs of two deployments.
 
     :param blue: The deployment, or the URI of its output.
-    :param bound: What is known of the time to compare; watermarks have to be read beforehand.
+    :param bound: What is known of the time to compare; watermarks must be read beforehand.
     :param program: Configuration, jars and packages to read with; by default those of blue's
         deployment, without its secrets, where the outputs are not plain files of this host.
     :param scratch: A local folder in which one for its files is made and removed again; default:
@@ -101,7 +101,7 @@ def compare_all(
 ) -> list[CompareReport]:
     """Do several comparisons with one Spark; as ``compare``, in the order asked."""
     asked = tuple(
-        Asked(terms=terms, blue=_uri(blue), green=_uri(green), bound=bound or Bound())
+        ComparisonRequest(terms=terms, blue=_uri(blue), green=_uri(green), bound=bound or Bound())
         for terms, blue, green, bound in outputs
     )
     if not asked:

@@ -4,7 +4,7 @@ The rehearsal: a new script on copies of checkpoints.
 Everything happens in a folder of its own. Checkpoints are copied there, and the script's queries
 run on the copies; what they would write is counted, shown in part and thrown away. Sources are only
 read: they clean up nothing, and a consumer group that the script chose is another one here. Neither
-process nor folder stays behind, whoever is killed.
+process nor folder stays behind, whichever process is killed.
 
 What the script does besides starting queries, it does in a rehearsal as well; it can see that it is
 one by ``AIRFLOW_STREAMING_REHEARSAL=1``.
@@ -61,7 +61,7 @@ log: Final = logging.getLogger(__name__)
 _BATCHES: Final = 200
 
 
-class Live(NamedTuple):
+class RunningDeployment(NamedTuple):
     """
     What is known of the running deployment.
 
@@ -73,17 +73,17 @@ class Live(NamedTuple):
     plans: Sequence[QueryPlan] = ()
 
 
-def live_figures(home: StreamHome | None) -> Live:
+def live_figures(home: StreamHome | None) -> RunningDeployment:
     """Return what a home tells; what cannot be read is left out, for a rehearsal needs none."""
     if home is None:
-        return Live()
+        return RunningDeployment()
     try:
         epoch = home.newest_epoch()
         batches = [] if epoch is None else home.read_progress(epoch.number, _BATCHES)
-        return Live(paces=_paces(batches), plans=home.newest_plans())
+        return RunningDeployment(paces=_paces(batches), plans=home.newest_plans())
     except StreamingError as err:
         log.warning("The rehearsal is not compared with stream %s: %s", home.name, err)
-        return Live()
+        return RunningDeployment()
 
 
 def _paces(batches: Sequence[BatchProgress]) -> dict[str, Pace]:
@@ -129,7 +129,7 @@ def rehearse(
     :param bounds: How far to go; ``QUICK`` is one replayed batch.
     :param compare_with: The running stream, for its pace and the columns of its output.
     :param scratch: A local folder, in which a new one is made and removed again; default: the
-        system's folder for temporary files. The state of all queries has to fit there.
+        system's folder for temporary files. The state of all queries must fit there.
     :raises LaunchError: the runtime's Spark could not be started.
     :raises HomeUnavailable: a store is away.
     """

@@ -2,7 +2,7 @@
 Running a short Spark job: one bounded process of this host, its script and its events.
 
 Its owner keeps a file in it locked. The system gives a lock up with the process, however that
-ended, so that a folder whose file can be locked is nobody's any more.
+ended, so that a folder whose file can be locked has no owner any more.
 
 It gets a session of its own, so that its whole group can be killed, and a configuration file that
 only this user may read. Should this process be killed itself, the other one ends by its own clock.
@@ -100,16 +100,16 @@ def _made(place: Path, prefix: str) -> tuple[Scratch, int]:
             continue
         if held.exists():
             return Scratch(folder=folder, held=held), descriptor
-        # Somebody who swept was faster with the lock, took it for left behind, and has removed it.
+        # A process that swept was faster with the lock, took it for left behind, and has removed it.
         os.close(descriptor)
 
 
 def _is_removed(folder: Path) -> bool:
-    """Remove a folder that nobody holds; its lock is kept meanwhile, for its maker may want it."""
+    """Remove a folder that no process holds; its lock is kept meanwhile, for its maker may want it."""
     try:
         descriptor = os.open(folder / HELD, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        # Just being made, or somebody else's: not ours to remove.
+        # Just being made, or another process's: not ours to remove.
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -223,10 +223,10 @@ class Job(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """
-    What a short-lived Spark has to do.
+    What a short-lived Spark must do.
 
     :param job: The module whose ``run`` does it; it is given the order's file.
-    :param order: What exactly it has to do.
+    :param order: What exactly it must do.
     :param variable: Set to 1 in its environment, for scripts that do more than start queries.
     :param cores: Threads of Spark.
     :param memory: Of its JVM, as Spark writes it.

@@ -173,7 +173,7 @@ class StreamTester:
         :param checkpoint: Folder for the checkpoints, instead of what the script says.
         :param conf: Settings of the script's session.
         :param py_files: Python files that the script imports; they stay for the runs after it.
-        :param own_trigger: Keep the script's processing triggers; it must then end by itself.
+        :param own_trigger: Keep the script's processing triggers; it must then end on its own.
         :param check: Raise what failed; otherwise it is in the result.
         :raises StreamTestError: the script or a query failed.
         """

@@ -9,16 +9,18 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import math
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from airflow_streaming.checkpoints.backup.records import Level, Origin
-from airflow_streaming.checkpoints.backup.stream_backup import Asked, back_up_stream, default_store
+from airflow_streaming.checkpoints.backup.stream_backup import (
+    BackupRequest,
+    back_up_stream,
+    default_store,
+)
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.driver.monitoring.heartbeat import History
@@ -26,43 +28,19 @@ from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.progress import BatchProgress, SourceProgress
+from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert, AlertKind
-from airflow_streaming.model.records.control import (
-    Change,
-    ChangeKind,
-    DesiredState,
-    Event,
-    EventKind,
-)
-from airflow_streaming.model.records.cutover import (
-    CheckResult,
-    CutoverTerms,
-    Pair,
-    Result,
-    StartWay,
-    SwitchMethod,
-)
-from airflow_streaming.model.records.cutover_table import (
-    CUTOVER,
-    CutoverEvent,
-    CutoverState,
-    CutoverTransition,
-)
+from airflow_streaming.model.records.control import DesiredState, Event, EventKind
+from airflow_streaming.model.records.cutover import Pair, StartWay
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Exit, Launch, LaunchCause, Outcome
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
-from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, UpgradeTerms
-from airflow_streaming.model.records.upgrade_table import (
-    UPGRADE,
-    Stage,
-    UpgradeEvent,
-    UpgradeTransition,
-)
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
 from airflow_streaming.model.storage import LocalStore
+from tests.page.batches import Batches
+from tests.page.open_changes import write_cutover
 
 SCRIPT = b"print('a stream')\n"
 KINDS = (
@@ -89,7 +67,6 @@ class Making:
     hours: float
     batch: float = 10.0
     base: float = 0.0
-    rocksdb: bool = True
 
     def write(self) -> None:
         self.base = self.seed.choice([300.0, 1_200.0, 5_000.0, 42_000.0])
@@ -133,7 +110,7 @@ class Making:
             (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
         store = open_backup_store(default_store(self.home.store.uri), create=True)
         by, at = f"{self.home.name}_backup.backup", self.now - hour
-        asked = Asked(origin=Origin.MANUAL, by=by, clock=lambda: at)
+        asked = BackupRequest(origin=Origin.MANUAL, by=by, clock=lambda: at)
         taken = back_up_stream(self.home, store, asked)
         verify(store, taken.id, Level.FULL, by=by, now=at, stream=self.home.name)
 
@@ -224,7 +201,8 @@ class Making:
                 log=f"/var/log/streams/{self.home.name}/{number:06d}.log",
             )
         )
-        rows = list(self.rows(start + timedelta(seconds=18), end))
+        batches = Batches(self.kind, self.now, self.seed, self.batch, self.base)
+        rows = list(batches.between(start + timedelta(seconds=18), end))
         layout = Layout(self.home.name)
         history = History(self.home.store, layout.progress(number), layout.summary(number))
         at = 0.0
@@ -241,102 +219,6 @@ class Making:
             self.exit(number, end, failed=False)
         elif self.kind in ("gave_up", "restarting"):
             self.exit(number, end, failed=True)
-
-    def rows(self, start: datetime, end: datetime) -> Iterator[BatchProgress]:
-        count = int((end - start).total_seconds() / self.batch)
-        backlog, state = 0.0, 120_000.0
-        for index in range(max(0, count)):
-            at = start + timedelta(seconds=index * self.batch)
-            left = (self.now - at).total_seconds() / 3600
-            day = 1 + 0.45 * math.sin((at.hour * 60 + at.minute) / 1440 * 2 * math.pi - 1.6)
-            rate = self.base * day * self.seed.uniform(0.93, 1.07)
-            capacity = self.base * 2.4
-            if self.kind == "behind" and left < 2.2:
-                rate *= 1 + (2.2 - left) * 1.1
-                capacity = self.base * 1.05
-            if self.kind == "idle" and left < 6:
-                continue
-            if self.kind in ("restarted", "gave_up", "restarting") and 0.8 < left < 0.95:
-                rate *= 1.7
-            backlog = max(0.0, backlog + (rate - capacity) * self.batch)
-            arriving = min(rate, capacity) if backlog else rate
-            rows = int(arriving * self.batch)
-            stall = 9.0 if self.seed.random() < 0.0025 else 1.0
-            took = (420 + 1000 * arriving / capacity * 4.2) * self.seed.uniform(0.85, 1.2) * stall
-            state = state * 0.9995 + rows * 0.02
-            delay = 30 + took / 1000 + backlog / max(1.0, capacity)
-            yield self.row(index, at, rows, rate, took, state, delay, backlog)
-
-    def row(
-        self,
-        index: int,
-        at: datetime,
-        rows: int,
-        rate: float,
-        took: float,
-        state: float,
-        delay: float,
-        backlog: float,
-    ) -> BatchProgress:
-        uniform = self.seed.uniform
-        add = took * uniform(0.7, 0.78)
-        phases = {
-            "addBatch": add,
-            "queryPlanning": took * 0.06,
-            "latestOffset": took * 0.05,
-            "getBatch": 3.0,
-            "walCommit": took * 0.045,
-            "commitOffsets": took * 0.04,
-            "triggerExecution": took,
-        }
-        metrics = {
-            "rocksdbGetCount": rows * 1.2,
-            "rocksdbGetLatency": rows * 0.004 * uniform(0.8, 1.3),
-            "rocksdbPutCount": rows * 0.9,
-            "rocksdbPutLatency": rows * 0.006 * uniform(0.8, 1.3),
-            "rocksdbTotalBytesRead": rows * 190.0,
-            "rocksdbTotalBytesWritten": rows * 240.0,
-            "rocksdbCommitFlushLatency": 40 * uniform(0.5, 2),
-            "rocksdbCommitCompactLatency": 0.0 if index % 60 else 900 * uniform(0.5, 2),
-            "rocksdbCommitCheckpointLatency": 12 * uniform(0.5, 2),
-            "rocksdbCommitFileSyncLatencyMs": 160 * uniform(0.5, 2),
-            "rocksdbFilesCopied": float(self.seed.randint(1, 9)),
-            "rocksdbFilesReused": float(self.seed.randint(40, 60)),
-            "rocksdbWriterStallLatencyMs": 0.0,
-            "rocksdbReadBlockCacheHitCount": rows * 1.1,
-            "rocksdbReadBlockCacheMissCount": rows * 0.04,
-        }
-        return BatchProgress(
-            query="revenue",
-            batch_id=index,
-            at=at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            input_rows=rows,
-            input_rows_per_second=rate,
-            processed_rows_per_second=rows / (took / 1000),
-            duration_ms=int(took),
-            watermark=(at - timedelta(seconds=delay)).isoformat(timespec="milliseconds"),
-            watermark_delay_s=delay,
-            state_rows=int(state),
-            state_bytes=int(state * 410),
-            dropped_rows=0 if self.seed.random() > 0.01 else self.seed.randint(1, 12),
-            state_commit_ms=took * 0.05,
-            cache_miss_share=0.035 * uniform(0.8, 1.4),
-            observed={
-                "quality.bad_rows": float(self.seed.randint(0, 5)),
-                "quality.rows": float(rows),
-            },
-            sources=(
-                SourceProgress(
-                    source="KafkaV2[Subscribe[orders.v2]]",
-                    input_rows=rows,
-                    backlog_records=backlog,
-                    end_offset='{"orders.v2":{"0":88123411,"1":88120007}}',
-                ),
-            ),
-            phases_ms=phases,
-            state_metrics=metrics if self.rocksdb else {},
-            executors=4,
-        )
 
     def status(
         self, epoch: Epoch, start: datetime, end: datetime, rows: list[BatchProgress]
@@ -514,59 +396,8 @@ class Making:
             start=StartWay.FRESH,
             queries=("revenue",),
         )
-        change = self.home.next_change()
-        terms = CutoverTerms(change=change, pairs=(pair,), way=SwitchMethod.PARALLEL)
-        digest = self.home.keep_cutover_terms(terms)
-        self.home.begin_change(
-            Change(
-                number=change,
-                stream=name,
-                what=ChangeKind.CUTOVER,
-                replaced=2,
-                deployment=1,
-                checkpoint=made.checkpoint,
-                by="ann",
-                reason="New aggregation by region",
-                at=now - timedelta(minutes=71),
-                terms=digest,
-            )
-        )
-        steps = [
-            (CutoverEvent.BEGIN, 70, "Terms recorded."),
-            (CutoverEvent.GREEN_STARTED, 69, "Driver of epoch 1 of the green lane runs."),
-            (CutoverEvent.GREEN_CAUGHT_UP, 41, "Green is 3 s behind blue."),
-            (CutoverEvent.GREEN_WELL, 21, "Green has been healthy for 20 min."),
-            (CutoverEvent.OUTPUT_SAME, 12, "1,204,551 rows in 40 buckets are the same."),
-        ]
-        state = CutoverState.PLANNED
-        for number, (event, minutes, reason) in enumerate(steps, start=1):
-            to = CUTOVER.after(state, event)
-            self.home.take_step(
-                CutoverTransition(
-                    change=change,
-                    number=number,
-                    before=state,
-                    event=event,
-                    after=to,
-                    reason=reason,
-                    at=now - timedelta(minutes=minutes),
-                    by=f"{name}_blue_green",
-                )
-            )
-            self.tell(EventKind.CUTOVER, now - timedelta(minutes=minutes), f"{to.value}: {reason}")
-            state = to
-        self.home.record_check(
-            CheckResult(
-                change=change,
-                step=4,
-                name=f"compare.{name}",
-                result=Result.PASS,
-                reason="1,204,551 rows in 40 buckets are the same.",
-                at=now - timedelta(minutes=12),
-                by=f"{name}_blue_green",
-                figures={"rows": "1204551", "buckets": "40", "differing_buckets": "0"},
-            )
-        )
+        for minutes, text in write_cutover(self.home, pair, now):
+            self.tell(EventKind.CUTOVER, now - timedelta(minutes=minutes), text)
 
     def tell(
         self, kind: EventKind, at: datetime, text: str, epoch: int | None = None, *, by: str = ""
@@ -606,56 +437,6 @@ _ERROR = (
     "the position for partition orders.v2-1 could be determined\n"
     "\tat org.apache.spark.sql.kafka010.consumer.FetchedData.fetch(KafkaDataConsumer.scala:104)"
 )
-
-
-def write_upgrade(home: StreamHome, *events: UpgradeEvent) -> int:
-    """Open an upgrade of a stream, let some events happen to it, and return its number."""
-    current, now = home.newest_deployment(), datetime.now(UTC)
-    assert current is not None
-    number = home.next_change()
-    terms = UpgradeTerms(
-        change=number,
-        proposed=replace(current, number=current.number + 1, created_by="ann"),
-        rollback=RollbackPlan(
-            way=RollbackMethod.REWIND,
-            reason="The checkpoint as it was at the stop is backed up.",
-            replay="The batches since the upgrade run again.",
-        ),
-        keeps_by_itself=False,
-    )
-    digest = home.keep_terms(terms)
-    home.begin_change(
-        Change(
-            number=number,
-            stream=home.name,
-            what=ChangeKind.UPGRADE,
-            replaced=current.number,
-            deployment=current.number + 1,
-            checkpoint=current.checkpoint,
-            by="ann",
-            reason="Spark 4.3",
-            at=now,
-            terms=digest,
-        )
-    )
-    stage = Stage.BEGUN
-    for count, event in enumerate(events, start=1):
-        after = UPGRADE.after(stage, event)
-        home.take_step(
-            UpgradeTransition(
-                change=number,
-                number=count,
-                before=stage,
-                event=event,
-                after=after,
-                reason=f"It came to {after.value}.",
-                at=now,
-                by=f"{home.name}_upgrade",
-                facts={"verdict": "good"} if after is Stage.JUDGED else {},
-            )
-        )
-        stage = after
-    return number
 
 
 def write_home(

@@ -121,12 +121,14 @@ class Watch:
 
 
 def jvm_of(home: StreamHome, epoch: Epoch) -> psutil.Process | None:
-    """Return the JVM of an epoch's driver, or of a standby's, if it was started."""
+    """Return the JVM of an epoch's driver, or of a standby's, while it is there and so named."""
     launch = home.launch(epoch.number)
     if launch is None:
         return None
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return psutil.Process(int(launch.handle["pid"]))
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(int(launch.handle["pid"]))
+        # Another process may have got the number: one of a busy machine comes round in minutes.
+        return process if epoch.mark in process.cmdline() else None
     return None
 
 

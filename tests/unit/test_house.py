@@ -304,7 +304,7 @@ PROSE: Final = re.compile(r"\A[A-Z][a-z]+ \w|\w{2,} \w{2,}[.,:;]? \w{2,}")
 """A beginning like a sentence's, or three words; ``available now`` is a value."""
 
 
-class SentenceReader(ast.NodeVisitor):
+class SentenceReader:
     """
     Finds branches on what a sentence says: its wording must be free to change.
 
@@ -313,11 +313,9 @@ class SentenceReader(ast.NodeVisitor):
     """
 
     def __init__(self, tree: ast.Module) -> None:
-        self.found: list[int] = []
+        nodes = [*ast.walk(tree)]  # once: the package has half a million
         self._errors = ERRORS | {
-            node.name
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ExceptHandler) and node.name
+            node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name
         }
         self._prose = {
             dotted(target)
@@ -328,34 +326,35 @@ class SentenceReader(ast.NodeVisitor):
             for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         }
         self._texts: set[str] = set()
-        self.visit(tree)
+        self._texts = {
+            target.id
+            for node in nodes
+            if isinstance(node, ast.Assign) and self._is_error_text(node.value)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        readers = {
+            ast.Compare: self._compares,
+            ast.Call: self._searches,
+            ast.Match: lambda node: self._is_sentence(node.subject),
+        }
+        self.found = sorted(
+            node.lineno for node in nodes if type(node) in readers and readers[type(node)](node)
+        )
 
-    def visit_Assign(self, node: ast.Assign) -> None:
-        if self._is_error_text(node.value):
-            self._texts |= {one.id for one in node.targets if isinstance(one, ast.Name)}
-        self.generic_visit(node)
-
-    def visit_Compare(self, node: ast.Compare) -> None:
+    def _compares(self, node: ast.Compare) -> bool:
         operands = [node.left, *node.comparators]
         asks_text = any(isinstance(o, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for o in node.ops)
         asks_empty = any(isinstance(o, ast.Constant) and not o.value for o in operands)
-        if asks_text and not asks_empty and any(map(self._is_sentence, operands)):
-            self.found.append(node.lineno)
-        self.generic_visit(node)
+        return asks_text and not asks_empty and any(map(self._is_sentence, operands))
 
-    def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Attribute) and node.func.attr in TEXT_SEARCHES:
-            operands = [node.func.value, *node.args]
-            words = [c for arg in operands for c in ast.walk(arg) if isinstance(c, ast.Constant)]
-            only_marks = bool(words) and not re.search(r"\w", "".join(str(c.value) for c in words))
-            if not only_marks and any(map(self._is_sentence, operands)):
-                self.found.append(node.lineno)
-        self.generic_visit(node)
-
-    def visit_Match(self, node: ast.Match) -> None:
-        if self._is_sentence(node.subject):
-            self.found.append(node.lineno)
-        self.generic_visit(node)
+    def _searches(self, node: ast.Call) -> bool:
+        if not isinstance(node.func, ast.Attribute) or node.func.attr not in TEXT_SEARCHES:
+            return False
+        operands = [node.func.value, *node.args]
+        words = [c for arg in operands for c in ast.walk(arg) if isinstance(c, ast.Constant)]
+        only_marks = bool(words) and not re.search(r"\w", "".join(str(c.value) for c in words))
+        return not only_marks and any(map(self._is_sentence, operands))
 
     def _is_sentence(self, node: ast.AST) -> bool:
         name = dotted(node)

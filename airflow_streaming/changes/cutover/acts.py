@@ -2,10 +2,10 @@
 The acts of a cutover: lanes, pointers and the switch.
 
 The records of the live pointer are written first and count from the step on that is taken last, so
-all streams move in one moment. Pointers outside the home are moved in between, each by itself.
+all streams move in one moment. Pointers outside the home are moved in between, one by one.
 
 Every move may be made twice and by two tasks at once. What must happen once is an exclusive create,
-and whoever loses it looks again. No step is taken before all of its work is done.
+and the task that loses it looks again. No step is taken before all of its work is done.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Switching:
     """
     Makes green live, and blue again.
 
-    :param handing: Brings one lane to the other's position; ``None`` for whoever cannot.
+    :param handing: Brings one lane to the other's position; ``None`` where that cannot be done.
     :param leading: Leads consumers.
     """
 
@@ -189,7 +189,7 @@ class Switching:
         return waiting
 
     def release(self, view: CutoverView, move: Move) -> str | None:
-        """Let the driver at the barrier go on."""
+        """Let the driver at the barrier continue."""
         if self._handing is None:
             return "The driver at the barrier is released by the stream's dag only."
         one = view.pairs[move.pair]
@@ -234,7 +234,7 @@ class Switching:
         failing: CutoverEvent | None = None,
         refused: CutoverEvent | None = None,
     ) -> str | None:
-        """Do some work; what cannot be helped becomes a step, or a person's matter."""
+        """Do some work; what cannot be helped becomes a step, or a user's matter."""
         try:
             return work()
         except (CheckpointBusy, PointerFailed) as err:
@@ -363,7 +363,7 @@ class Acts:
 
     def do(self, view: CutoverView, move: Move) -> str | None:
         """
-        Make one move; return what has to be waited for, ``None`` when it was made.
+        Make one move; return what must be waited for, ``None`` when it was made.
 
         :raises HomeUnavailable: a store could not be reached; the move is made again later.
         """

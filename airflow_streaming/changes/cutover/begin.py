@@ -5,7 +5,7 @@ Everything here reads. Plan mode is asked once a stream, with green's own argume
 seen whether the script writes where it is told to.
 
 Scripts and terms are kept first, under names that hold their digests; the change's record in the
-leading stream begins the cutover. Whoever dies before that leaves files in nobody's way.
+leading stream begins the cutover. A task that dies before that leaves files that disturb nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from airflow_streaming.changes.judging.methods import ReplayStart, replay_start,
 from airflow_streaming.changes.restore.switch import words
 from airflow_streaming.changes.upgrade.preflight import judge_plan
 from airflow_streaming.changes.upgrade.preflight_report import differences
-from airflow_streaming.changes.upgrade.rollback import Both, sinks_of
+from airflow_streaming.changes.upgrade.rollback import DeploymentPair, sinks_of
 from airflow_streaming.checkpoints.copies import checkpoints_of
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.exceptions import (
@@ -72,7 +72,7 @@ class Deploying:
     """
     Makes green's first checkpoint and the deployments of both lanes.
 
-    :param checkpoints: ``None`` for whoever cannot make any: only the dag's tasks can.
+    :param checkpoints: ``None`` outside the dag's tasks, which alone can make them.
     """
 
     def __init__(self, lanes: Lanes, recorder: Recorder, checkpoints: Checkpoints | None) -> None:
@@ -108,12 +108,12 @@ class Deploying:
         self._deploy(self._lanes.green(pair).home, pair.shadow, move.reason)
 
     def deploy_live(self, view: CutoverView, move: Move) -> None:
-        """Make the deployment with which green goes on in blue's output."""
+        """Make the deployment with which green continues in blue's output."""
         pair = view.pairs[move.pair].pair
         self._deploy(self._lanes.green(pair).home, pair.live, move.reason)
 
     def deploy_back(self, view: CutoverView, move: Move) -> None:
-        """Make the deployment with which blue goes on in its output; it equals the old one."""
+        """Make the deployment with which blue continues in its output; it equals the old one."""
         one = view.pairs[move.pair]
         home = self._lanes.blue(one.pair).home
         old = home.deployment(one.pair.blue_deployment)
@@ -131,7 +131,7 @@ class Deploying:
     def _want(
         self, view: CutoverView, home: StreamHome, lane: LaneView, state: DesiredState, reason: str
     ) -> None:
-        # Whoever has slept since he looked must not stop a stream that has gone on without him: the
+        # A task that has slept since it looked must not stop a stream that has continued without it: the
         # wish is the one after that which he saw, or none.
         is_late = len(self._lanes.home.steps(view.change.number, view.history)) != view.step
         if is_late or lane.situation.desired is state:
@@ -181,7 +181,7 @@ def going_back(
     home: StreamHome, one: PairView, old: Deployment, begun: CutoverTransition, *, number: int
 ) -> Deployment:
     """
-    Return the deployment with which blue goes on in its output after a hand-over.
+    Return the deployment with which blue continues in its output after a hand-over.
 
     :param home: Of blue's lane.
     :param old: What blue ran when the cutover began.
@@ -214,7 +214,7 @@ _BY_GATE: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PlanRequest:
     """
     What is asked of a cutover before it is planned.
 
@@ -231,7 +231,7 @@ class Wish:
 
 def plan_pair(
     candidate: Candidate,
-    wish: Wish,
+    wish: PlanRequest,
     *,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
@@ -257,7 +257,9 @@ def plan_pair(
         replay_from=_replay_from(wish, replay),
         queries=tuple(plan.query for plan in new.queries),
         stateful=_stateful([*old, *new.queries]),
-        sinks=sinks_of(Both(current=current, proposed=proposed, old=old, new=new), wish.habits),
+        sinks=sinks_of(
+            DeploymentPair(current=current, proposed=proposed, old=old, new=new), wish.habits
+        ),
     )
     pair, _ = pair_of(candidate, wish.way, facts)
     return _found(pair, current, gates, old, new, wish, replay)
@@ -269,7 +271,7 @@ def _found(
     gates: GateReport,
     old: Sequence[QueryPlan],
     new: ScriptPlan,
-    wish: Wish,
+    wish: PlanRequest,
     replay: ReplayStart | None,
 ) -> PairPreflight:
     changed = differences(current, pair.shadow)
@@ -305,7 +307,7 @@ def _replay(
     return replay_start(new.queries, watermarks)
 
 
-def _replay_from(wish: Wish, replay: ReplayStart | None) -> str:
+def _replay_from(wish: PlanRequest, replay: ReplayStart | None) -> str:
     if replay is None:
         return ""
     if wish.replay_from:

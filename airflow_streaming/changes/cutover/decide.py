@@ -4,7 +4,7 @@ View to move: what a cutover does next.
 With parallel outputs blue runs, or is started, and what consumers follow moves back at once. On one
 sink it is the hand-over in reverse: blue's next driver waits at the barrier before green is drained.
 
-The law of this file: whoever works on a cutover asks the same function, after every move. So a task
+The law of this file: each task at work on a cutover asks the same function, after every move. So a task
 may die on any line and two may be at it at once: the next look finds the records and comes to the
 next move. Every choice is a step that only one can take.
 """
@@ -84,7 +84,7 @@ def _towards_running(view: CutoverView, pair: PairView) -> Move | None:
 def _towards_barrier(view: CutoverView, pair: PairView) -> Move | None:
     blue = pair.blue
     if pair.comes_back is None or blue.situation.deployment != pair.comes_back:
-        # Somebody else's deployment has its own checkpoint, which was not brought to this place.
+        # Another task's deployment has its own checkpoint, which was not brought to this place.
         return Move(do=Do.DEPLOY_BACK, reason="Blue resumes in its output.", lane=blue.lane)
     care = care_for(blue, LaunchCause.ROLLBACK)
     if care.failed:

@@ -4,8 +4,8 @@ The cutover of a stream, or of several, from one lane to the other.
 While blue is drained and green takes over nothing is left to a later call: it is looked again ten
 times a second, so that consumers wait as short as can be.
 
-It observes, decides, records and acts like everything here. Whoever dies between two steps leaves
-enough behind for the next one, who may be another task, to go on; two at it at once do no harm.
+It observes, decides, records and acts like everything here. A task that dies between two steps leaves
+enough behind for the next one, who may be another task, to continue; two at it at once do no harm.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Cutover:
     """
     Takes the cutovers of one leading stream on, on behalf of one task or person.
 
-    Everything may be called again, by anybody and at any time: what was done is found and not done
+    Everything may be called again, by any task and at any time: what was done is found and not done
     twice.
 
     :param leader: The stream whose base lane keeps the records.
@@ -74,7 +74,7 @@ class Cutover:
     :param compare: Compares outputs; without it the engine waits to be told (``checked``).
     :param retire: Takes the final backup of blue.
     :param memory: What an engine before, or a trigger, has left (``memory``); that of observers is
-        the business of whoever opens ``lanes``.
+        the business of the caller, who opens ``lanes``.
     :param now: The time of day.
     :param clock: Monotonic seconds.
     :param sleep: Waits some seconds; only while blue is drained and green takes over.
@@ -159,7 +159,7 @@ class Cutover:
 
     def advance(self, until: CutoverState, change: int | None = None) -> CutoverProgress:
         """
-        Do what is next until a state or an end is reached, or something has to be waited for.
+        Do what is next until a state or an end is reached, or something needs to be waited for.
 
         :param until: A state on the way forward; any end counts as well.
         :param change: Which cutover; the newest one when not given.

@@ -31,11 +31,11 @@ class Do(StrEnum):
     START = "start"
     """Make green's first checkpoint, and its deployment."""
     RESERVE = "reserve"
-    """Make green's deployment only so that nobody who is late can."""
+    """Make green's deployment only so that no late task can."""
     DEPLOY_LIVE = "deploy_live"
-    """Handover: the deployment with which green goes on in blue's output."""
+    """Handover: the deployment with which green continues in blue's output."""
     DEPLOY_BACK = "deploy_back"
-    """Handover: the deployment with which blue goes on in its output again."""
+    """Handover: the deployment with which blue continues in its output again."""
     LAUNCH = "launch"
     STAND_BY = "stand_by"
     """Launch a driver that waits at the barrier."""
@@ -44,14 +44,14 @@ class Do(StrEnum):
     SETTLE = "settle"
     """Record what becomes of a failed epoch."""
     FENCE = "fence"
-    """Take the next epoch, so that nobody who looked earlier starts a driver."""
+    """Take the next epoch, so that no task that looked earlier starts a driver."""
     COMPARE = "compare"
     WARM = "warm"
     """Bring green's state near blue's position, while blue runs on."""
     SWITCH = "switch"
     """Bring green to blue's very position, lead consumers to it, and take the step."""
     RELEASE = "release"
-    """Let the driver at the barrier go on."""
+    """Let the driver at the barrier continue."""
     TURN_BACK = "turn_back"
     """The same as to switch, back to blue."""
     UNDO = "undo"
@@ -64,7 +64,7 @@ class Do(StrEnum):
     WAIT = "wait"
     """Look again later."""
     ASK = "ask"
-    """Nothing goes on until a person acts."""
+    """Nothing continues until a user acts."""
     NOTHING = "nothing"
     """The change is closed."""
 
@@ -96,7 +96,7 @@ def first_of(moves: Iterable[Move | None]) -> Move | None:
     """
     Return the first move that is one to make; else what to ask, else what to wait for.
 
-    So several lanes come on side by side, and none has to wait for what another waits for.
+    So several lanes come on side by side, and none waits for what another waits for.
     """
     found = [move for move in moves if move is not None]
     active = (move for move in found if not move.is_passive)
@@ -110,19 +110,19 @@ def of_pair(move: Move | None, index: int) -> Move | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Care:
+class LaneCare:
     """
     What a lane needs in order to run.
 
     :param move: What is to be done; ``None`` when nothing is.
-    :param failed: Why it will not run by itself; empty while it may.
+    :param failed: Why it will not run on its own; empty while it may.
     """
 
     move: Move | None = None
     failed: str = ""
 
 
-def care_for(lane: LaneView, cause: LaunchCause = LaunchCause.CUTOVER) -> Care:
+def care_for(lane: LaneView, cause: LaunchCause = LaunchCause.CUTOVER) -> LaneCare:
     """
     Return what a lane needs in order to run.
 
@@ -131,19 +131,19 @@ def care_for(lane: LaneView, cause: LaunchCause = LaunchCause.CUTOVER) -> Care:
     verdict = lane.verdict
     if lane.is_half_fenced:
         # Taken for an epoch whose driver is about to be started, it would keep the lane down.
-        return Care(move=_move(lane, Do.FENCE, "A fence is made whole."))
+        return LaneCare(move=_move(lane, Do.FENCE, "A fence is made whole."))
     if verdict is not None and verdict.state is VerdictState.COMPLETED:
-        return Care(failed=f"Its script has ended: {verdict.reason}")
+        return LaneCare(failed=f"Its script has ended: {verdict.reason}")
     step = decide(_wanted(lane.situation, DesiredState.RUNNING))
     match step.action:
         case Action.WATCH | Action.WAIT:
-            return Care()
+            return LaneCare()
         case Action.LAUNCH:
-            return Care(move=_launch(lane, step, cause))
+            return LaneCare(move=_launch(lane, step, cause))
         case Action.PARK | Action.FINISH:
-            return Care(failed=step.reason)
+            return LaneCare(failed=step.reason)
         case Action.BLOCKED:
-            return Care(move=_move(lane, Do.ASK, step.reason))
+            return LaneCare(move=_move(lane, Do.ASK, step.reason))
     moves = {
         Action.STOP: Do.STOP,
         Action.KILL: Do.KILL,
@@ -152,16 +152,16 @@ def care_for(lane: LaneView, cause: LaunchCause = LaunchCause.CUTOVER) -> Care:
         Action.RELEASE: Do.STOP,
     }
     move = _move(lane, moves[step.action], step.reason)
-    return Care(move=replace(move, verdict=step.verdict))
+    return LaneCare(move=replace(move, verdict=step.verdict))
 
 
 def bring_down(lane: LaneView, step: int, reason: str, *, in_haste: bool = False) -> Move | None:
     """
-    Return the next move towards a lane without a driver, ``None`` when nobody can start one.
+    Return the next move towards a lane without a driver, ``None`` when no task can start one.
 
-    :param step: Fences taken before this step do not count: somebody may have looked since.
+    :param step: Fences taken before this step do not count: a task may have looked since.
     :param in_haste: A driver's word that its queries have ended is enough, while consumers wait;
-        its process may still be going down. The fence then says nothing of that: whoever launches
+        its process may still be going down. The fence then says nothing of that: the task that launches
         the next driver in this lane proves the one before it gone first, as ever.
     """
     if lane.is_fenced(step):
@@ -184,7 +184,7 @@ def bring_down(lane: LaneView, step: int, reason: str, *, in_haste: bool = False
 
 def _has_drained(lane: LaneView) -> bool:
     # Its queries have ended, by its own word; that its Spark still shuts down is waited for by
-    # whoever starts the next driver in the same lane.
+    # the task that starts the next driver in the same lane.
     seen = lane.situation.seen
     exit = None if seen is None else seen.exit
     # One that was cut off may be writing its last batch still, until its process is gone.

@@ -1,9 +1,9 @@
 """
 The lanes of a cutover: what an engine needs of each and remembers of it.
 
-Whoever forgets it does no harm: a silence, an error or a deadline is counted anew.
+To forget it does no harm: a silence, an error or a deadline is counted anew.
 
-Made twice of the same facts a pair is the same, as long as nobody else deploys in either lane.
+Made twice of the same facts a pair is the same, as long as nothing else is deployed in either lane.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Checkpoints(Protocol):
 
     def look(self, ahead: Deployment, behind: Deployment, query: str) -> HandoverPlan:
         """
-        Say what has to be done in the checkpoint of the lane that takes over.
+        Say what must be done in the checkpoint of the lane that takes over.
 
         :param ahead: Of the lane that hands over; it may be running.
         :param behind: Of the lane that takes over; its driver waits at the barrier.
@@ -129,9 +129,9 @@ STEP: Final = "step"
 
 class StepSeen:
     """
-    For how long somebody has seen the newest step of a cutover, by his own clock.
+    For how long a task has seen the newest step of a cutover, by its own clock.
 
-    :param memory: Where another one left off; the time in which nobody looked is not counted.
+    :param memory: Where another one left off; the time in which no task looked is not counted.
     :param clock: Monotonic seconds.
     """
 
@@ -151,7 +151,7 @@ class StepSeen:
         return timedelta(seconds=clock - self._since)
 
     def memory(self) -> dict[str, Any]:
-        """Return what was seen, for the next one to go on from."""
+        """Return what was seen, for the next one to continue from."""
         change, step = self._newest
         return {"change": change, "step": step, "seen_for": self._clock() - self._since}
 
@@ -232,7 +232,7 @@ def guest_of(leader: str, change: int) -> str:
 
 
 BY_PLACE: Final = frozenset({"stream", "checkpoint", "output"})
-"""What differs between two lanes by itself."""
+"""What always differs between two lanes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +288,7 @@ def pair_of(candidate: Candidate, way: SwitchMethod, facts: Facts) -> tuple[Pair
     """
     Return what is to be moved of one stream, and green's script.
 
-    Made twice of the same facts it is the same, as long as nobody else deploys in either lane.
+    Made twice of the same facts it is the same, as long as nothing else is deployed in either lane.
 
     :raises CutoverRefused: the stream has never run.
     :raises SpecError: the script or the runtime is not there.

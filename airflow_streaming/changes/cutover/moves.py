@@ -93,7 +93,7 @@ def given_up(view: CutoverView) -> Move | None:
 
 
 def is_stop_wanted(view: CutoverView) -> bool:
-    """Tell whether somebody wants one of the streams stopped, by whichever lane he did so."""
+    """Tell whether one of the streams is wanted stopped, by the record of either lane."""
     return any(
         pair.blue.is_stopped_by_person
         # The lane may be wanted stopped still from before it had a part in this.
@@ -106,7 +106,7 @@ def changed_mind(view: CutoverView, pair: PairView) -> Move | None:
     """
     Return the word that blue is to run after all.
 
-    In a rollback the wish to stop is taken to blue, which is going to be live. Whoever takes it
+    In a rollback the wish to stop is taken to blue, which is going to be live. The task that takes it
     back in green, while that one is live, must not find the stream stopped in the end.
     """
     if is_stop_wanted(view) or not pair.blue.is_stopped_by_us:
@@ -131,7 +131,7 @@ def _asked(view: CutoverView) -> tuple[CutoverEvent | None, str]:
 
 
 def _waits_for_word(view: CutoverView) -> bool:
-    # A green that has passed its soak is not taken back because a person is slow.
+    # A green that has passed its soak is not taken back because a user is slow.
     is_good = all(p.soak is not None and p.soak.event is E.SOAK_PASSED for p in view.pairs)
     return view.state is S.SOAKING and is_good
 
@@ -190,7 +190,7 @@ def soaking(view: CutoverView) -> Move:
 
 
 def is_up(view: CutoverView) -> Move | None:
-    """Return the step that follows when green does not run: nobody restarts it meanwhile."""
+    """Return the step that follows when green does not run: it is not restarted meanwhile."""
     for pair in view.pairs:
         care = care_for(pair.green)
         if pair.green.is_running and not care.failed and care.move is None:
@@ -286,7 +286,7 @@ def _standing(view: CutoverView) -> Move | None:
             return take(E.GREEN_FAILED, f"The driver of {green.lane} at the barrier is dead.")
         care = care_for(green)
         if care.failed or care.move is not None:
-            # Whatever it needs, the output has nobody who writes it meanwhile.
+            # Whatever it needs, the output has no writer meanwhile.
             why = care.failed or (care.move.reason if care.move else "")
             return take(E.GREEN_FAILED, f"{green.lane} does not stand by: {why}")
         if _is_mute(green):
@@ -298,7 +298,7 @@ def _as_judged(view: CutoverView) -> Move | None:
     """Return what speaks against a green that goes live as it is."""
     for pair in view.pairs:
         if why := changed_driver(view, pair):
-            # It ended just when somebody said that it becomes live.
+            # It ended just when it was told to become live.
             return take(E.GREEN_FAILED, f"{pair.pair.green}: {why}")
     return is_up(view)
 
@@ -368,19 +368,19 @@ def _stays_up(pair: PairView) -> Move | None:
 
 
 def _leaves(view: CutoverView, pair: PairView) -> Move | None:
-    # A blue that somebody has removed is as stopped as can be.
+    # A blue that was removed is as stopped as can be.
     if pair.blue.situation.seen is None:
         return None
     return _down_for_good(pair.blue, view.step, f"Change {view.change.number}: green stays.")
 
 
 def _blue_back(view: CutoverView, pair: PairView) -> Move | None:
-    """Return what blue needs: its keep-alive task only looks on, so nobody else gives it."""
+    """Return what blue needs: its keep-alive task only looks on, so nothing else gives it."""
     care = care_for(pair.blue, LaunchCause.ROLLBACK)
     if care.move is not None and not care.move.is_passive:
         return care.move
     if not view.was_in(S.DRAINING, S.SWITCHING):
-        # It was never asked to stop: what cannot be helped is told by whoever keeps it alive.
+        # It was never asked to stop: what cannot be helped is told by the task that keeps it alive.
         return None
     if care.move is None and pair.blue.situation.stop is not None and not care.failed:
         return Move(do=Do.WAIT, reason=f"{pair.blue.lane} has been drained and is started again.")

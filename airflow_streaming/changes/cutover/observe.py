@@ -47,10 +47,10 @@ class Looking:
     """
     Looks at the cutovers of one leader.
 
-    :param checkpoints: Tells positions; without it backlogs have to do.
-    :param compares: Whoever looks can compare outputs.
+    :param checkpoints: Tells positions; without it backlogs must suffice.
+    :param compares: The task that looks can compare outputs.
     :param now: The time of day.
-    :param newest: For how long the newest step is seen: states are timed by whoever looks, as far as
+    :param newest: For how long the newest step is seen: states are timed by the task that looks, as far as
         can be.
     """
 

@@ -95,7 +95,7 @@ class Recorder(engine.Recorder[CutoverState, CutoverEvent, CutoverTransition]):
                 "Change %d of lane %s was already started by another task.", guest.number, home.name
             )
             return
-        # Whoever was late finds its leader closed, and nobody else would ever close the guest.
+        # A late task finds its leader closed, and no other task would ever close the guest.
         close_orphan(home, guest, by=self._by, now=self._now())
 
     def close(self, view: CutoverView) -> None:
@@ -155,7 +155,7 @@ class Checks:
     """
     Has outputs compared, and keeps what was shown.
 
-    :param compare: Compares; ``None`` for whoever cannot, who waits to be told.
+    :param compare: Compares; ``None`` for a task that cannot, which waits to be told.
     """
 
     def __init__(self, lanes: Lanes, recorder: Recorder, compare: Compare | None) -> None:
@@ -216,7 +216,7 @@ _ORDER: Final = (
 )
 """The way forward; a state that is not on it is no place to have come to."""
 _RESTLESS: Final = frozenset({S.DRAINING, S.SWITCHING, S.LIVE})
-"""States in which nobody leaves work undone because he was asked to come no further."""
+"""States in which no work is left undone because of a request to come no further."""
 _JUDGED: Final = frozenset({S.SHADOWING, S.COMPARING, S.READY})
 
 

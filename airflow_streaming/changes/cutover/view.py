@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from airflow_streaming.changes.judging.green import Judgment
+from airflow_streaming.model.durations import CLOCKS_DIFFER, age_of
 from airflow_streaming.model.observation import Verdict
 from airflow_streaming.model.records.change_table import facts_of
 from airflow_streaming.model.records.control import Change, Desired, DesiredState
@@ -30,8 +31,6 @@ from airflow_streaming.model.records.epoch import (
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
 
-CLOCKS_DIFFER: Final = timedelta(minutes=5)
-"""By how much the clock of the host on which a step was taken may differ from that of who looks."""
 _NONE: Final = timedelta(0)
 _LONG: Final = (CutoverState.CATCHING_UP, CutoverState.SHADOWING)
 
@@ -43,7 +42,7 @@ class LaneView:
 
     :param situation: Of its newest epoch.
     :param change: Number of the cutover's change in this lane; ``None`` while it has none.
-    :param taken: The unfinished change of somebody else, in words; empty when there is none.
+    :param taken: The unfinished change of another task, in words; empty when there is none.
     :param barrier: What waits at the barrier of the newest epoch, if that is a standby.
     :param orders: What the newest epoch's driver was told.
     :param wish: The newest wish for the lane, of which ``situation`` has the state.
@@ -75,12 +74,12 @@ class LaneView:
 
     @property
     def is_wanted_stopped(self) -> bool:
-        """Tell whether this lane is to be down, whoever wants it so."""
+        """Tell whether this lane is to be down, for whatever reason."""
         return self.situation.desired is DesiredState.STOPPED
 
     @property
     def is_stopped_by_person(self) -> bool:
-        """Tell whether somebody wants this lane stopped, and no cutover for its own ends."""
+        """Tell whether this lane is wanted stopped, and not by a cutover for its own ends."""
         is_own = self.wish is not None and self.wish.change is not None
         return self.is_wanted_stopped and not is_own
 
@@ -104,7 +103,7 @@ class LaneView:
 
     @property
     def is_released(self) -> bool:
-        """Tell whether a standby driver was told to go on."""
+        """Tell whether a standby driver was told to continue."""
         return any(order.act is OrderAct.RELEASE for order in self.orders)
 
     def is_standby_of(self, step: int) -> bool:
@@ -119,7 +118,7 @@ class LaneView:
         return bool(is_fence and epoch and self.is_ours(epoch) and (epoch.step or 0) >= step)
 
     def is_fenced(self, step: int) -> bool:
-        """Tell whether nobody who looked before a step can start a driver now."""
+        """Tell whether no task that looked before a step can start a driver now."""
         seen = self.situation.seen
         is_whole = seen is not None and seen.death is not None and self.situation.stop is not None
         return is_whole and self.is_fence_of(step)
@@ -146,7 +145,7 @@ class PairView:
     :param ready: The same from ``shadowing`` to ``ready``.
     :param soak: The same in ``soaking``.
     :param has_committed: Green has committed a batch since it became live, or has nothing to read.
-    :param comes_back: What blue's newest deployment has to be to go on in its output after a
+    :param comes_back: What blue's newest deployment must be to continue in its output after a
         hand-over; ``None`` in every state but ``rolling_back``.
     """
 
@@ -176,9 +175,9 @@ class CutoverView:
     A cutover as it was seen: its history was the same before and after the lanes were looked at.
 
     :param checks: What was shown in this stay in ``comparing``, by name.
-    :param compares: Whoever looks can compare outputs itself.
+    :param compares: The task that looks can compare outputs itself.
     :param is_closed: The change has ended.
-    :param seen_for: For how long whoever looks has seen the newest step, by its own clock.
+    :param seen_for: For how long the task that looks has seen the newest step, by its own clock.
     """
 
     change: Change
@@ -211,22 +210,28 @@ class CutoverView:
         taken may have other clocks: what an observer has seen itself counts, or what is beyond
         any difference of clocks.
         """
-        if not self.history:
-            return max(self.seen_for, self.now - self.change.at - CLOCKS_DIFFER)
-        newest = max(step.at for step in self.history)
-        return self._stayed + max(self.seen_for, self.now - newest - CLOCKS_DIFFER)
+        return self._stayed + max(self.seen_for, age_of(self._entered, self.now) - CLOCKS_DIFFER)
+
+    @property
+    def _entered(self) -> datetime:
+        newest = self.history[-1].at if self.history else self.change.at
+        # A date to come that an earlier step has says nothing of the state.
+        past = (step.at for step in self.history if step.at <= self.now)
+        return newest if newest > self.now else max(past, default=newest)
 
     @property
     def _stayed(self) -> timedelta:
         fresh = (CutoverEvent.GREEN_STARTED, CutoverEvent.LOOK_AGAIN)
         first = max((step.number for step in self.history if step.event in fresh), default=1)
         known = pairwise(self.history[first - 1 :])
-        stays = (max(to.at - at.at, _NONE) for at, to in known if at.after is self.state)
+        stays = (
+            max(min(to.at, self.now) - at.at, _NONE) for at, to in known if at.after is self.state
+        )
         return sum(stays, _NONE) if self.state in _LONG else _NONE
 
     @property
     def is_handover(self) -> bool:
-        """Tell whether green goes on in blue's output."""
+        """Tell whether green continues in blue's output."""
         return self.terms.way is SwitchMethod.HANDOVER
 
     @property

@@ -58,7 +58,7 @@ class BatchIdClaims:
         Plan what is left, and claim every query; nothing is planned before all can be.
 
         :param told: See ``PositionHandover.arrive``.
-        :raises CheckpointRefused: a query cannot go on from where the other was drained.
+        :raises CheckpointRefused: a query cannot continue from where the other was drained.
         """
         for query, over in found.items():
             self._check(way, query, over, told=told)
@@ -69,7 +69,7 @@ class BatchIdClaims:
             self._claim(way, query, over)
 
     def carry(self, way: HandoverPair, query: str) -> None:
-        """Make a query's checkpoint from that of the drained lane; its numbers go on."""
+        """Make a query's checkpoint from that of the drained lane; its numbers continue."""
         self._checkpoints.carry(way.ahead_deployment, way.behind_deployment, query)
         shift = self.shift_of(way.ahead, way.ahead_deployment, query)
         self._record(way, query, shift, counts_from=None)
@@ -180,7 +180,7 @@ class PositionHandover:
 
     That the lane that hands over is not as far as the other (``HandoverPlan.waiting``) means three
     things. While it runs, it has only to run on. Once it is drained, it is refused. On the way back
-    it may be that it never came to write, which its claim has to prove.
+    it may be that it never came to write, which its claim must prove.
 
     :param by: Who acts, for the records.
     :param now: The time of day.
@@ -229,7 +229,7 @@ class PositionHandover:
         :returns: What is waited for; ``None`` when it was done.
         :raises StandbyFailed: the driver at the barrier could not.
         :raises CheckpointRefused: it can never stand where the other stands, or rows could be
-            written twice; a person has to look.
+            written twice; a user must look.
         """
         if way.carries:
             for query in way.queries:
@@ -251,7 +251,7 @@ class PositionHandover:
         )
 
     def release(self, way: HandoverPair) -> None:
-        """Let the driver at the barrier go on."""
+        """Let the driver at the barrier continue."""
         self._order(way, OrderAct.RELEASE)
 
     def _look(self, way: HandoverPair, query: str) -> HandoverPlan:

@@ -150,9 +150,9 @@ class FastForward:
     One batch that is planned in green's checkpoint.
 
     :param batch: Its number there.
-    :param written: Small files by path, in the order in which they have to be written; the plan
+    :param written: Small files by path, in the order in which they must be written; the plan
         itself, ``offsets/<batch>``, is the last. Empty when the batch is planned already and only
-        has to be run.
+        needs to be run.
     :param removed: Entries of sources' logs that were there already, that no plan has ever named
         and that are in the way; they go first. Their files are listed again.
     """
@@ -199,7 +199,7 @@ def plan_planned(green: QueryView, blue: QueryView) -> FastForward | None:
     """
     Return what blue would have run next, as green's next batch; green stands where blue stands.
 
-    :return: ``None`` when blue has planned nothing, and green goes on by itself.
+    :return: ``None`` when blue has planned nothing, and green continues on its own.
     """
     following = _next_of(green, blue)
     if following is None or green.committed is None:

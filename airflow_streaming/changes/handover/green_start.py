@@ -1,7 +1,7 @@
 """
 Green's first checkpoint: empty, cloned, carried over, or by the gate.
 
-Whoever was killed is followed by anybody: what is whole is found by the query's id, which is always
+Any task can follow one that was killed: what is whole is found by the query's id, which is always
 the same for one deployment, and what a dead copy has left on an object store is cleared first. Two
 may be at it at once, and one of them may be hours late: nothing is cleared that a query was given.
 """
@@ -41,7 +41,7 @@ from airflow_streaming.exceptions import (
     RecordError,
     RestoreRefused,
 )
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.records.cutover import Pair, StartWay
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
@@ -53,7 +53,7 @@ from airflow_streaming.storage.folders import Folders, open_folders
 from airflow_streaming.storage.fsspec_store import open_store
 
 YOUNG: Final = timedelta(minutes=5)
-"""A copy that began less than this ago may be under way still; nobody clears it."""
+"""A copy that began less than this ago may be under way still; it is not cleared."""
 _ATTEMPTS: Final = 2
 _IDS: Final = uuid.UUID("6b0a1c52-5c0e-4b0e-9b56-6f2d6a1f3c11")
 
@@ -93,14 +93,14 @@ def make_start(
     Make what one query of green begins with; asking again gives the same.
 
     It is to be asked before green's first driver is started, never after: a fresh checkpoint that
-    a driver has begun to fill looks like somebody else's.
+    a driver has begun to fill looks like another task's.
 
     :param blue_uri: Blue's checkpoint of the query; it may be running and is only read.
     :param green_uri: Where green's is going to lie.
     :param query_id: Green's own id, the same in every attempt; see ``own_query_id``.
-    :param stateless: Somebody vouches that the query has no state, for ``CARRIED``.
+    :param stateless: A user vouches that the query has no state, for ``CARRIED``.
     :raises CheckpointRefused: it cannot be copied, or something else lies there.
-    :raises CheckpointBusy: blue changed, or somebody else was at it, under every attempt; trying
+    :raises CheckpointBusy: blue changed, or another task was at it, under every attempt; trying
         again may help.
     :raises RestoreRefused: something else lies there, or paths in it cannot be rewritten.
     :raises HomeUnavailable: a store cannot be reached.
@@ -126,7 +126,7 @@ def make_start(
                     blue_uri, green_uri, query_id=query_id, stateless=stateless, **access
                 )
         except RestoreRefused:
-            # Somebody else who is at the same may have been faster.
+            # Another task that is at the same may have been faster.
             if id_in(folders) != query_id and not is_dead_copy(folders):
                 raise
             continue
@@ -148,7 +148,7 @@ def _clear(
     marker = folders.read(RESTORE_MARKER, MAX_LOG_BYTES)
     if marker is None:
         return True
-    if now() - RestoreMarker.from_bytes(marker).begun_at < YOUNG:
+    if age_of(RestoreMarker.from_bytes(marker).begun_at, now()) < YOUNG:
         raise CheckpointBusy(
             f"A copy to {folders.uri} was started less than {duration_text(YOUNG)} ago. If it is dead, it "
             "is cleared after that time."
@@ -159,7 +159,7 @@ def _clear(
     if is_whole := metadata_id(folders) == query_id:
         _check_whole(folders, query_id)
         paths = []
-    # The marker goes last: until then nobody takes what is left for a checkpoint.
+    # The marker goes last: until then nothing takes what is left for a checkpoint.
     for path in (*(path for path in paths if path != RESTORE_MARKER), RESTORE_MARKER):
         # What was listed beside this marker may be another one's since.
         if folders.read(RESTORE_MARKER, MAX_LOG_BYTES) != marker:
@@ -230,7 +230,7 @@ class StoredCheckpoints:
             ) from err
 
     def look(self, ahead: Deployment, behind: Deployment, query: str) -> HandoverPlan:
-        """Say what has to be done in the checkpoint of the lane that takes over."""
+        """Say what must be done in the checkpoint of the lane that takes over."""
         interval = int(behind.conf.get(COMPACT_INTERVAL, _USUAL_INTERVAL))
         return absorb_plan(
             _uri(ahead, query), _uri(behind, query), compact_interval=interval, **self._options

@@ -2,7 +2,7 @@
 From blue's checkpoint to green's at one batch boundary.
 
 Blue's checkpoint is only ever read. In green's, whose driver waits at the barrier, at most the next
-batch is planned: its sources' logs first, its plan last, so that whoever is killed leaves a
+batch is planned: its sources' logs first, its plan last, so that a task that is killed leaves a
 checkpoint from which the same is done again.
 """
 
@@ -25,7 +25,7 @@ from airflow_streaming.changes.handover.position import COUNTING, Position
 from airflow_streaming.changes.handover.source_log import (
     DEFAULT_INTERVAL,
     FileLog,
-    Seen,
+    LogEntry,
     compact_interval,
     entries_of,
 )
@@ -120,7 +120,7 @@ def _names(folders: Folders, folder: str) -> list[str]:
     names: list[str] = []
 
     def note(found: Iterable[str]) -> list[str]:
-        # Nobody wants their times, which an object store would be asked for one by one.
+        # Their times are not needed, which an object store would be asked for one by one.
         names.extend(found)
         return []
 
@@ -152,7 +152,7 @@ def _file_log(folders: Folders, name: str, interval: int, *, is_sure: bool) -> F
     newest = max([start, *plain])
     wanted = [f"{start}.compact"] if compacted else []
     wanted += map(str, range(start + 1, newest + 1))
-    files: dict[str, Seen] = {}
+    files: dict[str, LogEntry] = {}
     try:
         for entry in wanted:
             data = folders.read(f"{folder}/{entry}", MAX_SOURCE_LOG_BYTES)
@@ -179,7 +179,7 @@ def _entries(names: list[str]) -> tuple[set[int], list[int]]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoverPlan:
     """
-    What has to be done for one query before green may be released.
+    What must be done for one query before green may be released.
 
     Done in this order, looking again after each: while ``absorb`` is given, write it and have it
     run with its output thrown away; then, with blue drained, write ``planned``; then release.
@@ -188,10 +188,10 @@ class HandoverPlan:
     :param absorb: The batch of green that is to be run next with its output thrown away; ``None``
         when green stands where blue stands.
     :param planned: What blue has planned and not committed, as green's next batch: its output
-        counts. Given only when nothing has to be absorbed. Also given, without any rows, when blue
+        counts. Given only when nothing needs to be absorbed. Also given, without any rows, when blue
         has learned a later watermark with its last batch.
     :param planned_in_blue: Blue's own number of it; ``None`` when it has planned nothing.
-    :param waiting: Why blue has to come further first; empty when it has.
+    :param waiting: Why blue must come further first; empty when it has.
     """
 
     blue: Position
@@ -211,10 +211,10 @@ def absorb_plan(
     compact_interval: int = DEFAULT_INTERVAL,
 ) -> HandoverPlan:
     """
-    Say what has to be done in green's checkpoint; both are only read.
+    Say what must be done in green's checkpoint; both are only read.
 
     :param blue_uri: One query's checkpoint of the lane that hands over; it may be running.
-    :param green_uri: The same query's of the other lane; nobody may be running it.
+    :param green_uri: The same query's of the other lane; it may not run.
     :param compact_interval: ``spark.sql.streaming.fileSource.log.compactInterval`` of green.
     :raises CheckpointRefused: green can never stand where blue stands: other sources, or sources
         whose positions cannot be compared.
@@ -246,11 +246,11 @@ def write_plan(
     """
     Write a planned batch into green's checkpoint; again does the same.
 
-    Somebody else may be at the same with an older or newer look at blue. So nothing is written over
+    Another task may be at the same with an older or newer look at blue. So nothing is written over
     what is there, and nothing is taken away once a plan is made.
 
     :raises CheckpointRefused: another plan of that number is there.
-    :raises CheckpointBusy: somebody else plans it at the same time; look again.
+    :raises CheckpointBusy: another task plans it at the same time; look again.
     :raises HomeUnavailable: the store cannot be reached.
     """
     if plan.written:
@@ -341,7 +341,7 @@ def carry(
     source = open_folders(blue_uri, storage_options, filesystem)
     target = open_folders(green_uri, storage_options, filesystem)
     store = open_store(green_uri, storage_options, filesystem)
-    # Whoever asks for a handover has looked at the plan of the query: it keeps no state.
+    # The task that asks for a handover has looked at the plan of the query: it keeps no state.
     plan, files = carried_files(source, query_id, stateless=True)
     if id_in(target) == query_id:
         _check_same_batch(target, blue_uri, plan.batch)
@@ -351,7 +351,7 @@ def carry(
     there = target.tree()
     for path in (*(path for path in files if not path.startswith(LATE)), *late):
         data, stat = files[path], there.stat(path) if there else None
-        # Whoever follows one that was killed goes on where that one was.
+        # A task that follows one that was killed continues where that one was.
         if stat is None or stat.size != len(data) or target.read(path, stat.size) != data:
             store.replace(path, data)
     read_back(target, green_uri, batch=plan.batch, query_id=query_id)
@@ -369,7 +369,7 @@ def _check_same_batch(target: Folders, blue_uri: str, batch: int) -> None:
 
 def batch_shift(*, blue_batch: int, green_batch: int, blue_shift: int = 0) -> int:
     """
-    Return what is to be added to green's batch ids so that they go on from blue's.
+    Return what is to be added to green's batch ids so that they continue from blue's.
 
     :param blue_batch: Blue's newest committed batch; its sink has seen ``blue_batch + blue_shift``.
     :param green_batch: Green's newest committed batch after absorbing; its output is not the sink's.

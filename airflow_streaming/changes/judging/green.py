@@ -16,7 +16,7 @@ from typing import Final
 
 from airflow_streaming.changes.judging.lane_figures import LaneFigures, QueryFigures, Since
 from airflow_streaming.changes.judging.soak import SoakResult, SoakVerdict
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
 from airflow_streaming.model.records.cutover import ReadyTerms, Result
 from airflow_streaming.model.records.cutover_table import CutoverEvent
@@ -174,9 +174,9 @@ def judge_catching_up(
     Say whether green has read what blue has read.
 
     :param covers: By query, whether green's position covers the one that blue had when green began
-        to catch up; ``None`` where it cannot be told, and then the backlog has to do.
+        to catch up; ``None`` where it cannot be told, and then the backlog must suffice.
     :return: With ``GREEN_CAUGHT_UP`` and the facts of ``Since``, or without an event: a driver that
-        does not work is tended by whoever started it, and the state has its deadline.
+        does not work is tended by the task that started it, and the state has its deadline.
     """
     if green is None:
         return _waits("Green's driver has not given a sign of life yet.")
@@ -227,7 +227,7 @@ def judge_ready(
     if blue is None:
         return fold_errors(errors, terms, "Blue's driver cannot be seen to compare with.")
     # The two clocks are only compared with themselves; what both agree on has passed.
-    well = max(timedelta(0), min(green.at - since.at, now - since.seen_at))
+    well = max(timedelta(0), min(green.at - since.at, age_of(since.seen_at, now)))
     is_told = any(
         query.read or (compared and query.batches >= terms.batches) for query in green.queries
     )

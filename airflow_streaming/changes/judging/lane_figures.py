@@ -87,7 +87,7 @@ class Since:
     driver, or before an interruption, never counts.
 
     :param at: By the driver's own clock.
-    :param seen_at: By the clock of whoever saw it.
+    :param seen_at: By the clock of the host that saw it.
     """
 
     deployment: int

@@ -6,8 +6,8 @@ younger. So the oldest row that still counts follows from the watermark and the 
 and join ranges; the watermark's delay is in the watermark itself. Without a watermark state is as
 old as the stream, and so is a session, which may have begun at any time.
 
-Parallel outputs ask little: green has to write elsewhere. A handover on one sink asks that green's
-state can be brought to blue's very position, and that what the sink remembers of batch ids can go on.
+Parallel outputs ask little: green must write elsewhere. A handover on one sink asks that green's
+state can be brought to blue's very position, and that what the sink remembers of batch ids can continue.
 Every answer is a finding by a rule of a catalog.
 """
 
@@ -90,10 +90,10 @@ _FOREVER: Final[Mapping[OperatorKind, str]] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayStart:
     """
-    Where reading has to begin.
+    Where reading must begin.
 
     :param at: Rows of this event time and later are needed; ``None`` for the sources' beginning.
-    :param reason: How that follows, or why there is no such time, for a person.
+    :param reason: How that follows, or why there is no such time, for readers.
     :param complete_from: Results that are closed after this event time are complete; earlier ones
         may lack rows. ``None`` when all are.
     :param reach: How far before the watermark ``at`` lies.
@@ -107,7 +107,7 @@ class ReplayStart:
 
 def replay_start(plans: Sequence[QueryPlan], watermark_ms: Mapping[str, int]) -> ReplayStart:
     """
-    Return from when a new, empty checkpoint has to read.
+    Return from when a new, empty checkpoint must read.
 
     :param plans: Of the new script; the query that reaches furthest back decides.
     :param watermark_ms: Watermark of the running queries by name, in milliseconds since 1970; 0 or
@@ -143,7 +143,7 @@ def _of(plan: QueryPlan, watermark_ms: int) -> ReplayStart:
 
 
 def _from_the_beginning(plan: QueryPlan, why: str) -> ReplayStart:
-    reason = f"Query {plan.query!r} has to read from the sources' beginning: {closed(why)}"
+    reason = f"Query {plan.query!r} must read from the sources' beginning: {closed(why)}"
     return ReplayStart(at=None, reason=reason)
 
 
@@ -203,7 +203,7 @@ _TRIGGER_INTERVAL: Final = re.compile(r"interval [^()]*", re.IGNORECASE)
 def judge_handover(
     old: QueryPlan, new: QueryPlan, facts: SinkFacts | None, start: StartWay
 ) -> Iterator[GateFinding]:
-    """Judge one query that is to go on in the other's sink."""
+    """Judge one query that is to continue in the other's sink."""
     if [*map(_place, old.sources)] != [*map(_place, new.sources)]:
         yield SOURCES.found()
     yield from _sinks(old.sink, new.sink)

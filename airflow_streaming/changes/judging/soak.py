@@ -1,7 +1,7 @@
 """
 Soak: is a new deployment as good as the one it replaces, by what it does and not by having started.
 
-It is bad at once when its driver ends, hangs, or a query of it fails, because nobody restarts it
+It is bad at once when its driver ends, hangs, or a query of it fails, because nothing restarts it
 meanwhile. It is good when every query has committed its batches or has nothing more to read, nothing
 fires that did not fire before, and no backlog has outgrown what it was at the launch. What has not
 shown itself by the end counts against it, but for a source without data: a query that nothing came
@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.model.observation import Observation, ProcessState, Verdict, VerdictState
 from airflow_streaming.model.progress import BatchProgress
@@ -102,10 +102,10 @@ def judge_soak(
     if (bad := _bad(seen, verdict)) is not None:
         return _verdict(SoakResult.BAD, bad, told)
     waits = next(_lacking(baseline, figures, verdict, terms), "")
-    # Whoever recorded the launch may have had another clock than whoever looks now. What is kept has
+    # The host that recorded the launch may have another clock than the one that looks now. What is kept has
     # run long enough by the driver's own clock too. The end of the soak may come as much earlier as
     # the two differ: then what has shown nothing yet is rolled back too soon, which loses nothing.
-    age = now - baseline.launched_at
+    age = age_of(baseline.launched_at, now)
     worked = min(age, _worked_for(seen))
     untried = _untried(seen)
     if not waits and worked >= terms.at_least and (not untried or age >= terms.at_most):
@@ -120,7 +120,7 @@ def judge_soak(
 
 def _worked_for(seen: Observation) -> timedelta:
     # From the first committed batch on, where there is one: a cold Spark takes a minute to it, and
-    # until the second nobody can tell whether the backlog shrinks or grows.
+    # until the second it is open whether the backlog shrinks or grows.
     status = seen.status
     if status is None:
         return timedelta(0)

@@ -12,6 +12,7 @@ from typing import Any
 from airflow_streaming.changes.pointers.port import back_to, mark_of
 from airflow_streaming.exceptions import HomeUnavailable, PointerFailed, RecordError, SpecError
 from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.jobs.pointing import Mark, refuse_foreign, should_write
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import is_local
@@ -26,10 +27,10 @@ class PointerFile:
     The move is atomic for everybody: a reader gets the whole old file or the whole new one. On a
     local file system it is renamed into its place, on an object store it is one upload; only HDFS
     is not atomic, where the old file is removed before the new one gets its name, and a reader in
-    between finds none. A consumer that has read the file already goes on with what it read.
+    between finds none. A consumer that has read the file already continues with what it read.
 
     Of two tasks that write at the same moment, one to move and one to undo, the undo wins: on a
-    local file system by a lock, and else because whoever finds another word after his own write
+    local file system by a lock, and else because a task that finds another word after its own write
     says so and looks again. It overwrites only what says that it is a pointer of this stream.
 
     :param uri: The file, e.g. ``s3://lake/orders/live.json``; an absolute path or a URI.
@@ -42,6 +43,7 @@ class PointerFile:
     name: str = ""
 
     def __post_init__(self) -> None:
+        check_values(self)
         folder, _, file = self.uri.rpartition("/")
         if not folder or not file or file.startswith("."):
             raise SpecError(

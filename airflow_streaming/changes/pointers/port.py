@@ -22,6 +22,7 @@ from typing import Final, Protocol
 
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, StreamingError, closed
 from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.jobs.pointing import Mark
 
 _UNSAFE: Final = re.compile(r"""['"`;\\\x00-\x1f]""")
@@ -118,7 +119,7 @@ class CallablePointer:
     Leads consumers by calling a function, and back by calling another.
 
     Whether that is atomic is the author's to say; by default it is not. Both functions are called
-    again after a kill, so a second call has to do no harm; and as nothing is known here of where
+    again after a kill, so a second call must do no harm; and as nothing is known here of where
     consumers are led, nothing is compared: a task that was asleep since before an undo may call
     ``forward`` after it. Where that matters, have the function compare ``LiveOutput.number`` with the one
     it saw last, in the same transaction as the act.
@@ -133,6 +134,9 @@ class CallablePointer:
     forward: Word
     backward: Word
     is_atomic: bool = False
+
+    def __post_init__(self) -> None:
+        check_values(self)
 
     def move(self, to: LiveOutput, before: LiveOutput) -> None:
         """Call ``forward``; see ``Pointer``."""

@@ -19,6 +19,7 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.launch.runtime import resolve_runtime
+from airflow_streaming.model.fields import Positive, check_values
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
 from airflow_streaming.model.uris import to_hadoop
 from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask, scratch_folder
@@ -36,11 +37,11 @@ class _InCatalog:
     runtime: str
     conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
     runtimes: Mapping[str, Any] = field(default_factory=dict)
-    timeout: timedelta = timedelta(minutes=2)
+    timeout: Positive = timedelta(minutes=2)
 
     @property
     def is_atomic(self) -> bool:
-        """Tell that whoever looks the name up finds the old output or the new one."""
+        """Tell that a look-up of the name finds the old output or the new one."""
         return True
 
     def _show(self, entry: Entry, name: str, wanted: Mark, bodies: Mapping[str, str]) -> None:
@@ -86,10 +87,10 @@ class SparkView(_InCatalog):
     started again. The columns of the view are those of the new output from then on.
 
     The view is ours by its properties (``airflow_streaming.stream`` and so on). One that was made
-    by hand is overwritten only when somebody gives it the first of them:
+    by hand is overwritten only when a user gives it the first of them:
     ``ALTER VIEW lake.orders SET TBLPROPERTIES ('airflow_streaming.stream' = 'orders')``. Metastores
     know no condition on a change: when one task moves and one undoes in the same second, the one
-    may miss the other's word. Whoever finds another word after his own follows it, and says so.
+    may miss the other's word. A task that finds another word after its own follows it, and says so.
 
     It takes a Spark of its own, some ten seconds, which must reach the same metastore and files as
     that of the consumers.
@@ -109,6 +110,7 @@ class SparkView(_InCatalog):
     name: str = ""
 
     def __post_init__(self) -> None:
+        check_values(self)
         check_entry(self.view, Entry.VIEW)
         if not self.name:
             object.__setattr__(self, "name", self.view)
@@ -134,10 +136,10 @@ class SparkTable(_InCatalog):
 
     The move is atomic for every query that looks the table up, as the location is exchanged by one
     change in the metastore. A session that has read the table before may have its list of files
-    cached and goes on with the old ones until ``REFRESH TABLE``. The columns stay those with which
+    cached and continues with the old ones until ``REFRESH TABLE``. The columns stay those with which
     the table was made. Where either matters, take a view.
 
-    The table has to be there, with the property ``airflow_streaming.stream`` set to the stream,
+    The table must be there, with the property ``airflow_streaming.stream`` set to the stream,
     which makes it ours to move. What is said of two tasks at ``SparkView`` counts here too.
 
     :param table: ``name``, ``schema.name`` or ``catalog.schema.name``.
@@ -152,6 +154,7 @@ class SparkTable(_InCatalog):
     name: str = ""
 
     def __post_init__(self) -> None:
+        check_values(self)
         check_entry(self.table, Entry.TABLE)
         if not self.name:
             object.__setattr__(self, "name", self.table)

@@ -1,7 +1,7 @@
 """
 Restoring a stream, step by step: judge, record, back up, write, and make the change.
 
-Whoever dies between two steps leaves the stream on its old checkpoint with a change on record. The
+A task that dies between two steps leaves the stream on its old checkpoint with a change on record. The
 next one that asks for the same backup judges anew, because the stream may have run on meanwhile,
 takes a finished folder as it is, and does the rest. Two may be at it at once: the slower one takes
 what the faster one made, and gives up nothing that it did not begin.
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from airflow_streaming.changes.restore.switch import (
     Switching,
-    Wish,
+    SwitchRequest,
     beside,
     checkpoints_at,
     location,
@@ -45,9 +45,9 @@ class Switched:
     """
     What became of a switch.
 
-    :param deployment: The deployment that names the checkpoint the stream goes on from.
+    :param deployment: The deployment that names the checkpoint the stream continues from.
     :param plan: What the restore meant; ``None`` for an undo, and where the switch was made already
-        and only its end had to be recorded.
+        and only its end needed to be recorded.
     """
 
     change: Change
@@ -56,7 +56,7 @@ class Switched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RestoreRequest:
     """What is asked for besides the backup; see ``switch.plan_switch``."""
 
     to: str | None
@@ -76,7 +76,7 @@ class _Judged:
 
 class StreamRestore:
     """
-    Restores one stream from one backup; the store has to be held meanwhile.
+    Restores one stream from one backup; the store must be held meanwhile.
 
     :param switching: Acts on the stream.
     """
@@ -87,7 +87,7 @@ class StreamRestore:
         switching: Switching,
         store: BackupStore,
         backup: Backup,
-        asked: Asked,
+        asked: RestoreRequest,
     ) -> None:
         self._home, self._switching = home, switching
         self._store, self._backup, self._asked = store, backup, asked
@@ -134,8 +134,8 @@ class StreamRestore:
         current, number = self._switching.current(), self._home.next_change()
         return self._asked.to or beside(self._home, current, number)
 
-    def _wish(self, ready: Prepared, reason: str) -> Wish:
-        return Wish(
+    def _wish(self, ready: Prepared, reason: str) -> SwitchRequest:
+        return SwitchRequest(
             what=ChangeKind.RESTORE,
             checkpoint=ready.plan.target,
             backup=self._backup.id,
@@ -181,7 +181,7 @@ class StreamRestore:
             write(ready, self._asked.progress)
         except RestoreTaken as err:
             if self._is_restored(change):
-                # Somebody else asked for the same and was faster.
+                # Another task asked for the same and was faster.
                 return
             raise RestoreTaken(
                 f"{err} Change {change.number} of stream {self._home.name!r} stays unfinished: repeat the "
@@ -200,7 +200,7 @@ class StreamRestore:
         except RestoreRefused:
             if not self._switching.is_made(change):
                 raise
-            # Somebody else made it while this one was looking whether it may be made.
+            # Another task made it while this one was looking whether it may be made.
             return self._switching.make(change, ids, backup_before=backup_before)
 
     def _backed_up(self, backup_before: BackupBefore) -> str:

@@ -1,8 +1,8 @@
 """
 The steps by which a stream switches to another checkpoint.
 
-The change is recorded before anything is done, and a new deployment is what makes it: whoever is
-killed in between leaves the stream on its old checkpoint, and whoever asks again goes on. A stream
+The change is recorded before anything is done, and a new deployment is what makes it: a task
+killed in between leaves the stream on its old checkpoint, and asking again continues. A stream
 that is wanted running, or whose driver is not proved dead, is left alone.
 """
 
@@ -45,9 +45,9 @@ def now_in_utc() -> datetime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SwitchRequest:
     """
-    A change that somebody wants.
+    A change that is wanted.
 
     :param what: Restore or undo.
     :param checkpoint: URI under which the queries will have their folders.
@@ -68,7 +68,7 @@ class Switching:
     Changes one stream's checkpoint on behalf of one task or person.
 
     :param home: The stream's records.
-    :param launcher: How the driver's processes can be seen from here; ``None`` for whoever makes
+    :param launcher: How the driver's processes can be seen from here; ``None`` for a task that makes
         no change.
     :param by: Who acts, for the records.
     :param now: The time of day.
@@ -110,7 +110,7 @@ class Switching:
             driver_detail=detail,
         )
 
-    def begin(self, wish: Wish) -> Change:
+    def begin(self, wish: SwitchRequest) -> Change:
         """
         Record a change that is about to be made.
 
@@ -277,7 +277,7 @@ def beside(home: StreamHome, current: Deployment, change: int) -> str:
     """
     Return where a change puts its checkpoints: beside the present ones, under its own number.
 
-    No deployment is ever given such a place by itself, and no two changes have the same.
+    No deployment is ever given such a place automatically, and no two changes have the same.
     """
     parent = current.checkpoint.rpartition("/")[0]
     own = join(home.store.uri, home.name, "checkpoints")

@@ -1,13 +1,13 @@
 """
-Switch: a stream of a home goes on from a restored checkpoint.
+Switch: a stream of a home continues from a restored checkpoint.
 
 The checkpoint is restored into a new place beside the old one, and a new deployment, equal in all
 else, names that place. Creating the deployment's record is the switch: before it the stream runs on
 the old checkpoint, after it on the new one, and never on parts of both. The old checkpoint stays as
 it is, so undoing is one more deployment.
 
-Every step leaves a record or a finished folder, and asking again for a switch that was begun goes
-on where it ended, once all has been judged anew.
+Every step leaves a record or a finished folder, and asking again for a switch that was begun continues
+where it ended, once all has been judged anew.
 """
 
 from __future__ import annotations
@@ -17,13 +17,18 @@ from datetime import datetime
 from typing import Any, Final
 
 from airflow_streaming.changes.restore.stream_restore import (
-    Asked,
     BackupBefore,
+    RestoreRequest,
     StreamRestore,
     Switched,
     circumstances,
 )
-from airflow_streaming.changes.restore.switch import Switching, Wish, checkpoints_at, now_in_utc
+from airflow_streaming.changes.restore.switch import (
+    Switching,
+    SwitchRequest,
+    checkpoints_at,
+    now_in_utc,
+)
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.restore.refusal import of_driver
 from airflow_streaming.checkpoints.restore.replay import RefusalCode, RestorePlan
@@ -62,7 +67,7 @@ def plan_switch(
     :raises BackupDamaged: it is not what was written.
     :raises RestoreRefused: the stream has no deployment.
     """
-    asked = Asked(
+    asked = RestoreRequest(
         to=to,
         accept=accept,
         sink_logs=sink_logs,
@@ -91,11 +96,11 @@ def switch(
     now: Callable[[], datetime] = now_in_utc,
 ) -> Switched:
     """
-    Restore a stream: its next start goes on from a backup; see ``plan_switch`` for the parameters.
+    Restore a stream: its next start continues from a backup; see ``plan_switch`` for the parameters.
 
-    The stream has to be wanted stopped and its driver proved dead. It stays stopped: starting it is
-    a person's word of its own. A switch to the same backup that was begun and died is finished, if
-    nothing speaks against it by now; ``to`` has to be the place it was begun with, or be left out.
+    The stream must be wanted stopped and its driver proved dead. It stays stopped: starting it is
+    a user's word of its own. A switch to the same backup that was begun and died is finished, if
+    nothing speaks against it by now; ``to`` must be the place it was begun with, or be left out.
 
     :param backup_before: Called once all has been judged and before anything is restored. A
         checkpoint that cannot be backed up is given up all the same: it stays where it is.
@@ -103,7 +108,7 @@ def switch(
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
     """
-    asked = Asked(
+    asked = RestoreRequest(
         to=to,
         accept=accept,
         sink_logs=sink_logs,
@@ -161,7 +166,7 @@ def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | N
     """
     Give up an unfinished change; the stream stays on its old checkpoint.
 
-    What was restored already stays where it lies, for whoever wants to look at it.
+    What was restored already stays where it lies, for a closer look.
 
     :return: How it ended: done, when only its last record was missing. ``None`` when no change is
         unfinished.
@@ -185,7 +190,7 @@ def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | N
     return Switching(home, None, by=by).abandon(change, reason or f"Abandoned by {by}.")
 
 
-def _undoing(home: StreamHome, switching: Switching, reason: str) -> Wish:
+def _undoing(home: StreamHome, switching: Switching, reason: str) -> SwitchRequest:
     current = switching.current()
     exchanges = [one for one in home.changes() if one.what in _EXCHANGES]
     done = [change for change in exchanges if switching.is_made(change)]
@@ -201,7 +206,7 @@ def _undoing(home: StreamHome, switching: Switching, reason: str) -> Wish:
             f"gave it, but on {current.checkpoint}. Restore a backup, or deploy it with the "
             "checkpoint that you want."
         )
-    return Wish(
+    return SwitchRequest(
         what=ChangeKind.UNDO,
         checkpoint=home.deployment(last.replaced).checkpoint,
         reason=reason or f"Undo of change {last.number}.",

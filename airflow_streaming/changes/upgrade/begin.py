@@ -2,7 +2,7 @@
 Beginning an upgrade, and what it records.
 
 Script and terms are kept first, under names that hold their digests; the change's record opens the
-upgrade. Whoever dies before that leaves two files in nobody's way.
+upgrade. A task that dies before that leaves two files that disturb nothing.
 """
 
 from __future__ import annotations
@@ -99,17 +99,17 @@ class Recorder(engine.Recorder[Stage, UpgradeEvent, UpgradeTransition]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class UpgradeTermsRequest:
     """
     What is asked of an upgrade besides the deployment itself.
 
     :param rollback: The way back, found before anything is done (``changes.upgrade.rollback_plan``).
-    :param keeps_by_itself: A good soak is kept without asking anybody.
+    :param keeps_by_itself: A good soak is kept without asking.
     :param stop_grace: How long the old driver may take to reach a batch boundary.
-    :param sinks: Of the old deployment: what the way back has to put in step.
+    :param sinks: Of the old deployment: what the way back must put in step.
     :param prewarm: Warm the new deployment's driver up before the old one is stopped.
-    :param accepts_no_way_back: A person has agreed that there is none.
-    :param key: Names the wish, e.g. the dag run: whoever begins with the same key is given the same
+    :param accepts_no_way_back: A user has agreed that there is none.
+    :param key: Names the wish, e.g. the dag run: a task that begins with the same key is given the same
         upgrade, ended or not, so that a retry never begins a second one.
     :param reason: Why, for the records.
     :param partitions: State partitions that the checkpoints are given; 0 leaves them.
@@ -141,7 +141,7 @@ class Beginning:
         self._home, self._keeper = home, keeper
         self._by, self._now = by, now
 
-    def begin(self, proposed: Deployment, source: bytes, asked: Asked) -> Change:
+    def begin(self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest) -> Change:
         """
         Open the change, or find the one that was opened for the same.
 
@@ -165,7 +165,7 @@ class Beginning:
             ) from err
         return change
 
-    def _found(self, proposed: Deployment, asked: Asked) -> Change | None:
+    def _found(self, proposed: Deployment, asked: UpgradeTermsRequest) -> Change | None:
         newest = self._home.newest_change()
         is_open = newest is not None and self._home.change_end(newest.number) is None
         if newest is None or (newest.what is not ChangeKind.UPGRADE and not is_open):
@@ -195,7 +195,7 @@ class Beginning:
         verbs = " or ".join(UPGRADE.commands_in(stage))
         return f"Let it end, or end it yourself: airflow-streaming upgrade {verbs} {name}"
 
-    def _check(self, proposed: Deployment, asked: Asked) -> Deployment:
+    def _check(self, proposed: Deployment, asked: UpgradeTermsRequest) -> Deployment:
         home, rollback = self._home, asked.rollback
         current, desired = home.newest_deployment(), home.desired()
         if current is None or home.newest_epoch() is None:
@@ -228,7 +228,7 @@ class Beginning:
         return current
 
     def _keep(
-        self, proposed: Deployment, source: bytes, asked: Asked, current: Deployment
+        self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest, current: Deployment
     ) -> Change:
         number = self._home.next_change()
         terms = UpgradeTerms(

@@ -6,7 +6,7 @@ the dag has. One is the stream's spec with its secrets, which starts a driver: t
 task that keeps the stream alive. The other is the author's function that takes batches back out of
 a sink: without it the checkpoint would go back alone, and rows be lost or doubled.
 
-The law of this file: whoever works on an upgrade asks the same function, after every move. So a task
+The law of this file: each task at work on an upgrade asks the same function, after every move. So a task
 may die on any line and two may be at it at once: the next look finds the records and comes to the
 next move.
 """
@@ -21,7 +21,7 @@ from typing import Final
 
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.changes.upgrade.state import Do, LaunchStatus, Move, UpgradeView
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import LaunchCause
@@ -125,7 +125,7 @@ def _warming(s: UpgradeView) -> Move:
     if standby is None:
         reason = f"Warm-up for change {s.change.number}, deployment {s.change.deployment}."
         return _move(Do.WARM_UP, reason)
-    age = s.situation.now - standby.epoch.created_at
+    age = age_of(standby.epoch.created_at, s.situation.now)
     if state is StandbyState.ENDED:
         return _cold(WarmUp.ENDED, f"Standby {number} ended before it came to the barrier.")
     if state is StandbyState.SILENT:
@@ -141,7 +141,7 @@ def _cold(code: WarmUp, reason: str) -> Move:
 
 
 def cold_start(code: WarmUp, reason: str) -> Move:
-    """Return the step with which an upgrade goes on without a warmed driver."""
+    """Return the step with which an upgrade continues without a warmed driver."""
     return _take(E.WARM_UP_FAILED, reason, {"warm_up": code.value})
 
 
@@ -181,7 +181,7 @@ def _repartitioning(s: UpgradeView) -> Move:
     if s.is_repartitioned:
         return _take(E.REPARTITION_DONE, f"All state has {partitions} partitions.")
     begun = s.reached[Stage.REPARTITIONING]
-    if s.situation.now - begun.at < REPARTITION_PATIENCE:
+    if age_of(begun.at, s.situation.now) < REPARTITION_PATIENCE:
         return _move(
             Do.WAIT, f"Spark, started by {begun.by}, gives the state {partitions} partitions."
         )
@@ -245,7 +245,7 @@ def _awaited(s: UpgradeView) -> Move:
     verdict = None if seen is None else judge(seen, s.situation.rules)
     if seen is None or verdict is None or verdict.state is not VerdictState.UNREACHABLE:
         return _move(Do.WAIT, "The driver is being started.")
-    # Whoever was about to start it may have died with its host; from here nobody can tell.
+    # The task that was about to start it may have died with its host; that cannot be told from here.
     return _move(
         Do.ASK,
         f"{verdict.reason} Bring its host back, or confirm that the driver is dead: airflow-streaming "
@@ -303,7 +303,7 @@ def _putting_back(s: UpgradeView) -> Move:
     if down is not None:
         return down
     if s.newest == s.change.replaced:
-        # Somebody may be about to record it: the number must not be left open for him.
+        # A task may be about to record it: the number must not be left open for it.
         return _move(Do.DEPLOY, "The new deployment is recorded before the old one returns.")
     if s.has(Stage.LEFT):
         return _move(Do.LEAVE, "Checkpoint and sinks stay as they are.")
@@ -334,13 +334,13 @@ def _aborted(s: UpgradeView) -> Move:
 
 
 def _stopped_by(s: UpgradeView) -> bool:
-    # What somebody else asked to stop is none of ours to start again.
+    # What another task asked to stop is none of ours to start again.
     stop = s.situation.stop
     return s.fence is not None or (stop is not None and stop.change == s.change.number)
 
 
 def way_out(stream: str) -> str:
-    """Return how a person ends a rollback of which nothing can be put back."""
+    """Return how a user ends a rollback of which nothing can be put back."""
     return (
         "If that cannot be helped, put it in order by hand and end the upgrade with the stream "
         f"stopped: airflow-streaming upgrade leave {stream} --reason TEXT"

@@ -2,10 +2,10 @@
 The upgrade in place: another deployment on the same checkpoint, act by act.
 
 Every act may be done twice and by two tasks at once. What must happen once is an exclusive create,
-and whoever loses it looks again. No act records a stage before all of its work is done.
+and the task that loses it looks again. No act records a stage before all of its work is done.
 
-It observes, decides, records and acts like everything here. Whoever dies between two steps leaves
-enough behind for the next one, who may be another task, to go on; two at it at once do no harm.
+It observes, decides, records and acts like everything here. A task that dies between two steps leaves
+enough behind for the next one, who may be another task, to continue; two at it at once do no harm.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_streaming.changes.engine import Engine, Pace, Progress
 from airflow_streaming.changes.judging.soak import firing
 from airflow_streaming.changes.restore.switch import now_in_utc
 from airflow_streaming.changes.upgrade.acts import FACT, BackingUp, Committed, look
-from airflow_streaming.changes.upgrade.begin import Asked, Beginning, Recorder
+from airflow_streaming.changes.upgrade.begin import Beginning, Recorder, UpgradeTermsRequest
 from airflow_streaming.changes.upgrade.commands import UpgradeCommands
 from airflow_streaming.changes.upgrade.decide import cold_start, next_move, settled, way_out
 from airflow_streaming.changes.upgrade.finish import Ending, terms_for
@@ -122,7 +122,7 @@ class Acts:
 
     def do(self, view: UpgradeView, move: Move) -> str | None:
         """
-        Make one move; return what has to be waited for, ``None`` when it was made.
+        Make one move; return what must be waited for, ``None`` when it was made.
 
         :raises HomeUnavailable: a store could not be reached; the move is made again later.
         """
@@ -328,7 +328,7 @@ def _was_launched(state: UpgradeView) -> bool:
     return epoch is None or epoch.number != state.first_fence + 1
 
 
-__all__ = ["Asked", "UpgradeInPlace", "UpgradeProgress"]
+__all__ = ["UpgradeInPlace", "UpgradeProgress", "UpgradeTermsRequest"]
 UpgradeProgress = Progress[Stage]
 E = UpgradeEvent
 
@@ -337,7 +337,7 @@ class UpgradeInPlace:
     """
     Upgrades one stream on behalf of one task or person.
 
-    Everything may be called again, by anybody and at any time: what was done is found and not done
+    Everything may be called again, by any task and at any time: what was done is found and not done
     twice.
 
     :param home: The stream's records.
@@ -395,11 +395,11 @@ class UpgradeInPlace:
         )
         self._repartitioner = repartitioner
 
-    def begin(self, proposed: Deployment, source: bytes, asked: Asked) -> Change:
+    def begin(self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest) -> Change:
         """
         Open the change, or find the one that was opened for the same.
 
-        Where the end of an earlier one was decided and nobody has carried it out, this does.
+        Where the end of an earlier one was decided and not carried out, this does it.
 
         :param proposed: As ``StreamController.propose`` made it; its number is given anew here.
         :raises UpgradeRefused: with a sentence; nothing was recorded.
@@ -416,16 +416,16 @@ class UpgradeInPlace:
 
     def advance(self, until: Stage, change: int | None = None) -> UpgradeProgress:
         """
-        Do what is next until a stage or an end is reached, or something has to be waited for.
+        Do what is next until a stage or an end is reached, or something needs to be waited for.
 
         ``Stage.READY`` is all that is done before the stop: without a warm-up it is ``BACKED_UP``.
         ``Stage.JUDGED`` stops after the soak: look at ``facts["verdict"]``, run checks, and call
-        ``keep`` or ``roll_back``. Any end stage goes on to the end by itself: it keeps a good soak
+        ``keep`` or ``roll_back``. Any end stage continues to the end on its own: it keeps a good soak
         when the terms say so and rolls a bad one back.
 
         :param change: Which upgrade; the newest one when not given.
         :raises UpgradeRefused: the stream has no such upgrade.
-        :raises RecordError: its terms cannot be read, and nobody has said how it ends.
+        :raises RecordError: its terms cannot be read, and no command has said how it ends.
         :raises CheckpointBusy: the running stream could not be backed up; call again.
         :raises HomeUnavailable: a store could not be reached; call again.
         """
@@ -455,7 +455,7 @@ class UpgradeInPlace:
         self, command: UpgradeCommand, reason: str, change: int | None = None
     ) -> UpgradeProgress:
         """
-        Record an operator's command, and go as far as nothing has to be waited for.
+        Record an operator's command, and go as far as nothing needs to be waited for.
 
         :raises UpgradeRefused: it is not possible where the upgrade stands, or there is no way back.
         """
@@ -464,7 +464,7 @@ class UpgradeInPlace:
         return self.advance(Stage.KEPT, found.number)
 
     def _carry_out(self, key: str) -> None:
-        """Do what was decided of an earlier upgrade, as far as nothing has to be waited for."""
+        """Do what was decided of an earlier upgrade, as far as nothing needs to be waited for."""
         found = self._home.open_upgrade()
         if found is None or (key and self._home.wish(found) == key):
             return

@@ -1,8 +1,8 @@
 """
 The end of an upgrade, which needs nothing but the home: records, and the old deployment's return.
 
-So a person at a terminal can carry out his word, whatever became of the dag run. What starts,
-stops or restores anything is left to whoever has the stream's spec and its backups.
+So a user at a terminal can carry out his word, whatever became of the dag run. What starts,
+stops or restores anything is left to the task that has the stream's spec and its backups.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Ending:
         self._stream.retire_standby(act.reason, change=state.change.number)
 
     def fence(self, state: UpgradeView, act: Move) -> None:
-        """Take the next epoch, or finish what whoever took it has left undone."""
+        """Take the next epoch, or finish what the task that took it has left undone."""
         seen, fence = state.situation.seen, state.fence
         if seen is None:
             return
@@ -89,7 +89,7 @@ class Ending:
     def deploy_old(self, state: UpgradeView, act: Move) -> None:
         """Make a deployment that equals the old one, on the checkpoint that was put back."""
         old, restored = self._home.deployment(state.change.replaced), state.reached[Stage.RESTORED]
-        # Equal whoever makes it, so that two who do it at once make one.
+        # Equal from whichever task, so that two who do it at once make one.
         back = replace(
             old,
             number=state.back,
@@ -105,7 +105,7 @@ class Ending:
         self._stream.tell(EventKind.DEPLOYED, act.reason)
 
     def leave(self, state: UpgradeView, _: Move) -> None:
-        """Record that, by a person's word, nothing is put back."""
+        """Record that, by a user's word, nothing is put back."""
         left = state.reached[Stage.LEFT]
         present = self._home.deployment(state.change.replaced).checkpoint
         reason = f"Nothing was restored, as {left.by} decided: {left.reason}"
@@ -120,7 +120,7 @@ def finish(
 
     :param launcher: How the driver's processes can be seen from here.
     :returns: What is still to be done, and needs the upgrade's dag; empty when it is closed.
-    :raises RecordError: its terms cannot be read, and nobody has said how it ends.
+    :raises RecordError: its terms cannot be read, and no command has said how it ends.
     """
     ending = Ending(
         home, StreamActions(home, launcher, by=by, now=now), Recorder(home, by=by, now=now)
@@ -141,7 +141,7 @@ def finish(
 
 def terms_for(home: StreamHome, change: Change) -> UpgradeTerms:
     """
-    Return the terms of an upgrade; for one whose end is decided, such as have to do.
+    Return the terms of an upgrade; for one whose end is decided, such as must suffice.
 
     Without its terms an upgrade can still be given up, kept, or left: none of these asks them.
 
@@ -176,7 +176,7 @@ def _stand_in(home: StreamHome, change: Change, reason: str) -> UpgradeTerms:
 
 
 def _may_finish(state: UpgradeView, act: Move) -> bool:
-    # A stream is not put behind a fence by somebody who could not start it again.
+    # A stream is not put behind a fence by a command that could not start it again.
     if act.do in (Do.FENCE, Do.DEPLOY):
         return state.has(Stage.LEFT)
     return True

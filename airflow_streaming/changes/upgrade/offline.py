@@ -1,10 +1,10 @@
 """
 The decided end of an upgrade, carried through on a host that has no spec of the stream.
 
-For a person whose dag run is gone. It stops the new driver, puts checkpoint and sinks back and makes
+For a user whose dag run is gone. It stops the new driver, puts checkpoint and sinks back and makes
 the old deployment the current one; the task that keeps the stream alive starts it when the change
 is closed. It is the same engine with the same records, so it may be killed and called again, and
-may go on beside a task of the dag.
+may continue beside a task of the dag.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CarryingThrough:
         Do nothing when it can be carried through here; ask before the word is given.
 
         :raises UpgradeRefused: only the dag can, or the backup to go back to is not in this store.
-        :raises RecordError: its terms cannot be read, and nobody has said how it ends.
+        :raises RecordError: its terms cannot be read, and no command has said how it ends.
         """
         stages, name = self._home.stages(self._change.number), self._home.name
         why = why_only_dag(terms_for(self._home, self._change), stages)
@@ -89,7 +89,7 @@ class CarryingThrough:
 
     def go_on(self) -> UpgradeProgress:
         """
-        Do what is next until it is closed or something has to be waited for.
+        Do what is next until it is closed or something needs to be waited for.
 
         :raises CheckpointError: what was written cannot be taken back; the stream stays down.
         :raises HomeUnavailable: a store could not be reached; call again.

@@ -54,7 +54,7 @@ class Preflight:
     :param replaced: Number of the deployment that runs.
     :param proposed: The deployment to come.
     :param gates: Findings of all gates and of the way back.
-    :param rollback: The way back; ``sinks`` are what it has to put in step.
+    :param rollback: The way back; ``sinks`` are what it must put in step.
     :param advice: What the figures say about the stream's size, in words.
     :param sizes: Where each size comes from that the stream is given; empty where none was asked for.
     :param queries: Names of the queries that the proposed deployment starts, as plan mode saw them;
@@ -83,7 +83,7 @@ class Preflight:
 
     @property
     def has_to_be_rehearsed(self) -> bool:
-        """Tell whether only a rehearsal can say whether it may go on."""
+        """Tell whether only a rehearsal can say whether it may continue."""
         return self.decision is GateDecision.UNKNOWN
 
     def to_dict(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def joined(
     """
     Return the gates' reports and the way back as one.
 
-    :param needs_way_back: Whether an upgrade without a way back is refused; a person may say that
+    :param needs_way_back: Whether an upgrade without a way back is refused; a user may say that
         it is not.
     """
     found = [finding for report in reports for finding in report.findings]

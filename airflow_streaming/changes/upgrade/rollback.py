@@ -5,15 +5,15 @@ The backup of the batch that the old deployment ended at is restored to a place 
 number of the change. The present checkpoints are left as they are, so that what went wrong can be
 looked at. Then file sinks, and what the author's function knows, are put back to that batch.
 
-Whoever dies leaves a checkpoint that no deployment names and sinks that are half back; asking again
-goes on. The new driver has to be proved gone all the while, and the old one must not have been
+A task that dies leaves a checkpoint that no deployment names and sinks that are half back; asking again
+continues. The new driver must be proved gone all the while, and the old one must not have been
 started: with the first batch it writes, the boundary is history.
 
 The engine decides when; what is behind this puts checkpoint and sinks where the old deployment
 left them. Everything may be asked twice, and by two tasks at once.
 
 It is looked for before anything is done, and only among what the running deployment's own drivers
-have recorded: what another version writes, or would write, says nothing of what has to be put back.
+have recorded: what another version writes, or would write, says nothing of what must be put back.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def why_restore(
     storage_options: Mapping[str, Any] | None = None,
 ) -> str:
     """
-    Return why the boundary has to be restored, in words; empty when it need not be.
+    Return why the boundary must be restored, in words; empty when it need not be.
 
     Then the new deployment failed at once and left no trace: the old one starts again on the same
     checkpoint.
@@ -188,7 +188,7 @@ _EXPECTED = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
     """
-    What the old deployment goes on from.
+    What the old deployment continues from.
 
     :param checkpoint: URI under which every query has a folder: the checkpoint of the deployment
         that is to be made.
@@ -219,8 +219,8 @@ def restore_boundary(
     """
     Restore the boundary backup to a place of its own and put the sinks in step.
 
-    The driver has to be proved gone; that the stream is wanted running is nothing against it. Asking
-    again after a kill goes on; after success it changes nothing and returns the same.
+    The driver must be proved gone; that the stream is wanted running is nothing against it. Asking
+    again after a kill continues; after success it changes nothing and returns the same.
 
     :param launcher: How the driver's processes can be seen from here.
     :param sinks: Of the old deployment, which the backup is of: ``sink_facts_of`` its plans.
@@ -229,7 +229,7 @@ def restore_boundary(
     :param is_needed: Asked before every step that takes something away.
     :raises RestoreRefused: with every reason, e.g. a driver that is not proved gone, or a query of
         whose sink nothing is known; nothing was changed.
-    :raises RestoreTaken: somebody else is at it now; ask again later.
+    :raises RestoreTaken: another task is at it now; ask again later.
     :raises CheckpointRefused: a sink cannot be put in step.
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
@@ -304,7 +304,7 @@ class _Restoring:
         try:
             write(ready, self._progress)
         except RestoreTaken:
-            # Somebody else asked for the same; if it was faster, all is well.
+            # Another task asked for the same; if it was faster, all is well.
             if not self._is_written(ready, backup):
                 raise
 
@@ -345,11 +345,11 @@ def _ids(ready: Prepared, backup: Backup) -> dict[str, str | None]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
     """
-    What has to be undone; the new driver is proved gone and fenced.
+    What must be undone; the new driver is proved gone and fenced.
 
     :param boundary: Id of the backup of exactly the batch the old deployment ended at.
-    :param deployment: Number of the deployment that will go on from what is put back.
-    :param is_needed: False as soon as somebody else has finished it: to be asked right before every
+    :param deployment: Number of the deployment that will continue from what is put back.
+    :param is_needed: False as soon as another task has finished it: to be asked right before every
         step that removes or overwrites. From then on the old deployment may write there again.
     """
 
@@ -365,18 +365,18 @@ class TakingBack(Protocol):
 
     def why(self, undo: Undo) -> str:
         """
-        Return why anything has to be put back, in words.
+        Return why anything needs to be put back, in words.
 
-        Empty when the new deployment left nothing that the old one must not go on from: it failed
+        Empty when the new deployment left nothing that the old one must not continue from: it failed
         at once and committed nothing.
         """
 
     def rewind(self, undo: Undo) -> str:
         """
-        Put checkpoint and sinks back; return the URI of the checkpoint the old one goes on from.
+        Put checkpoint and sinks back; return the URI of the checkpoint the old one continues from.
 
-        :raises RestoreTaken: somebody else is at it now; ask again later.
-        :raises StreamingError: it cannot be done; the stream stays down until a person acts.
+        :raises RestoreTaken: another task is at it now; ask again later.
+        :raises StreamingError: it cannot be done; the stream stays down until a user acts.
         """
 
 
@@ -404,7 +404,7 @@ class BoundaryBack:
         self._rewind, self._options, self._progress = rewind, storage_options, progress
 
     def why(self, undo: Undo) -> str:
-        """Return why anything has to be put back; see ``TakingBack``."""
+        """Return why anything needs to be put back; see ``TakingBack``."""
         return why_restore(
             self._home,
             self._store,
@@ -461,7 +461,7 @@ class Ways:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Both:
+class DeploymentPair:
     """
     Both deployments, and what their queries are.
 
@@ -474,9 +474,11 @@ class Both:
     new: ScriptPlan
 
 
-def sinks_of(both: Both, habits: Mapping[str, SinkReplaySemantics]) -> tuple[SinkFacts, ...]:
+def sinks_of(
+    both: DeploymentPair, habits: Mapping[str, SinkReplaySemantics]
+) -> tuple[SinkFacts, ...]:
     """
-    Return what has to be put in step on the way back: the sinks of the running deployment.
+    Return what must be put in step on the way back: the sinks of the running deployment.
 
     :param habits: What the author has declared, by query.
     :return: None when it is not known what they are.
@@ -495,7 +497,7 @@ def sinks_of(both: Both, habits: Mapping[str, SinkReplaySemantics]) -> tuple[Sin
 
 def way_back_of(
     home: StreamHome,
-    both: Both,
+    both: DeploymentPair,
     sinks: Sequence[SinkFacts],
     ways: Ways,
     storage_options: Mapping[str, Any] | None,
@@ -537,7 +539,7 @@ def is_same_code(current: Deployment, proposed: Deployment) -> bool:
 
 
 def _code_back(
-    checkpoints: Mapping[str, str], both: Both, storage_options: Mapping[str, Any] | None
+    checkpoints: Mapping[str, str], both: DeploymentPair, storage_options: Mapping[str, Any] | None
 ) -> GateReport | None:
     if is_same_code(both.current, both.proposed):
         return None

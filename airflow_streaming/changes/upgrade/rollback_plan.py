@@ -6,8 +6,8 @@ setting as it was, the old one starts again on the same checkpoint: a batch that
 committed is run again with the same limits, as after any failure.
 
 Three things decide it. *Rewinding* puts the checkpoint back to the boundary, which takes every sink
-along or makes batch ids come again. *Resuming* lets the old deployment go on where the new one
-ended; then formats, Spark and code have to fit backwards, and what was written stays. Where neither
+along or makes batch ids come again. *Resuming* lets the old deployment continue where the new one
+ended; then formats, Spark and code must fit backwards, and what was written stays. Where neither
 is sound the upgrade is refused beforehand, with what to do instead.
 """
 
@@ -53,7 +53,7 @@ def needs_rewind(
     sink_after: int | None = None,
 ) -> str:
     """
-    Return why one query's checkpoint has to be put back, in words; empty when it need not be.
+    Return why one query's checkpoint must be put back, in words; empty when it need not be.
 
     :param before: The checkpoint in the backup of the boundary.
     :param after: The same checkpoint now.
@@ -242,7 +242,7 @@ def _of_memory(facts: SinkFacts) -> str:
 
 
 def _is_covered(facts: SinkFacts, has_rewinder: bool) -> bool:
-    # Records in a topic have readers already; nobody takes them back.
+    # Records in a topic have readers already; they cannot be taken back.
     return has_rewinder and facts.sink != KAFKA
 
 

@@ -158,9 +158,9 @@ class UpgradeView:
     @property
     def is_fenced(self) -> bool:
         """
-        Tell whether nobody but the upgrade can start a driver now.
+        Tell whether only the upgrade can start a driver now.
 
-        Each decision has its own fence: whoever was about to launch when it was decided to roll
+        Each decision has its own fence: a task that was about to launch when it was decided to roll
         back finds his number taken.
         """
         seen, fence = self.situation.seen, self.fence
@@ -230,7 +230,7 @@ class UpgradeView:
 
     @property
     def is_overtaken(self) -> bool:
-        """Tell whether somebody else has made a deployment in the place of ours."""
+        """Tell whether another task has made a deployment in the place of ours."""
         newest = self.situation.deployment
         if newest is None or newest.number == self.change.replaced:
             return False

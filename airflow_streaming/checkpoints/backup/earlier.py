@@ -27,6 +27,7 @@ from airflow_streaming.checkpoints.backup.records import (
     Verification,
 )
 from airflow_streaming.checkpoints.backup.reuse import Use, worth_referring
+from airflow_streaming.checkpoints.vault.backup_trust import BackupTrust, standing
 from airflow_streaming.checkpoints.vault.holds import DoomedObjects
 from airflow_streaming.checkpoints.vault.layout import (
     ObjectKind,
@@ -37,7 +38,6 @@ from airflow_streaming.checkpoints.vault.layout import (
     pack_path,
 )
 from airflow_streaming.checkpoints.vault.manifests import stored_sizes
-from airflow_streaming.checkpoints.vault.retention_policy import BackupTrust, standing
 from airflow_streaming.exceptions import BackupDamaged, RecordError
 from airflow_streaming.model.spark.listing import FileStat
 from airflow_streaming.storage.blobs import Stored

@@ -9,14 +9,15 @@ A file source numbers the files it has seen in a log of its own, and the plan of
 last entry of it. Every tenth entry, ``K.compact``, has all entries up to it, so that the tail of
 the log is enough. The file sink's log is made the same way.
 
-A copy of everything is torn, because the query goes on underneath. A copy of what one committed
+A copy of everything is torn, because the query continues underneath. A copy of what one committed
 batch needs is not: its files are never written again, they can only be purged. So a batch is
 pinned, the newest one of which everything is there, and its files are copied in the order in which
 they are at risk.
 
-From batch n a query goes on with the plan of batch n + 1, if there is one, and loads version n + 1
-of every state store. Nothing newer may be taken along: state of an abandoned timeline loads without
-a word. Version n is taken where it is still there, so that a drill can run batch n again.
+From batch n a query continues with the plan of batch n + 1, if there is one, and loads version n + 1
+of every state store. Nothing newer may be taken along: state of an abandoned timeline loads silently.
+Version n is taken where it is still there, so that a drill can run batch n again; where batch n read
+nothing, as Spark runs one after each burst, the version before the newest batch that did.
 
 A listing of a live checkpoint is not a moment either. What is not whole in it may have been purged,
 or written, while the walk went by, and may be found whole by the next walk: that is ``Incomplete``. What
@@ -32,7 +33,12 @@ from itertools import accumulate, chain, zip_longest
 from typing import Final, NamedTuple, TypeVar
 
 from airflow_streaming.checkpoints.read.file_logs import source_of
-from airflow_streaming.checkpoints.read.journal import COMMITS, MOST_READ
+from airflow_streaming.checkpoints.read.journal import (
+    COMMITS,
+    MOST_READ,
+    OFFSETS,
+    recent_with_input,
+)
 from airflow_streaming.checkpoints.read.report import SourceType
 from airflow_streaming.checkpoints.state.chain import Chain, Missing, files_for
 from airflow_streaming.checkpoints.state.stores import StateForm, StateIds, StoreRef, ids_of, stores
@@ -69,7 +75,7 @@ _WHOLE: Final = (StateForm.SNAPSHOT, StateForm.ZIP)
 
 class ToldIds:
     """
-    Ids of state by batch, to which older commits are added when somebody lacks them.
+    Ids of state by batch, to which older commits are added where one lacks them.
 
     :param commits: Ids of the newest commits, which were read already.
     """
@@ -129,7 +135,7 @@ class ToldIds:
 
 
 def _lacks_ids(found: Missing) -> bool:
-    # A file that is too large to be read is named; an id that nobody tells has no file.
+    # A file that is too large to be read is named; an id that nothing tells has no file.
     return found.is_unknown and found.path == found.store.folder
 
 
@@ -285,24 +291,30 @@ def everything(listing: Listing, folder: str) -> Iterator[str]:
 _DESCRIPTIONS: Final = frozenset({"_metadata", "_stateSchema"})
 
 
-def state_files_of(listing: Listing, batch: int, told: ToldIds) -> list[str] | Incomplete:
+def state_files_of(
+    listing: Listing, batch: int, told: ToldIds, *, runs_again: int | None = None
+) -> list[str] | Incomplete:
     """
     Return the files that load what a batch left behind, oldest of every store first.
 
     With them come those that load what the batch began with, where that is still whole.
 
     :param told: Ids of state from the commit log, of this batch and of the one before at least.
+    :param runs_again: An older batch, of which the same is wanted.
     """
-    needed, spare = [], []
+    begins = [batch] if runs_again is None or runs_again > batch else [runs_again, batch]
+    needed: list[list[str]] = []
+    spare: dict[int, list[list[str]]] = {version: [] for version in begins}
     for ref in stores(listing):
         found = _chain(ref, batch + 1, told)
         if isinstance(found, Incomplete):
             return found
         needed.append(found)
-        earlier = _chain(ref, batch, told)
-        spare.append([] if isinstance(earlier, Incomplete) else earlier)
+        for version, chains in spare.items():
+            earlier = _chain(ref, version, told)
+            chains.append([] if isinstance(earlier, Incomplete) else earlier)
     # A purge removes the oldest files of all stores alike.
-    return list(dict.fromkeys([*_in_turn(spare), *_in_turn(needed)]))
+    return list(dict.fromkeys(chain.from_iterable(map(_in_turn, [*spare.values(), needed]))))
 
 
 def described_state(listing: Listing, planned: int) -> list[str]:
@@ -469,11 +481,20 @@ def _pin_at(batch: int, listing: Listing, read: Read) -> Pin | Incomplete:
         return logs
     ids = {number: commit.state_ids for number, commit in logs.commits.items()}
     told = ToldIds(listing, read, ids)
-    state = state_files_of(listing, batch, told)
+    state = state_files_of(listing, batch, told, runs_again=_runs_again(listing, read, batch))
     if isinstance(state, Incomplete):
         return state
     pin = _assembled(batch, listing, logs, state)
     return pin if isinstance(pin, Incomplete) else replace(pin, oldest_told=told.oldest)
+
+
+def _runs_again(listing: Listing, read: Read, batch: int) -> int | None:
+    """Return the newest batch that read something, counting the planned one; none without state."""
+    if not listing.subfolders("state"):
+        return None
+    following = batch + 1
+    newest = batch if listing.stat(f"{OFFSETS}/{following}") is None else following
+    return next(recent_with_input(read, newest), None)
 
 
 def _assembled(

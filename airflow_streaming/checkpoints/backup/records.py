@@ -95,7 +95,7 @@ class QueryBackup:
     :param planned: ``batch + 1`` when the plan of that batch is in the backup as well, so that it
         is run again with the same limits; else the pinned batch.
     :param offsets: End offset of each source at the pinned batch, as Spark wrote it.
-    :param watermark_ms: Watermark the next batch goes on from, in milliseconds since 1970.
+    :param watermark_ms: Watermark the next batch continues from, in milliseconds since 1970.
     :param state_format: 1 or 2; ``None`` for a query without state.
     :param spark_at_least: The oldest Spark that can have written the checkpoint.
     :param has_absolute_paths: It names its own files by absolute paths, which a restore rewrites.
@@ -125,10 +125,10 @@ class Backup(Record):
 
     :param id: Its name in the store; ids sort by the time at which they were begun.
     :param stream: The stream, or a name made of the checkpoint's URI when it is not ours.
-    :param begun_at: When the copy was begun, by the clock of whoever took it.
+    :param begun_at: When the copy was begun, by the clock of the host that took it.
     :param origin: Why it was taken.
     :param by: Who took it.
-    :param note: Words of whoever took it.
+    :param note: Words of the user or task that took it.
     :param deployment: Deployment whose checkpoints these are; ``None`` when unknown, as ``epoch``.
     :param spark_version: Spark the driver ran on, where that is known.
     :param bundles: Where the members lie.
@@ -214,7 +214,7 @@ Said = Verification | UnreadableVerification
 """What the store has of one verification."""
 
 COPY: Final = "clone "
-"""Begins the source of a clone or carry-over; nobody can go on from what a dead one left."""
+"""Begins the source of a clone or carry-over; nothing can continue from what a dead one left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +227,7 @@ class RestoreMarker(Record):
 
     :param source: What is being written: a backup's id, or ``COPY`` and a name of its own.
     :param folders: The checkpoints of the restore under the target, sorted.
-    :param token: Random; whoever takes over a restore of the same source puts its own here, and the
+    :param token: Random; a process that takes over a restore of the same source puts its own here, and the
         one that finds another token than its own has lost the place.
     """
 

@@ -37,7 +37,7 @@ class CarryOver:
 
     :param batch: The newest committed batch, in the old checkpoint as in the new one.
     :param planned: ``batch + 1`` when its plan goes along, else ``batch``.
-    :param written: Small files by path, as they have to be written.
+    :param written: Small files by path, as they must be written.
     :param copied: Files that are copied as they are, from the new path to the old one.
     """
 
@@ -64,7 +64,7 @@ def plan_carry_over(
     :param query_id: Id of the new query.
     :param sources: For each new source the name of the old one whose position it takes; ``None``
         for one that begins anew. As they were when not given.
-    :param stateless: Somebody vouches that the query has no state.
+    :param stateless: A user vouches that the query has no state.
     :return: ``Incomplete`` for what may only have been purged since the walk.
     :raises CheckpointRefused: it cannot be done, with the reason and what can be done instead.
     """
@@ -171,7 +171,7 @@ def _logs(listing: Listing, read: Read, batch: int, planned: int) -> dict[str, b
         return found
     return Incomplete(
         lost,
-        f"{lost} is missing; Spark needs the last two plans and the last commit to go on. Back up "
+        f"{lost} is missing; Spark needs the last two plans and the last commit to continue. Back up "
         "the checkpoint, and look at it with 'inspect'.",
         is_moving=listing.stat(lost) is not None,
     )

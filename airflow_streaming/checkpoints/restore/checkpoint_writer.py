@@ -85,14 +85,14 @@ def read_back(
     Read a checkpoint that was just written.
 
     :param written: Where it lies now; ``uri`` is where it will lie.
-    :param batch: The committed batch it has to be at.
+    :param batch: The committed batch it must be at.
     :param depth: How closely to look at what arrived.
     :raises RestoreRefused: it is not what it was to be.
     """
     listing = written.tree()
     if listing is None:
         raise RestoreRefused(f"{uri} was written and is not there. Check the store and try again.")
-    # Every byte was hashed on its way; what has to be seen is mostly that all files arrived.
+    # Every byte was hashed on its way; what must be seen is mostly that all files arrived.
     report = read_checkpoint(listing, written.read, uri=uri, depth=depth)
     problems = [p for p in report.problems if p.code is not FindingCode.UNFINISHED_RESTORE]
     if problems:
@@ -110,7 +110,7 @@ def give_up(target: Target, error: BaseException) -> None:
     """
     Remove what was written, unless the next attempt can claim it and finish.
 
-    :raises RestoreTaken: somebody else has the place; nothing was removed.
+    :raises RestoreTaken: another process has the place; nothing was removed.
     """
     if not target.can_resume or isinstance(error, CheckpointError):
         _abandon(target, error)
@@ -118,9 +118,9 @@ def give_up(target: Target, error: BaseException) -> None:
 
 def discard(target: Target, error: BaseException) -> None:
     """
-    Remove what was written, which nobody can ever go on from.
+    Remove what was written, which nothing can ever continue from.
 
-    :raises RestoreTaken: somebody else has the place; nothing was removed.
+    :raises RestoreTaken: another process has the place; nothing was removed.
     :raises HomeUnavailable: it could not be removed; the message says which folder to delete.
     """
     try:
@@ -134,7 +134,7 @@ def discard(target: Target, error: BaseException) -> None:
         )
         if isinstance(error, Exception):
             raise HomeUnavailable(told) from error
-        # Whoever interrupts this has to be obeyed.
+        # An interrupt must be obeyed.
         error.add_note(told)
 
 

@@ -50,7 +50,7 @@ class CloneTaker:
     """
     Takes the files of a live copy and writes them to a target.
 
-    State goes there at once. What makes a checkpoint of it, and what has to be rewritten, is small,
+    State goes there at once. What makes a checkpoint of it, and what must be rewritten, is small,
     and is kept until the copy is known to be whole.
 
     :param to: URI of the new checkpoint.
@@ -63,7 +63,7 @@ class CloneTaker:
         self._taken: dict[str, Member] = {}
 
     def expect(self, files: Iterable[tuple[str, FileStat]]) -> None:
-        """Do nothing: every file is written by itself."""
+        """Do nothing: every file is written alone."""
 
     def known(self, path: str, size: int, stamp: str) -> Member | None:
         member = self._taken.get(path)
@@ -213,9 +213,9 @@ def carry_over(
     progress: Progress = no_progress,
 ) -> Cloned:
     """
-    Make a new checkpoint that goes on where the sources of another one have got to.
+    Make a new checkpoint that continues where the sources of another one have got to.
 
-    Batch numbers go on as well, so that a sink that remembers batch ids takes the next batch for
+    Batch numbers continue as well, so that a sink that remembers batch ids takes the next batch for
     what it is.
 
     :param sources: For each source of the new query, in its order, the name of the old source whose
@@ -276,7 +276,7 @@ def carried_files(
     stateless: bool = False,
 ) -> tuple[CarryOver, dict[str, bytes]]:
     """
-    Return the files of a new checkpoint that goes on at another one's position.
+    Return the files of a new checkpoint that continues at another one's position.
 
     :raises CheckpointRefused: the query has state, nothing was committed, or it is not sound.
     :raises CheckpointBusy: it changed under every attempt.

@@ -2,12 +2,12 @@
 Putting one file sink back in step with a checkpoint that was rewound.
 
 The entries of its log that go are moved to ``<output>/_rolled_back/<change>-<backup>/log`` and tell
-there which files were theirs, so that whoever is killed can be followed by anybody: what is left is
-what still lies in the log, and what was moved says which files still have to follow. The log goes
+there which files were theirs, so that any process can follow one that was killed: what is left is
+what still lies in the log, and what was moved says which files still must follow. The log goes
 first, for a reader that meets an entry expects its files.
 
 Every so many batches Spark makes one entry of its log out of those before it, and fails when one of
-them is missing. A query that goes on with another one's batch numbers in an output of its own is
+them is missing. A query that continues with another one's batch numbers in an output of its own is
 therefore given a log in which the batches before it have written nothing.
 """
 
@@ -43,7 +43,7 @@ def begin_sink_log(output: str, batch: int, compact_interval: int, **access: Any
     """
     Have the log of an output say that every batch up to one has written nothing; again does nothing.
 
-    :param output: Where the sink is going to write; nobody does yet.
+    :param output: Where the sink is going to write; nothing writes there yet.
     :param batch: The last batch before its first one.
     :param compact_interval: How many batches Spark makes one entry of; from an entry that there is
         Spark finds one that fits, whatever it is set to.
@@ -52,7 +52,7 @@ def begin_sink_log(output: str, batch: int, compact_interval: int, **access: Any
     """
     store = open_store(join(output, SINK_LOG), **access)
     *names, last = _empty_entries(batch, compact_interval)
-    # The last one is written last: once it is there the sink may have begun, and nobody who is late
+    # The last one is written last: once it is there the sink may have begun, and no late process
     # may write beside it.
     if {str(batch), f"{batch}.compact"}.isdisjoint(store.names("")):
         for name in (*names, last):
@@ -72,7 +72,7 @@ ASIDE: Final = "_rolled_back"
 """Folder of an output for what was taken back; Spark passes over names that begin like this."""
 SKEW: Final = timedelta(days=1)
 """
-How far the clock of the files' store may be behind that of whoever took the backup.
+How far the clock of the files' store may be behind that of the host that took the backup.
 
 One that keeps local time is off by up to 14 hours. A log that was there before is days older.
 """
@@ -144,14 +144,14 @@ class SinkLook:
         Look at the log and at what was moved aside already.
 
         :param begun: The newest batch when another attempt began; ``None`` for the first.
-        :raises CheckpointRefused: the log is of another sink, or somebody else writes to it.
+        :raises CheckpointRefused: the log is of another sink, or another process writes to it.
         """
         names = names_in(self._output.folders, SINK_LOG)
         steps = log_rewind(self._kept, names, self._to.batch)
         newest = begun if begun is not None else -1 if steps.newest is None else steps.newest
         self._check_newest(steps.newest, newest)
         self._check_same_sink(names)
-        # The log first: what somebody else moves meanwhile is met in the second place.
+        # The log first: what another process moves meanwhile is met in the second place.
         present = self._entries(SINK_LOG, steps.remove)
         gone = names_in(self._output.folders, f"{self._to.aside}/log")
         taken = {**present, **self._entries(f"{self._to.aside}/log", gone)}
@@ -177,7 +177,7 @@ class SinkLook:
         if latest > expected or (planned is not None and latest > planned):
             raise CheckpointRefused(
                 f"The sink's log {self._uri} knows batch {latest}, and query {self._to.query!r} "
-                f"has got to batch {expected if latest > expected else planned}: somebody else "
+                f"has got to batch {expected if latest > expected else planned}: another process "
                 f"writes to this output. {ADVICE}"
             )
         ended = max((batch_of_entry(name) or 0 for name in self._kept), default=-1)
@@ -271,18 +271,18 @@ class FileSinkRewind:
         """
         Say what ``run`` would do.
 
-        :raises CheckpointRefused: the log is of another sink, or somebody else writes to it.
+        :raises CheckpointRefused: the log is of another sink, or another process writes to it.
         """
         done = self._mark("done")
         return self._done(done) if done is not None else self._planned(self._look())
 
     def run(self, is_needed: Callable[[], bool]) -> RewindPlan:
         """
-        Put it back; asking again goes on, and changes nothing after the end.
+        Put it back; asking again continues, and changes nothing after the end.
 
         :param is_needed: Asked before every step that takes something away.
         :raises CheckpointRefused: as ``plan``.
-        :raises RestoreTaken: it is no longer needed: somebody else has finished it.
+        :raises RestoreTaken: it is no longer needed: another process has finished it.
         """
         done = self._mark("done")
         if done is not None:
@@ -324,8 +324,8 @@ class FileSinkRewind:
         if present != seen:
             raise CheckpointRefused(
                 f"Entry {name} of the sink's log {self._uri} was written anew while it was put "
-                "back: somebody else writes to this output. Stop that, and ask again for the same "
-                "to go on."
+                "back: another process writes to this output. Stop that, and ask again for the same "
+                "to continue."
             )
         for one in (f".{name}.crc", name) if self._output.has_checksums else (name,):
             self._output.move([self._log_move(one)])
@@ -334,7 +334,7 @@ class FileSinkRewind:
         if not is_needed():
             raise RestoreTaken(
                 f"The sink of query {self._to.query!r} in {self._output.uri} was put back by "
-                "somebody else meanwhile. This attempt leaves it alone."
+                "another process meanwhile. This attempt leaves it alone."
             )
 
     def _data_moves(self, found: Found) -> Iterator[list[Move]]:
@@ -359,8 +359,8 @@ class FileSinkRewind:
         if left.remove or left.create:
             raise CheckpointRefused(
                 f"The sink's log {self._uri} was written to while it was put back: it has "
-                f"{', '.join(left.remove[:3]) or 'lost ' + left.create[0]}. Somebody else writes to "
-                "this output. Stop that, and ask again for the same to go on."
+                f"{', '.join(left.remove[:3]) or 'lost ' + left.create[0]}. Another process writes to "
+                "this output. Stop that, and ask again for the same to continue."
             )
 
     def _log_move(self, name: str) -> Move:

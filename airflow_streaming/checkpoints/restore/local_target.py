@@ -28,7 +28,7 @@ class LocalTarget:
     """
     A folder of this machine that is going to be a checkpoint.
 
-    Whoever is killed leaves a hidden folder beside the target, which the next restore to the same
+    A process that is killed leaves a hidden folder beside the target, which the next restore to the same
     place sweeps once its own is in place. Two restores that race write two folders, and the rename
     of the second is refused, by the file system or because its folder was swept.
 
@@ -52,7 +52,7 @@ class LocalTarget:
             except FileNotFoundError:
                 return Occupied()
             except NotADirectoryError:
-                # A file in its place; one further up will be told by whoever makes the folder.
+                # A file in its place; one further up will be met when the folder is made.
                 is_file = self._target.parent.is_dir()
                 return Occupied(names=(self._target.name,) if is_file else ())
 
@@ -79,7 +79,7 @@ class LocalTarget:
             finally:
                 os.close(handle)
         except StreamingError:
-            # The chunks ended before their time; whoever goes on may write the file again.
+            # The chunks ended before their time; the next attempt may write the file again.
             self.remove(path)
             raise
         except OSError as err:
@@ -160,6 +160,6 @@ def _sync_folder(folder: Path) -> None:
 
 def _taken(uri: str) -> RestoreTaken:
     return RestoreTaken(
-        f"{uri} is no longer empty: somebody else has written there. Choose a place that is "
+        f"{uri} is no longer empty: another process has written there. Choose a place that is "
         "missing or empty."
     )

@@ -1,7 +1,7 @@
 """
 Refusals of a restore: everything that speaks against it, found at once.
 
-A restore is refused with all reasons together, so that nobody mends one thing to learn of the next.
+A restore is refused with all reasons together, so that no user fixes one thing to learn of the next.
 
 The way is the same whether a backup is restored or a restore is undone; it may lead forward, too.
 """
@@ -30,7 +30,7 @@ SHOWN: Final = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
     """
-    What is known of whoever is going to run on the restored checkpoint.
+    What is known of the query that is going to run on the restored checkpoint.
 
     :param stream: The stream that is restored; ``None`` for a restore that is no stream's.
     :param claims: Id of the Spark query that owns each query's checkpoint, by the query's name.
@@ -73,7 +73,7 @@ def of_place(target: str, found: Occupied, backup_id: str) -> Iterator[Refusal]:
         yield Refusal(
             code=RefusalCode.OTHER_RESTORE,
             message=f"A clone or carry-over to {target} was not finished. If it was cut off it "
-            f"cannot go on: delete the folder {target}, or choose another place.",
+            f"cannot continue: delete the folder {target}, or choose another place.",
         )
     elif found.restore and found.restore != backup_id:
         yield Refusal(
@@ -262,11 +262,11 @@ def going_back(
     sink_batch: int | None = None,
 ) -> QueryReplay:
     """
-    Say what it means that a query goes on from another checkpoint of its own.
+    Say what it means that a query continues from another checkpoint of its own.
 
-    :param restored: What it will go on from.
+    :param restored: What it will continue from.
     :param current: The checkpoint in use; ``None`` when it cannot be read.
-    :param sink_batch: Newest batch in the file sink's log; ``None`` when there is none or nobody
+    :param sink_batch: Newest batch in the file sink's log; ``None`` when there is none or nothing
         looked.
     """
     batch = -1 if restored.last_committed_batch is None else restored.last_committed_batch
@@ -346,7 +346,7 @@ def _way(replay: QueryReplay) -> Iterator[str]:
     who, batch = named_query(replay.folder), replay.batch
     if replay.current is None:
         yield (
-            f"{who} goes on after batch {batch}. How far its present checkpoint has got is "
+            f"{who} continues after batch {batch}. How far its present checkpoint has got is "
             "unknown, and so is what comes again."
         )
     elif replay.current > batch:
@@ -358,7 +358,7 @@ def _way(replay: QueryReplay) -> Iterator[str]:
             "is not read by it again."
         )
     else:
-        yield f"{who} goes on where it is, after batch {batch}."
+        yield f"{who} continues where it is, after batch {batch}."
 
 
 def _reading(replay: QueryReplay) -> Iterator[str]:
@@ -394,7 +394,7 @@ def _sink(replay: QueryReplay, planned: int) -> Iterator[str]:
         first, last = replay.dropped
         yield (
             f"The file sink has seen batches up to {replay.sink_batch} and drops {first} to {last} "
-            "without a word, whatever they hold then."
+            "silently, whatever they hold then."
         )
     elif replay.sink_batch > replay.batch:
         yield (

@@ -2,7 +2,7 @@
 Relocation: a checkpoint that names its own files by absolute paths is moved.
 
 The metadata of an operator with state variables names its schema files by full URIs. Each of them
-has to be a file of the checkpoint itself; then only the part before it is exchanged, in the spelling
+must be a file of the checkpoint itself; then only the part before it is exchanged, in the spelling
 that the old one has, because Spark compares such URIs as texts. What names anything else cannot be
 moved, and is refused. The absolute paths in a file source's log are of input files, which stay.
 """
@@ -32,7 +32,7 @@ def names_paths(path: str) -> bool:
 
 def relocated(path: str, data: bytes, *, has: Has, to: str) -> bytes:
     """
-    Return a file of the checkpoint as it has to be at the new place.
+    Return a file of the checkpoint as it must be at the new place.
 
     :param has: Tells which files the checkpoint has.
     :param to: URI of the checkpoint's new place.

@@ -2,7 +2,7 @@
 A target on an object store, claimed before anything is written.
 
 Nothing on an object store can be held by a living process alone, so a claim may be taken over by
-whoever writes the same. Whoever had it before finds another token, and has to leave the place alone.
+a process that writes the same. The one that had it before finds another token, and must leave the place alone.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Claim:
 
     def make(self, paths: Callable[[], list[str]]) -> bool:
         """
-        Put the markers there; return whether nobody had begun before.
+        Put the markers there; return whether nothing had begun before.
 
         :param paths: Lists the place; a new claim is only good on an empty one.
-        :raises RestoreTaken: somebody else has it, or it is not empty.
+        :raises RestoreTaken: another process has it, or it is not empty.
         """
         is_new = self._mark(self.markers[0])
         try:
@@ -130,14 +130,14 @@ def join_path(folder: str, name: str) -> str:
 
 def taken(uri: str, source: str = "") -> RestoreTaken:
     """
-    Return the error for a place that somebody else has.
+    Return the error for a place that another process has.
 
     :param source: What is being written there, as far as it is known.
     """
     if source.startswith(COPY):
         return RestoreTaken(
             f"{uri} is not empty: a clone or carry-over to there was not finished. If it was cut "
-            f"off it cannot go on: delete the folder {uri}, or choose another place."
+            f"off it cannot continue: delete the folder {uri}, or choose another place."
         )
     return RestoreTaken(
         f"{uri} is not empty: it holds something else, or another restore that was not finished. "
@@ -238,7 +238,7 @@ class RemoteTarget:
         for path in there:
             if path not in known and not is_hidden(path.rpartition("/")[2]):
                 raise RestoreTaken(
-                    f"{join(self.uri, path)} is not of this restore: somebody else, e.g. Spark, "
+                    f"{join(self.uri, path)} is not of this restore: another process, e.g. Spark, "
                     f"works in {self.uri}. Nothing was removed. Stop what runs there; then delete "
                     f"{' and '.join(markers)} if the checkpoint is whole, or else the folder."
                 )
@@ -305,5 +305,5 @@ class RemoteTarget:
             raise HomeUnavailable(
                 f"{join(self.uri, path)} cannot be written: {err or 'no reason given'} "
                 f"({type(err).__name__}). Check that the store can be reached from this host and "
-                "that the credentials may write there, and ask again for the same to go on."
+                "that the credentials may write there, and ask again for the same to continue."
             ) from err

@@ -111,7 +111,7 @@ class RefusalCode(StrEnum):
     """Another restore died, or is at work, at the same place."""
     DRIVER_ALIVE = "driver_alive"
     DRIVER_UNPROVED = "driver_unproved"
-    """Nobody can see whether the driver is gone."""
+    """It cannot be seen whether the driver is gone."""
     WANTED_RUNNING = "wanted_running"
     OTHER_STREAM = "other_stream"
     QUERY_ID_DIFFERS = "query_id_differs"
@@ -122,7 +122,7 @@ class RefusalCode(StrEnum):
     FORMAT_TOO_NEW = "format_too_new"
     """The runtime cannot read what the backup holds."""
     UNSOUND = "unsound"
-    """The backup holds what was written, but a checkpoint that Spark could not go on from."""
+    """The backup holds what was written, but a checkpoint that Spark could not continue from."""
     ABSOLUTE_PATHS = "absolute_paths"
     """It names its own files by paths that cannot be rewritten."""
     BEFORE_HANDOVER = "before_handover"
@@ -141,7 +141,7 @@ ACCEPTABLE: Final = frozenset(
         RefusalCode.SINK_GAP,
     }
 )
-"""What a person may ask for all the same, knowing what it does; nothing else can be accepted."""
+"""What a user may ask for all the same, knowing what it does; nothing else can be accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ class SourceReplay:
     """
     How far one source goes back.
 
-    :param back_to: Where reading goes on after the restore, in the source's own terms.
+    :param back_to: Where reading continues after the restore, in the source's own terms.
     :param from_: Where the checkpoint in use has got to; ``None`` when unknown.
     :param amount: Records, or entries of the file source's log, that are read again; negative when
         the restore skips them; ``None`` where offsets cannot be subtracted.
@@ -231,7 +231,7 @@ class RestorePlan:
         return bool(self.refusals)
 
     def sentences(self) -> tuple[str, ...]:
-        """Return the plan for a person, refusals first."""
+        """Return the plan for readers, refusals first."""
         refused = (f"Refused: {refusal.message}" for refusal in self.refusals)
         accepted = (f"Accepted: {refusal.message}" for refusal in self.accepted)
         said = (sentence for query in self.queries for sentence in query.says)

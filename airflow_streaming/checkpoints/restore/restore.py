@@ -5,7 +5,7 @@ The whole backup is verified, its checkpoints are read as they will be at the ne
 the checkpoints in use and the file sinks' logs, where they can be.
 
 Nothing is ever restored over an old checkpoint: state files of the timeline that is abandoned would
-be loaded again without a word. So the target has to be missing or empty, and it becomes a checkpoint
+be loaded again silently. So the target must be missing or empty, and it becomes a checkpoint
 in one last step. A restore that was killed is finished by asking for it again, which writes all of
 it again.
 """
@@ -47,7 +47,7 @@ from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import RestoreRefused, StreamingError
 from airflow_streaming.model.spark.listing import Listing, is_hidden
 from airflow_streaming.model.uris import join
-from airflow_streaming.storage.folders import open_folders
+from airflow_streaming.storage.folders import open_folders, why_too_large
 
 _CHECKSUM: Final = ".crc"
 
@@ -101,7 +101,7 @@ class Moved:
 
     def check(self) -> None:
         """
-        Rewrite what has to be rewritten, to see that it can be.
+        Rewrite what must be rewritten, to see that it can be.
 
         :raises RestoreRefused: it cannot.
         """
@@ -141,7 +141,7 @@ _ENTRY: Final = re.compile(r"(\d{1,18})(\.compact)?", re.ASCII)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """
-    Where to restore to, and what is known of whoever will run there.
+    Where to restore to, and what is known of the query that will run there.
 
     :param to: URI of the new checkpoint, or of the folder that gets one folder for each query when
         the backup is of a stream.
@@ -166,7 +166,7 @@ class Place:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """
-    A restore that only has to be written.
+    A restore that only needs to be written.
 
     :param folders: Folder of each query under the target, by its folder in the backup; ``uris`` are
         the same as full URIs.
@@ -211,7 +211,8 @@ def prepare(
     Verify a backup and say what restoring it would do; see ``restore.plan_restore``.
 
     :raises BackupDamaged: it is not what was written.
-    :raises ValueError: a reason that nobody can accept.
+    :raises RestoreRefused: a file of it is larger than what is copied; nothing was read of it.
+    :raises ValueError: a reason that cannot be accepted.
     """
     known = circumstances or Circumstances()
     _check_acceptable(accept)
@@ -223,6 +224,7 @@ def prepare(
     found = _Found()
     found.refusals += refusal.of_place(place.to, target.look(sorted(folders.values())), backup.id)
     found.refusals += refusal.of_stream(backup, known)
+    _check_sizes(store, backup)
     whole = verified(store, backup, _bytes_to(progress))
     for query in backup.queries:
         if query.folder in folders:
@@ -250,7 +252,7 @@ def _check_acceptable(accept: Collection[RefusalCode]) -> None:
     final = sorted(set(accept) - ACCEPTABLE)
     if final:
         raise ValueError(
-            f"Nobody can accept {', '.join(final)}; only {', '.join(sorted(ACCEPTABLE))} can be."
+            f"These reasons cannot be accepted: {', '.join(final)}; only {', '.join(sorted(ACCEPTABLE))} can be."
         )
 
 
@@ -268,6 +270,15 @@ def _folders(backup: Backup, place: Place) -> dict[str, str]:
     if len(set(chosen)) != len(chosen) or ("" in chosen and len(chosen) > 1):
         raise RestoreRefused("Two queries are to be restored into one folder. Give each its own.")
     return dict(place.folders)
+
+
+def _check_sizes(store: BackupStore, backup: Backup) -> None:
+    # Before every byte is read to verify it.
+    members = (
+        bundle.members[number] for bundle, numbers in store.bundles(backup) for number in numbers
+    )
+    if why := why_too_large((member.path, member.size) for member in members):
+        raise RestoreRefused(f"Backup {backup.id} is not restored. {why}")
 
 
 def _judge(
@@ -371,7 +382,7 @@ def plan_restore(
     :param accept: Reasons against it that are accepted, of ``replay.ACCEPTABLE``.
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
-    :raises ValueError: a reason that nobody can accept.
+    :raises ValueError: a reason that cannot be accepted.
     """
     backup = store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup_id):
@@ -413,9 +424,9 @@ def check_allowed(plan: RestorePlan) -> None:
 
 def write(ready: Prepared, progress: Progress = no_progress) -> Restored:
     """
-    Write a prepared restore that is not refused; the store has to be held meanwhile.
+    Write a prepared restore that is not refused; the store must be held meanwhile.
 
-    :raises RestoreTaken: somebody else has the place; nothing of theirs was touched.
+    :raises RestoreTaken: another process has the place; nothing of theirs was touched.
     :raises RestoreRefused: what was written is not sound.
     :raises BackupDamaged: the backup was damaged meanwhile.
     """

@@ -3,7 +3,7 @@ The log of a file sink, from what it is to what a backup says it was: which file
 
 Readers of the output take the newest entry, and from it back to the newest compacted one. So the log
 is shortened from its newest end, and at every moment a reader finds a whole prefix of the batches.
-What lies before the newest compacted entry is read by nobody and goes first; it may have gaps, since
+What lies before the newest compacted entry is never read and goes first; it may have gaps, since
 Spark deletes it when it is old.
 """
 
@@ -27,14 +27,14 @@ from airflow_streaming.model.wire import Record
 
 _ENTRY: Final = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?", re.ASCII)
 _ONE_CLUSTER: Final = frozenset({"hdfs", "viewfs"})
-"""Spark writes the name node's address out, and whoever configured the output need not."""
+"""Spark writes the name node's address out, and the configured output need not have it."""
 _ADDED: Final = "add"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRewind:
     """
-    What has to happen to a log.
+    What must happen to a log.
 
     :param create: Entries of the backup that have gone since, in the order in which they come back.
     :param remove: Entries of later batches, in the order in which they are taken away.

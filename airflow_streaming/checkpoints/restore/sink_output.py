@@ -3,7 +3,7 @@ The output folder of a file sink, as a restore works on it: read, given small fi
 
 Nothing is ever deleted in it: files are moved, within the folder. On this machine and on HDFS a move
 is one step. An object store copies and then deletes, so that a file may be in both places for a
-moment, and is moved again by whoever goes on.
+moment, and is moved again by the next attempt.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class LocalOutput:
 
     def __init__(self, uri: str, folders: Folders) -> None:
         self.uri, self.folders = uri, folders
-        # Whoever reads the output reads the sink's log, as with the files that Spark writes.
+        # A reader of the output reads the sink's log, as with the files that Spark writes.
         self.records: Store = LocalStore(local_path(uri), mode=0o666)
         self._root = Path(local_path(uri))
 
@@ -143,5 +143,5 @@ def _reporting(where: str) -> Iterator[None]:
         raise HomeUnavailable(
             f"{where} cannot be moved: {err or 'no reason given'} ({type(err).__name__}). Check "
             "that the store can be reached from this host and that the credentials may write "
-            "there, and ask again for the same to go on."
+            "there, and ask again for the same to continue."
         ) from err

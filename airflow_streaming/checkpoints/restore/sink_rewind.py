@@ -2,7 +2,7 @@
 Putting the sinks of a stream back in step with checkpoints that were rewound.
 
 A sink that knows more batches than the checkpoint passes over the next ones, and loses their rows
-without a word. A file sink can be put back by us: entries of its log and data files of batches after
+silently. A file sink can be put back by us: entries of its log and data files of batches after
 the boundary are moved aside, to ``<output>/_rolled_back/<change>-<backup>/``. Any other sink is its
 author's, who may give a function for it.
 """
@@ -38,9 +38,9 @@ class Rewinding:
     """
     What an author's function is asked to do: take everything after ``batch`` back out of a sink.
 
-    It may be called several times for the same change and has to end in the same state.
+    It may be called several times for the same change and must end in the same state.
 
-    :param batch: The newest batch that stays; the query goes on with ``batch + 1``. -1 for none.
+    :param batch: The newest batch that stays; the query continues with ``batch + 1``. -1 for none.
     :param newest: The newest batch that the sink may have seen; ``None`` when unknown.
     :param sink: As in ``SinkPlan``; ``target`` likewise.
     """
@@ -61,7 +61,7 @@ class SinkRewind:
     """
     Puts the sinks of one stream back to what a backup says.
 
-    Its driver has to be proved gone meanwhile; nothing here looks at that.
+    Its driver must be proved gone meanwhile; nothing here looks at that.
 
     :param author: Takes batches back out of every sink that is neither files nor Kafka.
     :param storage_options: Passed to fsspec for outputs that are no local folders.
@@ -89,13 +89,13 @@ class SinkRewind:
         is_needed: Callable[[], bool] = lambda: True,
     ) -> list[RewindPlan]:
         """
-        Put the sinks back; asking again goes on, and changes nothing after the end.
+        Put the sinks back; asking again continues, and changes nothing after the end.
 
         :param change: Number of the change, which names the folder of what is moved aside.
         :param newest: The newest batch that each query's present checkpoint has planned.
         :param is_needed: Asked before every step that takes something away, and nothing more is
             done once it says no.
-        :raises CheckpointRefused: the log is of another sink, or somebody else writes to it: then
+        :raises CheckpointRefused: the log is of another sink, or another process writes to it: then
             nothing was done; or the author's function failed.
         :raises BackupDamaged: the backup is not what was written.
         """
@@ -172,7 +172,7 @@ class SinkRewind:
             raise CheckpointRefused(
                 f"The function that takes batches after {asked.batch} out of the sink of query "
                 f"{asked.query!r} failed: {err} ({type(err).__name__}). The stream stays stopped. "
-                "Mend the function or the sink, and ask again for the same to go on."
+                "Fix the function or the sink, and ask again for the same to continue."
             ) from err
         log.info("Query %s: its sink was put back to batch %s.", asked.query, asked.batch)
 

@@ -6,7 +6,7 @@ says that it is whole, and that whatever else is there, e.g. later batches, is i
 
 On this machine everything is written into a folder beside the target and renamed when it is whole
 and on disk. On an object store nothing can be renamed, so a marker is created first and deleted
-last: a checkpoint that has one is not to be used. Whoever restores the same thing to the same place
+last: a checkpoint that has one is not to be used. A process that restores the same thing to the same place
 puts a token of its own into the marker and writes everything again, because a file of the right size
 need not have the right bytes; the one whose token is gone has lost the place and leaves it alone.
 """
@@ -91,7 +91,7 @@ class Target(Protocol):
     uri: str
     """The place, as the user wrote it."""
     can_resume: bool
-    """A place that is half written can be claimed again, by whoever writes the same there."""
+    """A place that is half written can be claimed again, by a process that writes the same there."""
 
     def look(self, folders: Sequence[str]) -> Occupied:
         """
@@ -103,12 +103,12 @@ class Target(Protocol):
 
     def begin(self, source: str, folders: Sequence[str], expected: Collection[str] = ()) -> bool:
         """
-        Claim the place, also from somebody who began to write the same there.
+        Claim the place, also from a process that began to write the same there.
 
         :param source: What is going to be written: a backup's id, or a name of its own.
         :param expected: Paths of all files that will be written, as far as they are known.
-        :return: Whether somebody began to write the same there and died.
-        :raises RestoreTaken: somebody else has it, or it is not empty.
+        :return: Whether a process began to write the same there and died.
+        :raises RestoreTaken: another process has it, or it is not empty.
         """
 
     def write(self, path: str, size: int, chunks: Iterable[bytes]) -> None:
@@ -125,7 +125,7 @@ class Target(Protocol):
         """
         Wait until all that was written is there; nothing that comes later is there before.
 
-        :raises RestoreTaken: somebody else has taken over the place.
+        :raises RestoreTaken: another process has taken over the place.
         """
 
     def written(self) -> Folders:
@@ -135,14 +135,14 @@ class Target(Protocol):
         """
         Make it a checkpoint.
 
-        :raises RestoreTaken: somebody else has put something there or taken it over meanwhile.
+        :raises RestoreTaken: another process has put something there or taken it over meanwhile.
         """
 
     def abandon(self) -> None:
         """
         Remove what was written and give up the claim.
 
-        :raises RestoreTaken: somebody else has the place, or works there; nothing was removed.
+        :raises RestoreTaken: another process has the place, or works there; nothing was removed.
         """
 
 
@@ -156,7 +156,7 @@ def open_target(
     :param filesystem: An fsspec file system to use instead of a new one.
     :raises SpecError: not a full URI, its file system is not installed, or it lies inside a
         checkpoint or a backup store.
-    :raises HomeUnavailable: the file system cannot be set up, e.g. for want of credentials.
+    :raises HomeUnavailable: the file system cannot be set up, e.g. for lack of credentials.
     """
     checked = check_uri(uri, "target")
     folders = open_folders(checked, storage_options, filesystem)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from airflow_streaming.checkpoints.backup.bundles import PackedBytes, read_pack
+from airflow_streaming.checkpoints.backup.packs import PackedBytes, read_pack
 from airflow_streaming.checkpoints.backup.records import Backup, Bundle, Member
 from airflow_streaming.checkpoints.vault.layout import file_path, pack_path
 from airflow_streaming.checkpoints.vault.manifests import ADVICE

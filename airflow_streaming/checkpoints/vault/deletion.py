@@ -16,15 +16,11 @@ from typing import ClassVar
 
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.progress import no_progress
+from airflow_streaming.checkpoints.vault.backup_trust import BackupTrust, standing
 from airflow_streaming.checkpoints.vault.garbage_collection import GarbageCollector
 from airflow_streaming.checkpoints.vault.layout import removal_path
 from airflow_streaming.checkpoints.vault.retention import HomeOpener, problems_of, standing_of
-from airflow_streaming.checkpoints.vault.retention_policy import (
-    BackupTrust,
-    ChangeStanding,
-    change_of,
-    standing,
-)
+from airflow_streaming.checkpoints.vault.retention_policy import ChangeStanding, change_of
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import (
     AlreadyExists,

@@ -5,7 +5,7 @@ The first step writes a *doomed* record of such objects, and then who is at work
 run, at least the grace after that by the store's own clock and when all of those are through, marks
 the record as going, reads the manifests once more, and deletes what is still unreferenced. Before
 it forgets the record it withdraws backups that were created meanwhile and name what it deleted:
-whoever published one may have been killed before noticing.
+the process that published one may have been killed before noticing.
 ``checkpoint.doomed`` says why no backup can lose an object by that.
 
 What killed backups have left is like any other object that nothing refers to.
@@ -30,7 +30,7 @@ from airflow_streaming.storage.blobs import is_unfinished
 GRACE: Final = timedelta(hours=1)
 """How long objects stay listed as doomed before they may be deleted."""
 SILENT: Final = timedelta(minutes=10)
-"""A hold is written every half minute; one that was not for so long belongs to somebody killed."""
+"""A hold is written every half minute; one that was not for so long belongs to a killed process."""
 FORGOTTEN: Final = timedelta(days=1)
 """Records of holds, and unfinished files, that were not written for so long are swept."""
 _FOLDERS: Final = ("backups", "packs", "files", "holds", "doomed")
@@ -103,7 +103,7 @@ class GarbageCollector:
 
         :returns: The number of objects, and why there are none.
         """
-        # In this order: an object seen here was either written by somebody whose hold is still
+        # In this order: an object seen here was either written by a process whose hold is still
         # there, or the manifest that refers to it is.
         objects = self.store.objects(self.stream)
         if any(is_writing(held) for held in self.living()):
@@ -132,7 +132,7 @@ class GarbageCollector:
 
     def _sweep_checks(self) -> None:
         blobs, folder = self.store.blobs, f"{self.stream}/checks"
-        # In this order, because a backup is listed before anybody can check it.
+        # In this order, because a backup is listed before it can be checked.
         checked = [stored.name for stored in blobs.entries(folder) if stored.is_folder]
         known = {listed.id for listed in self.store.listed(self.stream)}
         for backup_id in sorted(set(checked) - known):
@@ -200,7 +200,7 @@ class GarbageCollector:
             if self._names_any(listed.backup, deleted):
                 self.store.delete_backup(listed.id, self.stream)
                 told.append(
-                    f"Backup {listed.id} of {self.stream} was withdrawn: whoever took it was "
+                    f"Backup {listed.id} of {self.stream} was withdrawn: the process that took it was "
                     "stopped while it was published, and it named what was collected. Take it again."
                 )
         return tuple(told)

@@ -35,7 +35,7 @@ class ActiveHolders(Record):
     """
     Who worked with the stream's backups when objects were doomed, or since.
 
-    Listed after the doomed record exists: whoever is not in it has begun later.
+    Listed after the doomed record exists: a holder that is not in it has begun later.
 
     :param doomed: The doomed record's id.
     :param beats: How often each hold had been written, by the hold's id; 0 for one that cannot be

@@ -3,12 +3,12 @@ Holds of running work on a store, and the deletion marks that heed them.
 
 A hold is a small record that is written anew every half minute by a thread. Its age is told by the
 store's clock alone, so that no two machines' clocks are compared. A hold whose holder was killed
-stops beating, and retention may ignore it after a while. Whoever only reads, and may not write into
-the store, goes on without one: all that he reads is checked.
+stops beating, and retention may ignore it after a while. A reader that may not write into
+the store continues without one: all that it reads is checked.
 
-For whoever writes backups there are two questions. ``doomed``: what must not be taken for known
+For a writer of backups there are two questions. ``doomed``: what must not be taken for known
 when a backup is begun. And ``going``, asked *after* a manifest was created: when the manifest names
-one of these, it has to be withdrawn. A run that collects marks a record as going *before* it reads
+one of these, it must be withdrawn. A run that collects marks a record as going *before* it reads
 the manifests, and a backup creates its manifest *before* it looks for marks: so at least one of the
 two sees the other, and no published backup loses an object. A backup that is killed between the two
 does not look; so the run that collects reads the manifests again after it has deleted, and
@@ -51,7 +51,7 @@ _READING: Final = frozenset({"restore", "verify"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold(Record):
     """
-    Somebody needs the objects of a stream.
+    A process needs the objects of a stream.
 
     :param id: Its name in the store.
     :param what: What is being done, e.g. ``backup``, ``restore``.
@@ -230,7 +230,7 @@ class DoomedObjects:
 
     def bystanders(self, doomed_id: str) -> ActiveHolders | None:
         """
-        Return who was at work when a record was made, ``None`` when nobody has listed that yet.
+        Return who was at work when a record was made, ``None`` when that was not listed yet.
 
         :raises RecordError: it is not what was written.
         """

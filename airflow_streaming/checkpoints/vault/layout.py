@@ -139,7 +139,7 @@ _MOST_OF_A_NAME: Final = 60
 
 def name_for(checkpoint: str) -> str:
     """
-    Return the name under which the backups of somebody else's checkpoint are kept.
+    Return the name under which the backups of a checkpoint that is not ours are kept.
 
     Its last two folders, to be recognized, and a part of the digest, so that no two are one.
     """
@@ -175,7 +175,7 @@ def check_outside(place: Folders) -> None:
     """
     Refuse a place for something new that lies inside a checkpoint or a backup store.
 
-    Above the first folder that may not be read, or cannot be just now, nobody looks: credentials
+    Above the first folder that may not be read, or cannot be just now, no look is taken: credentials
     are often good for one prefix, and a store that is away will say so when it is written.
 
     :raises SpecError: it does; both are named.

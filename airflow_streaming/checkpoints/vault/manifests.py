@@ -3,7 +3,7 @@ Manifests, indexes and verification records of a store: read, checked, published
 
 The manifest is created before the last look, and a run of retention marks what it is about to
 delete before it reads the manifests: so at least one of the two sees the other. A backup that has
-lost something, or that could not be looked at, is withdrawn, never listed for good. When whoever
+lost something, or that could not be looked at, is withdrawn, never listed for good. When the process that
 publishes it is killed before that, the run that deleted something withdraws it.
 """
 
@@ -228,7 +228,7 @@ def publish(blobs: Blobs, backup: Backup, needed: Mapping[str, int]) -> None:
         _look(blobs, backup, needed)
         _see(blobs, backup, path)
     except BaseException as err:
-        # An interrupt as well: nobody would look at it again.
+        # An interrupt as well: it would never be looked at again.
         _withdraw(blobs, backup, path, err)
         raise
 

@@ -23,6 +23,7 @@ from airflow_streaming.checkpoints.backup.records import (
     Verification,
 )
 from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
+from airflow_streaming.checkpoints.vault.backup_trust import unreadable
 from airflow_streaming.checkpoints.vault.garbage_collection import (
     GRACE,
     GarbageCollector,
@@ -38,7 +39,6 @@ from airflow_streaming.checkpoints.vault.retention_policy import (
     changes_of,
     plan_retention,
     spare,
-    unreadable,
 )
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import Examination
@@ -57,7 +57,7 @@ class Retained:
 
     :param plan: What stays, with every reason, and what goes.
     :param removed: Ids of the backups that were removed; with a dry run, of those that would be.
-    :param held: Ids of those that go and were left, because somebody reads them now.
+    :param held: Ids of those that go and were left, because a process reads them now.
     :param doomed: Number of objects that were listed for a later run to delete.
     :param deleted: Number of objects deleted; ``deleted_size`` is their bytes.
     :param waiting: Number of doomed objects that a later run deletes.
@@ -95,7 +95,7 @@ def apply_retention(
     :param clock: The time of day; the store's own counts when it is behind that.
     :param homes: Opens the home of a change that a backup was taken for; by default with the
         credentials of the environment.
-    :raises HomeUnavailable: the store cannot be reached; the next run goes on from there.
+    :raises HomeUnavailable: the store cannot be reached; the next run continues from there.
     """
     now = clock()
     # A dry run writes nothing, and the store is asked for its time by writing.
@@ -137,7 +137,7 @@ def _plan(
     checked: dict[str, tuple[str, ...]] = {}
     while True:
         plan = plan_retention(backups, said, policy, now)
-        # Nothing is removed that a backup which was not looked at would have to replace.
+        # Nothing is removed that a backup which was not looked at would need to replace.
         new = [kept.backup for kept in plan.keep if kept.backup.id not in checked]
         if not new or not plan.remove:
             return plan, (*lost, *(problem for found in checked.values() for problem in found))
@@ -187,7 +187,7 @@ def _choose(plan: RetentionPlan, living: Iterable[Held]) -> tuple[tuple[str, ...
     # A backup at work needs objects of earlier ones, and none of their manifests.
     needed = [held.hold.backup if held.hold else "" for held in living if not is_writing(held)]
     if not all(needed):
-        return (), ids  # somebody reads, and does not say what
+        return (), ids  # a reader that does not say what it reads
     go = tuple(backup_id for backup_id in ids if backup_id not in needed)
     return go, tuple(backup_id for backup_id in ids if backup_id in needed)
 

@@ -1,14 +1,10 @@
 """
-Backups and policy: which stay, with every reason, how old the newest may be, and how far each is verified.
+Backups and policy: which stay, with every reason, and how old the newest may be.
 
 All functions take the backups newest first, and keep that order.
 
-The newest word of a level counts, and a lower level never takes back what a higher one found: that
-everything is there in its size says nothing about a byte that was found wrong. What is newer is
-told by the order of the records and never by the verifiers' clocks, which differ.
-
 What counts is the newest backup that is good for something: one that was found damaged is none, and
-where the schedule verifies, one that nobody has verified is none either. One from the future is
+where the schedule verifies, one that was never verified is none either. One from the future is
 none as well: it was taken by a clock that was wrong, and would hide for years that none is taken.
 
 Everything here errs on the side of keeping. Slots are filled by backups and not by the calendar, so
@@ -24,12 +20,9 @@ themselves have lived through, so that a clock which jumps makes nothing old:
 What was found damaged takes no slot from what is whole. The newest verified backup stays whatever
 the policy says, and so does the last good one of every checkpoint.
 
-A verification whose record cannot be read may have found the backup whole or damaged. Such a backup
-stays and takes no slot, until every byte of it was looked at again.
-
-An open change may have to go back to them, and its end stands in the home of the stream. So such a
+An open change may need to go back to them, and its end stands in the home of the stream. So such a
 backup says, from the moment it is there, which change of which home it was taken for, and only the
-record of that change's end lets retention have it. There is nothing to be released: whoever dies
+record of that change's end lets retention have it. There is nothing to be released: a change that dies
 half-way leaves a change that is open, and so a backup that stays. There is no time-out either: a
 home that cannot be asked, and one that does not know the change, have said nothing.
 """
@@ -40,18 +33,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
-from airflow_streaming.checkpoints.backup.records import (
-    Backup,
-    Level,
-    Origin,
-    Said,
-    UnreadableVerification,
-    Verification,
+from airflow_streaming.checkpoints.backup.records import Backup, Origin, Said
+from airflow_streaming.checkpoints.vault.backup_trust import (
+    BackupTrust,
+    by_backup,
+    last_word,
+    standings,
+    unreadable,
 )
 from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.fields import Positive, check_values, checked
 from airflow_streaming.model.wire import parse_json_value
 
 LARGEST_GAP: Final = 4
@@ -111,97 +105,6 @@ def newest_of_each(
 def label_of(period: Period, moment: datetime) -> str:
     """Return the name of the day, week or month of a moment, e.g. ``2026-W07``."""
     return moment.astimezone(UTC).strftime(_LABELS[period])
-
-
-_DEPTH: Final = {Level.QUICK: 0, Level.FULL: 1, Level.DRILL: 2}
-
-
-class BackupTrust(StrEnum):
-    """What the verifications of one backup come to."""
-
-    VERIFIED = "verified"
-    """Every byte of it was looked at and held."""
-    UNVERIFIED = "unverified"
-    """Nobody has read all of it yet, and nobody has found it wrong."""
-    UNKNOWN = "unknown"
-    """The record of a verification cannot be read, and no byte was looked at since."""
-    DAMAGED = "damaged"
-    """It was found wrong, and no verification as deep has found it whole since."""
-
-
-class LastWord(NamedTuple):
-    """
-    A standing, and what it rests on.
-
-    :param level: The deepest level of the verifications that say so; ``None`` when there is none.
-    """
-
-    standing: BackupTrust
-    level: Level | None
-
-
-def standings(
-    backups: Iterable[Backup], verifications: Iterable[Said]
-) -> Mapping[str, BackupTrust]:
-    """Return the standing of each backup by its id; those of one backup in their order."""
-    said = _by_backup(verifications)
-    return {backup.id: standing(said.get(backup.id, ())) for backup in backups}
-
-
-def _by_backup(verifications: Iterable[Said]) -> dict[str, list[Said]]:
-    said: dict[str, list[Said]] = {}
-    for verification in verifications:
-        said.setdefault(verification.backup, []).append(verification)
-    return said
-
-
-def standing(verifications: Iterable[Said]) -> BackupTrust:
-    """Return what the verifications of one backup come to, in the order they were recorded in."""
-    return last_word(verifications).standing
-
-
-def last_word(verifications: Iterable[Said]) -> LastWord:
-    """Return what the verifications of one backup come to, and the level that it rests on."""
-    word = LastWord(BackupTrust.UNVERIFIED, None)
-    for verification in verifications:
-        word = _after(word, verification)
-    return word
-
-
-def unreadable(verifications: Iterable[Said]) -> tuple[UnreadableVerification, ...]:
-    """
-    Return the verifications of one backup that cannot be read and still matter.
-
-    What they found is known again as soon as every byte was looked at since.
-    """
-    found: list[UnreadableVerification] = []
-    for verification in verifications:
-        if isinstance(verification, UnreadableVerification):
-            found.append(verification)
-        elif verification.level is not Level.QUICK:
-            found.clear()
-    return tuple(found)
-
-
-def _after(word: LastWord, said: Said) -> LastWord:
-    if isinstance(said, UnreadableVerification):
-        is_damaged = word.standing is BackupTrust.DAMAGED
-        return word if is_damaged else LastWord(BackupTrust.UNKNOWN, None)
-    if word.standing is BackupTrust.UNKNOWN and said.level is Level.QUICK and said.holds:
-        return word
-    return _after_readable(word, said)
-
-
-def _after_readable(word: LastWord, verification: Verification) -> LastWord:
-    level, was_damaged = verification.level, word.standing is BackupTrust.DAMAGED
-    if word.level is not None and was_damaged is not verification.holds:
-        # The deepest of several that agree is the one to be taken back.
-        level = max(level, word.level, key=_DEPTH.__getitem__)
-    if not verification.holds:
-        return LastWord(BackupTrust.DAMAGED, level)
-    if was_damaged and word.level is not None and _DEPTH[level] < _DEPTH[word.level]:
-        return word
-    return LastWord(BackupTrust.UNVERIFIED if level is Level.QUICK else BackupTrust.VERIFIED, level)
 
 
 SKEW: Final = timedelta(hours=1)
@@ -290,19 +193,14 @@ class RetentionPolicy:
     """
 
     keep_last: int = 0
-    keep_for: timedelta | None = None
+    keep_for: Positive | None = None
     daily: int = 0
     weekly: int = 0
     monthly: int = 0
     origins: Mapping[Origin, RetentionPolicy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in _COUNTS:
-            count = getattr(self, name)
-            if type(count) is not int or count < 0:
-                raise SpecError(f"Retention: {name} is {count!r}; give a number from 0 up.")
-        if self.keep_for is not None and self.keep_for <= timedelta():
-            raise SpecError("Retention: keep_for has to be longer than nothing.")
+        check_values(self)
         if self.keep_for is None and not any(getattr(self, name) for name in _COUNTS):
             raise SpecError(
                 "Retention: the policy keeps nothing. Give keep_last, keep_for, daily, weekly or "
@@ -312,6 +210,7 @@ class RetentionPolicy:
             raise SpecError("Retention: the policy of an origin cannot have origins of its own.")
 
     @classmethod
+    @checked
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """
         Build a policy from plain values, as a dag's params or a command line give them.
@@ -345,7 +244,7 @@ class RetentionPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptBackup:
     """
     One backup that stays.
 
@@ -360,7 +259,7 @@ class Kept:
 class RetentionPlan:
     """What stays and what goes, newest first."""
 
-    keep: tuple[Kept, ...]
+    keep: tuple[KeptBackup, ...]
     remove: tuple[Backup, ...]
 
     def lines(self, held: Collection[str] = ()) -> list[str]:
@@ -392,7 +291,7 @@ def plan_retention(
     :param now: The time of day, best by the store's clock.
     """
     found = sorted(backups, key=_age_order, reverse=True)
-    said = _by_backup(verifications)
+    said = by_backup(verifications)
     standing = {backup.id: last_word(said.get(backup.id, ())).standing for backup in found}
     reasons: dict[str, list[str]] = {backup.id: [] for backup in found}
     past = [backup for backup in found if backup.begun_at <= now]
@@ -415,7 +314,7 @@ def plan_retention(
         _judge(members, standing, rules, reasons)
     return RetentionPlan(
         keep=tuple(
-            Kept(backup=backup, reasons=tuple(reasons[backup.id]))
+            KeptBackup(backup=backup, reasons=tuple(reasons[backup.id]))
             for backup in found
             if reasons[backup.id]
         ),
@@ -466,7 +365,7 @@ def _judge(
     reasons: dict[str, list[str]],
 ) -> None:
     whole = [backup for backup in members if standing[backup.id] in _GOOD]
-    # Beside others, "the last two" has to say of which.
+    # Beside others, "the last two" must say of which.
     sort = "" if len(whole) == len(members) else " good ones"
     for backup, why in _chosen(whole, rules, sort):
         reasons[backup.id].append(why)
@@ -565,7 +464,7 @@ def change_of(backup: Backup) -> ForChange | None:
 
 
 def changes_of(backups: Iterable[Backup]) -> frozenset[ForChange]:
-    """Return the changes that have to be asked about before these backups go."""
+    """Return the changes that must be asked about before these backups go."""
     return frozenset(found for found in map(change_of, backups) if found is not None)
 
 
@@ -577,7 +476,7 @@ def spare(plan: RetentionPlan, standings: Mapping[ForChange, ChangeStanding]) ->
         begun before its backups are taken and ends once. One that is missing counts as unknown.
     """
     why = {backup.id: _why(change_of(backup), standings) for backup in plan.remove}
-    spared = [Kept(backup=b, reasons=(why[b.id],)) for b in plan.remove if why[b.id]]
+    spared = [KeptBackup(backup=b, reasons=(why[b.id],)) for b in plan.remove if why[b.id]]
     keep = sorted((*plan.keep, *spared), key=lambda kept: kept.backup.id, reverse=True)
     keep.sort(key=lambda kept: kept.backup.begun_at, reverse=True)
     return RetentionPlan(

@@ -10,7 +10,7 @@ The backup store: what lies where, and what is written in which order.
     STORE/<stream>/packs/<sha256>.index.gz     what is in a pack, and large files taken with it
     STORE/<stream>/files/<sha256>              a large file
     STORE/<stream>/checks/<id>/000001.json     what a verification found
-    STORE/<stream>/holds/<uuid>.json           somebody works with the stream's objects
+    STORE/<stream>/holds/<uuid>.json           a process works with the stream's objects
     STORE/<stream>/doomed/...                  what retention is about to collect
 """
 

@@ -5,7 +5,7 @@ Only what the backup itself needs decides whether it can be restored. Whatever e
 stream's folders is looked at by the verification alone: see ``strangers``.
 
 Quick looks at the manifest, the indexes and the sizes of all objects. Full reads every byte. A
-drill is a full verification and then somebody else's act: a function that tries the backup out.
+drill is a full verification and then the caller's act: a function that tries the backup out.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from airflow_streaming.checkpoints.backup.bundles import PackedBytes, read_pack
 from airflow_streaming.checkpoints.backup.earlier import DAMAGED, MAX_NAMED, NAMED
 from airflow_streaming.checkpoints.backup.index import MAX_INDEX_BYTES, MAX_PACKED, is_backup_id
+from airflow_streaming.checkpoints.backup.packs import PackedBytes, read_pack
 from airflow_streaming.checkpoints.backup.records import (
     Backup,
     Bundle,

@@ -10,13 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin
+from airflow_streaming.checkpoints.vault.backup_trust import BackupTrust, last_word, unreadable
 from airflow_streaming.checkpoints.vault.layout import name_for
-from airflow_streaming.checkpoints.vault.retention_policy import (
-    BackupTrust,
-    RetentionPolicy,
-    last_word,
-    unreadable,
-)
+from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
 from airflow_streaming.cli.common import OK, PROBLEM, Person
 from airflow_streaming.cli.output import Told, progress, show, show_json
@@ -90,14 +86,14 @@ def backup(arguments: Namespace, person: Person | None) -> int:
 def back_up_of_home(stream: StreamHome, arguments: Namespace, person: Person) -> int:
     """Back up the checkpoints of a stream."""
     # Not at the top: a backup of a checkpoint does without a home.
-    from airflow_streaming.checkpoints.backup.stream_backup import Asked, back_up_stream
+    from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, back_up_stream
 
     sinks = dict(arguments.sink)
     if "" in sinks:
         raise SpecError(f"--sink must name the query here: --sink QUERY={sinks['']}.")
     store = open_backup_store(arguments.to, create=True)
     with progress() as told:
-        asked = Asked(
+        asked = BackupRequest(
             origin=Origin.MANUAL,
             by=person.name,
             note=person.reason,

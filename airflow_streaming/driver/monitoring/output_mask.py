@@ -2,7 +2,7 @@
 Secrets in the driver's log that did not come from this process: they are overwritten where they stand.
 
 The JVM writes its log4j lines and stack traces through a file handle that it got at its start, and what
-this process prints goes through the JVM. A pipe with a masking process behind it would have to outlive
+this process prints goes through the JVM. A pipe with a masking process behind it would need to outlive
 every driver, and a stopped one would stop Spark with it. So the text is written as ever, and what is a
 known secret in it is replaced a moment later by as many asterisks, in the same place: nothing is moved,
 nothing waits for it, and if it fails, the file is as it would be without it.

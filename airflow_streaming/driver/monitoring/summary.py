@@ -1,7 +1,7 @@
 """
 The summary of an epoch's history: one bucket of some minutes for each query.
 
-A chart of a day would have to read some three hundred chunks of single batches. This file of buckets
+A chart of a day would need to read some three hundred chunks of single batches. This file of buckets
 is read instead: it is written whenever a chunk is full, and says up to which chunk it goes, so that
 a reader takes only the chunks after that.
 """

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from airflow_streaming.driver.plan.expressions import Node, Origin
 from airflow_streaming.driver.plan.functions import fingerprint
+from airflow_streaming.driver.plan.nodes import Node, Origin
 from airflow_streaming.model.spark.conf import mask_password, redact
 from airflow_streaming.model.spark.plan import OPAQUE
 

@@ -31,7 +31,7 @@ from airflow_streaming.exceptions import DriverRefusal
 from airflow_streaming.model.spark.plan import PlanOrder, QueryPlan, ScriptPlan
 
 SCRIPT_GRACE: Final = 20.0
-"""Seconds a script may go on after the last query that it would have started."""
+"""Seconds a script may continue after the last query that it would have started."""
 _MARGIN: Final = 10.0
 
 
@@ -107,7 +107,7 @@ class Planning:
     def _leave_later(self) -> None:
         def leave() -> None:
             self._write(
-                f"The script went on for {SCRIPT_GRACE:.0f} s after the last query it started, and "
+                f"The script continued for {SCRIPT_GRACE:.0f} s after the last query it started, and "
                 "was left; what it would have started later is not known."
             )
             os._exit(0)

@@ -10,7 +10,6 @@ from typing import Final
 
 from airflow_streaming.driver.plan.expressions import (
     Names,
-    Node,
     definitions,
     duration,
     gap_of,
@@ -23,6 +22,7 @@ from airflow_streaming.driver.plan.expressions import (
     window_of,
 )
 from airflow_streaming.driver.plan.hidden import Hidden
+from airflow_streaming.driver.plan.nodes import Node
 from airflow_streaming.driver.plan.sources import SOURCES, column_of
 from airflow_streaming.model.spark.plan import (
     OPAQUE,

@@ -16,8 +16,9 @@ from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.plan.checks import refusal_of
-from airflow_streaming.driver.plan.expressions import Names, Node, Wording, read_tree
+from airflow_streaming.driver.plan.expressions import Names, Wording
 from airflow_streaming.driver.plan.hidden import Hidden
+from airflow_streaming.driver.plan.nodes import Node, read_tree
 from airflow_streaming.driver.plan.operators import Reader
 from airflow_streaming.driver.plan.optimized import (
     Optimized,
@@ -49,7 +50,7 @@ _ANSI: Final = "spark.sql.ansi.enabled"
 _ZONE: Final = "spark.sql.session.timeZone"
 _FIELD, _PAIR = "\x1e", " -> "
 _UNREGISTERED: Final = f"{_STREAMING}stateStore.rocksdb.changelogCheckpointing.enabled"
-"""The state store reads it by itself; without a value Spark does not know it."""
+"""The state store reads it itself; without a value Spark does not know it."""
 
 
 _OF_SQL: Final = "spark.sql."
@@ -119,7 +120,7 @@ class Taken(NamedTuple):
 
 def take(writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str) -> Taken:
     """
-    Take what has to be known of a query now.
+    Take what must be known of a query now.
 
     :param writer: The ``DataStreamWriter`` that starts it.
     :param given: What ``start`` or ``toTable`` was given, by name.
@@ -156,7 +157,7 @@ def read_plan(taken: Taken, variables: Mapping[str, str] | None = None) -> Query
     parts = _Parts()
     try:
         parts = _read_parts(taken, mode, variables or {}, notes)
-    except Exception as err:  # noqa: BLE001 - whatever a Spark tells otherwise, the query goes on
+    except Exception as err:  # noqa: BLE001 - whatever a Spark tells otherwise, the query continues
         logger.warning("The plan of query %r could not be read: %r", taken.query, err)
         notes.append(f"The plan could not be read: {type(err).__name__}.")
     sink = _sink(taken, notes)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from airflow_streaming.driver.plan.expressions import Node
+from airflow_streaming.driver.plan.nodes import Node
 from airflow_streaming.model.spark.conf import mask_password, redact
 from airflow_streaming.model.spark.plan import Column, SourcePlan, type_name
 

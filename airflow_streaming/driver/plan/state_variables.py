@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from airflow_streaming.driver.patching import patch_method
-from airflow_streaming.driver.plan.expressions import read_tree
+from airflow_streaming.driver.plan.nodes import read_tree
 
 _GETTERS: Final = {
     "getValueState": "value",
@@ -76,7 +76,7 @@ class Handle:
 
 
 class _Nothing:
-    """A state that nobody uses yet."""
+    """A state that is not used yet."""
 
     def __getattr__(self, _: str) -> Any:
         return lambda *_, **__: None

@@ -9,15 +9,13 @@ from typing import Final, NamedTuple
 from airflow_streaming.driver.plan.expressions import (
     NAMING,
     Names,
-    Node,
-    Origin,
-    expressions_in,
     is_window,
     node_fields,
     quoted,
     short_text,
     time_column,
 )
+from airflow_streaming.driver.plan.nodes import Node, Origin, expressions_in
 from airflow_streaming.driver.plan.sources import SOURCES
 from airflow_streaming.model.spark.plan import NodePlan, StepPlan
 
@@ -100,7 +98,7 @@ def step_of(visit: Visit, names: Names, times: frozenset[str]) -> StepPlan | Non
 
 def node_of(visit: Visit, names: Names, times: frozenset[str]) -> NodePlan | None:
     """
-    Return a node whole, ``None`` of one that says nothing by itself.
+    Return a node whole, ``None`` of one that says nothing alone.
 
     What Spark makes for a window is left out: the operator says what the window is.
     """

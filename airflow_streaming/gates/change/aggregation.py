@@ -5,7 +5,7 @@ Aggregations: keys, windows, and the aggregates kept in state.
 Spark, and tell a sum from a maximum. Of what is summed up they tell only the type.
 
 Spark's own check compares the types of the state's columns in their order, and nothing else: a sum
-that becomes a maximum, or a window of another length, goes on with the old state.
+that becomes a maximum, or a window of another length, continues with the old state.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def judge_aggregate(pair: Pair, number: int) -> Iterator[GateFinding]:
 
 
 def _results(plan: QueryPlan, number: int) -> list[str]:
-    """Return what goes on from an aggregation and is read behind it; all where that is not known."""
+    """Return what continues from an aggregation and is read behind it; all where that is not known."""
     results = plan.operators[number].results
     items = items_of(", ".join(results)) if results else None
     used = None if items is None else used_behind(plan, number, items)

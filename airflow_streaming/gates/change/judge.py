@@ -1,7 +1,7 @@
 """
 The change of a script and of each of its queries, judged by every rule.
 
-Whoever has no plan of the old code does not know these, and they are never taken for equal.
+Without a plan of the old code these are not known, and they are never taken for equal.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ QUERY_RULES: Final = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
     """
-    Which old query a new one goes on from.
+    Which old query a new one continues from.
 
     :param old: ``None`` for a query that was not there.
     """
@@ -424,7 +424,7 @@ def _judge_not_given(
     for each in matched:
         if checkpoint_name(each, checkpoints) in checkpoints:
             continue
-        # A query that nobody knows is new, unless it may have made one of those that are left.
+        # A query that no plan knows is new, unless it may have made one of those that are left.
         if checkpoints if each.old is not None else left:
             there = ", ".join(name or "one without a name" for name in checkpoints)
             yield NOT_GIVEN.found(
@@ -442,7 +442,7 @@ def _goes_on(each: Matched, checkpoints: Mapping[str, Checkpoint | None]) -> boo
 
 
 def checkpoint_name(each: Matched, checkpoints: Collection[str]) -> str:
-    """Return the name of the checkpoint that a query goes on from; it may have had another name."""
+    """Return the name of the checkpoint that a query continues from; it may have had another name."""
     before = each.old.query if each.old is not None else each.new.query
     return before if before in checkpoints else each.new.query
 

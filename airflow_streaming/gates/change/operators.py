@@ -1,7 +1,7 @@
 """
 Stateful operators, watermarks and the output mode.
 
-The watermark itself goes on from the checkpoint and never goes back. State that the old delay has
+The watermark itself continues from the checkpoint and never goes back. State that the old delay has
 dropped is gone.
 """
 
@@ -166,7 +166,7 @@ def needs_watermark(plan: QueryPlan) -> bool:
 
 
 def text_of(watermarks: Sequence[WatermarkPlan]) -> str:
-    """Return watermarks for a person."""
+    """Return watermarks for readers."""
     shown = (f"{each.column} {each.delay_ms / 1000:g} s" for each in watermarks)
     return ", ".join(shown) or "none"
 

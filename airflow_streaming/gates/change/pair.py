@@ -20,7 +20,7 @@ _QUOTED: Final = re.compile(r"'[^']*'")
 _ALIAS: Final = re.compile(r"(?P<text>.*) AS (?P<name>[^()\[\],]+)", re.DOTALL)
 _TAG: Final = re.compile(r"@(\d+)")
 _CUT: Final = re.compile(r"\.\.\. \(\d+ characters, digest")
-"""How a text goes on that was too long to be kept whole."""
+"""How a text continues that was too long to be kept whole."""
 
 
 def items_of(text: str) -> dict[str, str] | None:
@@ -147,7 +147,7 @@ def is_wider(old: str, new: str) -> bool:
 
 
 def shown(columns: Iterable[Column]) -> str:
-    """Return columns for a person."""
+    """Return columns for readers."""
     return ", ".join(f"{column.name} {column.type}" for column in columns) or "none"
 
 

@@ -4,7 +4,7 @@ What arrives at the sink, and which columns of state the query still uses.
 Spark drops what is not used before it makes state: an aggregate that a later projection leaves out
 is not kept, and of a join's sides only the columns that are read on. A projection right behind an
 aggregation even decides the order in which the aggregates are kept. So a projection far away from
-the state can change its shape, which was measured to fail, or to swap two sums without a word.
+the state can change its shape, which was measured to fail, or to swap two sums silently.
 
 Files that name their columns take columns that come and go; files without names do not. Kafka has
 columns of its own. What a function does with another schema only its author knows.

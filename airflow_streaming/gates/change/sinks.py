@@ -111,7 +111,7 @@ def judge_sink(pair: Pair) -> Iterator[GateFinding]:
 
 
 def sink_text(sink: SinkPlan) -> str:
-    """Return a sink for a person."""
+    """Return a sink for readers."""
     return " ".join(part for part in (sink.sink, sink.format, sink.target) if part)
 
 

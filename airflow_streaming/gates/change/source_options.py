@@ -1,7 +1,7 @@
 """
 Options of a source: which change nothing, which have a consequence, and which choose other rows.
 
-An option that no table knows is unknown, and has to be rehearsed.
+An option that no table knows is unknown, and must be rehearsed.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _rule(source: str, key: str) -> Rule:
 
 
 def _guards(key: str, value: str | None) -> bool:
-    # Not failing is what has to be asked for, with either spelling.
+    # Not failing is what must be asked for, with either spelling.
     asked = (value or "").lower()
     return asked != "false" if key == "failondataloss" else asked != "true"
 

@@ -4,7 +4,7 @@ Steps that keep no state, and those in front of state.
 A window is closed by the watermark, and what comes later is made by the new code alone. A running
 total is never closed: whatever went into it stays in it.
 
-Where the state ends by itself, as windows do behind a watermark, a change settles. Where it does
+Where the state ends on its own, as windows do behind a watermark, a change settles. Where it does
 not, the state holds for ever what the old code made.
 
 Behind all state, and in a query without any, they may change: rows from now on follow the new code,

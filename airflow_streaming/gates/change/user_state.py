@@ -59,7 +59,7 @@ class Variable:
 
     @property
     def text(self) -> str:
-        """Return it for a person."""
+        """Return it for readers."""
         ttl = " with a time to live" if self.has_ttl else ""
         return f"{self.sort} ({self.schema or 'schema not told'}){ttl}"
 

@@ -84,7 +84,7 @@ class Case:
 
     @property
     def exact_pair(self) -> str:
-        """The two releases that were measured, for a person."""
+        """The two releases that were measured, for readers."""
         return " to ".join(f"Spark {self.matrix.exact(version)}" for version in self.pair)
 
     def crosses(self, version: str) -> bool:

@@ -6,7 +6,7 @@ plan. So one that is named too high is found by what the plan lacks, and one tha
 by what it has. Releases that pin the same settings, as 4.0 and 4.1, cannot be told apart.
 
 A plan says more than a checkpoint does, and is believed for that; but not against the checkpoint's
-own files. Whoever gives the plan of another query gets no answer from it.
+own files. With the plan of another query there is no answer from it.
 """
 
 from __future__ import annotations

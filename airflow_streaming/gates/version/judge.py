@@ -50,7 +50,7 @@ def judge_version(
     query: str = "",
 ) -> GateReport:
     """
-    Tell whether a query can go on with another Spark, and whether it can come back.
+    Tell whether a query can continue with another Spark, and whether it can come back.
 
     :param plan: Its plan when it is known; the checkpoint alone does not tell the type of a join. One
         that the checkpoint contradicts is told, and believed in nothing.

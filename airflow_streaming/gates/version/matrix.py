@@ -123,7 +123,7 @@ class Seen:
     What was seen of one pair of releases.
 
     :param there: On the way there; ``back`` back on the first release after it. Where the way there
-        failed, ``back`` tells whether the first release could go on as if nothing had been tried.
+        failed, ``back`` tells whether the first release could continue as if nothing had been tried.
     :param condition: Spark's error condition on the way there; ``back_condition`` on the way back.
     :param unchecked: On the way there with Spark's check of state schemas off; tried where the
         schema alone failed. ``unchecked_back`` is the way back after that.

@@ -1,8 +1,8 @@
 """
 Rules on releases: migration steps, measured results, and the rollback.
 
-That the way back is shut does not forbid to go: it is a consequence, which a backup heals. Whoever
-wants to go back without one asks for it strictly.
+That the way back is shut does not forbid to go: it is a consequence, which a backup heals. A user
+who wants to go back without one asks for it strictly.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ def as_consequence(findings: Iterator[GateFinding]) -> Iterator[GateFinding]:
 
 
 def _tried(seen: Seen, case: Case) -> tuple[Outcome, str]:
-    """Return what became of the way back, and Spark's condition; untried where nobody went it."""
+    """Return what became of the way back, and Spark's condition; untried where it was not gone."""
     if _goes_unchecked(seen, case):
         return seen.unchecked_back, ""
     return seen.back, seen.back_condition

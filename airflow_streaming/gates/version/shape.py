@@ -5,7 +5,7 @@ Up to four columns it is the order in the code. From five on, Spark before 4.3 t
 Scala's hash set: in another order for every choice of names, and, when two hashes begin alike, in
 another one in Scala 2.12 (Spark 3.5) than in 2.13 (Spark 4). Then the state of the one means
 nothing to the other: with columns of several types Spark refuses it, and with columns of one type
-it drops no duplicates any more, without a word. Spark 4.3 keeps the order in the code, but only in
+it drops no duplicates any more, silently. Spark 4.3 keeps the order in the code, but only in
 new checkpoints.
 
 A checkpoint does not tell everything: Spark 3.5 does not name its operators, and no release notes
@@ -185,7 +185,7 @@ class Shape:
     :param name: E.g. ``inner_join``; empty for what is like no measured query.
     :param store: ``none``, ``hdfs``, ``rocksdb``, ``rocksdb_changelog``, ``format_2``, or the
         name of another.
-    :param told_by: What it was told by, for a person.
+    :param told_by: What it was told by, for readers.
     """
 
     name: str
@@ -194,7 +194,7 @@ class Shape:
 
     @property
     def text(self) -> str:
-        """Its name for a person."""
+        """Its name for readers."""
         name = self.name.replace("_", " ") or "query that is like no measured one"
         return name if self.store == NO_STORE else f"{name} on {self.store.replace('_', ' ')}"
 

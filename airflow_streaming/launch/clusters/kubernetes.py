@@ -4,7 +4,7 @@ Drivers as pods, submitted by ``spark-submit`` in cluster mode without waiting.
 A pod's name carries its stream, its epoch and the start of the epoch's token, so that the API server
 itself refuses a second driver of an epoch (409). Labels carry the same for selectors.
 
-Beside the pod lies a Secret of the same name. It holds what nobody may read: the secret part of the
+Beside the pod lies a Secret of the same name. It holds what no other user may read: the secret part of the
 configuration and the stream's environment; and what the driver needs of this package, so that the
 image needs nothing but Spark and Python. The pod owns it, so it is deleted with the pod.
 """
@@ -81,10 +81,6 @@ def _option(option: str, entries: tuple[str, ...]) -> tuple[str, ...]:
     return (option, ",".join(entries)) if entries else ()
 
 
-def _token_of(pod: Mapping[str, Any]) -> str:
-    return str(mapping(mapping(pod, "metadata"), "labels").get(TOKEN_LABEL))
-
-
 class KubernetesLauncher:
     """
     Starts drivers as pods.
@@ -158,9 +154,9 @@ class KubernetesLauncher:
         self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
     ) -> Process:
         try:
-            listed = self._table(epoch).get(epoch.mark)
-            if listed is not None and (seen := judge_pod(listed)).state is ProcessState.RUNNING:
-                return seen
+            listed = self._listed(epoch)
+            if listed is not None and listed.state is ProcessState.RUNNING:
+                return listed
             # A proof is asked for after the question, and of the store itself.
             return self._look(epoch)
         except (Unreachable, SpecError) as err:
@@ -209,8 +205,22 @@ class KubernetesLauncher:
 
     def _noted(self, epoch: Epoch, seen: Process) -> Process:
         if seen.state is ProcessState.GONE:
-            self._table(epoch).forget(epoch.mark)
+            for table in self._tables(epoch):
+                table.forget(pod_name(epoch))
         return seen
+
+    def _listed(self, epoch: Epoch) -> Process | None:
+        """
+        Say what the lists of all our drivers say of this one; ``None`` where it is in none.
+
+        :raises Unreachable: the API server did not answer.
+        """
+        name, (statuses, pending) = pod_name(epoch), self._tables(epoch)
+        status = statuses.get(name)
+        if status == _RUNNING:
+            return Process(state=ProcessState.RUNNING, detail=f"pod {name} is {status}")
+        waits = None if status is None else pending.get(name)
+        return None if waits is None else judge_pod(waits)
 
     def _delete_all(self, epoch: Epoch) -> None:
         pod = self._pod(epoch)
@@ -220,11 +230,12 @@ class KubernetesLauncher:
     def _namespace(self, epoch: Epoch) -> Namespace:
         return Namespace(Place.parse(epoch.host.name), self._login)
 
-    def _table(self, epoch: Epoch) -> SharedTable[Mapping[str, Any]]:
-        namespace = self._namespace(epoch)
-        return _TABLES.of(
-            (epoch.host.name, self._login),
-            lambda: SharedTable(lambda: _listed(namespace), self._clock),
+    def _tables(self, epoch: Epoch) -> tuple[SharedTable[str], SharedTable[Mapping[str, Any]]]:
+        """Return the statuses of all our drivers, and the pods of those that wait, by their names."""
+        namespace, key = self._namespace(epoch), (epoch.host.name, self._login)
+        return (
+            _STATUSES.of(key, lambda: SharedTable(lambda: _statuses(namespace), self._clock)),
+            _PENDING.of(key, lambda: SharedTable(lambda: _pending(namespace), self._clock)),
         )
 
     def _pod(self, epoch: Epoch) -> Mapping[str, Any] | None:
@@ -248,7 +259,7 @@ class KubernetesLauncher:
     def _submit(self, request: LaunchRequest, application: ClusterApplication, place: Place) -> int:
         folder = request.log.parent
         *_, properties, config = secret_files(folder, request.epoch)
-        # Whoever was killed in the middle of an earlier submission has left a login here.
+        # A task that was killed in the middle of an earlier submission has left a login here.
         sweep_secrets(folder, request.epoch.number)
         try:
             conf = submit_conf(request.epoch, application, place)
@@ -299,13 +310,21 @@ class KubernetesLauncher:
             raise Unreachable(f"pod {metadata.get('name')} cannot be deleted: {trouble(answer)}")
 
 
-_TABLES: Final[SharedTables[Mapping[str, Any]]] = SharedTables()
-"""Each stream of a triggerer has a launcher of its own; the list is one for all of them."""
+_STATUSES: Final[SharedTables[str]] = SharedTables()
+_PENDING: Final[SharedTables[Mapping[str, Any]]] = SharedTables()
+"""Each stream of a triggerer has a launcher of its own; the lists are one for all of them."""
+_DRIVERS: Final = f"{MANAGED},spark-role=driver"
+_RUNNING: Final = "Running"
 
 
-def _listed(namespace: Namespace) -> dict[str, Mapping[str, Any]]:
-    pods = namespace.pods(f"{MANAGED},spark-role=driver", may_be_stale=True)
-    return {_token_of(pod): pod for pod in pods}
+def _statuses(namespace: Namespace) -> dict[str, str]:
+    return namespace.statuses(_DRIVERS)
+
+
+def _pending(namespace: Namespace) -> dict[str, Mapping[str, Any]]:
+    # Whole pods, as they hold the cluster's own words on why they wait.
+    pods = namespace.pods(_DRIVERS, pending=True)
+    return {str(mapping(pod, "metadata").get("name")): pod for pod in pods}
 
 
 def launched(epoch: Epoch, pod: Mapping[str, Any]) -> Launch:

@@ -154,7 +154,7 @@ def _text(body: Mapping[str, Any], key: str) -> str:
 
 
 def judge(application: Application) -> Process | None:
-    """Say what the ResourceManager's word proves; ``None`` when the NodeManager has to be asked."""
+    """Say what the ResourceManager's word proves; ``None`` when the NodeManager must be asked."""
     told = str(application)
     if application.state is None:
         return Process.unseen(told)
@@ -274,7 +274,7 @@ class ResourceManagers:
     The ResourceManagers of one cluster; the active one answers.
 
     :param addresses: Their web addresses.
-    :param user: Sent as ``user.name`` where something is changed; YARN refuses that to nobody.
+    :param user: Sent as ``user.name`` where something is changed; YARN refuses that to no user.
     :param negotiate: Gives the header for one that asks for Kerberos.
     """
 

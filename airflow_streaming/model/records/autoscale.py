@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final
 
-from airflow_streaming.model.codec import encode
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.fields import check_values
-from airflow_streaming.model.wire import Record, decode
+from airflow_streaming.model.wire import JsonValue, Record
 
 EXECUTORS: Final = "spark.executor.instances"
 CORES_EACH: Final = "spark.executor.cores"
@@ -25,7 +25,7 @@ MOST_EXECUTORS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Autoscale:
+class Autoscale(JsonValue):
     """
     How many executors a stream may have, and when their number changes.
 
@@ -45,6 +45,8 @@ class Autoscale:
     :param changes_a_day: Most changes in any 24 hours, 1 to 1,440; at most half of them make the stream smaller.
     """
 
+    WHAT: ClassVar[str] = "autoscale"
+
     min: int
     max: int
     target: float = 0.7
@@ -58,32 +60,18 @@ class Autoscale:
     def __post_init__(self) -> None:
         check_values(self)
         if not 1 <= self.min <= self.max <= MOST_EXECUTORS:
-            raise ValueError(f"Autoscale needs 1 <= min <= max <= {MOST_EXECUTORS:,} executors.")
+            raise SpecError(f"Autoscale needs 1 <= min <= max <= {MOST_EXECUTORS:,} executors.")
         if not 0 < self.target < self.up_above < 1:
-            raise ValueError("Autoscale needs 0 < target < up_above < 1.")
+            raise SpecError("Autoscale needs 0 < target < up_above < 1.")
         if not 1 <= self.changes_a_day <= _MINUTES_OF_DAY:
-            raise ValueError(f"changes_a_day of Autoscale must be 1 to {_MINUTES_OF_DAY:,}.")
+            raise SpecError(f"changes_a_day of Autoscale must be 1 to {_MINUTES_OF_DAY:,}.")
         for name in ("up_after", "down_after", "catch_up", "cool_down"):
             if not timedelta(0) < getattr(self, name) <= _DAY:
-                raise ValueError(f"{name} of Autoscale must be above 0 s and at most one day.")
+                raise SpecError(f"{name} of Autoscale must be above 0 s and at most one day.")
 
     def within(self, executors: int) -> int:
         """Return a number of executors brought inside the limits."""
         return min(max(executors, self.min), self.max)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON; durations as seconds."""
-        encoded: dict[str, Any] = encode(self)
-        return encoded
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """
-        Build it from its JSON form.
-
-        :raises RecordError: a field is of the wrong type or out of its bounds.
-        """
-        return decode(cls, data, "autoscale")
 
 
 class SizeCode(StrEnum):
@@ -143,7 +131,7 @@ class SizeChange(Record):
 
     def __post_init__(self) -> None:
         if self.executors < 1 or self.before < 1 or self.configured < 1:
-            raise ValueError("A size has at least one executor.")
+            raise SpecError("A size has at least one executor.")
 
 
 def configured_executors(conf: Mapping[str, str]) -> int | None:

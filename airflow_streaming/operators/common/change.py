@@ -21,6 +21,7 @@ from airflow_streaming.exceptions import (
     UpgradeRefused,
 )
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
+from airflow_streaming.model.fields import Pause, checked
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.operators.common.base import SpecTask
 from airflow_streaming.operators.common.checkpoint import Terminated
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 POLL_SECONDS: Final = 1.0
 """Between two looks of a task that waits in its worker."""
 LOOK_AGAIN: Final = timedelta(minutes=5)
-"""How often a task that waits for a person looks for itself; what happens in the home wakes it."""
+"""How often a task that waits for a user looks for itself; what happens in the home wakes it."""
 
 
 class Advanced(Protocol):
@@ -58,7 +59,7 @@ class Advanced(Protocol):
 
     @property
     def needs_person(self) -> bool:
-        """Tell whether nothing goes on before somebody gives a word."""
+        """Tell whether nothing continues before an approval."""
 
 
 Progressed = TypeVar("Progressed", bound=Advanced)
@@ -69,7 +70,7 @@ class ChangeTask(SpecTask):
     A task of a change.
 
     Every task may be killed on any line and called again: what is done stands in the stream's home,
-    and whoever comes next goes on from there.
+    and the next attempt continues from there.
 
     :param stream: The stream as its keep-alive dag has it. (templated, field by field)
     :param runtime: Name of the Spark installation to go to; the spec's when empty. (templated)
@@ -94,6 +95,7 @@ class ChangeTask(SpecTask):
     )
     operator_extra_links: Collection[BaseOperatorLink] = (SparkUiLink(), DriverLogLink())
 
+    @checked
     def __init__(
         self,
         *,
@@ -104,7 +106,7 @@ class ChangeTask(SpecTask):
         size: Mapping[str, Any] | None = None,
         backup_store: str | None = None,
         patience: timedelta = timedelta(seconds=90),
-        poll_interval: timedelta = timedelta(seconds=5),
+        poll_interval: Pause = timedelta(seconds=5),
         **kwargs: Any,
     ) -> None:
         super().__init__(stream=stream, **kwargs)
@@ -118,7 +120,7 @@ class ChangeTask(SpecTask):
         self._is_at_work = False
 
     def on_kill(self) -> None:
-        # Airflow calls this in a signal handler and lets the task go on; only raising ends it.
+        # Airflow calls this in a signal handler and lets the task continue; only raising ends it.
         if self._is_at_work:
             raise Terminated(
                 f"Task {self.task_id!r} was killed; its next attempt resumes where it stopped."
@@ -188,7 +190,7 @@ class ChangeTask(SpecTask):
     @staticmethod
     def skip_what_was_not_begun(context: Context, *askers: str | None) -> None:
         """
-        Go on in a run that has begun a change, or tried to.
+        Continue in a run that has begun a change, or tried to.
 
         :param askers: The tasks that may have ended the run: the preflight, the approval.
         :raises AirflowSkipException: one of them has.
@@ -201,7 +203,7 @@ class ChangeTask(SpecTask):
         """
         Advance again and again in the worker, for as long as its patience lasts.
 
-        :returns: How far it is when it is there or has to wait long; ``None`` when unable to look.
+        :returns: How far it is when it is there or must wait long; ``None`` when unable to look.
         """
         until, said = time.monotonic() + self.patience.total_seconds(), ""
         newest: Progressed | None = None

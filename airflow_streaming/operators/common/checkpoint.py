@@ -20,6 +20,7 @@ from airflow_streaming.exceptions import (
     SpecError,
     StreamingError,
 )
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.names import Color, check_stream_name, color_of
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.uris import check_uri
@@ -63,6 +64,7 @@ class CheckpointTask(BaseOperator):
     template_fields: Sequence[str] = ("stream", "home", "store", "home_conn_id", "store_conn_id")
     ui_color = "#d9e4f2"
 
+    @checked
     def __init__(
         self,
         *,
@@ -88,7 +90,7 @@ class CheckpointTask(BaseOperator):
             )
 
     def on_kill(self) -> None:
-        # Airflow calls this in a signal handler and lets the task go on; only raising ends it.
+        # Airflow calls this in a signal handler and lets the task continue; only raising ends it.
         if self._is_at_work:
             raise Terminated(
                 f"Task {self.task_id!r} was killed; no unfinished backup or copy is listed."
@@ -186,19 +188,6 @@ def truth(value: Any, name: str) -> bool:
     return text == "true"
 
 
-def positive(value: timedelta | None, name: str) -> timedelta | None:
-    """
-    Return a duration that is longer than nothing, or ``None``.
-
-    :raises SpecError: it is not.
-    """
-    if value is not None and not isinstance(value, timedelta):
-        raise SpecError(f"{name} is {value!r:.80}; give a timedelta.")
-    if value is not None and value <= timedelta():
-        raise SpecError(f"{name} must be greater than zero.")
-    return value
-
-
 log: Final = logging.getLogger(__name__)
 
 
@@ -206,7 +195,7 @@ class BackupAge:
     """
     Looks at the age of a stream's newest good backup, and tells.
 
-    Nothing here raises: a backup must not fail because somebody could not be told of the last one.
+    Nothing here raises: a backup must not fail because an alert about the last one could not be sent.
 
     :param records: Where it is written down what was told: the stream's home, or the same records
         in the backup store for a stream that is not ours.
@@ -240,7 +229,7 @@ class BackupAge:
         self.tell(store)
 
     def tell(self, store: BackupStore) -> None:
-        """Judge the backups in the store, and tell what has to be told."""
+        """Judge the backups in the store, and tell what must be told."""
         try:
             self._tell(store)
         except StreamingError as err:

@@ -14,6 +14,7 @@ from airflow_streaming.changes.pointers.spark import with_runtimes
 from airflow_streaming.exceptions import CutoverRefused, RecordError, SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.home import access
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.jobs.comparison import CompareReport
 from airflow_streaming.model.names import base_of, other_lane
 from airflow_streaming.model.records.control import Change, ChangeKind
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 def found_cutover(home: StreamHome, report: Mapping[str, Any] | None) -> Change | None:
     """
-    Return the cutover that a run has begun, or goes on with, ended or not; ``None`` before that.
+    Return the cutover that a run has begun, or continues with, ended or not; ``None`` before that.
 
     :param home: Of the base lane of the stream that leads.
     :param report: What the run's preflight has left.
@@ -98,7 +99,7 @@ def line_of_step(step: CutoverTransition) -> str:
 
 
 def words(name: str) -> str:
-    """Return the name of a state, a way or an event as a person says it."""
+    """Return the name of a state, a way or an event as a user says it."""
     return str(name).replace("_", " ")
 
 
@@ -106,7 +107,7 @@ def _wish(home: StreamHome, change: Change) -> str:
     try:
         return home.cutover_terms(change).key
     except RecordError:
-        return ""  # whoever goes on with it says what is missing
+        return ""  # the task that continues with it says what is missing
 
 
 BY_GATE: Final = "by_gate"
@@ -116,7 +117,7 @@ WAYS: Final = tuple(way.value for way in SwitchMethod)
 ASK: Final = "ask"
 AUTO: Final = "auto"
 WHO: Final = (ASK, AUTO)
-"""Whether a person is asked, or it goes on by itself."""
+"""Whether a user is asked, or it continues on its own."""
 _MINUTES_AN_HOUR: Final = 60.0
 
 
@@ -141,7 +142,7 @@ def start_of(text: str) -> StartWay | None:
 
 def goes_on_by_itself(text: str, name: str) -> bool:
     """
-    Tell whether no person has to be asked.
+    Tell whether no person needs to be asked.
 
     :raises SpecError: neither ``ask`` nor ``auto``.
     """
@@ -343,7 +344,7 @@ S = CutoverState
 _BETWEEN: Final = {S.DRAINING, S.SWITCHING, S.LIVE, S.ABORTING, S.ROLLING_BACK, S.ROLLED_BACK}
 """States in which one lane may have ended and the other not begun: no time for Airflow's queues."""
 _STARTING: Final = timedelta(minutes=3)
-"""Added to the grace of a stop: the driver that goes on has to start first."""
+"""Added to the grace of a stop: the driver that continues must start first."""
 HISTORY_XCOM_KEY: Final = "steps"
 """XCom with the steps of the cutover so far, a line each."""
 
@@ -363,6 +364,7 @@ class CutoverTask(ChangeTask):
     template_fields: Sequence[str] = (*ChangeTask.template_fields, "also")
     ui_color = "#cfe3f3"
 
+    @checked
     def __init__(
         self,
         *,
@@ -372,7 +374,10 @@ class CutoverTask(ChangeTask):
         checks: Sequence[CutoverCheck] = (),
         **kwargs: Any,
     ) -> None:
-        first, *rest = [stream] if isinstance(stream, StreamSpec) else list(stream)
+        several = [stream] if isinstance(stream, StreamSpec) else list(stream)
+        if not several:
+            raise SpecError("A cutover needs a stream. Give its StreamSpec, or several.")
+        first, *rest = several
         super().__init__(stream=first, **kwargs)
         self.also = tuple(rest)
         self.preflight_task_id = preflight_task_id
@@ -423,7 +428,7 @@ class CutoverTask(ChangeTask):
         Take a cutover on to a state or its end; wait in the worker first, then deferred.
 
         :param change: The cutover; no other one is touched.
-        :raises AirflowFailException: it cannot go on, and another try does not help.
+        :raises AirflowFailException: it cannot continue, and another try does not help.
         """
         with self.working():
             lanes = self.lanes(context)
@@ -443,7 +448,7 @@ class CutoverTask(ChangeTask):
         return progress.is_there
 
     def more_patience(self, progress: Any) -> timedelta:
-        """Keep the worker while an output may have nobody who writes it, in either direction."""
+        """Keep the worker while an output may have no writer, in either direction."""
         is_between = progress is not None and progress.state in _BETWEEN
         return self.stream.stop_grace + _STARTING if is_between else timedelta(0)
 
@@ -455,7 +460,7 @@ class CutoverTask(ChangeTask):
         context["ti"].xcom_push(key=COMPARISONS_XCOM_KEY, value=told)
 
     def publish(self, change: int, context: Context) -> None:
-        """Leave the page on which a person sees how green stands."""
+        """Leave the page on which a user sees how green stands."""
         home = self.lanes(context).home
         _, terms = change_of(home, change)
         history = home.steps(change)
@@ -530,7 +535,7 @@ class CutoverTask(ChangeTask):
                 lanes=[lane for pair in terms.pairs for lane in (pair.blue, pair.green)],
                 change=change,
                 memory=engine.memory(),
-                # Also while a person thinks: green is tended, and judged, by this task alone.
+                # Also while a user thinks: green is tended, and judged, by this task alone.
                 **self.woken_by(),
             ),
             method_name="execute_complete",

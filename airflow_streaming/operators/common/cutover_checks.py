@@ -57,7 +57,7 @@ CutoverCheck = Callable[[SideBySide], bool | str | None]
 """
 Looks at what green has written beside blue. ``None``, ``True`` and an empty text say that it is well;
 ``False``, or a text that says what is wrong, ends the cutover, and blue stays. An exception is none
-of them: the check is tried again, and at last it proves nothing, and a person is asked.
+of them: the check is tried again, and at last it proves nothing, and a user is asked.
 """
 
 

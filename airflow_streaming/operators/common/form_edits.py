@@ -15,9 +15,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import is_template
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, redact
-from airflow_streaming.options import is_template
 from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import StreamHome
 
 ENDED_XCOM_KEY: Final = "ended"
-"""XCom of a task after which nothing is begun, with the reason: a dry run, or a person's no."""
+"""XCom of a task after which nothing is begun, with the reason: a dry run, or a user's no."""
 WRONG_XCOM_KEY: Final = "wrong"
 """XCom of a task that came to no good end, with what was wrong, in a sentence."""
 
@@ -46,7 +46,7 @@ def key_of(context: Context) -> str:
 
 def found_change(home: StreamHome, report: Mapping[str, Any] | None) -> Change | None:
     """
-    Return the upgrade that a run has begun, or goes on with, ended or not; ``None`` before that.
+    Return the upgrade that a run has begun, or continues with, ended or not; ``None`` before that.
 
     :param report: What the run's preflight has left.
     """

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Final
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.checkpoints.backup.records import Origin
-from airflow_streaming.checkpoints.backup.stream_backup import Asked, backup_before, default_store
+from airflow_streaming.checkpoints.backup.stream_backup import (
+    BackupRequest,
+    backup_before,
+    default_store,
+)
 from airflow_streaming.exceptions import CheckpointBusy, CheckpointError, SpecError, StreamingError
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.home.home import StreamHome
@@ -47,7 +51,7 @@ def back_up_before_upgrade(
     :raises AirflowFailException: it cannot be backed up as it is, so the deployment stays.
     :raises CheckpointBusy: trying again may help.
     """
-    asked = Asked(
+    asked = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
         by=by,
         open_folders=lambda uri: CheckpointHook(uri, home_conn_id).get_conn(),
@@ -72,7 +76,7 @@ def undone_by_a_person(streams: Home, home: StreamHome, proposed: Deployment) ->
     """
     Return why a proposal is not applied though the gates allow it: a change has ended otherwise.
 
-    After a good upgrade or cutover a dag goes on proposing the old deployment until somebody writes
+    After a good upgrade or cutover a dag continues proposing the old deployment until a user writes
     the new one into it; after one that was taken back, the bad one. Empty when it is neither.
 
     :param streams: The home, for the records of the other lane.
@@ -127,7 +131,7 @@ def gates_on(hook: SparkStreamHook, current: Deployment) -> GateReport:
     """
     Return what the change gate and the version gate say of the dag's proposal.
 
-    It never raises: a running stream has to be watched whether or not its successor can be judged.
+    It never raises: a running stream must be watched whether or not its successor can be judged.
     What could not be asked is unknown.
     """
     try:
@@ -238,7 +242,7 @@ class Deploying:
         """
         Look at the proposal and do what becomes of it.
 
-        :param restart_asked: A person has said that it is to be applied.
+        :param restart_asked: A user has said that it is to be applied.
         :raises AirflowFailException: it cannot run, and nothing else runs or it was asked for.
         """
         hook = self.hook

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
 from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.change import ChangeTask
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
     from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
     from airflow_streaming.changes.upgrade.engine import UpgradeProgress as Progress
-    from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.launch.runtime import Runtime
     from airflow_streaming.model.records.control import Change
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 class StreamApprovalOperator(ApprovalOperator):
     """
-    Ask a person yes or no; silence until ``response_timeout`` is a no.
+    Ask a user yes or no; silence until ``response_timeout`` is a no.
 
     Airflow itself sees to it that only the assigned users may answer.
 
@@ -40,16 +41,17 @@ class StreamApprovalOperator(ApprovalOperator):
     task queued again before it has heard that the worker which asked has ended, takes it for killed,
     and fails the try. The next try reads the answer that was given instead of asking once more (an
     Airflow operator would drop it). It is read by the triggerer, the only one who can, and only in a
-    retry: when a person clears the task, he is asked anew.
+    retry: when a user clears the task, he is asked anew.
 
     :param approvers: Who may answer, as ids of Airflow's users, a list or a text with commas; empty
         for everybody who may edit the dag. (templated)
-    :param allowed_approvers: The most that ``approvers`` may name, so that nobody makes himself an
+    :param allowed_approvers: The most that ``approvers`` may name, so that no user makes himself an
         approver in a form.
     """
 
     template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "approvers")
 
+    @checked
     def __init__(
         self,
         *,
@@ -104,14 +106,14 @@ class StreamApprovalOperator(ApprovalOperator):
 
 
 def answered_by(event: dict[str, Any]) -> str:
-    """Return who has answered; empty when nobody did in time."""
+    """Return who has answered; empty without an answer in time."""
     user = event.get("responded_by_user") or {}
     return str(user.get("name") or user.get("id") or "")
 
 
 def is_retry(ti: Any, retries: int | None) -> bool:
     """
-    Tell whether this try follows one that failed by itself.
+    Tell whether this try follows one that failed on its own.
 
     Airflow allows a task that was cleared more tries than it has retries.
     """
@@ -136,6 +138,7 @@ class UpgradeTask(ChangeTask):
     preflight_task_id: str = ""
     """The task of the same run that has made the report; empty for that task itself."""
 
+    @checked
     def __init__(self, *, rewind_sink: AuthorsRewind | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.rewind_sink = rewind_sink
@@ -209,7 +212,7 @@ class UpgradeTask(ChangeTask):
         Take an upgrade on to a stage or its end; wait in the worker first, then deferred.
 
         :param change: The upgrade; no other one is touched.
-        :raises AirflowFailException: it cannot go on, and another try does not help.
+        :raises AirflowFailException: it cannot continue, and another try does not help.
         """
         with self.patient(memory), self.working():
             hook = self.hook(context)
@@ -236,7 +239,7 @@ class UpgradeTask(ChangeTask):
             self.wait_deferred(memory)
 
     def wait_here(self, engine: UpgradeInPlace, until: Stage, change: int) -> Progress | None:
-        """Return how far it is when it is there or has to wait long; ``None`` when unable to look."""
+        """Return how far it is when it is there or must wait long; ``None`` when unable to look."""
         return self.waiting_here(lambda: engine.advance(until, change))
 
     def wait_deferred(

@@ -3,7 +3,7 @@ Drivers as pages look at them: a cluster is asked only where the task's own conn
 
 The record of an epoch says which launcher started its driver, and at which cluster. The driver's script
 can write that record too, so on its word the API server would send requests to any address. The Spark
-connection of the task, which only Airflow's operators can write, has to name the same cluster.
+connection of the task, which only Airflow's operators can write, must name the same cluster.
 """
 
 from __future__ import annotations

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final
 
 from airflow_streaming.model.codec import encode, format_time
 from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import WELL, VerdictState
-from airflow_streaming.model.wire import decode
+from airflow_streaming.model.wire import JsonValue
 from airflow_streaming.supervision.readiness.conditions import asked
 from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
 
@@ -38,7 +38,7 @@ class EventType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class LastSent(JsonValue):
     """
     The last event that was sent.
 
@@ -51,6 +51,8 @@ class Told:
     :param output: What it wrote.
     """
 
+    WHAT: ClassVar[str] = "last asset event"
+
     sequence: int = 0
     state: str | None = None
     complete_until: datetime | None = None
@@ -59,32 +61,18 @@ class Told:
     lane: str | None = None
     output: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        encoded: dict[str, Any] = encode(self)
-        return encoded
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Self:
-        """
-        Build it from its JSON form.
-
-        :raises RecordError: not what was written.
-        """
-        return decode(cls, data, "last asset event")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEvent:
     """An asset event, and what to remember of it."""
 
     payload: dict[str, Any]
-    told: Told
+    told: LastSent
 
 
 def announce(
     sight: StreamSnapshot,
-    told: Told,
+    told: LastSent,
     *,
     topic: EventType,
     every: timedelta,
@@ -110,7 +98,7 @@ def announce(
     return of_progress(sight, told, queries, every)
 
 
-def _of_state(sight: StreamSnapshot, told: Told) -> StreamEvent | None:
+def _of_state(sight: StreamSnapshot, told: LastSent) -> StreamEvent | None:
     state = sight.verdict.state
     # What was only read, of a driver that may be hung since, is no news that it is well.
     if state in _PASSING or (state in WELL and not sight.fresh):
@@ -123,7 +111,7 @@ def _of_state(sight: StreamSnapshot, told: Told) -> StreamEvent | None:
     return _announcement(sight, replace(told, state=now.value), EventType.STATE, more)
 
 
-def _of_live(sight: StreamSnapshot, told: Told) -> StreamEvent | None:
+def _of_live(sight: StreamSnapshot, told: LastSent) -> StreamEvent | None:
     if sight.lane is None or not sight.output:
         return None
     if (sight.lane, sight.output) == (told.lane, told.output):
@@ -140,7 +128,7 @@ def _of_live(sight: StreamSnapshot, told: Told) -> StreamEvent | None:
 
 
 def _of_watermark(
-    sight: StreamSnapshot, told: Told, queries: tuple[QuerySnapshot, ...], every: timedelta
+    sight: StreamSnapshot, told: LastSent, queries: tuple[QuerySnapshot, ...], every: timedelta
 ) -> StreamEvent | None:
     if any(one.watermark is None for one in queries):
         return None
@@ -157,7 +145,7 @@ def _of_watermark(
 
 
 def _of_batch(
-    sight: StreamSnapshot, told: Told, queries: tuple[QuerySnapshot, ...], every: timedelta
+    sight: StreamSnapshot, told: LastSent, queries: tuple[QuerySnapshot, ...], every: timedelta
 ) -> StreamEvent | None:
     if any(one.batch_id is None for one in queries):
         return None
@@ -174,7 +162,7 @@ def _of_batch(
 
 
 def _announcement(
-    sight: StreamSnapshot, after: Told, topic: EventType, more: dict[str, Any]
+    sight: StreamSnapshot, after: LastSent, topic: EventType, more: dict[str, Any]
 ) -> StreamEvent:
     after = replace(after, sequence=after.sequence + 1)
     common = {

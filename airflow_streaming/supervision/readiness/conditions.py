@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.model.codec import encode, format_time
+from airflow_streaming.model.codec import format_time
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.progress import is_at_least
-from airflow_streaming.model.wire import decode
+from airflow_streaming.model.wire import JsonValue, decode
 from airflow_streaming.supervision.readiness.snapshot import (
     QuerySnapshot,
     Readiness,
@@ -41,7 +41,7 @@ class BacklogUnit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(JsonValue):
     """
     What a gate waits for; every part that is given must hold.
 
@@ -56,6 +56,8 @@ class Condition:
     :param caught_up_with: Another stream's offsets: this one has read at least as far.
     """
 
+    WHAT: ClassVar[str] = "condition"
+
     query: str | None = None
     healthy_for: timedelta | None = None
     batch: int | None = None
@@ -64,11 +66,6 @@ class Condition:
     backlog_below: float | None = None
     backlog_unit: BacklogUnit = BacklogUnit.RECORDS
     caught_up_with: tuple[str, ...] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the condition as JSON."""
-        encoded: dict[str, Any] = encode(self)
-        return encoded
 
     @property
     def needs_a_sign_of_life(self) -> bool:
@@ -89,7 +86,7 @@ class Condition:
                 f"This release does not know {unknown[0]:.80} in a condition. Upgrade "
                 "airflow-streaming where it is asked."
             )
-        return decode(cls, data, "condition")
+        return decode(cls, data, cls.WHAT)
 
 
 def gate(sight: StreamSnapshot, condition: Condition) -> Readiness:

@@ -14,11 +14,10 @@ perhaps its metrics endpoint. Gates ask a sight and need not know which it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, ClassVar
 
 from airflow_streaming.exceptions import SpecError, closed
 from airflow_streaming.model.codec import encode
@@ -27,7 +26,7 @@ from airflow_streaming.model.progress import MAX_OFFSET, BatchProgress
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.uris import is_local
-from airflow_streaming.model.wire import decode
+from airflow_streaming.model.wire import JsonValue
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
 
@@ -50,7 +49,7 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Subject(JsonValue):
     """
     Which stream is meant.
 
@@ -62,6 +61,8 @@ class Subject:
     :param conn_id: Connection with credentials for the checkpoint's store.
     :raises SpecError: neither or both ways are used, or half of one.
     """
+
+    WHAT: ClassVar[str] = "subject"
 
     stream: str | None = None
     home: str | None = None
@@ -118,15 +119,6 @@ class Subject:
     def to_dict(self) -> dict[str, Any]:
         """Return the subject as JSON, without the parts that are not used."""
         return {name: value for name, value in encode(self).items() if value is not None}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """
-        Build a subject from its JSON form.
-
-        :raises RecordError: a part of the wrong type, or the parts name no stream, or two.
-        """
-        return decode(cls, data, "subject")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ def test_newer_batches_are_moved_aside_on_s3_and_only_once(s3: S3Server, tmp_pat
     facts = SinkFacts(
         query="counts", sink="file", habit=SinkReplaySemantics.FILE_LOG, target=f"s3a://{root}"
     )
-    with pytest.raises(CheckpointRefused, match="somebody else writes"):
+    with pytest.raises(CheckpointRefused, match="another process writes"):
         rewind.run(store, backup, 2, [facts], {"counts": NEWEST - 1})
     (done,) = rewind.run(store, backup, 2, [facts], {"counts": NEWEST})
 

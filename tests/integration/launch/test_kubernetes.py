@@ -13,17 +13,15 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import LaunchError
-from airflow_streaming.launch.clusters import kubernetes
 from airflow_streaming.launch.clusters.kubernetes import KubernetesLauncher
 from airflow_streaming.launch.clusters.kubernetes_api import Credentials, Namespace, Place
 from airflow_streaming.launch.clusters.pods import labels_of, pod_name
 from airflow_streaming.launch.clusters.rest import Unreachable
-from airflow_streaming.launch.clusters.shared_table import SharedTables
 from airflow_streaming.launch.package import build_driver_package
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Launch
-from tests.integration.servers.kubernetes import ApiServer, Kubelet, api_server
+from tests.integration.servers.kubernetes import ApiServer, Kubelet, api_server, forget_lists
 from tests.patience import until
 from tests.unit.launch import test_launcher_contract as contract
 
@@ -96,7 +94,7 @@ class PodWorld:
 
 @pytest.fixture
 def world(server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PodWorld]:
-    monkeypatch.setattr(kubernetes, "_TABLES", SharedTables())
+    forget_lists(monkeypatch)
     made = PodWorld(server, tmp_path)
     yield made
     made.kubelet.close()
@@ -222,9 +220,10 @@ def test_one_list_answers_for_all_streams_of_a_namespace(
     world: PodWorld, epoch: Epoch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch = world.start(epoch)
-    until(lambda: world.launcher.probe(epoch, launch).state is ProcessState.RUNNING, "the pod")
+    name = launch.handle["pod"]
+    until(lambda: world.pods().statuses("spark-role=driver").get(name) == "Running", "the pod")
     watched = [KubernetesLauncher(login=world.login, clock=lambda: 5.0) for _ in range(50)]
-    monkeypatch.setattr(kubernetes, "_TABLES", SharedTables())
+    forget_lists(monkeypatch)
     before = len(world.asked)
 
     states = {launcher.probe(epoch, launch).state for launcher in watched}

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import LaunchError
-from airflow_streaming.launch.clusters import kubernetes
 from airflow_streaming.launch.clusters.kubernetes_api import Place
 from airflow_streaming.launch.clusters.pods import pod_name
-from airflow_streaming.launch.clusters.shared_table import SharedTables
 from airflow_streaming.launch.clusters.spark_operators import (
     OPERATORS,
     OperatorLauncher,
@@ -22,7 +20,7 @@ from airflow_streaming.launch.clusters.spark_operators import (
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from tests.integration.launch.test_kubernetes import PodWorld
-from tests.integration.servers.kubernetes import ApiServer, api_server
+from tests.integration.servers.kubernetes import ApiServer, api_server, forget_lists
 from tests.integration.servers.operators import PlayedOperator, install
 from tests.patience import until
 from tests.unit.launch import test_launcher_contract as contract
@@ -76,7 +74,7 @@ def world(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[OperatorWorld]:
-    monkeypatch.setattr(kubernetes, "_TABLES", SharedTables())
+    forget_lists(monkeypatch)
     made = OperatorWorld(server, tmp_path, request.param)
     yield made
     made.close()

@@ -22,8 +22,10 @@ from typing import Any, Final
 
 import pytest
 
+from airflow_streaming.launch.clusters import kubernetes
 from airflow_streaming.launch.clusters.kubernetes_api import Credentials, Namespace, Place
 from airflow_streaming.launch.clusters.rest import Unreachable, ask
+from airflow_streaming.launch.clusters.shared_table import SharedTables
 from tests.conftest import REPOSITORY
 from tests.integration.home.servers import free_ports
 from tests.patience import PATIENCE
@@ -125,6 +127,12 @@ def documented_rights() -> list[tuple[str, dict[str, Any]]]:
     for body in (role, binding):
         body["metadata"]["namespace"] = NAMESPACE
     return [(f"{root}/roles", role), (f"{root}/rolebindings", binding)]
+
+
+def forget_lists(patch: pytest.MonkeyPatch) -> None:
+    """Let launchers ask anew: time goes by for the lists that they share."""
+    for name in ("_STATUSES", "_PENDING"):
+        patch.setattr(kubernetes, name, SharedTables())
 
 
 class NotReady(Exception):

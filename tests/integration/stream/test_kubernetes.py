@@ -20,12 +20,17 @@ import pytest
 from airflow_streaming.launch.clusters.kubernetes_api import Namespace
 from airflow_streaming.launch.clusters.pods import pod_name
 from airflow_streaming.launch.clusters.rest import Unreachable
-from airflow_streaming.launch.clusters.shared_table import SharedTables
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.supervision.decide import decide
 from airflow_streaming.supervision.observer import Observer
-from tests.integration.servers.kubernetes import ApiServer, Command, Kubelet, api_server
+from tests.integration.servers.kubernetes import (
+    ApiServer,
+    Command,
+    Kubelet,
+    api_server,
+    forget_lists,
+)
 from tests.integration.servers.spark_pods import SparkContainers
 from tests.integration.servers.standalone import processes_with
 from tests.integration.stream.conftest import UNBOUNDED, RealStream, first_event
@@ -158,7 +163,7 @@ async def test_the_stream_outlives_its_worker_and_an_api_server_that_goes_away(
 
     monkeypatch.setattr("airflow_streaming.launch.clusters.rest.TIMEOUT", 1.0)
     # Time goes by for the launchers while nobody answers: each look asks anew.
-    monkeypatch.setattr("airflow_streaming.launch.clusters.kubernetes._TABLES", SharedTables())
+    forget_lists(monkeypatch)
     stream.server.suspend()
     try:
         observer = Observer(stream.home, open_launcher())

@@ -66,7 +66,7 @@ class StoredStream(RealStream):
     def __init__(self, folder: Path, server: S3Server, jars: list[str]) -> None:
         super().__init__(folder)
         self.server, self.jars, self.uri = server, jars, f"{BUCKET}/{folder.name}"
-        self.files = s3fs.S3FileSystem(**server.options)
+        self.files = s3fs.S3FileSystem(**server.options, use_listings_cache=False)
 
     @property
     def home(self) -> StreamHome:

@@ -15,13 +15,7 @@ import pytest
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.records.epoch import Outcome
 from tests.integration.servers.standalone import processes_with
-from tests.integration.stream.conftest import (
-    CANARY,
-    UNBOUNDED,
-    ClusterStream,
-    Most,
-    first_event,
-)
+from tests.integration.stream.conftest import CANARY, UNBOUNDED, ClusterStream, Most, first_event
 
 MORE = "AIRFLOW_STREAMING_TEST_MORE" in os.environ
 DRIVER_KILLS = 10 if MORE else 2

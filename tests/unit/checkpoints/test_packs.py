@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_streaming.checkpoints.backup.bundles import (
+from airflow_streaming.checkpoints.backup.packs import (
     PackBuilder,
     PackedBytes,
     padding,

@@ -78,7 +78,7 @@ def test_a_planned_batch_keeps_its_limits() -> None:
     ("current", "sentence"),
     [
         (None, "How far its present checkpoint has got is unknown"),
-        (a_checkpoint(4), "The query goes on where it is, after batch 4."),
+        (a_checkpoint(4), "The query continues where it is, after batch 4."),
         (a_checkpoint(2), "The query goes forward from batch 2 to batch 4"),
         (a_checkpoint(4, planned=5), "The sink sees batches 5 to 5 again"),
     ],
@@ -118,9 +118,9 @@ def test_a_source_is_told_in_its_own_terms(
 @pytest.mark.parametrize(
     ("planned", "sink", "dropped", "sentence"),
     [
-        (4, 9, (5, 9), "drops 5 to 9 without a word"),
-        (5, 9, (6, 9), "drops 6 to 9 without a word"),
-        (4, 5, (5, 5), "drops 5 to 5 without a word"),
+        (4, 9, (5, 9), "drops 5 to 9 silently"),
+        (5, 9, (6, 9), "drops 6 to 9 silently"),
+        (4, 5, (5, 5), "drops 5 to 5 silently"),
         (5, 5, None, "drops it; nothing is lost, because it has its old limits"),
         (4, 4, None, "nothing is lost and nothing doubled"),
         (4, 2, None, "the output lacks batches 3 to 4"),

@@ -175,7 +175,7 @@ def test_whoever_is_no_longer_needed_takes_nothing_more_away(world: World, asked
 
     again: list[dict[str, str]] = []
     if asked < 6:
-        with pytest.raises(RestoreTaken, match="by somebody else meanwhile"):
+        with pytest.raises(RestoreTaken, match="by another process meanwhile"):
             world.rewind(is_needed=is_needed)
         assert world.sink.tree() == again[0]
     else:

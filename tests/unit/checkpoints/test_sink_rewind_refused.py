@@ -82,7 +82,7 @@ def test_a_log_that_is_not_the_one_backed_up_is_refused_untouched(
 
 def test_an_output_that_somebody_else_appends_to_is_refused(world: World) -> None:
     write_new(world.sink, 9)
-    with pytest.raises(CheckpointRefused, match="somebody else writes to this output"):
+    with pytest.raises(CheckpointRefused, match="another process writes to this output"):
         world.rewind(newest={"counts": 8})
     assert world.sink.read() != world.before
 
@@ -101,7 +101,7 @@ def test_whoever_appends_while_it_is_put_back_is_told_of(
     dying(monkeypatch, Life(), append)
     with pytest.raises(CheckpointRefused, match="written to while it was put back"):
         world.rewind()
-    with pytest.raises(CheckpointRefused, match="somebody else writes"):
+    with pytest.raises(CheckpointRefused, match="another process writes"):
         world.rewind()
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_streaming.checkpoints.backup import squeeze
-from airflow_streaming.checkpoints.backup.bundles import BLOCK, PackBuilder, padding, tar_header
 from airflow_streaming.checkpoints.backup.index import decode_index, encode_index
+from airflow_streaming.checkpoints.backup.packs import BLOCK, PackBuilder, padding, tar_header
 from airflow_streaming.checkpoints.backup.records import Bundle, Member
 
 LIBRARIES = tuple(squeeze._FASTEST)

@@ -144,7 +144,7 @@ def test_of_two_that_write_to_one_folder_the_second_to_finish_is_refused(tmp_pat
         write(target, "metadata", content)
 
     second.finish()
-    with pytest.raises(RestoreRefused, match="somebody else has written there"):
+    with pytest.raises(RestoreRefused, match="another process has written there"):
         first.finish()
 
     assert (tmp_path / "new/metadata").read_bytes() == b"2"

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from airflow_streaming.driver.plan import reading
-from airflow_streaming.driver.plan.expressions import Wording, read_tree, whole_text
+from airflow_streaming.driver.plan.expressions import Wording, whole_text
 from airflow_streaming.driver.plan.hidden import Hidden
+from airflow_streaming.driver.plan.nodes import read_tree
 from airflow_streaming.driver.plan.reading import Taken, read_plan
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, StepPlan

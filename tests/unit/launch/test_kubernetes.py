@@ -236,6 +236,96 @@ def test_an_answer_that_is_no_list_proves_nothing(epoch: Epoch, status: int, bod
     server.close()
 
 
+COLUMNS = [{"name": "Name"}, {"name": "Ready"}, {"name": "Status"}]
+
+
+def namespace_of(*answers: Any) -> Namespace:
+    """Return a namespace whose server gives these answers, one after another."""
+    left = list(answers)
+    server = JsonServer(lambda *_: left.pop(0))
+    url = f"http://{server.address}"
+    return Namespace(Place(server=url, namespace="streams"), lambda _: Credentials(server=url))
+
+
+def test_statuses_are_read_by_the_names_of_their_columns() -> None:
+    rows = [{"cells": ["orders-e1", "1/1", "Running"]}, {"cells": ["a-e2", "0/1", "Pending"]}]
+
+    found = namespace_of((200, {"columnDefinitions": COLUMNS, "rows": rows})).statuses("")
+
+    assert found == {"orders-e1": "Running", "a-e2": "Pending"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (403, {"columnDefinitions": COLUMNS, "rows": []}),
+        # A server that knows no tables answers with the pods.
+        (200, {"kind": "PodList", "items": []}),
+        (200, {"columnDefinitions": COLUMNS[:1], "rows": []}),
+        (200, {"columnDefinitions": COLUMNS, "rows": [{"cells": ["orders-e1"]}]}),
+        (200, {"columnDefinitions": COLUMNS, "rows": "x"}),
+        (200, {"columnDefinitions": COLUMNS, "rows": [None]}),
+        (200, b"<html>"),
+    ],
+)
+def test_an_answer_that_is_no_table_says_nothing(answer: Any) -> None:
+    with pytest.raises(Unreachable):
+        namespace_of(answer).statuses("")
+
+
+def lists(status: str, pending: Any = (), own: Any = ()) -> Any:
+    """Return a server's answers about one pod: its row, the pods that wait, and the one asked for."""
+
+    def answer(_: str, path: str, __: Any) -> tuple[int, Any]:
+        if "includeObject" in path:
+            rows = [{"cells": [NAME, "", status]}] if status else []
+            return 200, {"columnDefinitions": COLUMNS, "rows": rows}
+        return 200, {"items": list(pending if "fieldSelector" in path else own)}
+
+    return answer
+
+
+NAME = "orders-e1-"
+WAITS = {"metadata": {"name": NAME}, "status": {"phase": "Pending", "reason": "Unschedulable"}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "asked"),
+    [
+        # The table is enough for a driver that runs.
+        (lists("Running"), RUNNING, 1),
+        # One that waits is shown with the cluster's words, from a list of those that wait.
+        (lists("Pending", [WAITS]), RUNNING, 2),
+        (lists("ContainerCreating", [WAITS]), RUNNING, 2),
+        # Anything else is asked of the store itself.
+        (lists("Terminating"), GONE, 3),
+        (lists("Error"), GONE, 3),
+        (lists(""), GONE, 2),
+    ],
+)
+def test_one_request_answers_for_drivers_that_run(
+    epoch: Epoch, monkeypatch: pytest.MonkeyPatch, answer: Any, state: ProcessState, asked: int
+) -> None:
+    paths: list[str] = []
+
+    def noted(method: str, path: str, body: Any) -> tuple[int, Any]:
+        paths.append(path)
+        return answer(method, path, body)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr("airflow_streaming.launch.clusters.kubernetes.pod_name", lambda _: NAME)
+    server = JsonServer(noted)
+    url = f"http://{server.address}"
+    launcher = KubernetesLauncher(f"k8s://{url}/streams", login=lambda _: Credentials(server=url))
+
+    seen = launcher.probe(replace(epoch, host=launcher.host()), None)
+    server.close()
+
+    assert (seen.state, len(paths)) == (state, asked)
+    assert ("Unschedulable" in seen.detail) is (
+        WAITS in answer("", "fieldSelector", {})[1]["items"]
+    )
+
+
 def test_a_submission_whose_pod_cannot_be_looked_for_is_no_failed_launch(
     epoch: Epoch, tmp_path: Path
 ) -> None:

@@ -14,7 +14,8 @@ from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
 from airflow_streaming.model.records.upgrade_table import UpgradeEvent as E
 from airflow_streaming.services import streams
 from tests.page.chrome import Page, chromium
-from tests.page.homes import write_home, write_upgrade
+from tests.page.homes import write_home
+from tests.page.open_changes import write_upgrade
 from tests.page.server import AirflowApi
 
 pytestmark = [

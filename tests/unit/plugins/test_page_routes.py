@@ -23,7 +23,7 @@ from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import DesiredState, Event, EventKind
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.upgrade_table import UpgradeEvent as E
-from tests.page.homes import write_upgrade
+from tests.page.open_changes import write_upgrade
 from tests.patience import until
 
 with warnings.catch_warnings():
