@@ -166,8 +166,8 @@ class Switching:
         Make the change: from here on the stream's next driver starts on the new checkpoint.
 
         :param ids: Id of the Spark query in each folder of the new checkpoint.
-        :param before_end: What must be done between the new deployment and the end of the change; done
-            again by whoever finishes a change that died meanwhile.
+        :param before_end: What must be done between the new deployment and the end of the change; repeated
+            by the task that finishes a change whose first task died.
         :raises RestoreRefused: the stream was started or deployed anew meanwhile.
         """
         if not self.is_made(change):
