@@ -14,11 +14,7 @@ from airflow_streaming.checkpoints.backup.records import Backup, Level, Verifica
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.fields import Positive, checked, is_filled_in
 from airflow_streaming.operators.common.base import actor_of, who
-from airflow_streaming.operators.common.checkpoint import (
-    BACKUP_XCOM_KEY,
-    CheckpointTask,
-    truth,
-)
+from airflow_streaming.operators.common.checkpoint import BACKUP_XCOM_KEY, CheckpointTask, truth
 from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY
 
 if TYPE_CHECKING:
