@@ -12,13 +12,9 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import Positive, checked, is_filled_in
 from airflow_streaming.operators.common.base import actor_of, who
-from airflow_streaming.operators.common.checkpoint import (
-    BACKUP_XCOM_KEY,
-    CheckpointTask,
-    positive,
-    truth,
-)
+from airflow_streaming.operators.common.checkpoint import BACKUP_XCOM_KEY, CheckpointTask, truth
 from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY
 
 if TYPE_CHECKING:
@@ -60,6 +56,7 @@ class CheckpointVerifyOperator(CheckpointTask):
         "script",
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -67,7 +64,7 @@ class CheckpointVerifyOperator(CheckpointTask):
         level: str = Level.FULL,
         runtime: str | None = None,
         script: str | None = None,
-        drill_timeout: timedelta = timedelta(minutes=10),
+        drill_timeout: Positive = timedelta(minutes=10),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -76,8 +73,7 @@ class CheckpointVerifyOperator(CheckpointTask):
         self.runtime = runtime
         self.script = script
         self.drill_timeout = drill_timeout
-        positive(drill_timeout, "drill_timeout")
-        if "{{" not in level:
+        if not is_filled_in(level):
             level_of(level)
 
     def execute(self, context: Context) -> str:
@@ -217,6 +213,7 @@ class CheckpointRestoreOperator(CheckpointTask):
     )
     ui_color = "#f4c7b4"
 
+    @checked
     def __init__(
         self,
         *,

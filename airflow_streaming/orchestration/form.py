@@ -18,6 +18,7 @@ from typing import Any, Final
 from airflow.sdk import Param
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.common.form_edits import ADVISED
 from airflow_streaming.options import BackupLevel, RehearseWhen, plain
@@ -61,6 +62,7 @@ REWIND_FROM_FORM: Final = "{{ params.get('rewind_sinks', False) }}"
 ACCEPT_FROM_FORM: Final = "{{ (params.get('accept') or []) | join(',') }}"
 
 
+@checked
 def upgrade_params(
     stream: StreamSpec,
     *,
@@ -95,6 +97,7 @@ def upgrade_params(
     }
 
 
+@checked
 def rescale_params(
     *,
     soak: SoakTerms | None = None,

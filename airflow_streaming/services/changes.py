@@ -119,9 +119,9 @@ def final_backup(
     :raises CheckpointError: there is a checkpoint, and it could not be backed up.
     """
     from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
-    from airflow_streaming.checkpoints.backup.stream_backup import Asked, backup_before
+    from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, backup_before
 
-    asked = Asked(
+    asked = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
         by=by,
         note=f"Final backup of deployment {blue.number}, change {change.number}: {reason}",
@@ -162,9 +162,9 @@ def restore_stream(
     """
     from airflow_streaming.changes.restore.undo import switch
     from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
-    from airflow_streaming.checkpoints.backup.stream_backup import Asked, backup_before
+    from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, backup_before
 
-    asked = Asked(
+    asked = BackupRequest(
         origin=Origin.BEFORE_RESTORE,
         by=by,
         note=reason,

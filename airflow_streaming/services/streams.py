@@ -29,6 +29,7 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Heartbeat
+from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.control import (
     Circuit,
@@ -268,7 +269,7 @@ def _sign_of_life(home: StreamHome, epoch: Epoch, probe: Probe) -> str | None:
     process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
     if process.state in (ProcessState.RUNNING, ProcessState.SUSPENDED):
         return f"{closed(process.detail)} Kill it first; two drivers on one checkpoint write rows twice."
-    if launch is None and abs(_now() - epoch.created_at) < spawn_grace(epoch):
+    if launch is None and age_of(epoch.created_at, _now()) < spawn_grace(epoch):
         return "it is only being started. Look again in half a minute."
     return None
 

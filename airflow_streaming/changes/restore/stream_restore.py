@@ -17,7 +17,7 @@ from typing import Any, Final
 from airflow_streaming.changes.restore.sinks import RestoredSinks, rewound_words
 from airflow_streaming.changes.restore.switch import (
     Switching,
-    Wish,
+    SwitchRequest,
     beside,
     checkpoints_at,
     location,
@@ -63,7 +63,7 @@ class Switched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RestoreRequest:
     """What is asked for besides the backup; see ``switch.plan_switch``."""
 
     to: str | None
@@ -95,7 +95,7 @@ class StreamRestore:
         switching: Switching,
         store: BackupStore,
         backup: Backup,
-        asked: Asked,
+        asked: RestoreRequest,
     ) -> None:
         self._home, self._switching = home, switching
         self._store, self._backup, self._asked = store, backup, asked
@@ -142,8 +142,8 @@ class StreamRestore:
         current, number = self._switching.current(), self._home.next_change()
         return self._asked.to or beside(self._home, current, number)
 
-    def _wish(self, ready: Prepared, reason: str) -> Wish:
-        return Wish(
+    def _wish(self, ready: Prepared, reason: str) -> SwitchRequest:
+        return SwitchRequest(
             what=ChangeKind.RESTORE,
             checkpoint=ready.plan.target,
             backup=self._backup.id,

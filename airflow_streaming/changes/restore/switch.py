@@ -45,7 +45,7 @@ def now_in_utc() -> datetime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SwitchRequest:
     """
     A change that is wanted.
 
@@ -112,7 +112,7 @@ class Switching:
             driver_detail=detail,
         )
 
-    def begin(self, wish: Wish) -> Change:
+    def begin(self, wish: SwitchRequest) -> Change:
         """
         Record a change that is about to be made.
 

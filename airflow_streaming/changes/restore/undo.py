@@ -17,13 +17,18 @@ from datetime import datetime
 from typing import Any, Final
 
 from airflow_streaming.changes.restore.stream_restore import (
-    Asked,
     BackupBefore,
+    RestoreRequest,
     StreamRestore,
     Switched,
     circumstances,
 )
-from airflow_streaming.changes.restore.switch import Switching, Wish, checkpoints_at, now_in_utc
+from airflow_streaming.changes.restore.switch import (
+    Switching,
+    SwitchRequest,
+    checkpoints_at,
+    now_in_utc,
+)
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.restore.refusal import of_driver
 from airflow_streaming.checkpoints.restore.replay import RefusalCode, RestorePlan
@@ -65,7 +70,7 @@ def plan_switch(
     :raises BackupDamaged: it is not what was written.
     :raises RestoreRefused: the stream has no deployment.
     """
-    asked = Asked(
+    asked = RestoreRequest(
         to=to,
         accept=accept,
         sink_logs=sink_logs,
@@ -108,7 +113,7 @@ def switch(
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
     """
-    asked = Asked(
+    asked = RestoreRequest(
         to=to,
         accept=accept,
         sink_logs=sink_logs,
@@ -197,7 +202,7 @@ def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | N
     return switching.abandon(change, reason or f"Abandoned by {by}.")
 
 
-def _undoing(home: StreamHome, switching: Switching, reason: str) -> Wish:
+def _undoing(home: StreamHome, switching: Switching, reason: str) -> SwitchRequest:
     current = switching.current()
     exchanges = [one for one in home.changes() if one.what in _EXCHANGES]
     done = [change for change in exchanges if switching.is_made(change)]
@@ -219,7 +224,7 @@ def _undoing(home: StreamHome, switching: Switching, reason: str) -> Wish:
             f"gave it, but on {current.checkpoint}. Restore a backup, or deploy it with the "
             "checkpoint that you want."
         )
-    return Wish(
+    return SwitchRequest(
         what=ChangeKind.UNDO,
         checkpoint=home.deployment(last.replaced).checkpoint,
         reason=reason or f"Undo of change {last.number}.",

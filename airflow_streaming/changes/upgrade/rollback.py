@@ -443,7 +443,7 @@ class Ways:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Both:
+class DeploymentPair:
     """
     Both deployments, and what their queries are.
 
@@ -456,7 +456,9 @@ class Both:
     new: ScriptPlan
 
 
-def sinks_of(both: Both, habits: Mapping[str, SinkReplaySemantics]) -> tuple[SinkFacts, ...]:
+def sinks_of(
+    both: DeploymentPair, habits: Mapping[str, SinkReplaySemantics]
+) -> tuple[SinkFacts, ...]:
     """
     Return what must be put in step on the way back: the sinks of the running deployment.
 
@@ -477,7 +479,7 @@ def sinks_of(both: Both, habits: Mapping[str, SinkReplaySemantics]) -> tuple[Sin
 
 def way_back_of(
     home: StreamHome,
-    both: Both,
+    both: DeploymentPair,
     sinks: Sequence[SinkFacts],
     ways: Ways,
     storage_options: Mapping[str, Any] | None,
@@ -519,7 +521,7 @@ def is_same_code(current: Deployment, proposed: Deployment) -> bool:
 
 
 def _code_back(
-    checkpoints: Mapping[str, str], both: Both, storage_options: Mapping[str, Any] | None
+    checkpoints: Mapping[str, str], both: DeploymentPair, storage_options: Mapping[str, Any] | None
 ) -> GateReport | None:
     if is_same_code(both.current, both.proposed):
         return None

@@ -47,7 +47,7 @@ from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import RestoreRefused, StreamingError
 from airflow_streaming.model.spark.listing import Listing, is_hidden
 from airflow_streaming.model.uris import join
-from airflow_streaming.storage.folders import open_folders
+from airflow_streaming.storage.folders import open_folders, why_too_large
 
 _CHECKSUM: Final = ".crc"
 
@@ -211,6 +211,7 @@ def prepare(
     Verify a backup and say what restoring it would do; see ``restore.plan_restore``.
 
     :raises BackupDamaged: it is not what was written.
+    :raises RestoreRefused: a file of it is larger than what is copied; nothing was read of it.
     :raises ValueError: a reason that cannot be accepted.
     """
     known = circumstances or Circumstances()
@@ -223,6 +224,7 @@ def prepare(
     found = _Found()
     found.refusals += refusal.of_place(place.to, target.look(sorted(folders.values())), backup.id)
     found.refusals += refusal.of_stream(backup, known)
+    _check_sizes(store, backup)
     whole = verified(store, backup, _bytes_to(progress))
     for query in backup.queries:
         if query.folder in folders:
@@ -268,6 +270,15 @@ def _folders(backup: Backup, place: Place) -> dict[str, str]:
     if len(set(chosen)) != len(chosen) or ("" in chosen and len(chosen) > 1):
         raise RestoreRefused("Two queries are to be restored into one folder. Give each its own.")
     return dict(place.folders)
+
+
+def _check_sizes(store: BackupStore, backup: Backup) -> None:
+    # Before every byte is read to verify it.
+    members = (
+        bundle.members[number] for bundle, numbers in store.bundles(backup) for number in numbers
+    )
+    if why := why_too_large((member.path, member.size) for member in members):
+        raise RestoreRefused(f"Backup {backup.id} is not restored. {why}")
 
 
 def _judge(
