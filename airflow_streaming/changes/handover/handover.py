@@ -29,7 +29,7 @@ from airflow_streaming.changes.handover.source_log import (
     compact_interval,
     entries_of,
 )
-from airflow_streaming.checkpoints.backup.pin import Incomplete
+from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete
 from airflow_streaming.checkpoints.read.file_logs import MAX_SOURCE_LOG_BYTES, source_of
 from airflow_streaming.checkpoints.read.journal import log_batches
 from airflow_streaming.checkpoints.read.report import SourceType

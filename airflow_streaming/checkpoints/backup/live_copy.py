@@ -20,16 +20,15 @@ from typing import Final, NamedTuple, Protocol
 
 from airflow_streaming.checkpoints.backup.index import LARGE
 from airflow_streaming.checkpoints.backup.pin import (
-    Incomplete,
     Pin,
     choose_pin,
     is_changed,
-    log_tail,
     lost_operators,
     pinned_listing,
     still_holds,
     with_checksums,
 )
+from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete, log_tail
 from airflow_streaming.checkpoints.backup.read_ahead import (
     ReadRequest,
     Torn,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, NamedTuple
 
-from airflow_streaming.checkpoints.backup.pin import Incomplete
+from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete
 from airflow_streaming.exceptions import CheckpointBusy, RecordError
 from airflow_streaming.model.spark.listing import FileStat
 from airflow_streaming.storage.folders import Folders
