@@ -215,8 +215,9 @@ class ClusterStream(RealStream):
 def _is_of_spark(process: psutil.Process) -> bool:
     """Tell a driver's JVM from the shell that starts it, and from the JVM that makes its command."""
     with contextlib.suppress(psutil.Error):
-        command = process.cmdline()
-        return command[0].endswith("java") and "org.apache.spark.launcher.Main" not in command
+        command = process.cmdline()  # nothing of one that ends
+        is_java = bool(command) and command[0].endswith("java")
+        return is_java and "org.apache.spark.launcher.Main" not in command
     return False
 
 
