@@ -52,6 +52,7 @@ def plan_switch(
     to: str | None = None,
     accept: Collection[RefusalCode] = (),
     sink_logs: Mapping[str, str] | None = None,
+    rewind_sinks: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> RestorePlan:
@@ -62,6 +63,8 @@ def plan_switch(
     :param accept: Reasons against it that are accepted, of ``replay.ACCEPTABLE``.
     :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder; what the
         backup names when not given.
+    :param rewind_sinks: Put file sinks back to the batches of the backup: what they wrote since is
+        moved to ``<output>/_rolled_back/<change>-<backup>/``.
     :param storage_options: Passed to fsspec for checkpoints that are no local folders.
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
@@ -71,6 +74,7 @@ def plan_switch(
         to=to,
         accept=accept,
         sink_logs=sink_logs,
+        rewind_sinks=rewind_sinks,
         storage_options=storage_options,
         progress=progress,
     )
@@ -90,6 +94,7 @@ def switch(
     to: str | None = None,
     accept: Collection[RefusalCode] = (),
     sink_logs: Mapping[str, str] | None = None,
+    rewind_sinks: bool = False,
     backup_before: BackupBefore | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
@@ -112,6 +117,7 @@ def switch(
         to=to,
         accept=accept,
         sink_logs=sink_logs,
+        rewind_sinks=rewind_sinks,
         storage_options=storage_options,
         progress=progress,
     )
@@ -187,7 +193,13 @@ def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | N
             f"with 'airflow-streaming cutover abort {base_of(home.name)}', or 'roll-back' once the "
             "stream was switched."
         )
-    return Switching(home, None, by=by).abandon(change, reason or f"Abandoned by {by}.")
+    switching = Switching(home, None, by=by)
+    if change.rewinds_sinks and switching.is_made(change):
+        raise RestoreRefused(
+            f"Change {change.number} of stream {home.name!r} has given it the restored checkpoint, and "
+            "its sinks are not put back yet. Ask for the same restore again, which finishes it."
+        )
+    return switching.abandon(change, reason or f"Abandoned by {by}.")
 
 
 def _undoing(home: StreamHome, switching: Switching, reason: str) -> SwitchRequest:
@@ -200,6 +212,12 @@ def _undoing(home: StreamHome, switching: Switching, reason: str) -> SwitchReque
             "undo."
         )
     last = done[-1]
+    if last.rewinds_sinks:
+        raise RestoreRefused(
+            f"Change {last.number} of stream {home.name!r} moved what the file sinks had written after "
+            f"backup {last.backup} to _rolled_back in their folders, so the old checkpoint is ahead of "
+            "them. Restore another backup instead."
+        )
     if current.checkpoint != last.checkpoint:
         raise RestoreRefused(
             f"Stream {home.name!r} no longer runs on {last.checkpoint}, which change {last.number} "
