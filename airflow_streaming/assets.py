@@ -10,12 +10,13 @@ factory here is for.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import urlencode
 
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import Range, checked
 from airflow_streaming.model.names import check_stream_name
 from airflow_streaming.model.uris import check_uri, is_local, local_path
 from airflow_streaming.supervision.readiness.asset_events import EventType
@@ -23,21 +24,23 @@ from airflow_streaming.supervision.readiness.snapshot import Subject
 from airflow_streaming.triggers.asset import StreamEventTrigger
 
 POLL: Final = timedelta(seconds=15)
+_Least = Annotated[timedelta, Range(least=timedelta(seconds=1))]
 
 
+@checked
 def stream_asset(
     stream: str | None = None,
     home: str | None = None,
     *,
     on: str = "watermark",
-    every: timedelta = timedelta(hours=1),
+    every: _Least = timedelta(hours=1),
     query: str | None = None,
     name: str | None = None,
     home_conn_id: str | None = None,
     checkpoint: str | None = None,
     endpoint: str | None = None,
     conn_id: str | None = None,
-    poll: timedelta = POLL,
+    poll: _Least = POLL,
     watch: bool = True,
 ) -> Asset:
     """
@@ -81,8 +84,6 @@ def stream_asset(
     topic = _topic(on)
     if topic is EventType.LIVE and subject.is_external:
         raise SpecError("Only a stream of this provider has lanes. Give stream and home.")
-    if every < timedelta(seconds=1) or poll < timedelta(seconds=1):
-        raise SpecError(f"every={every} and poll={poll} must be at least one second.")
     called = name or _default_name(subject, topic, query)
     trigger = StreamEventTrigger(
         **subject.to_dict(),

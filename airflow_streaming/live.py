@@ -17,12 +17,14 @@ from airflow_streaming.home.consumers import LiveOutput, LivePeriod
 from airflow_streaming.home.consumers import live as _live
 from airflow_streaming.home.consumers import live_together as _live_together
 from airflow_streaming.home.home import Home, open_home
+from airflow_streaming.model.fields import checked
 
 __all__ = ["LiveOutput", "LivePeriod", "live", "live_together"]
 HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"
 """Where the home is read from when none is named, here as on the command line."""
 
 
+@checked
 def live(
     stream: str,
     *,
@@ -45,6 +47,7 @@ def live(
     return _live(_open(home, storage_options), stream, history=history)
 
 
+@checked
 def live_together(
     streams: Sequence[str],
     *,

@@ -9,33 +9,34 @@ run, and to the default that is named where there is no form.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from types import NoneType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import pendulum
 
+from airflow_streaming.changes.pointers.port import Pointer
 from airflow_streaming.changes.pruning.decide import PrunePolicy
 from airflow_streaming.checkpoints.backup.records import Level as BackupLevel
 from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.fields import check_number
+from airflow_streaming.model.fields import Positive, check_values, is_template
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from airflow_streaming.spec import CompareTerms, ReadyTerms, RetentionPolicy, SoakTerms
 
 if TYPE_CHECKING:
-    from airflow_streaming.changes.pointers.port import Pointer
-    from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
     from airflow_streaming.operators.common.cutover_checks import CutoverCheck
     from airflow_streaming.operators.upgrade import Check
+else:
+    # Their modules import this one; checked is that they can be called.
+    Check = CutoverCheck = Callable[..., Any]
 
 __all__ = [
     "Approval",
@@ -44,6 +45,7 @@ __all__ = [
     "ChangeOptions",
     "Connections",
     "CutoverOptions",
+    "Edits",
     "GateDecision",
     "GreenStart",
     "PruneOptions",
@@ -89,22 +91,6 @@ class Approval(StrEnum):
     """The step is taken automatically when all that was asked for is proved."""
 
 
-def is_template(value: object) -> bool:
-    """Tell whether a value is filled in by a run."""
-    return isinstance(value, str) and ("{{" in value or "{%" in value)
-
-
-def check_choice(name: str, given: object, choices: type[StrEnum]) -> None:
-    """
-    Do nothing for a choice that there is, ``None``, or a template.
-
-    :raises SpecError: it is none of them.
-    """
-    known = [choice.value for choice in choices]
-    if given is not None and not is_template(given) and given not in known:
-        raise SpecError(f"{name} is {given!r}; give {', '.join(known)}.")
-
-
 def check_moment(name: str, given: str | None) -> None:
     """
     Do nothing for a moment in ISO 8601, nothing at all, or a template.
@@ -115,68 +101,33 @@ def check_moment(name: str, given: str | None) -> None:
         return
     try:
         at = pendulum.parse(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         at = None
     if not isinstance(at, pendulum.DateTime):
         raise SpecError(f"{name} is {given!r}; give a time such as '2026-03-01T00:00:00+00:00'.")
-
-
-def check_kinds(**given: tuple[object, type]) -> None:
-    """
-    Check that arguments are of the types that they declare, by their names.
-
-    :raises SpecError: with the argument and what to give instead.
-    """
-    for name, (value, kind) in given.items():
-        if not isinstance(value, kind):
-            raise SpecError(f"{name} is {value!r:.80}; give {kind.__name__}(...), or nothing.")
-
-
-def check_fields(options: Any) -> None:
-    """
-    Check that the plain fields of options, and of terms within them, hold what they declare.
-
-    Numbers and durations are finite and not negative. A switch that is a text says true or false. A
-    template is left for its run to fill in; fields of other types are left to their own checks.
-
-    :raises SpecError: with the field, what it holds and what to give instead.
-    """
-    for one in fields(options):
-        value = getattr(options, one.name)
-        declared = re.sub(r"\[.*\]", "", str(one.type)).split(" | ")
-        kinds = [_KINDS[part] for part in declared if part in _KINDS]
-        where = f"{type(options).__name__}.{one.name}"
-        if len(kinds) == len(declared) and not (is_template(value) and str in kinds):
-            _check_field(where, value, kinds)
-        if type(value) in _TERMS:
-            check_fields(value)
-        if isinstance(value, SoakTerms) and not value.at_least <= value.at_most <= MOST_SOAK:
-            raise SpecError(
-                f"{where} lasts at least {duration_text(value.at_least)} and at most "
-                f"{duration_text(value.at_most)}; give at_least <= at_most <= "
-                f"{duration_text(MOST_SOAK)}."
-            )
 
 
 MOST_SOAK: Final = timedelta(days=7)
 """The old deployment's backups and checkpoints must outlive a soak; retention keeps them for a week."""
 
 
-def _check_field(where: str, value: object, kinds: list[type]) -> None:
-    fits = type(value) in kinds or (type(value) is int and float in kinds)
-    containers = tuple(kind for kind in kinds if kind in _CONTAINERS)
-    if not fits and (isinstance(value, str) or not isinstance(value, containers)):
-        names = " or ".join(_NAMES.get(kind, kind.__name__) for kind in kinds)
-        raise SpecError(f"{where} is {value!r:.80}; give {names}.")
-    if bool in kinds and isinstance(value, str) and value.strip().lower() not in _SWITCH:
-        raise SpecError(f"{where} is {value!r:.80}; give True, False or a template.")
-    check_number(where, value)
+def _check_soak(where: str, soak: SoakTerms | None) -> None:
+    if soak is not None and not soak.at_least <= soak.at_most <= MOST_SOAK:
+        raise SpecError(
+            f"{where} lasts at least {duration_text(soak.at_least)} and at most "
+            f"{duration_text(soak.at_most)}; give at_least <= at_most <= {duration_text(MOST_SOAK)}."
+        )
 
 
-_TERMS: Final = (SoakTerms, ReadyTerms)
-_SWITCH: Final = ("true", "false")
-_CONTAINERS: Final = (Sequence, Mapping)
-_NAMES: Final[Mapping[type, str]] = {NoneType: "None", Sequence: "a list", Mapping: "a mapping"}
+class Edits(TypedDict, total=False):
+    """What a changed stream runs with; what is not given stays. Templated."""
+
+    runtime: str | None
+    """Name of another Spark installation."""
+    application: str | None
+    """Path or URI of another version of the script."""
+    conf: Mapping[str, Any] | str | None
+    """Changes of the configuration, as a mapping or as JSON; ``None`` takes a key out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +145,7 @@ class Connections:
     backup_store: str | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check_values(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,11 +173,8 @@ class ChangeOptions:
     sink_habits: Mapping[str, SinkReplaySemantics | str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if isinstance(self.approvers, str):
-            raise SpecError(f"approvers is {self.approvers!r}; give a list of ids of users.")
-        check_fields(self)
-        for query, habit in self.sink_habits.items():
-            check_choice(f"sink_habits[{query!r}]", habit, SinkReplaySemantics)
+        check_values(self)
+        _check_soak(f"{type(self).__name__}.soak", self.soak)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,27 +197,12 @@ class RehearsalOptions:
     when: RehearseWhen | str | None = None
     batches: int = 5
     backup_id: str | None = None
-    time_limit: timedelta = timedelta(minutes=10)
+    time_limit: Positive = timedelta(minutes=10)
     compare: bool = False
     accept: tuple[RehearsalAnswer | str, ...] = (RehearsalAnswer.SAME, RehearsalAnswer.NOT_REVISED)
 
     def __post_init__(self) -> None:
-        check_fields(self)
-        check_choice("rehearse", self.when, RehearseWhen)
-        for answer in self.accept:
-            check_choice("accept", answer, RehearsalAnswer)
-
-
-_KINDS: Final[Mapping[str, type]] = {
-    **{
-        kind.__name__: kind
-        for kind in (
-            *(bool, int, float, str, timedelta, Sequence, Mapping),
-            *(RehearsalOptions, RetentionPolicy, PrunePolicy, *_TERMS),
-        )
-    },
-    "None": NoneType,
-}
+        check_values(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,10 +222,6 @@ class RestartOptions(ChangeOptions):
     rewind_sink: AuthorsRewind | None = None
     conf: Mapping[str, Any] | str | None = None
     prewarm: bool | str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_functions(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,20 +249,7 @@ class UpgradeOptions(ChangeOptions):
     accept_replay: bool = False
     needs_rollback: bool = True
     prewarm: bool | str | None = None
-    edits: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_functions(self)
-
-
-def _check_functions(options: RestartOptions | UpgradeOptions) -> None:
-    where = type(options).__name__
-    if not all(map(callable, options.checks)):
-        raise SpecError(f"{where}.checks is {options.checks!r:.80}; give a list of callables.")
-    if options.rewind_sink is not None and not callable(options.rewind_sink):
-        given = f"{options.rewind_sink!r:.80}"
-        raise SpecError(f"{where}.rewind_sink is {given}; give a callable or None.")
+    edits: Edits | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -377,15 +293,11 @@ class CutoverOptions(ChangeOptions):
     finalize: Approval | str = Approval.AUTO
     retain_blue: timedelta = timedelta(days=1)
     keeps_blue_running: bool = True
-    deadlines: Mapping[str, timedelta] = field(default_factory=dict)
-    edits: Mapping[str, Any] | None = None
+    deadlines: Mapping[str, Positive] = field(default_factory=dict)
+    edits: Edits | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("way", self.way, SwitchMethod)
-        check_choice("start", self.start, GreenStart)
-        check_choice("promote", self.promote, Approval)
-        check_choice("finalize", self.finalize, Approval)
         check_moment("replay_from", self.replay_from)
 
 
@@ -413,11 +325,11 @@ class BackupOptions:
     """
 
     schedule: str | None = "@hourly"
-    max_age: timedelta | None = None
+    max_age: Positive | None = None
     retention: RetentionPolicy = KEEP
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check_values(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,7 +347,7 @@ class PruneOptions:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check_values(self)
 
 
 def plain(choice: object) -> Any:

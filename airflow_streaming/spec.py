@@ -11,17 +11,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from types import NoneType
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
 from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import ANY_SIGN, Range, check_values, is_filled_in, of_named
 from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
-from airflow_streaming.model.lease import USUAL_LEASE, OnLostHost, check_lease
+from airflow_streaming.model.lease import LONGEST_LEASE, SHORTEST_LEASE, USUAL_LEASE, OnLostHost
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.names import check_is_stream, check_stream_name, other_lane, standby_of
 from airflow_streaming.model.records.autoscale import (
@@ -92,7 +92,10 @@ class StreamSpec:
         boundary, inside the limits given; default: the size stays what ``conf`` says. It needs
         ``spark.executor.instances`` and ``spark.executor.cores`` in ``conf``, the size to begin with.
         With dynamic allocation Spark is given the limits instead, unless ``conf`` has its own.
-    :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed.
+    :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed, at
+        most one day.
+    :raises SpecError: a field is of another kind, or out of its range; fields that are templates are
+        checked when a run has filled them in.
     """
 
     template_fields: ClassVar[tuple[str, ...]] = (
@@ -116,7 +119,7 @@ class StreamSpec:
     home: str
     runtime: str
     application_args: Sequence[str] = ()
-    conf: Mapping[str, Any] = field(default_factory=dict)
+    conf: Mapping[str, str | Annotated[float, ANY_SIGN] | bool] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     py_files: Sequence[str] = ()
     jars: Sequence[str] = ()
@@ -130,10 +133,12 @@ class StreamSpec:
     fair_pools: bool | None = None
     launcher: str = ""
     on_lost_host: OnLostHost | str = OnLostHost.ASK
-    lease: timedelta = USUAL_LEASE
+    lease: Annotated[timedelta, Range(least=SHORTEST_LEASE, most=LONGEST_LEASE)] = USUAL_LEASE
     standby: bool = False
     autoscale: Autoscale | None = None
-    stop_grace: timedelta = USUAL_STOP_GRACE
+    stop_grace: Annotated[timedelta, Range(least=timedelta(0), most=MAX_STOP_GRACE)] = (
+        USUAL_STOP_GRACE
+    )
 
     def __repr__(self) -> str:
         return f"StreamSpec({json.dumps(self.serialize(), sort_keys=True, default=str)})"
@@ -141,7 +146,10 @@ class StreamSpec:
     def serialize(self) -> dict[str, Any]:
         """Return the spec without secrets, as Airflow shows it among the rendered templates."""
         shown = {name: _shown(getattr(self, name)) for name in self.template_fields}
-        return {**shown, "conf": redact(self.conf), "env": dict.fromkeys(self.env, REDACTED)}
+        is_conf, is_env = isinstance(self.conf, Mapping), isinstance(self.env, Mapping)
+        # A template of one is no secret.
+        conf = {"conf": redact(self.conf)} if is_conf else {}
+        return {**shown, **conf, **({"env": dict.fromkeys(self.env, REDACTED)} if is_env else {})}
 
     def configuration(
         self, spark_version: str, carried_on: Mapping[str, str] | None = None
@@ -162,65 +170,50 @@ class StreamSpec:
             return self.fair_pools
         return self.profile is not None and self.profile.fair_scheduling
 
+    def __post_init__(self) -> None:
+        self._check(self.template_fields)
+
     def check(self) -> None:
         """
-        Check what can be checked without looking outside.
+        Check a spec whose templates are filled in, as far as that goes without looking outside.
 
         :raises SpecError: with the field and what to write instead.
         """
-        for what in ("name", "application", "home", "runtime", "launcher"):
-            value = getattr(self, what)
-            if not isinstance(value, str) or not (value.strip() or what == "launcher"):
-                raise SpecError(f"Stream {self.name!r} has no {what}. Give it as a text.")
-        check_is_stream(check_stream_name(self.name))
-        _check_kinds(self)
-        _check_standby(self)
-        _check_autoscale(self)
-        _check_lost_host(self)
+        self._check(())
+        check_is_stream(self.name)
+
+    def _check(self, templated: tuple[str, ...]) -> None:
+        check_values(self, of=of_named("stream", self.name), templated=templated)
+        # What a run fills in is checked then.
+        given = {
+            one.name: value
+            for one in fields(self)
+            if not is_filled_in(value := getattr(self, one.name)) or one.name not in templated
+        }
+        _check_names(self.name, given)
         for what in ("home", "output", "checkpoint"):
-            if uri := getattr(self, what):
+            if uri := given.get(what):
                 check_uri(uri, what)
-        for what in ("application_args", "py_files", "jars", "packages", "files"):
-            _check_texts(self.name, what, getattr(self, what))
-        for key, value in self.conf.items():
-            _check_conf(self.name, key, value)
-        for key, value in self.env.items():
-            _check_env(self.name, key, value)
-        if self.profile is not None and not isinstance(self.profile, Profile):
-            raise SpecError(
-                f"profile of stream {self.name!r} must be a Profile, such as production(cores=8)."
-            )
-        if not timedelta(0) <= self.stop_grace <= MAX_STOP_GRACE:
-            raise SpecError(f"stop_grace of stream {self.name!r} must be between 0 s and one day.")
+        for what in _KEY_OF:
+            _check_shipped(self.name, what, given.get(what, ()))
+        conf = given.get("conf")
+        if conf is not None and not any(map(is_filled_in, conf.values())):
+            _check_autoscale(self)
 
 
-_KINDS: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
-    "restart": (RestartPolicy, "a RestartPolicy"),
-    "health": (HealthRules, "a HealthRules"),
-    "fair_pools": ((bool, NoneType), "True, False or None"),
-    "lease": (timedelta, "a timedelta"),
-    "autoscale": ((Autoscale, NoneType), "an Autoscale or None"),
-    "stop_grace": (timedelta, "a timedelta"),
-    "conf": (Mapping, "a mapping of keys to values"),
-    "env": (Mapping, "a mapping of names to texts"),
-}
-
-
-def _check_kinds(spec: StreamSpec) -> None:
-    for what, (kind, named) in _KINDS.items():
-        value = getattr(spec, what)
-        if not isinstance(value, kind):
-            raise SpecError(
-                f"{what} of stream {spec.name!r} is {type(value).__name__}. Give {named}."
-            )
-
-
-def _check_standby(spec: StreamSpec) -> None:
-    if not isinstance(spec.standby, bool):
-        raise SpecError(f"standby of stream {spec.name!r} must be True or False.")
-    if spec.standby:
+def _check_names(stream: str, given: Mapping[str, Any]) -> None:
+    for what in ("name", "application", "home", "runtime"):
+        if what in given and not given[what].strip():
+            raise SpecError(f"Stream {stream!r} has no {what}. Give it as a text.")
+    if "name" in given:
+        check_stream_name(stream)
         # Both lanes can have one.
-        check_stream_name(standby_of(other_lane(spec.name)))
+        check_stream_name(standby_of(other_lane(stream)) if given["standby"] else stream)
+    for key in given.get("conf", ()):
+        check_conf_key(key)
+    for key in given.get("env", ()):
+        if not _ENV_NAME.fullmatch(key):
+            raise SpecError(f"{key!r} in env of stream {stream!r} is not a valid variable name.")
 
 
 def _check_autoscale(spec: StreamSpec) -> None:
@@ -239,24 +232,8 @@ def _check_autoscale(spec: StreamSpec) -> None:
         )
 
 
-def _check_lost_host(spec: StreamSpec) -> None:
-    if spec.on_lost_host not in tuple(OnLostHost):
-        raise SpecError(
-            f"on_lost_host of stream {spec.name!r} is {spec.on_lost_host!r}. Give 'ask' or 'takeover'."
-        )
-    try:
-        check_lease(spec.lease)
-    except ValueError as err:
-        raise SpecError(f"lease of stream {spec.name!r} cannot be kept: {err}") from err
-
-
-def _check_texts(stream: str, what: str, values: Any) -> None:
-    # One text is a sequence too, of its letters; a number would be refused when read back.
-    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
-        raise SpecError(f"{what} of stream {stream!r} must be a list of texts.")
-    if any("\0" in value for value in values):
-        raise SpecError(f"{what} of stream {stream!r} has a NUL character in it. Remove it.")
-    if what != "application_args" and any(mask_uri(value) != value for value in values):
+def _check_shipped(stream: str, what: str, values: Sequence[str]) -> None:
+    if any(isinstance(value, str) and mask_uri(value) != value for value in values):
         raise SpecError(
             f"{what} of stream {stream!r} has a secret in a URI, which every user of the host could "
             f"read on the command line. Give it in conf, as {_KEY_OF[what]}."
@@ -270,19 +247,6 @@ _KEY_OF: Final[Mapping[str, str]] = {
     "packages": "spark.jars.packages",
 }
 """Configuration reaches Spark through a private file."""
-
-
-def _check_conf(stream: str, key: str, value: Any) -> None:
-    check_conf_key(key)
-    if not isinstance(value, str | int | float) or "\0" in str(value):
-        raise SpecError(f"{key!r} in conf of stream {stream!r} must be a text, number or boolean.")
-
-
-def _check_env(stream: str, key: str, value: Any) -> None:
-    if not _ENV_NAME.fullmatch(key):
-        raise SpecError(f"{key!r} in env of stream {stream!r} is not a valid variable name.")
-    if not isinstance(value, str) or "\0" in value:
-        raise SpecError(f"{key!r} in env of stream {stream!r} must be a text without NUL.")
 
 
 def _shown(value: Any) -> Any:

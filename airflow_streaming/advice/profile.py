@@ -25,14 +25,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import Range, check_values, checked, of_named
 from airflow_streaming.model.spark.conf import SparkVersion, conf_text, parse_spark_version, redact
 from airflow_streaming.model.spark.releases import CHECKPOINT_FORMAT, FILE_CHECKSUM, first_with
 
 _PROVIDERS: Final = "org.apache.spark.sql.execution.streaming.state"
-_LONGEST: Final = timedelta(days=1)
+_Interval = Annotated[timedelta, Range(least=timedelta(seconds=1), most=timedelta(days=1))]
 
 
 class StateStore(StrEnum):
@@ -74,30 +75,17 @@ class Profile:
     """
 
     name: str
-    cores: int
-    partitions_per_core: int = 1
+    cores: Annotated[int, Range(least=1, most=100_000)]
+    partitions_per_core: Annotated[int, Range(least=1, most=16)] = 1
     state_store: StateStore = StateStore.ROCKSDB
-    maintenance_interval: timedelta = timedelta(seconds=60)
-    batches_to_retain: int = 100
-    progress_updates: int = 500
-    stop_timeout: timedelta = timedelta(seconds=60)
+    maintenance_interval: _Interval = timedelta(seconds=60)
+    batches_to_retain: Annotated[int, Range(least=2, most=1_000_000)] = 100
+    progress_updates: Annotated[int, Range(least=1, most=100_000)] = 500
+    stop_timeout: _Interval = timedelta(seconds=60)
     fair_scheduling: bool = True
 
     def __post_init__(self) -> None:
-        self._check("cores", self.cores, 1, 100_000)
-        self._check("partitions_per_core", self.partitions_per_core, 1, 16)
-        self._check("batches_to_retain", self.batches_to_retain, 2, 1_000_000)
-        self._check("progress_updates", self.progress_updates, 1, 100_000)
-        for name in ("maintenance_interval", "stop_timeout"):
-            if not timedelta(seconds=1) <= getattr(self, name) <= _LONGEST:
-                raise SpecError(f"{name} of profile {self.name!r} must be from 1 s to one day.")
-
-    def _check(self, name: str, value: int, least: int, most: int) -> None:
-        if type(value) is not int or not least <= value <= most:
-            raise SpecError(
-                f"{name} of profile {self.name!r} must be a whole number from {least:,} to "
-                f"{most:,}, found {value!r}."
-            )
+        check_values(self, of=of_named("profile", self.name))
 
     @property
     def shuffle_partitions(self) -> int:
@@ -105,11 +93,12 @@ class Profile:
         return self.cores * self.partitions_per_core
 
 
+@checked
 def production(
     *,
     cores: int,
     partitions_per_core: int = 1,
-    state_store: StateStore = StateStore.ROCKSDB,
+    state_store: StateStore | str = StateStore.ROCKSDB,
     batches_to_retain: int = 100,
     fair_scheduling: bool = True,
 ) -> Profile:
@@ -122,10 +111,17 @@ def production(
         name="production",
         cores=cores,
         partitions_per_core=partitions_per_core,
-        state_store=StateStore(state_store),
+        state_store=_store_named(state_store),
         batches_to_retain=batches_to_retain,
         fair_scheduling=fair_scheduling,
     )
+
+
+def _store_named(name: str) -> StateStore:
+    try:
+        return StateStore(name)
+    except ValueError as err:
+        raise SpecError(f"state_store is {name!r:.80}; give {', '.join(StateStore)}.") from err
 
 
 STATE_PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"

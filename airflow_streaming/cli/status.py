@@ -23,7 +23,7 @@ from airflow_streaming.home.consumers import LiveOutput, live
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import Color, color_of, other_lane
 from airflow_streaming.model.observation import Observation, ProcessState
@@ -104,7 +104,7 @@ def _standby(home: StreamHome, probe: Probe, seen: Observation | None) -> str:
     now = datetime.now(UTC)
 
     def silence(_: int, status: Status | None) -> timedelta:
-        return now - status.at if status is not None else timedelta(0)
+        return age_of(status.at, now) if status is not None else timedelta(0)
 
     live = seen.epoch if seen is not None else None
     try:
@@ -175,7 +175,7 @@ def _look(home: StreamHome, epoch: Epoch, probe: Probe) -> Observation:
         status=status,
         exit=home.exit(epoch.number),
         death=home.death(epoch.number),
-        silent_for=now - (status.at if status else epoch.created_at),
+        silent_for=age_of(status.at if status else epoch.created_at, now),
     )
 
 

@@ -85,12 +85,16 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
         console.width = WIDEST
 
     def draw() -> RenderableType:
+        expand = console.width < WIDEST
         if arguments.stream is None:
-            return fleet(home, probe, expand=console.width < WIDEST)
-        return figures(home, arguments.stream, probe, cache, hours=arguments.hours)
+            return fleet(home, probe, expand=expand)
+        return figures(home, arguments.stream, probe, cache, hours=arguments.hours, expand=expand)
 
     if arguments.once:
-        console.print(draw())
+        with console.capture() as drawn:
+            console.print(draw())
+        # Columns are filled up with spaces, the last one too.
+        print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
         return OK
     with Live(draw(), console=console, screen=True, auto_refresh=False) as live:
         while True:
@@ -108,7 +112,10 @@ def fleet(home: Home, probe: Probe, *, expand: bool = True) -> Table:
     from rich.text import Text
 
     table = Table(
-        title=f"{home.store.uri}  {datetime.now(UTC):%H:%M:%S} UTC", expand=expand, box=None
+        title=f"{home.store.uri}  {datetime.now(UTC):%H:%M:%S} UTC",
+        title_justify="left",
+        expand=expand,
+        box=None,
     )
     for name, justify in _COLUMNS:
         table.add_column(name, justify=justify, no_wrap=name != "reason")  # type: ignore[arg-type]
@@ -169,8 +176,14 @@ def _cells(name: str, found: StreamView) -> list[str]:
     ]
 
 
-def figures(home: Home, name: str, probe: Probe, cache: PartCache, *, hours: float) -> Table:
-    """Return the figures of one stream as sparklines, with their least, newest and greatest value."""
+def figures(
+    home: Home, name: str, probe: Probe, cache: PartCache, *, hours: float, expand: bool = True
+) -> Table:
+    """
+    Return the figures of one stream as sparklines, with their least, newest and greatest value.
+
+    :param expand: As of ``fleet``.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -180,7 +193,9 @@ def figures(home: Home, name: str, probe: Probe, cache: PartCache, *, hours: flo
     found = HistoryReader(stream, cache).read(begin, now)
     verdict = view_stream(stream, probe, patience=0.0, events=0).verdict
     state = f"{verdict.state.value}: {verdict.reason}" if verdict else "The stream has never run."
-    table = Table(title=printable(f"{name}  {state}"), box=None, expand=True)
+    table = Table(
+        title=printable(f"{name}  {state}"), title_justify="left", box=None, expand=expand
+    )
     for head in ("query", "figure", f"last {hours:g} h", "least", "now", "greatest"):
         table.add_column(head, no_wrap=True)
     for series in downsample(found.buckets, begin=begin, end=now, count=WIDTH):

@@ -10,6 +10,7 @@ from typing import Any, Final
 from airflow_streaming.changes.pointers.port import back_to, fill, mark_of
 from airflow_streaming.exceptions import PointerFailed, SpecError, StreamingError
 from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.jobs.pointing import Mark, should_write
 
 TABLE: Final = "airflow_streaming_pointers"
@@ -55,6 +56,7 @@ class SqlPointer:
     is_atomic: bool = True
 
     def __post_init__(self) -> None:
+        check_values(self)
         if not self.name:
             object.__setattr__(self, "name", self.conn_id)
         if not _statements(self.sql):

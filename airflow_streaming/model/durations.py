@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 _UNITS: Final = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0))
+CLOCKS_DIFFER: Final = timedelta(minutes=5)
+"""The most by which the clocks of two hosts that work are taken to differ."""
 _FROM: Final = 2
 """A unit is used from two of it on, or for just one: 90 s says more than 1.5 min."""
+
+
+def age_of(moment: datetime, now: datetime) -> timedelta:
+    """
+    Return how long ago a recorded moment is.
+
+    One that is to come by no more than ``CLOCKS_DIFFER`` is now. One further ahead was written by a
+    clock that is wrong, or by hand, and counts as if it were as long past: else whatever waits for it to
+    be old would wait until then.
+    """
+    age = now - moment
+    return max(age, timedelta(0)) if age >= -CLOCKS_DIFFER else -age
 
 
 def duration_text(duration: timedelta | float) -> str:

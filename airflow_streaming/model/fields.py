@@ -1,85 +1,410 @@
 """
-The fields of a value that a dag's author writes, held against what the value declares.
+What a dag's author writes, held against what the value, operator or function declares.
 
-A wrong one is refused where it is written, by its name. Python itself would take it, and fail later,
-in a task or a trigger, with an error that names neither the field nor the value.
+A wrong field or argument is refused where it is written, by its name. Python itself would take it, and
+fail later, in a task or a trigger, with an error that names neither the field nor the value.
+
+The annotations are the rule: kinds, members of lists and mappings, keys of a ``TypedDict``, choices of
+an enum, and bounds as ``Annotated[int, Range(least=1)]``. A number or a duration without bounds of its
+own is finite, not negative, and fits into 64 bits. Where a text may stand in the place of a choice or a
+switch, it is one of its words, or a template.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
-from datetime import timedelta
-from functools import cache
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable as CallableKind
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from enum import Enum, StrEnum, auto
 from math import isfinite
 from types import NoneType, UnionType
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.spark.conf import REDACTED, is_secret
 
-_NUMBERS: Final = (int, float, timedelta)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_BEYOND: Final = 2**63
+"""Records and the JVM hold 64 bits."""
+_SWITCH: Final = ("true", "false")
 
 
-def check_values(value: Any, *, may_be_negative: tuple[str, ...] = ()) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """
+    Bounds of a number or a duration, for ``Annotated``.
+
+    :param least: The least that is allowed; ``None`` for no bound.
+    :param above: It must be greater than this.
+    :param most: The most that is allowed.
+    """
+
+    least: Any = None
+    above: Any = None
+    most: Any = None
+
+    def __contains__(self, number: Any) -> bool:
+        return (
+            (self.least is None or number >= self.least)
+            and (self.above is None or number > self.above)
+            and (self.most is None or number <= self.most)
+        )
+
+    def __str__(self) -> str:
+        if self.least is not None and self.most is not None:
+            return f"from {_text(self.least)} to {_text(self.most)}"
+        bounds = (("of at least", self.least), ("above", self.above), ("of at most", self.most))
+        return " and ".join(f"{words} {_text(at)}" for words, at in bounds if at is not None)
+
+
+ANY_SIGN: Final = Range()
+_NOT_NEGATIVE: Final = Range(least=0)
+_NOT_BACKWARDS: Final = Range(least=timedelta(0))
+Positive = Annotated[timedelta, Range(above=timedelta(0))]
+"""A duration that is longer than nothing."""
+Pause = Annotated[timedelta, Range(above=timedelta(0), most=timedelta(days=1))]
+"""Time between two looks."""
+
+
+def is_template(value: object) -> bool:
+    """Tell whether a value is filled in by a run."""
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
+
+
+def is_filled_in(value: object) -> bool:
+    """Tell the same; so is what another task returns, and a parameter of the dag."""
+    return is_template(value) or _is_reference(value)
+
+
+def _is_reference(value: object) -> bool:
+    return callable(getattr(value, "resolve", None)) and hasattr(value, "iter_references")
+
+
+class _Where(NamedTuple):
+    """Where a value stands, e.g. ``conf['spark.x'] of stream 'orders'``."""
+
+    name: str
+    of: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.of}"
+
+    def at(self, key: object) -> _Where:
+        return self._replace(name=f"{self.name}[{key!r:.80}]")
+
+
+class _Left(Enum):
+    """Where what a run fills in is left to it."""
+
+    NOWHERE = auto()
+    TEXTS = auto()
+    """A template, where a text may stand."""
+    RESULTS = auto()
+    """What another task returns, too."""
+    ANYWHERE = auto()
+
+
+def check_values(value: Any, *, of: str = "", templated: Collection[str] | None = None) -> None:
     """
     Check that every field of a frozen dataclass holds what it declares.
 
-    Numbers and durations are finite and not negative. A list is taken for a tuple, and a whole number
-    for a float. An enum's plain text is not taken: nothing would compare equal by identity to it.
+    A list is taken for a tuple, and a whole number for a float. An enum's plain text is taken where a
+    text is declared beside it: else nothing would compare equal by identity to it.
 
-    :param may_be_negative: Names of fields for which a negative number is allowed.
+    :param of: What the fields are of, for messages such as ``jars of stream 'orders' is 5``; by default
+        they are named with the class.
+    :param templated: Fields that a run fills in, so that a template may stand there whatever they are;
+        ``None``: where a text may stand, so may a template.
     :raises SpecError: with the field, what it holds and what to give instead.
     """
     kind: Any = type(value)
-    for name, hint in _hints(kind).items():
-        given, where = getattr(value, name), f"{kind.__name__}.{name}"
-        if type(given) is list and get_origin(hint) is tuple:
-            given = tuple(given)
-            object.__setattr__(value, name, given)
-        _check(where, given, hint, may_be_negative=name in may_be_negative)
+    for name, hint in _hints_of_fields(kind).items():
+        given = getattr(value, name)
+        where = _Where(name, f" of {of}") if of else _Where(f"{kind.__name__}.{name}")
+        is_left = _Left.ANYWHERE if name in (templated or ()) else _Left.NOWHERE
+        _check(where, given, hint, _Left.TEXTS if templated is None else is_left)
+        if type(given) is list and any(get_origin(one) is tuple for one, _ in _kinds(hint)):
+            object.__setattr__(value, name, tuple(given))
 
 
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    hints = get_type_hints(kind)
+def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """
+    Have the arguments of a public function or operator checked against its annotations.
+
+    Of an operator, the arguments that are templated may hold a template, or what another task returns.
+
+    :raises SpecError: by the returned function, with the argument and what to give instead.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            return function(*args, **kwargs)  # Python's own error names the argument.
+        templated = getattr(given.get("self"), "template_fields", ())
+        for name, hint in _hints_of_arguments(function).items():
+            if name in given:
+                _check(
+                    _Where(name),
+                    given[name],
+                    hint,
+                    _Left.RESULTS if name in templated else _Left.TEXTS,
+                )
+        return function(*args, **kwargs)
+
+    return call
+
+
+def of_named(kind: str, name: object) -> str:
+    """Return what fields are of, e.g. ``stream 'orders'``, whatever stands in the place of its name."""
+    return f"{kind} {name!r:.80}" if isinstance(name, str) else f"a {kind}"
+
+
+@functools.cache
+def _hints_of_fields(kind: Any) -> dict[str, Any]:
+    hints = get_type_hints(kind, include_extras=True)
     return {one.name: hints[one.name] for one in fields(kind)}
 
 
-def _check(where: str, given: object, hint: Any, *, may_be_negative: bool) -> None:
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    if not any(_fits(given, kind) for kind in kinds):
-        wanted = " or ".join(map(_named, kinds))
-        raise SpecError(f"{where} is {given!r:.80}; give {wanted}.")
-    if get_origin(kinds[0]) is tuple and isinstance(given, tuple):
-        for index, item in enumerate(given):
-            _check(f"{where}[{index}]", item, get_args(kinds[0])[0], may_be_negative=False)
-    check_number(where, given, may_be_negative=may_be_negative)
+@functools.cache
+def _hints_of_arguments(function: Callable[..., Any]) -> dict[str, Any]:
+    hints = get_type_hints(function, include_extras=True)
+    several = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    parameters = inspect.signature(function).parameters.values()
+    return {
+        one.name: hints[one.name]
+        for one in parameters
+        if one.name in hints and one.kind not in several
+    }
 
 
-def check_number(where: str, given: object, *, may_be_negative: bool = False) -> None:
-    """
-    Check that a number or a duration is finite and not negative; anything else passes.
-
-    :raises SpecError: it is not; the message begins with ``where``.
-    """
-    if isinstance(given, float) and not isfinite(given):
-        raise SpecError(f"{where} is {given!r}; give a number that is finite.")
-    least: Any = timedelta(0) if isinstance(given, timedelta) else 0
-    if isinstance(given, _NUMBERS) and not may_be_negative and given < least:
-        raise SpecError(f"{where} is {given!r:.80}; the least is 0.")
+def _check(where: _Where, given: object, hint: Any, left: _Left) -> None:
+    is_quoted = not any(_may_be_secret(kind) for kind, _ in _kinds(hint))
+    if wrong := _wrong(where, given, hint, left, is_quoted=is_quoted):
+        raise SpecError(wrong)
 
 
-def _fits(given: object, kind: Any) -> bool:
-    if get_origin(kind) is tuple:
-        return isinstance(given, tuple)
+def _wrong(where: _Where, given: Any, hint: Any, left: _Left, *, is_quoted: bool) -> str | None:
+    """Return what is wrong with a value, as a sentence; ``None`` when nothing is."""
+    kinds = _kinds(hint)
+    if _is_left(given, kinds, left):
+        return None
+    if isinstance(given, str) and (words := _words(kinds)):
+        is_word = (given.strip().lower() if words is _SWITCH else given) in words
+        return None if is_word else _instead(where, given, kinds, is_quoted=is_quoted)
+    found: str | None = None
+    for kind, bounds in kinds:
+        if kind in (Any, object):
+            return None
+        if _is_of(given, kind):
+            found = _wrong_key(where, given, kind) or _wrong_value(where, given, bounds)
+            for place, member, inner in () if found else _members(where, given, kind):
+                found = found or _wrong(place, member, inner, left, is_quoted=is_quoted)
+            if found is None:
+                return None
+    return found or _instead(where, given, kinds, is_quoted=is_quoted)
+
+
+def _is_left(given: object, kinds: Sequence[tuple[Any, Any]], left: _Left) -> bool:
+    if left is _Left.ANYWHERE:
+        return is_filled_in(given)
+    takes_text = left is not _Left.NOWHERE and any(kind is str for kind, _ in kinds)
+    return takes_text and (is_template(given) or (left is _Left.RESULTS and _is_reference(given)))
+
+
+@functools.cache
+def _kinds(hint: Any) -> tuple[tuple[Any, Range | None], ...]:
+    """Return the kinds that a hint names, each with the bounds that it has."""
+    if get_origin(hint) is Annotated:
+        inner, *extras = get_args(hint)
+        bounds = next((one for one in extras if isinstance(one, Range)), None)
+        return tuple((kind, bounds or own) for kind, own in _kinds(inner))
+    if get_origin(hint) in (Union, UnionType):
+        return tuple(kind for one in get_args(hint) for kind in _kinds(one))
+    return ((NoneType if hint is None else hint, None),)
+
+
+def _words(kinds: Sequence[tuple[Any, Any]]) -> tuple[str, ...]:
+    """Return the words that a text can be where it stands for a choice or a switch; else none."""
+    named = [kind for kind, _ in kinds]
+    if str not in named:
+        return ()
+    choices = [one.value for kind in named if _is_choice(kind) for one in kind]
+    is_switch = bool in named and {*named} <= {bool, str, NoneType}
+    return tuple(choices) or (_SWITCH if is_switch else ())
+
+
+def _is_of(given: object, kind: Any) -> bool:
+    if is_typeddict(kind):
+        return isinstance(given, Mapping)
+    origin = get_origin(kind) or kind
+    if origin is tuple:
+        return isinstance(given, tuple | list)
+    if origin is CallableKind:
+        return callable(given)
     if kind is float:
         return type(given) in (float, int)
-    # A bool is an int for Python, and one in place of a number is a mistake.
-    return isinstance(given, kind) and not (kind is int and isinstance(given, bool))
+    if kind is int:
+        # A bool is an int for Python, and one in place of a number is a mistake.
+        return isinstance(given, int) and not isinstance(given, bool)
+    if getattr(kind, "_is_protocol", False):
+        return all(hasattr(given, name) for name in _parts_of(kind))
+    # A text is a sequence of its letters, and never what is meant by one.
+    is_letters = isinstance(given, str | bytes) and not issubclass(origin, str | bytes)
+    return isinstance(given, origin) and not (is_letters and issubclass(origin, Collection))
+
+
+@functools.cache
+def _parts_of(protocol: Any) -> tuple[str, ...]:
+    return tuple(name for name in vars(protocol) if not name.startswith("_"))
+
+
+def _wrong_key(where: _Where, given: Any, kind: Any) -> str | None:
+    if not is_typeddict(kind):
+        return None
+    known = get_type_hints(kind)
+    odd = next((key for key in given if key not in known), None)
+    if odd is None:
+        return None
+    return f"{where} has {odd!r:.80}, which is not known; give {', '.join(known)}."
+
+
+def _members(where: _Where, given: Any, kind: Any) -> Iterator[tuple[_Where, Any, Any]]:
+    """Return what is in a list or a mapping: where, the member, and what it should be."""
+    inner = get_args(kind)
+    if is_typeddict(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        for key, member in given.items():
+            yield where.at(key), member, hints[key]
+    elif not inner or get_origin(kind) is CallableKind:
+        return
+    elif isinstance(given, Mapping):
+        for key, member in given.items():
+            yield _Where(f"a key of {where}"), key, inner[0]
+            yield where.at(key), member, inner[1]
+    else:
+        for index, member in enumerate(given):
+            yield where.at(index), member, inner[0]
+
+
+def _wrong_value(where: _Where, given: object, bounds: Range | None) -> str | None:
+    if isinstance(given, str):
+        return _wrong_text(where, given)
+    if isinstance(given, bool) or not isinstance(given, int | float | timedelta):
+        return None
+    if isinstance(given, float) and not isfinite(given):
+        return f"{where} is {given!r}; give a number that is finite."
+    if isinstance(given, int) and not -_BEYOND <= given < _BEYOND:
+        return f"{where} is {_shown(given)}; give one that fits into 64 bits."
+    bounds = bounds or (_NOT_BACKWARDS if isinstance(given, timedelta) else _NOT_NEGATIVE)
+    if given in bounds:
+        return None
+    what = "time" if isinstance(given, timedelta) else "number"
+    return f"{where} is {_text(given)}; give a {what} {bounds}."
+
+
+def _wrong_text(where: _Where, given: str) -> str | None:
+    if "\0" in given:
+        return f"{where} has a NUL character in it; remove it."
+    try:
+        given.encode()
+    except UnicodeEncodeError as err:
+        return f"{where} has a character that is none, at {err.start}; remove it."
+    return None
+
+
+def _instead(
+    where: _Where, given: object, kinds: Sequence[tuple[Any, Any]], *, is_quoted: bool
+) -> str:
+    shown = _shown(given) if is_quoted or given is None else f"of type {type(given).__name__}"
+    return f"{where} is {shown}; give {_named_all(kinds)}."
+
+
+def _named_all(kinds: Sequence[tuple[Any, Any]]) -> str:
+    # Where a text may be one of the words of a choice, "a text" says too little.
+    named = [_named(kind) for kind, _ in kinds if kind is not str or not _words(kinds)]
+    named += ["a template"] if _words(kinds) else []
+    return " or ".join(dict.fromkeys(named))
+
+
+def _shown(given: object) -> str:
+    if isinstance(given, int) and not -_BEYOND <= given < _BEYOND:
+        return f"a number of {given.bit_length()} bits"
+    if isinstance(given, str):
+        return repr(REDACTED) if is_secret(given) else f"{given!r:.80}"
+    is_plain = given is None or isinstance(given, bool | int | float | timedelta | datetime)
+    return f"{given!r:.80}" if is_plain else f"of type {type(given).__name__}"
+
+
+def _text(at: object) -> str:
+    if isinstance(at, timedelta):
+        return duration_text(at)
+    return f"{at:,}" if type(at) is int else f"{at}"
+
+
+def _may_be_secret(kind: Any) -> bool:
+    """Tell whether it is a mapping of free texts, as conf and env, or whatever stands in its place."""
+    if is_typeddict(kind):
+        return True
+    if not _is_mapping(kind):
+        return False
+    values = _kinds(get_args(kind)[1]) if get_args(kind) else ((Any, None),)
+    named = {value for value, _ in values}
+    return Any in named or (str in named and not _words(values))
+
+
+def _is_choice(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, StrEnum)
+
+
+def _is_mapping(kind: Any) -> bool:
+    origin = get_origin(kind) or kind
+    return is_typeddict(kind) or (isinstance(origin, type) and issubclass(origin, Mapping))
+
+
+_NAMES: Final[Mapping[Any, str]] = {
+    NoneType: "None",
+    str: "a text",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    timedelta: "a timedelta",
+    datetime: "a datetime",
+}
 
 
 def _named(kind: Any) -> str:
-    if kind is NoneType:
-        return "None"
-    if get_origin(kind) is tuple:
-        return f"a tuple of {_named(get_args(kind)[0])}"
-    return str(kind.__name__)
+    origin = get_origin(kind) or kind
+    if kind in _NAMES:
+        return _NAMES[kind]
+    if _is_choice(kind):
+        return ", ".join(one.value for one in kind)
+    if origin is CallableKind:
+        return "a callable"
+    if _is_mapping(kind):
+        return "a mapping"
+    if isinstance(origin, type) and issubclass(origin, Collection) and get_args(kind):
+        inner = _kinds(get_args(kind)[0])
+        of = _named_all(inner)
+        is_one = len(inner) == 1 and of.startswith("a ")
+        return f"a list of {of[2:]}s" if is_one else f"a list of {of}"
+    return f"{kind.__name__}(...)"

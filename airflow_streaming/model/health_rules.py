@@ -16,9 +16,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
-from airflow_streaming.model.fields import check_values
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import ANY_SIGN, Positive, check_values, checked
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.wire import JsonValue
 
@@ -74,11 +75,11 @@ class HealthRule(JsonValue):
 
     name: str
     metric: Metric
-    bound: float
+    bound: Annotated[float, ANY_SIGN]
     comparison: Comparison = Comparison.ABOVE
     sustained_for: timedelta = timedelta(0)
     mean_over: timedelta = timedelta(0)
-    clear_bound: float | None = None
+    clear_bound: Annotated[float, ANY_SIGN] | None = None
     clear_for: timedelta = timedelta(minutes=1)
     severity: Severity = Severity.ALERT
     query: str | None = None
@@ -86,14 +87,14 @@ class HealthRule(JsonValue):
     column: str | None = None
 
     def __post_init__(self) -> None:
-        check_values(self, may_be_negative=("bound", "clear_bound"))
+        check_values(self)
         if not self.name:
-            raise ValueError("A health rule needs a name.")
+            raise SpecError("A health rule needs a name.")
         if self.name in BUILT_IN:
-            raise ValueError(f"{self.name!r} is what a built-in judge calls its findings.")
+            raise SpecError(f"{self.name!r} is what a built-in judge calls its findings.")
         for wrong in (self._wrong_bounds(), self._wrong_field()):
             if wrong is not None:
-                raise ValueError(f"Health rule {self.name!r} {wrong}")
+                raise SpecError(f"Health rule {self.name!r} {wrong}")
 
     def _wrong_bounds(self) -> str | None:
         if (
@@ -189,9 +190,10 @@ _ROOM: Final = 0.9
 """A limit that was passed is clear again below this share of it."""
 
 
+@checked
 def recommended_rules(
     *,
-    silent_for: timedelta | None = timedelta(minutes=15),
+    silent_for: Positive | None = timedelta(minutes=15),
     watermark_sla: timedelta | None = None,
     state_rows_limit: int | None = None,
     state_bytes_limit: int | None = None,
@@ -425,13 +427,14 @@ class HealthRules(JsonValue):
         check_values(self)
         for name in _WINDOWS:
             if getattr(self, name) < timedelta(seconds=10):
-                raise ValueError(f"{name} below 10 s takes a pause for a hang; the least is 10 s.")
+                raise SpecError(f"{name} below 10 s takes a pause for a hang; the least is 10 s.")
         names = [rule.name for rule in self.rules]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
-            raise ValueError(f"Two health rules are called {min(twice)!r}; names are unique.")
+            raise SpecError(f"Two health rules are called {min(twice)!r}; names are unique.")
 
     @classmethod
+    @checked
     def recommended(cls, *, rules: tuple[HealthRule, ...] = (), **limits: Any) -> Self:
         """
         Return the rules that operations guides repeat, as alerts.
@@ -442,4 +445,4 @@ class HealthRules(JsonValue):
         """
         own = {rule.name for rule in rules}
         usual = tuple(rule for rule in recommended_rules(**limits) if rule.name not in own)
-        return cls(rules=usual + rules)
+        return cls(rules=(*usual, *rules))

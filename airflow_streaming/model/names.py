@@ -57,10 +57,16 @@ def check_place(what: str, place: str) -> None:
     Check that a path or URI that was read can be one.
 
     :param what: Its field, for the message.
-    :raises ValueError: it has a NUL character, with which no call of the system can be made.
+    :raises ValueError: it has a NUL character, or half a surrogate pair that stands for no byte of a
+        name: no call of the system can be made with it.
     """
     if "\0" in place:
         raise ValueError(f"{what} {place!r:.80} has a NUL character in it.")
+    try:
+        # As Python names files whose names are not UTF-8.
+        place.encode(errors="surrogateescape")
+    except UnicodeEncodeError as err:
+        raise ValueError(f"{what} {place!r:.80} has half a character in it.") from err
 
 
 def is_sha256(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.exceptions import AirflowSkipException
@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import Positive, checked, is_filled_in
 from airflow_streaming.model.records.policy import Blackout
 from airflow_streaming.notifications.alerts import Notifiers
 from airflow_streaming.operators.common.base import who
@@ -19,7 +20,6 @@ from airflow_streaming.operators.common.checkpoint import (
     BACKUP_XCOM_KEY,
     BackupAge,
     CheckpointTask,
-    positive,
     truth,
 )
 from airflow_streaming.operators.restore import check_that_it_holds
@@ -72,6 +72,7 @@ class CheckpointBackupOperator(CheckpointTask):
         "sink_logs",
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -82,7 +83,7 @@ class CheckpointBackupOperator(CheckpointTask):
         sink_logs: Mapping[str, str] | None = None,
         verify: Level | str | None = None,
         blackouts: Sequence[Blackout] = (),
-        max_age: timedelta | None = None,
+        max_age: Positive | None = None,
         on_late: Notifiers = None,
         on_recovered: Notifiers = None,
         **kwargs: Any,
@@ -95,7 +96,7 @@ class CheckpointBackupOperator(CheckpointTask):
         self.sink_logs = dict(sink_logs or {})
         self.verify = verify.value if isinstance(verify, Level) else verify
         self.blackouts = tuple(blackouts)
-        self.max_age = positive(max_age, "max_age")
+        self.max_age = max_age
         self.on_late = on_late
         self.on_recovered = on_recovered
         self._check()
@@ -123,12 +124,12 @@ class CheckpointBackupOperator(CheckpointTask):
                 f"Task {self.task_id!r}: give home and stream for a stream of ours, or checkpoint "
                 "and store for another one."
             )
-        if self.verify not in (None, Level.QUICK, Level.FULL):
+        if self.verify == Level.DRILL:
             raise SpecError(
-                f"verify is {self.verify!r}; give 'quick', 'full' or None. A drill takes minutes: "
-                "let a CheckpointVerifyOperator do it."
+                "verify is 'drill'; give 'quick', 'full' or None. A drill takes minutes: let a "
+                "CheckpointVerifyOperator do it."
             )
-        if "{{" not in self.origin:
+        if not is_filled_in(self.origin):
             _origin_of(self.origin)
 
     def _skip_in_a_blackout(self) -> None:
@@ -154,12 +155,12 @@ class CheckpointBackupOperator(CheckpointTask):
 
     def _copy(self, store: BackupStore, narrator: ProgressLogger, *, by: str) -> Backup:
         from airflow_streaming.checkpoints.backup.stream_backup import (
-            Asked,
+            BackupRequest,
             back_up,
             back_up_stream,
         )
 
-        asked = Asked(
+        asked = BackupRequest(
             origin=_origin_of(self.origin),
             by=by,
             note=self.note,
@@ -251,6 +252,7 @@ class CheckpointRetentionOperator(CheckpointTask):
 
     template_fields: Sequence[str] = (*CheckpointTask.template_fields, "policy", "is_dry_run")
 
+    @checked
     def __init__(
         self,
         *,

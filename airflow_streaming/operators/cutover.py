@@ -14,6 +14,8 @@ from airflow_streaming.changes.cutover.lanes import Candidate, Facts, pair_of
 from airflow_streaming.changes.cutover.plan import CutoverPlan
 from airflow_streaming.exceptions import CutoverRefused, SpecError
 from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.model.durations import age_of
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.cutover import Pair, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import (
     CUTOVER,
@@ -71,6 +73,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         *("home", "stream", "home_conn_id"),
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -224,6 +227,7 @@ class CutoverStepOperator(CutoverTask):
     :param until: The state, by name, e.g. ``catching_up``, ``comparing``, ``ready``, ``soaking``.
     """
 
+    @checked
     def __init__(self, *, until: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.until = state_named(until)
@@ -342,6 +346,7 @@ class CutoverFinishOperator(CutoverTask):
     :param step_task_ids: The steps, the last one last.
     """
 
+    @checked
     def __init__(
         self,
         *,
@@ -471,4 +476,4 @@ def _left(home: StreamHome, change: Change, steps: Sequence[CutoverTransition]) 
     """Return for how long blue is still kept; ``None`` when it is not, or not any more."""
     if CUTOVER.state_of(steps) is not CutoverState.FINALIZED:
         return None
-    return steps[-1].at + home.cutover_terms(change).retain_blue - datetime.now(UTC)
+    return home.cutover_terms(change).retain_blue - age_of(steps[-1].at, datetime.now(UTC))

@@ -13,6 +13,7 @@ from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.codec import encode
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
@@ -44,7 +45,7 @@ from airflow_streaming.reports.markdown import markdown
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_streaming.changes.cutover.begin import Wish
+    from airflow_streaming.changes.cutover.begin import PlanRequest
     from airflow_streaming.changes.cutover.lanes import Candidate
     from airflow_streaming.operators.common.cutover import DagLanes
 
@@ -178,6 +179,7 @@ class CutoverPreflightOperator(CutoverTask):
         *("promote", "finalize", "retain_hours", "is_dry_run"),
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -276,10 +278,10 @@ class CutoverPreflightOperator(CutoverTask):
         ]
         return CutoverPreflight(way=wish.way, pairs=tuple(pairs))
 
-    def _wish(self) -> Wish:
-        from airflow_streaming.changes.cutover.begin import Wish  # not at dag parse
+    def _wish(self) -> PlanRequest:
+        from airflow_streaming.changes.cutover.begin import PlanRequest  # not at dag parse
 
-        return Wish(
+        return PlanRequest(
             way=way_of(self.way),
             start=start_of(self.start),
             replay_from=(self.replay_from or "").strip(),

@@ -14,6 +14,7 @@ from airflow_streaming.advice.gathering import gather
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.hooks.home import StreamHomeHook, spec_errors_are_final
 from airflow_streaming.model.codec import encode
+from airflow_streaming.model.fields import checked
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,6 +39,7 @@ class StreamDoctorOperator(BaseOperator):
     template_fields: Sequence[str] = ("home", "stream", "home_conn_id")
     ui_color = "#d7e3f4"
 
+    @checked
     def __init__(
         self,
         *,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateReport
+from airflow_streaming.model.fields import checked
 from airflow_streaming.operators.common.gate import GateTask, asked, fail_if_refused, publish
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class ChangeGateOperator(GateTask):
         "runtime",
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -151,6 +153,7 @@ class SparkVersionGateOperator(GateTask):
         "conf",
     )
 
+    @checked
     def __init__(
         self,
         *,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_streaming.changes.pruning.decide import PrunePolicy, describe
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import checked
 from airflow_streaming.operators.common.base import who
 from airflow_streaming.operators.common.checkpoint import CheckpointTask, truth
 
@@ -36,6 +37,7 @@ class StreamPruneOperator(CheckpointTask):
 
     template_fields: Sequence[str] = (*CheckpointTask.template_fields, "policy", "is_dry_run")
 
+    @checked
     def __init__(
         self,
         *,
@@ -108,7 +110,7 @@ def prune_policy_of(given: PrunePolicy | Mapping[str, Any]) -> PrunePolicy:
         return given
     known = {field.name for field in fields(PrunePolicy)}
     if not isinstance(given, Mapping) or not set(given) <= known:
-        raise SpecError(f"policy is {given!r}; its fields are {', '.join(sorted(known))}.")
+        raise SpecError(f"policy is {given!r:.80}; its fields are {', '.join(sorted(known))}.")
     values = dict(given)
     days = values.get("keep")
     if isinstance(days, int | float) and not isinstance(days, bool) and abs(days) < 1e6:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import Positive, checked
 from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
 from airflow_streaming.operators.common.base import ProgressLogger
-from airflow_streaming.operators.common.checkpoint import Terminated, positive
+from airflow_streaming.operators.common.checkpoint import Terminated
 from airflow_streaming.operators.common.form_edits import pulled
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
@@ -22,13 +23,7 @@ from airflow_streaming.operators.common.gate import (
     fail_if_refused,
     line_of,
 )
-from airflow_streaming.options import (
-    GateDecision,
-    RehearsalAnswer,
-    RehearseWhen,
-    check_choice,
-    plain,
-)
+from airflow_streaming.options import GateDecision, RehearsalAnswer, RehearseWhen, plain
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -106,6 +101,7 @@ class RehearsalOperator(GateTask):
         "batches",
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -116,7 +112,7 @@ class RehearsalOperator(GateTask):
         backup_id: str | None = None,
         backup_store: str | None = None,
         batches: int | str = 5,
-        time_limit: timedelta = timedelta(minutes=10),
+        time_limit: Positive = timedelta(minutes=10),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -129,7 +125,6 @@ class RehearsalOperator(GateTask):
         self.batches = batches
         self.time_limit = time_limit
         self._is_at_work = False
-        positive(time_limit, "time_limit")
         if self.checkpoint and not (application and runtime):
             raise SpecError(
                 f"Task {self.task_id!r}: give application and runtime, to be run on a copy of the "
@@ -253,6 +248,7 @@ class UpgradeRehearsalOperator(RehearsalOperator):
 
     template_fields: Sequence[str] = (*RehearsalOperator.template_fields, "when")
 
+    @checked
     def __init__(
         self,
         *,
@@ -268,9 +264,6 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         self.when = plain(when)
         self.compare = compare
         self.accept = [plain(answer) for answer in accept]
-        check_choice("rehearse", when, RehearseWhen)
-        for answer in self.accept:
-            check_choice("accept", answer, RehearsalAnswer)
 
     def rehearse(self, context: Context) -> Rehearsed:
         """Rehearse, and compare with the old version where that is asked for and nothing failed."""
@@ -311,8 +304,7 @@ class UpgradeRehearsalOperator(RehearsalOperator):
     def execute(self, context: Context) -> str:
         report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
         is_needed = bool(report.get("has_to_be_rehearsed"))
-        check_choice("rehearse", self.when, RehearseWhen)
-        choice = RehearseWhen(self.when)
+        choice = _when(self.when)
         if report.get("resumes"):
             raise AirflowSkipException("The upgrade has already started.")
         if choice is RehearseWhen.NEVER and is_needed:
@@ -323,3 +315,10 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         if choice is not RehearseWhen.ALWAYS and not is_needed:
             raise AirflowSkipException("The gates have answered everything.")
         return super().execute(context)
+
+
+def _when(text: str) -> RehearseWhen:
+    try:
+        return RehearseWhen(text)
+    except ValueError as err:
+        raise SpecError(f"when is {text!r:.80}; give {', '.join(RehearseWhen)}.") from err

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from airflow.sdk import BaseOperatorLink
 
 from airflow_streaming import telemetry
-from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
+from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
+from airflow_streaming.model.fields import Pause, Positive, checked
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.owner import Actor
@@ -97,14 +98,15 @@ class SparkStreamOperator(SpecTask):
     operator_extra_links: Collection[BaseOperatorLink] = (SparkUiLink(), DriverLogLink())
     ui_color = "#e25a1c"
 
+    @checked
     def __init__(
         self,
         *,
         stream: StreamSpec,
         conn_id: str = "spark_default",
         home_conn_id: str | None = None,
-        poll_interval: timedelta = timedelta(seconds=5),
-        rollover_after: timedelta | None = timedelta(days=7),
+        poll_interval: Pause = timedelta(seconds=5),
+        rollover_after: Positive | None = timedelta(days=7),
         backup_before_restart: bool = False,
         apply_allowed: bool = False,
         backup_store: str | None = None,
@@ -116,12 +118,6 @@ class SparkStreamOperator(SpecTask):
         **kwargs: Any,
     ) -> None:
         super().__init__(stream=stream, conn_id=conn_id, home_conn_id=home_conn_id, **kwargs)
-        if not isinstance(poll_interval, timedelta):
-            raise SpecError(f"poll_interval is {poll_interval!r:.80}; give a timedelta.")
-        if rollover_after is not None and not isinstance(rollover_after, timedelta):
-            raise SpecError(f"rollover_after is {rollover_after!r:.80}; give a timedelta or None.")
-        if isinstance(changed_by, str):
-            raise SpecError(f"changed_by is {changed_by!r:.80}; give a list of ids of dags.")
         self.poll_interval = poll_interval
         self.rollover_after = rollover_after
         self.backup_before_restart = backup_before_restart

@@ -18,6 +18,7 @@ from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.home import StreamHomeHook, spec_errors_are_final
+from airflow_streaming.model.fields import Pause, checked
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.operators.common.base import blocked_message, who
 from airflow_streaming.supervision.decide import Action, decide
@@ -46,6 +47,7 @@ class StreamSwitch(BaseOperator):
     template_fields: Sequence[str] = ("home", "stream", "reason", "home_conn_id")
     ui_color = "#f4c7b4"
 
+    @checked
     def __init__(
         self,
         *,
@@ -85,11 +87,12 @@ class StopStreamOperator(StreamSwitch):
     :param poll_interval: Time between two looks of the trigger.
     """
 
+    @checked
     def __init__(
         self,
         *,
         grace: timedelta | None = None,
-        poll_interval: timedelta = timedelta(seconds=2),
+        poll_interval: Pause = timedelta(seconds=2),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

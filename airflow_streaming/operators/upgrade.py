@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
@@ -33,7 +34,7 @@ from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, U
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_streaming.changes.upgrade.begin import Asked
+    from airflow_streaming.changes.upgrade.begin import UpgradeTermsRequest
     from airflow_streaming.changes.upgrade.engine import UpgradeProgress as Progress
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
@@ -59,6 +60,7 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
         "need_approval",
     )
 
+    @checked
     def __init__(
         self,
         *,
@@ -117,6 +119,7 @@ class UpgradeStepOperator(UpgradeTask):
 
     template_fields: Sequence[str] = (*UpgradeTask.template_fields, "soak_minutes")
 
+    @checked
     def __init__(
         self,
         *,
@@ -195,10 +198,10 @@ class UpgradeStepOperator(UpgradeTask):
             )
         return self.engine(hook, hook.observer()).begin(proposed, source, self._asked(report))
 
-    def _asked(self, report: Mapping[str, Any]) -> Asked:
-        from airflow_streaming.changes.upgrade.begin import Asked  # not at dag parse
+    def _asked(self, report: Mapping[str, Any]) -> UpgradeTermsRequest:
+        from airflow_streaming.changes.upgrade.begin import UpgradeTermsRequest  # not at dag parse
 
-        return Asked(
+        return UpgradeTermsRequest(
             rollback=decode(RollbackPlan, report["rollback"], "rollback"),
             soak=self._soak_terms(report),
             keeps_by_itself=False,  # the checks, and the task that settles it, come first
@@ -276,6 +279,7 @@ class UpgradeCheckOperator(UpgradeTask):
     :param preflight_task_id: The task of the same run that made the report.
     """
 
+    @checked
     def __init__(self, *, checks: Sequence[Check], preflight_task_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.checks = tuple(checks)
@@ -361,6 +365,7 @@ class UpgradeFinishOperator(UpgradeTask):
     :param check_task_id: The task with the checks; ``None`` without any.
     """
 
+    @checked
     def __init__(
         self,
         *,

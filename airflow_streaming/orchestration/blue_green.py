@@ -17,6 +17,7 @@ from typing import Any, Final
 from airflow.sdk import BaseOperator, TaskGroup
 
 from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.operators.common.cutover import ASK
 from airflow_streaming.operators.common.cutover_checks import CutoverCheck
@@ -31,16 +32,16 @@ from airflow_streaming.operators.cutover import (
 )
 from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator
 from airflow_streaming.operators.upgrade import UpgradeApprovalOperator
-from airflow_streaming.options import Connections, CutoverOptions, check_kinds, plain
+from airflow_streaming.options import Connections, CutoverOptions, plain
 from airflow_streaming.orchestration import cutover_form, form
-from airflow_streaming.orchestration.cutover_form import checks_of, pointers_of, some, streams_of
+from airflow_streaming.orchestration.cutover_form import pointers_of, some, streams_of
 from airflow_streaming.orchestration.upgrade import (
-    KILLED_WORKERS,
-    Asked,
     Chain,
+    ChangeSettings,
     Task,
     asked_of,
     chosen,
+    group_of,
     habits_of,
     page_of,
 )
@@ -53,7 +54,7 @@ _SWITCHING: Final = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutoverRequest(Asked):
+class CutoverRequest(ChangeSettings):
     """
     What an author wants of a cutover, with the templates of its form.
 
@@ -163,6 +164,7 @@ class CutoverPath(Chain):
         )
 
 
+@checked
 def blue_green(
     stream: StreamSpec | Sequence[StreamSpec],
     options: CutoverOptions = CutoverOptions(),
@@ -184,22 +186,17 @@ def blue_green(
     :raises SpecError: streams, comparisons, checks, pointers, times or deadlines that cannot be, as far
         as they are no templates.
     """
-    check_kinds(options=(options, CutoverOptions), connections=(connections, Connections))
     wishes = CutoverRequest(
         streams=streams_of(stream),
         **asked_of(options, connections, form.APPROVAL_FROM_FORM),
         finalize=plain(options.finalize),
         pointers=pointers_of(options.pointers),
-        checks=checks_of(options.checks),
+        checks=some(options.checks),
         plan=_plan(options),
         edits=dict(form.FROM_FORM if options.edits is None else options.edits),
     )
-    with TaskGroup(
-        group_id,
-        tooltip="Runs another version beside the live one, compares them, and switches over; can be "
-        "rolled back.",
-        default_args=KILLED_WORKERS,  # type: ignore[arg-type] # attrs hides the type behind a converter
-    ) as group:
+    tooltip = "Runs another version beside the live one, compares them, and switches over; can be rolled back."
+    with group_of(group_id, tooltip) as group:
         CutoverPath(wishes).build()
     return group
 

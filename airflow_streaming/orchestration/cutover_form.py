@@ -10,12 +10,12 @@ from airflow.sdk import Param
 
 from airflow_streaming.changes.pointers.port import Pointer
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.common.cutover import ASK, AUTO, BY_GATE, STARTS, WAYS, WHO
-from airflow_streaming.operators.common.cutover_checks import CutoverCheck
-from airflow_streaming.options import Approval, GreenStart, check_choice, plain
+from airflow_streaming.options import Approval, GreenStart, plain
 from airflow_streaming.orchestration.form import (
     application_param,
     approvers_param,
@@ -56,40 +56,13 @@ def some(given: T | Sequence[T]) -> tuple[T, ...]:
     return tuple(given)
 
 
-def checks_of(given: CutoverCheck | Sequence[CutoverCheck]) -> tuple[CutoverCheck, ...]:
-    """
-    Return the author's checks; one may stand for itself.
-
-    :raises SpecError: one of them cannot be called.
-    """
-    found = some(given)
-    for one in found:
-        if not callable(one):
-            raise SpecError(f"checks has {one!r} in it; give functions of a SideBySide.")
-    return found
-
-
 def pointers_of(
     given: Pointer | Sequence[Pointer] | Mapping[str, Pointer | Sequence[Pointer]],
 ) -> Sequence[Pointer] | Mapping[str, Sequence[Pointer]]:
-    """
-    Return the pointers, or those of each stream; one may stand for itself.
-
-    :raises SpecError: one of them is no pointer.
-    """
+    """Return the pointers, or those of each stream; one may stand for itself."""
     if isinstance(given, Mapping):
-        return {stream: _pointers(several) for stream, several in given.items()}
-    return _pointers(given)
-
-
-def _pointers(given: Pointer | Sequence[Pointer]) -> tuple[Pointer, ...]:
-    found = some(given)
-    for one in found:
-        if not (hasattr(one, "move") and hasattr(one, "undo")):
-            raise SpecError(
-                f"pointers has {one!r} in it; give pointers, such as PointerFile(uri=...)."
-            )
-    return found
+        return {stream: some(several) for stream, several in given.items()}
+    return some(given)
 
 
 _MINUTE: Final = timedelta(minutes=1)
@@ -115,6 +88,7 @@ _WHO: Final[Mapping[str, str]] = {
 }
 
 
+@checked
 def cutover_params(
     stream: StreamSpec | Sequence[StreamSpec],
     *,
@@ -134,9 +108,6 @@ def cutover_params(
     :raises SpecError: streams or choices that cannot be.
     """
     streams = streams_of(stream)
-    check_choice("way", way, SwitchMethod)
-    check_choice("start", start, GreenStart)
-    check_choice("promote", promote, Approval)
     script = {"application": application_param()} if len(streams) == 1 else {}
     return {
         "dry_run": dry_run_param(),

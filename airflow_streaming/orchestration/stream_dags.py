@@ -7,15 +7,17 @@ own dags of the same parts.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, BaseOperator, Param
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import checked, is_template
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.operators.backup import CheckpointBackupOperator, CheckpointRetentionOperator
 from airflow_streaming.operators.prune import StreamPruneOperator
@@ -30,8 +32,6 @@ from airflow_streaming.options import (
     PruneOptions,
     RestartOptions,
     UpgradeOptions,
-    check_kinds,
-    is_template,
 )
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.orchestration.cutover_form import cutover_params
@@ -50,6 +50,7 @@ from airflow_streaming.orchestration.form import (
     DRY_RUN_FROM_FORM,
     LEVEL_FROM_FORM,
     REASON_FROM_FORM,
+    REWIND_FROM_FORM,
     rescale_params,
     restore_params,
     upgrade_params,
@@ -64,6 +65,7 @@ CUTOVER_RUNS: Final = 8
 only one of them moves the stream is seen to in its home."""
 
 
+@checked
 def stream_dags(
     stream: StreamSpec,
     *,
@@ -109,17 +111,7 @@ def stream_dags(
             "they are parsed. Give the name itself."
         )
     check_is_stream(stream.name)
-    if isinstance(approvers, str):
-        raise SpecError(f"approvers is {approvers!r}; give a list of ids of users.")
-    check_kinds(
-        upgrade=(upgrade, UpgradeOptions),
-        cutover=(cutover, CutoverOptions),
-        backup=(backup, BackupOptions),
-        connections=(connections, Connections),
-        soak=(soak or SoakTerms(), SoakTerms),
-    )
-    if prune is not None:
-        check_kinds(prune=(prune, PruneOptions))
+    _check_keep_alive(keep_alive or {})
     usual = {"soak": soak, "approvers": tuple(approvers)}
     of_all = _Shared(
         stream=stream,
@@ -142,10 +134,24 @@ def stream_dags(
         *([] if prune is None else [_prune(of_all, prune)]),
     ]
     # A path that is relative to the dag starts at the author's file, not at this one.
-    author = sys._getframe(1).f_code.co_filename
+    author = sys._getframe(2).f_code.co_filename  # beyond what checks the arguments
     for dag in dags:
         dag.fileloc = author
     return {dag.dag_id: dag for dag in dags}
+
+
+def _check_keep_alive(more: Mapping[str, Any]) -> None:
+    known = {
+        name
+        for kind in SparkStreamOperator.__mro__
+        if issubclass(kind, BaseOperator)
+        for name in inspect.signature(kind.__init__).parameters
+    } - {"self", "kwargs", "task_id", "stream", "dag", "task_group"}
+    if odd := sorted(more.keys() - known):
+        raise SpecError(
+            f"keep_alive has {odd[0]!r:.80}, which is no argument of SparkStreamOperator, or is given by "
+            "stream_dags. Remove it."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +306,7 @@ def _restore(of: _Shared) -> DAG:
             dry_run=DRY_RUN_FROM_FORM,
             reason=REASON_FROM_FORM,
             accept=ACCEPT_FROM_FORM,
+            rewind_sinks=REWIND_FROM_FORM,
             **_backups_of(of),
         )
         verify >> restore

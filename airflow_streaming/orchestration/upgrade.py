@@ -9,6 +9,7 @@ between two tasks a stream would stand still for as long as Airflow needs to sta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from airflow.sdk import BaseOperator, TaskGroup, TriggerRule
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.operators.common.form_edits import check_sizes
@@ -34,7 +36,6 @@ from airflow_streaming.options import (
     Connections,
     RestartOptions,
     UpgradeOptions,
-    check_kinds,
     plain,
 )
 from airflow_streaming.orchestration import form
@@ -51,7 +52,7 @@ _STARTING: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ChangeSettings:
     """
     What an author wants of every change: connections, who is asked, and what the stream becomes.
 
@@ -90,7 +91,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpgradeRequest(Asked):
+class UpgradeRequest(ChangeSettings):
     """
     What an author wants of an upgrade, with the templates of its form.
 
@@ -227,11 +228,33 @@ def page_of(task_id: str, decides: str = "") -> str:
     return page + "{% if " + pull + ") %}\n**" + decides + ": " + told + ".**\n{% endif %}"
 
 
+_GROUP_ID: Final = re.compile(r"[\w-]{1,100}")
+
+
+@checked
+def group_of(group_id: str, tooltip: str) -> TaskGroup:
+    """
+    Return a task group of a change.
+
+    :raises SpecError: Airflow does not take that id.
+    """
+    if not _GROUP_ID.fullmatch(group_id):
+        raise SpecError(
+            f"group_id is {group_id!r:.80}; give up to 100 letters, digits, dashes and underscores."
+        )
+    return TaskGroup(
+        group_id,
+        tooltip=tooltip,
+        default_args=KILLED_WORKERS,  # type: ignore[arg-type] # attrs hides the type behind a converter
+    )
+
+
 KILLED_WORKERS: Final[Mapping[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
 """Of every task: an author's own default_args would take these retries away, and with them the
 promise that a killed worker costs nothing but time."""
 
 
+@checked
 def upgrade_in_place(
     stream: StreamSpec,
     options: UpgradeOptions = UpgradeOptions(),
@@ -251,7 +274,6 @@ def upgrade_in_place(
     :param group_id: Prefix of the tasks.
     :raises SpecError: an argument is of another kind.
     """
-    _check_asked(stream, options, UpgradeOptions, connections)
     rehearsal = options.rehearsal
     return _build(
         UpgradeRequest(
@@ -281,6 +303,7 @@ def upgrade_in_place(
     )
 
 
+@checked
 def rolling_restart(
     stream: StreamSpec,
     options: RestartOptions = RestartOptions(),
@@ -302,7 +325,6 @@ def rolling_restart(
     :param group_id: Prefix of the tasks.
     :raises SpecError: options or a size that cannot be, as far as they are no templates.
     """
-    _check_asked(stream, options, RestartOptions, connections)
     check_sizes(stream, size or {})
     conf = chosen(options.conf, form.FROM_FORM["conf"])
     return _build(
@@ -328,17 +350,10 @@ def rolling_restart(
     )
 
 
-def _check_asked(
-    stream: object, options: object, kind: type[ChangeOptions], connections: object
-) -> None:
-    if not isinstance(stream, StreamSpec):
-        raise SpecError(f"stream is {stream!r:.80}; give StreamSpec(...).")
-    check_kinds(options=(options, kind), connections=(connections, Connections))
-
-
 _RESTART_APPROVAL: Final = "{{ params.get('need_approval', False) }}"
 
 
+@checked
 def rescale(
     stream: StreamSpec,
     options: RestartOptions = RestartOptions(),
@@ -369,7 +384,7 @@ def chosen(given: Any, from_form: Any) -> Any:
 def asked_of(
     options: ChangeOptions, connections: Connections, approval_from_form: str
 ) -> dict[str, Any]:
-    """Return the arguments of a request that all changes have; see ``Asked``."""
+    """Return the arguments of a request that all changes have; see ``ChangeSettings``."""
     return {
         "conn_id": connections.conn_id,
         "home_conn_id": connections.home_conn_id,
@@ -390,11 +405,7 @@ def habits_of(options: ChangeOptions) -> dict[str, str]:
 def _build(
     wishes: UpgradeRequest, group_id: str, rehearse: Callable[[Path], None] | None, *, tooltip: str
 ) -> TaskGroup:
-    with TaskGroup(
-        group_id,
-        tooltip=tooltip,
-        default_args=KILLED_WORKERS,  # type: ignore[arg-type] # attrs hides the type behind a converter
-    ) as group:
+    with group_of(group_id, tooltip) as group:
         path = Path(wishes)
         if rehearse is not None:
             rehearse(path)

@@ -22,6 +22,7 @@ from airflow_streaming.home.history import HistoryReader, PartCache, sparkline
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.codec import encode
+from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import color_of, other_lane
 from airflow_streaming.model.observation import ENDED, Observation, Process, VerdictState
@@ -140,7 +141,7 @@ class StreamWatch:
             status=status,
             exit=after.exit,
             death=after.death,
-            silent_for=max(timedelta(0), now - (status.at if status else epoch.created_at)),
+            silent_for=age_of(status.at if status else epoch.created_at, now),
         )
         if not is_close or status is None or not rules.rules:
             return seen
@@ -150,7 +151,7 @@ class StreamWatch:
 
     def _standby(self, look: Look) -> str:
         def silence(_: int, status: Status | None) -> timedelta:
-            return max(timedelta(0), look.now - status.at) if status else timedelta(0)
+            return age_of(status.at, look.now) if status else timedelta(0)
 
         live = look.seen.epoch if look.seen is not None else None
         standbys, probe = self.home.standbys(), open_launcher().probe

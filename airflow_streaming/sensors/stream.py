@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.model.codec import parse_time
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.supervision.readiness.conditions import BacklogUnit, Condition
 from airflow_streaming.supervision.readiness.snapshot import (
@@ -69,6 +70,7 @@ class StreamGateSensor(BaseSensorOperator):
     )
     ui_color = "#f9e0c7"
 
+    @checked
     def __init__(
         self,
         *,
@@ -204,6 +206,7 @@ class StreamHealthSensor(StreamGateSensor):
     :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
     """
 
+    @checked
     def __init__(self, *, healthy_for: timedelta = timedelta(0), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.healthy_for = healthy_for
@@ -233,6 +236,7 @@ class StreamProgressSensor(StreamGateSensor):
 
     template_fields: Sequence[str] = (*StreamGateSensor.template_fields, "committed_since")
 
+    @checked
     def __init__(
         self,
         *,
@@ -268,6 +272,7 @@ class StreamWatermarkSensor(StreamGateSensor):
 
     template_fields: Sequence[str] = (*StreamGateSensor.template_fields, "past")
 
+    @checked
     def __init__(self, *, past: datetime | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.past = past
@@ -289,6 +294,7 @@ class StreamBacklogSensor(StreamGateSensor):
     :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
     """
 
+    @checked
     def __init__(self, *, below: float, unit: str = "records", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if unit not in tuple(BacklogUnit):
@@ -335,6 +341,7 @@ class StreamCaughtUpSensor(StreamGateSensor):
         "with_conn_id",
     )
 
+    @checked
     def __init__(
         self,
         *,

@@ -22,12 +22,14 @@ from airflow_streaming.exceptions import (
     CircuitReopened,
     DeclarationRefused,
     RecordError,
+    RestoreRefused,
     SpecError,
     StreamingError,
     closed,
 )
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Heartbeat
+from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.control import (
     Circuit,
@@ -111,11 +113,26 @@ def start(home: StreamHome, *, by: str, reason: str) -> Started:
     keep it down all the same. Its restart budget is whole again.
 
     :raises CircuitReopened: the desired state is recorded, and the circuit is open all the same.
+    :raises RestoreRefused: a restore has given the stream its checkpoint and not put its sinks back.
     """
+    _check_sinks_are_back(home)
     wish, is_new = _want(home, DesiredState.RUNNING, by, reason)
     with recorded(_recorded_state(home, wish)):
         closed = close_circuit(home, by=by, reason=reason)
     return Started(wish=wish, is_new=is_new, closed=closed)
+
+
+def _check_sinks_are_back(home: StreamHome) -> None:
+    change = home.unfinished_change()
+    if change is None or not change.rewinds_sinks:
+        return
+    newest = home.newest_deployment()
+    if newest is not None and newest.checkpoint == change.checkpoint:
+        raise RestoreRefused(
+            f"The restore of backup {change.backup} (change {change.number}) of stream {home.name!r} has "
+            "not put its file sinks back yet: a driver would pass over batches that they have. Ask for "
+            "the same restore again, which finishes it, and then start the stream."
+        )
 
 
 def stop(home: StreamHome, *, by: str, reason: str, grace: timedelta | None = None) -> Stopped:
@@ -252,7 +269,7 @@ def _sign_of_life(home: StreamHome, epoch: Epoch, probe: Probe) -> str | None:
     process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
     if process.state in (ProcessState.RUNNING, ProcessState.SUSPENDED):
         return f"{closed(process.detail)} Kill it first; two drivers on one checkpoint write rows twice."
-    if launch is None and abs(_now() - epoch.created_at) < spawn_grace(epoch):
+    if launch is None and age_of(epoch.created_at, _now()) < spawn_grace(epoch):
         return "it is only being started. Look again in half a minute."
     return None
 

@@ -21,6 +21,7 @@ from airflow_streaming.exceptions import (
     CheckpointError,
     HomeUnavailable,
     RecordError,
+    SpecError,
     StreamingError,
 )
 from airflow_streaming.model.spark.listing import Listing
@@ -77,6 +78,36 @@ def is_for_want_of_rights(err: BaseException) -> bool:
     return False
 
 
+LARGEST_VARIABLE: Final = "AIRFLOW_STREAMING_LARGEST_FILE"
+"""Environment variable with the size in GiB of the largest file that is copied into or out of a backup."""
+_USUAL_LARGEST: Final = 64
+"""A snapshot of one partition's state has some GiB at most; a file of a terabyte is a hole, or a trap."""
+_GIB: Final = 2**30
+
+
+def why_too_large(sizes: Iterable[tuple[str, int]]) -> str:
+    """
+    Return which file is too large to be copied, and what to do; empty when none is.
+
+    :param sizes: The path and the bytes of each.
+    :raises SpecError: the environment says something else than a number of GiB.
+    """
+    text = os.environ.get(LARGEST_VARIABLE, "").strip() or str(_USUAL_LARGEST)
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:8]) <= _MOST_GIB:
+        raise SpecError(
+            f"{LARGEST_VARIABLE} is {text!r:.80}; give a whole number of GiB from 1 to {_MOST_GIB:,}."
+        )
+    most = int(text[:8])
+    path, size = next((one for one in sizes if one[1] > most * _GIB), ("", 0))
+    if not path:
+        return ""
+    return (
+        f"{path} has {size / _GIB:,.1f} GiB, and the largest file that is copied has {most:,} GiB. If "
+        f"that is its real size, set {LARGEST_VARIABLE} to more GiB where this runs."
+    )
+
+
+_MOST_GIB: Final = 1_000_000
 MAX_NAMES: Final = 1_000_000
 """Spark keeps 100 batches; a folder of more than a million files is not a checkpoint."""
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.autoscale import Autoscale, SizeChange, SizeCode
 
@@ -252,7 +252,7 @@ def _allowed(s: SizeInput, present: int, step: SizeStep) -> SizeStep:
         return _wait(present, step, SizeCode.BLACKOUT, f"The blackout ends at {until}.")
     # Clocks of hosts differ. A change of the future counts as long as one of the past does, so that
     # a wrong date costs no more than a right one.
-    ages = [abs(s.now - change.at) for change in s.changes]
+    ages = [age_of(change.at, s.now) for change in s.changes]
     if ages and ages[-1] < s.policy.cool_down:
         cool_down = duration_text(s.policy.cool_down)
         return _wait(present, step, SizeCode.COOL_DOWN, f"A change rests for {cool_down}.")

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Final
 
 from airflow_streaming.exceptions import closed
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import Finding, HealthRules, RuleState, Severity
 from airflow_streaming.model.observation import Observation, ProcessState, Verdict, VerdictState
 from airflow_streaming.model.records.alert import Alert, is_told
@@ -142,7 +142,7 @@ def _left_alone(change: ChangeInProgress, now: datetime) -> Finding:
         severity=Severity.ALERT,
         query="",
         reason=f"{change} No progress since {change.since:%Y-%m-%d %H:%M %Z}.",
-        figure=(now - change.since).total_seconds(),
+        figure=age_of(change.since, now).total_seconds(),
         bound=change.patience.total_seconds(),
         since=change.since,
     )
@@ -418,7 +418,7 @@ def _is_wanted(s: ReconcileInput, stop: StopRequest) -> bool:
 
 def _circuit_open(s: ReconcileInput, circuit: Circuit) -> Step:
     wait = s.policy.half_open_after
-    if wait is not None and abs(s.now - circuit.at) >= wait:  # its clock may have been ahead
+    if wait is not None and age_of(circuit.at, s.now) >= wait:
         return Step(
             action=Action.LAUNCH,
             reason=f"Half-open: one try after {duration_text(wait)}.",

@@ -21,7 +21,7 @@ from statistics import median
 from typing import Final
 
 from airflow_streaming.exceptions import closed
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import Finding, HealthRules, RuleState, Severity
 from airflow_streaming.model.observation import (
     BUSY_SHARE,
@@ -146,7 +146,7 @@ def _is_being_spawned(seen: Observation) -> bool:
     # would fence a driver that has not even begun. The age may be negative: clocks get set back.
     traces = (seen.launch, seen.status, seen.exit, seen.death)
     unborn = all(trace is None for trace in traces)
-    return unborn and abs(seen.now - seen.epoch.created_at) < spawn_grace(seen.epoch)
+    return unborn and age_of(seen.epoch.created_at, seen.now) < spawn_grace(seen.epoch)
 
 
 def _is_suspended(seen: Observation, suspended_after: timedelta) -> bool:

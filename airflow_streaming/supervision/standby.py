@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.observation import Observation, Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.status import DriverState, Status
@@ -82,11 +83,11 @@ def state_of(standby: StandbyView, now: datetime) -> StandbyState:
         return StandbyState.PROMOTED
     if standby.has_ended or standby.is_stopping:
         return StandbyState.ENDED
-    age = now - standby.epoch.created_at
+    age = age_of(standby.epoch.created_at, now)
     is_unborn = standby.launch is None and standby.status is None
     if standby.process.state is ProcessState.GONE:
         # Another task may be between the record and the launch.
-        is_coming = is_unborn and abs(age) < spawn_grace(standby.epoch)
+        is_coming = is_unborn and age < spawn_grace(standby.epoch)
         return StandbyState.STARTING if is_coming else StandbyState.ENDED
     if standby.status is not None and standby.silent_for >= SILENT_AFTER:
         return StandbyState.SILENT
@@ -149,7 +150,7 @@ def reason_to_make(standby: StandbyView | None, deployment: int, now: datetime) 
     if state is StandbyState.SILENT:
         return f"Standby {number} does not beat, or has not come to the barrier in time."
     rest = REST_WARM if standby.has_come else REST_COLD
-    if state is StandbyState.ENDED and abs(now - standby.epoch.created_at) >= rest:
+    if state is StandbyState.ENDED and age_of(standby.epoch.created_at, now) >= rest:
         return f"Standby {number} has ended."
     return ""
 
@@ -171,7 +172,7 @@ def is_worth_waiting_for(
 
     :param since: When the new deployment was made.
     """
-    if now - since >= WARM_PATIENCE or can_take_over(standby, deployment, now):
+    if age_of(since, now) >= WARM_PATIENCE or can_take_over(standby, deployment, now):
         return False
     if standby is None or not is_of(standby, deployment):
         return True

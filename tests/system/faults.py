@@ -1,11 +1,12 @@
 """
 Fails every durable write of every act with every fault, and counts what does not hold.
 
-    python -m tests.system.faults [ACT ...] [--every N] [--in-turn]
+    python -m tests.system.faults [ACT ...] [--every N] [--in-turn] [--parts 1-3]
 
 Acts are those of ``tests.unit.faults.acts``. With ``--every N`` each N-th change is tried. With
 ``--in-turn`` each change gets one of the errors in turn, the lost answer and the kill before it, which is
-also the kill after the change before: for acts of hundreds of changes.
+also the kill after the change before: for acts of hundreds of changes. Every part of eight is spread over
+the whole act; ``--parts`` names those to try, so that a run of hours can be made in pieces.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("acts", nargs="*", choices=[[], *ACTS], help="acts to try")
     parser.add_argument("--every", type=int, default=1, help="try each so-many-th change")
     parser.add_argument("--in-turn", action="store_true", help="try one of the errors a change")
+    parser.add_argument(
+        "--parts", type=parts_of, default=range(1, PARTS + 1), help="parts to try, as 2 or 4-6"
+    )
     asked = parser.parse_args(words)
     quiet()
     wrong = 0
@@ -47,7 +51,7 @@ def main(words: list[str] | None = None) -> int:
         patch.setattr("os.fsync", lambda _: None)
         patch.setattr("os.sync", lambda: None)
         for name in asked.acts or ACTS:
-            wrong += _try(name, asked.every, is_in_turn=asked.in_turn)
+            wrong += _try(name, asked.every, asked.parts, is_in_turn=asked.in_turn)
     return 1 if wrong else 0
 
 
@@ -59,6 +63,15 @@ def quiet() -> None:
         logger_factory=structlog.ReturnLoggerFactory(),
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
     )
+
+
+def parts_of(text: str) -> range:
+    """Return the parts that a text such as ``2`` or ``4-6`` names."""
+    first, _, last = text.partition("-")
+    parts = range(int(first), int(last or first) + 1)
+    if not parts or parts[0] < 1 or parts[-1] > PARTS:
+        raise argparse.ArgumentTypeError(f"give parts from 1 to {PARTS}, as 2 or 4-6")
+    return parts
 
 
 def faults_at(change: int, *, is_in_turn: bool) -> list[Fault]:
@@ -74,15 +87,15 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _try(name: str, every: int, *, is_in_turn: bool) -> int:
+def _try(name: str, every: int, parts: range, *, is_in_turn: bool) -> int:
     begun, found = time.monotonic(), Counter[str]()
     base = Path(tempfile.mkdtemp(prefix="faults-"))
     try:
         sound = strike(name, base / "none")
         tried = 0
-        for part in range(PARTS):
+        for part in parts:
             # A run that is ended early has tried changes of the whole act.
-            for at in range(1 + part * every, sound.changes + 1, PARTS * every):
+            for at in range(1 + (part - 1) * every, sound.changes + 1, PARTS * every):
                 for fault in faults_at(at, is_in_turn=is_in_turn):
                     folder = base / f"{at}-{fault.name}"
                     _, problems = judge(name, folder, at, fault, sound.outcome)
@@ -90,7 +103,8 @@ def _try(name: str, every: int, *, is_in_turn: bool) -> int:
                     found.update(f"{at} {fault}: {problem}" for problem in problems)
                     tried += 1
             if sound.changes > LONG:
-                say(f"  {name}: {part + 1} of {PARTS} parts, {tried} faults, {len(found)} wrong")
+                seconds = time.monotonic() - begun
+                say(f"  {name}: part {part}, {tried} faults, {len(found)} wrong, {seconds:.0f} s")
     finally:
         shutil.rmtree(base)
     seconds = time.monotonic() - begun

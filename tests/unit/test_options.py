@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from math import inf, nan
 from typing import Any
@@ -34,6 +35,7 @@ from airflow_streaming.spec import (
     Metric,
     ReadyTerms,
     RestartPolicy,
+    RetentionPolicy,
     SoakTerms,
     StreamSpec,
 )
@@ -69,6 +71,17 @@ WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (CutoverOptions, "deadlines", [timedelta(hours=1)]),
     (CutoverOptions, "approval_notifiers", 5),
     (CutoverOptions, "sink_habits", ["orders"]),
+    (CutoverOptions, "approvers", None),
+    (RehearsalOptions, "accept", None),
+    (RehearsalOptions, "time_limit", timedelta(0)),
+    (BackupOptions, "max_age", timedelta(0)),
+    (RetentionPolicy, "keep_for", "7 days"),
+    (RetentionPolicy, "keep_for", timedelta(0)),
+    (RetentionPolicy, "keep_last", -1),
+    (SoakTerms, "queries", "orders"),
+    (SoakTerms, "batches", 10**30),
+    (ReadyTerms, "measuring_errors", 0),
+    (UpgradeOptions, "need_approval", "x"),
 ]
 
 
@@ -121,8 +134,32 @@ WRONG += [
 def test_a_wrong_field_is_refused_by_its_name(
     kind: Callable[..., Any], name: str, value: Any
 ) -> None:
-    with pytest.raises(SpecError, match=rf"\.{name} is "):
+    with pytest.raises(SpecError, match=rf"\.{name}(\[0\])? is "):
         kind(**{name: value})
+
+
+@pytest.mark.parametrize("edits", [{"runtimes": "x"}, {"conf": 5}, {5: "x"}, {"runtime": 5}])
+def test_an_edit_that_there_is_not_is_refused(edits: Any) -> None:
+    for options in (UpgradeOptions, CutoverOptions):
+        with pytest.raises(SpecError, match=rf"{options.__name__}\.edits"):
+            options(edits=edits)
+
+
+def test_a_secret_is_not_repeated_by_an_error() -> None:
+    for wrong in (
+        {"conf": "spark.x.password=canary"},
+        {"env": {"P": ["canary"]}},
+        {"jars": "a?token=canary"},
+    ):
+        with pytest.raises(SpecError) as refusal:
+            replace(SPEC, **wrong)
+        assert "canary" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("more", [{"nonsense": 1}, {"task_id": "t"}, {"stream": "s"}])
+def test_an_argument_of_the_keep_alive_task_that_there_is_not_is_refused(more: Any) -> None:
+    with pytest.raises(SpecError, match="keep_alive has"):
+        stream_dags(SPEC, keep_alive=more)
 
 
 @pytest.mark.parametrize("terms", [{"batches": "x"}, {"backlog_growth": inf}, {"at_most": 5}])
@@ -206,6 +243,12 @@ def test_lists_are_taken_for_tuples_and_whole_numbers_for_fractions() -> None:
     [
         ("poll_interval", 5),
         ("poll_interval", None),
+        ("poll_interval", timedelta(0)),
+        ("poll_interval", timedelta(-1)),
+        ("poll_interval", timedelta(days=2)),
+        ("rollover_after", timedelta(0)),
+        ("conn_id", 5),
+        ("on_gave_up", "mail"),
         ("rollover_after", 7),
         ("changed_by", "nightly_upgrade"),
     ],

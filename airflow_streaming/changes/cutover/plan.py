@@ -25,6 +25,7 @@ from airflow_streaming.gates.findings import (
     worst,
 )
 from airflow_streaming.model.codec import encode
+from airflow_streaming.model.fields import Positive, check_values
 from airflow_streaming.model.records.change_table import words
 from airflow_streaming.model.records.cutover import (
     DEADLINES,
@@ -34,7 +35,6 @@ from airflow_streaming.model.records.cutover import (
     ReadyTerms,
     StartWay,
     SwitchMethod,
-    check_time,
 )
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.upgrade import SoakTerms
@@ -55,10 +55,13 @@ class CutoverPlan:
     finalizes_by_itself: bool = True
     keeps_blue_running: bool = True
     retain_blue: timedelta = timedelta(days=1)
-    deadlines: Mapping[str, timedelta] = field(default_factory=dict)
+    deadlines: Mapping[str, Positive] = field(default_factory=dict)
     pointers: Mapping[str, bool] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
     stop_grace: timedelta = timedelta(seconds=60)
+
+    def __post_init__(self) -> None:
+        check_values(self)
 
     def check(self, streams: tuple[str, ...]) -> None:
         """
@@ -71,7 +74,6 @@ class CutoverPlan:
         odd = sorted(set(self.deadlines) - states)
         if odd:
             raise SpecError(f"{odd[0]!r} has no deadline; give {', '.join(sorted(states))}.")
-        self._check_values()
         lost = [name for name in self.pointers if "/" in name and name.split("/")[0] not in streams]
         if lost:
             raise SpecError(
@@ -83,18 +85,6 @@ class CutoverPlan:
                 f"A comparison is given for stream {strangers[0]!r}, which is not among those that "
                 f"switch: {', '.join(streams)}."
             )
-
-    def _check_values(self) -> None:
-        check_time("retain_blue", self.retain_blue)
-        for state, deadline in self.deadlines.items():
-            check_time(f"The deadline of {state!r}", deadline, is_positive=True)
-        if not isinstance(self.ready, ReadyTerms):
-            raise SpecError(f"ready is {self.ready!r}; give ReadyTerms.")
-        if not isinstance(self.soak, SoakTerms):
-            raise SpecError(f"soak is {self.soak!r}; give SoakTerms.")
-        for one in self.compare:
-            if not isinstance(one, CompareTerms):
-                raise SpecError(f"compare has {one!r} in it; give CompareTerms.")
 
     def deadline(self, state: CutoverState) -> timedelta | None:
         """Return how long a state may last; ``None`` for one that may last for ever."""

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from airflow_streaming.changes.judging.green import Judgment
+from airflow_streaming.model.durations import CLOCKS_DIFFER, age_of
 from airflow_streaming.model.observation import Verdict
 from airflow_streaming.model.records.change_table import facts_of
 from airflow_streaming.model.records.control import Change, Desired, DesiredState
@@ -30,8 +31,6 @@ from airflow_streaming.model.records.epoch import (
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
 
-CLOCKS_DIFFER: Final = timedelta(minutes=5)
-"""By how much the clock of the host on which a step was taken may differ from that of who looks."""
 _NONE: Final = timedelta(0)
 _LONG: Final = (CutoverState.CATCHING_UP, CutoverState.SHADOWING)
 
@@ -211,17 +210,23 @@ class CutoverView:
         taken may have other clocks: what an observer has seen itself counts, or what is beyond
         any difference of clocks.
         """
-        if not self.history:
-            return max(self.seen_for, self.now - self.change.at - CLOCKS_DIFFER)
-        newest = max(step.at for step in self.history)
-        return self._stayed + max(self.seen_for, self.now - newest - CLOCKS_DIFFER)
+        return self._stayed + max(self.seen_for, age_of(self._entered, self.now) - CLOCKS_DIFFER)
+
+    @property
+    def _entered(self) -> datetime:
+        newest = self.history[-1].at if self.history else self.change.at
+        # A date to come that an earlier step has says nothing of the state.
+        past = (step.at for step in self.history if step.at <= self.now)
+        return newest if newest > self.now else max(past, default=newest)
 
     @property
     def _stayed(self) -> timedelta:
         fresh = (CutoverEvent.GREEN_STARTED, CutoverEvent.LOOK_AGAIN)
         first = max((step.number for step in self.history if step.event in fresh), default=1)
         known = pairwise(self.history[first - 1 :])
-        stays = (max(to.at - at.at, _NONE) for at, to in known if at.after is self.state)
+        stays = (
+            max(min(to.at, self.now) - at.at, _NONE) for at, to in known if at.after is self.state
+        )
         return sum(stays, _NONE) if self.state in _LONG else _NONE
 
     @property

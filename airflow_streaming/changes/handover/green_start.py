@@ -41,7 +41,7 @@ from airflow_streaming.exceptions import (
     RecordError,
     RestoreRefused,
 )
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.records.cutover import Pair, StartWay
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
@@ -148,7 +148,7 @@ def _clear(
     marker = folders.read(RESTORE_MARKER, MAX_LOG_BYTES)
     if marker is None:
         return True
-    if now() - RestoreMarker.from_bytes(marker).begun_at < YOUNG:
+    if age_of(RestoreMarker.from_bytes(marker).begun_at, now()) < YOUNG:
         raise CheckpointBusy(
             f"A copy to {folders.uri} was started less than {duration_text(YOUNG)} ago. If it is dead, it "
             "is cleared after that time."

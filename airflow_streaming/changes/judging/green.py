@@ -16,7 +16,7 @@ from typing import Final
 
 from airflow_streaming.changes.judging.lane_figures import LaneFigures, QueryFigures, Since
 from airflow_streaming.changes.judging.soak import SoakResult, SoakVerdict
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
 from airflow_streaming.model.records.cutover import ReadyTerms, Result
 from airflow_streaming.model.records.cutover_table import CutoverEvent
@@ -227,7 +227,7 @@ def judge_ready(
     if blue is None:
         return fold_errors(errors, terms, "Blue's driver cannot be seen to compare with.")
     # The two clocks are only compared with themselves; what both agree on has passed.
-    well = max(timedelta(0), min(green.at - since.at, now - since.seen_at))
+    well = max(timedelta(0), min(green.at - since.at, age_of(since.seen_at, now)))
     is_told = any(
         query.read or (compared and query.batches >= terms.batches) for query in green.queries
     )

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.model.observation import Observation, ProcessState, Verdict, VerdictState
 from airflow_streaming.model.progress import BatchProgress
@@ -105,7 +105,7 @@ def judge_soak(
     # The host that recorded the launch may have another clock than the one that looks now. What is kept has
     # run long enough by the driver's own clock too. The end of the soak may come as much earlier as
     # the two differ: then what has shown nothing yet is rolled back too soon, which loses nothing.
-    age = now - baseline.launched_at
+    age = age_of(baseline.launched_at, now)
     worked = min(age, _worked_for(seen))
     untried = _untried(seen)
     if not waits and worked >= terms.at_least and (not untried or age >= terms.at_most):

@@ -12,6 +12,7 @@ from typing import Any
 from airflow_streaming.changes.pointers.port import back_to, mark_of
 from airflow_streaming.exceptions import HomeUnavailable, PointerFailed, RecordError, SpecError
 from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.jobs.pointing import Mark, refuse_foreign, should_write
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import is_local
@@ -42,6 +43,7 @@ class PointerFile:
     name: str = ""
 
     def __post_init__(self) -> None:
+        check_values(self)
         folder, _, file = self.uri.rpartition("/")
         if not folder or not file or file.startswith("."):
             raise SpecError(

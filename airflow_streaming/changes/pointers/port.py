@@ -22,6 +22,7 @@ from typing import Final, Protocol
 
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, StreamingError, closed
 from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.jobs.pointing import Mark
 
 _UNSAFE: Final = re.compile(r"""['"`;\\\x00-\x1f]""")
@@ -133,6 +134,9 @@ class CallablePointer:
     forward: Word
     backward: Word
     is_atomic: bool = False
+
+    def __post_init__(self) -> None:
+        check_values(self)
 
     def move(self, to: LiveOutput, before: LiveOutput) -> None:
         """Call ``forward``; see ``Pointer``."""

@@ -19,6 +19,7 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.launch.runtime import resolve_runtime
+from airflow_streaming.model.fields import Positive, check_values
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
 from airflow_streaming.model.uris import to_hadoop
 from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask, scratch_folder
@@ -36,7 +37,7 @@ class _InCatalog:
     runtime: str
     conf: Mapping[str, Any] = field(default_factory=dict, repr=False)
     runtimes: Mapping[str, Any] = field(default_factory=dict)
-    timeout: timedelta = timedelta(minutes=2)
+    timeout: Positive = timedelta(minutes=2)
 
     @property
     def is_atomic(self) -> bool:
@@ -109,6 +110,7 @@ class SparkView(_InCatalog):
     name: str = ""
 
     def __post_init__(self) -> None:
+        check_values(self)
         check_entry(self.view, Entry.VIEW)
         if not self.name:
             object.__setattr__(self, "name", self.view)
@@ -152,6 +154,7 @@ class SparkTable(_InCatalog):
     name: str = ""
 
     def __post_init__(self) -> None:
+        check_values(self)
         check_entry(self.table, Entry.TABLE)
         if not self.name:
             object.__setattr__(self, "name", self.table)

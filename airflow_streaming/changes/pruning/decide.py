@@ -26,10 +26,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Final
+from typing import Annotated, Final
 
-from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.fields import Range, check_values
 from airflow_streaming.model.records.removal import RemovalKind
 from airflow_streaming.model.uris import overlap
 
@@ -60,21 +60,12 @@ class PrunePolicy:
     :raises SpecError: a value is out of its bounds.
     """
 
-    keep: timedelta = timedelta(days=14)
-    keep_epochs: int = 10
+    keep: Annotated[timedelta, Range(least=LEAST, most=MOST)] = timedelta(days=14)
+    keep_epochs: Annotated[int, Range(least=3, most=10_000)] = 10
     outputs: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.keep, timedelta) or not LEAST <= self.keep <= MOST:
-            raise SpecError(
-                f"keep is {self.keep!r}; give a timedelta from {LEAST.days} to {MOST.days} days."
-            )
-        if type(self.keep_epochs) is not int or not 3 <= self.keep_epochs <= 10_000:
-            raise SpecError(
-                f"keep_epochs is {self.keep_epochs!r}; give a whole number from 3 to 10,000."
-            )
-        if type(self.outputs) is not bool:
-            raise SpecError(f"outputs is {self.outputs!r}; give True or False.")
+        check_values(self)
 
 
 File = tuple[str, datetime | None]
@@ -287,7 +278,10 @@ def epochs_that_stay(lane: LaneFacts, before: datetime, policy: PrunePolicy) -> 
     for epoch, following in pairwise(lane.epochs):
         # What has no record has no time of its own; its successor's says when it was over.
         since = following.created_at
-        if since is None or since > before:
+        if since is None:
+            lacks = "cannot be read" if following.is_unreadable else "is missing"
+            why.setdefault(epoch.number, f"the record of its successor {lacks}")
+        elif since > before:
             why.setdefault(epoch.number, "")
         elif epoch.is_unreadable:
             why[epoch.number] = "its record cannot be read"

@@ -21,7 +21,7 @@ from typing import Final
 
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.changes.upgrade.state import Do, LaunchStatus, Move, UpgradeView
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import LaunchCause
@@ -125,7 +125,7 @@ def _warming(s: UpgradeView) -> Move:
     if standby is None:
         reason = f"Warm-up for change {s.change.number}, deployment {s.change.deployment}."
         return _move(Do.WARM_UP, reason)
-    age = s.situation.now - standby.epoch.created_at
+    age = age_of(standby.epoch.created_at, s.situation.now)
     if state is StandbyState.ENDED:
         return _cold(WarmUp.ENDED, f"Standby {number} ended before it came to the barrier.")
     if state is StandbyState.SILENT:
@@ -181,7 +181,7 @@ def _repartitioning(s: UpgradeView) -> Move:
     if s.is_repartitioned:
         return _take(E.REPARTITION_DONE, f"All state has {partitions} partitions.")
     begun = s.reached[Stage.REPARTITIONING]
-    if s.situation.now - begun.at < REPARTITION_PATIENCE:
+    if age_of(begun.at, s.situation.now) < REPARTITION_PATIENCE:
         return _move(
             Do.WAIT, f"Spark, started by {begun.by}, gives the state {partitions} partitions."
         )

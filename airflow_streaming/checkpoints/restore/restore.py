@@ -12,7 +12,6 @@ it again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -41,13 +40,14 @@ from airflow_streaming.checkpoints.restore.replay import (
     RefusalCode,
     RestorePlan,
 )
+from airflow_streaming.checkpoints.restore.sink_log import newest_batch
 from airflow_streaming.checkpoints.restore.target import Target, open_target
 from airflow_streaming.checkpoints.vault.contents import Contents, verified
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import RestoreRefused, StreamingError
 from airflow_streaming.model.spark.listing import Listing, is_hidden
 from airflow_streaming.model.uris import join
-from airflow_streaming.storage.folders import open_folders
+from airflow_streaming.storage.folders import open_folders, why_too_large
 
 _CHECKSUM: Final = ".crc"
 
@@ -135,9 +135,6 @@ def _is_of_sink(path: str) -> bool:
     return path == SINK_LOG or path.startswith(f"{SINK_LOG}/")
 
 
-_ENTRY: Final = re.compile(r"(\d{1,18})(\.compact)?", re.ASCII)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """
@@ -211,6 +208,7 @@ def prepare(
     Verify a backup and say what restoring it would do; see ``restore.plan_restore``.
 
     :raises BackupDamaged: it is not what was written.
+    :raises RestoreRefused: a file of it is larger than what is copied; nothing was read of it.
     :raises ValueError: a reason that cannot be accepted.
     """
     known = circumstances or Circumstances()
@@ -223,6 +221,7 @@ def prepare(
     found = _Found()
     found.refusals += refusal.of_place(place.to, target.look(sorted(folders.values())), backup.id)
     found.refusals += refusal.of_stream(backup, known)
+    _check_sizes(store, backup)
     whole = verified(store, backup, _bytes_to(progress))
     for query in backup.queries:
         if query.folder in folders:
@@ -268,6 +267,15 @@ def _folders(backup: Backup, place: Place) -> dict[str, str]:
     if len(set(chosen)) != len(chosen) or ("" in chosen and len(chosen) > 1):
         raise RestoreRefused("Two queries are to be restored into one folder. Give each its own.")
     return dict(place.folders)
+
+
+def _check_sizes(store: BackupStore, backup: Backup) -> None:
+    # Before every byte is read to verify it.
+    members = (
+        bundle.members[number] for bundle, numbers in store.bundles(backup) for number in numbers
+    )
+    if why := why_too_large((member.path, member.size) for member in members):
+        raise RestoreRefused(f"Backup {backup.id} is not restored. {why}")
 
 
 def _judge(
@@ -318,12 +326,7 @@ def _sink_batch(query: QueryBackup, place: Place, found: _Found) -> int | None:
     if entries is None:
         found.warnings.append(f"There is no file sink's log at {uri}.")
         return None
-    return max(_batches(entry.name for entry in entries), default=None)
-
-
-def _batches(names: Iterator[str]) -> Iterator[int]:
-    matches = (_ENTRY.fullmatch(name) for name in names)
-    return (int(match[1]) for match in matches if match is not None)
+    return newest_batch(entry.name for entry in entries)
 
 
 def _bytes_to(progress: Progress) -> Any:

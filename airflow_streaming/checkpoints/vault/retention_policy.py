@@ -45,6 +45,7 @@ from airflow_streaming.checkpoints.vault.backup_trust import (
 )
 from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.fields import Positive, check_values, checked
 from airflow_streaming.model.wire import parse_json_value
 
 LARGEST_GAP: Final = 4
@@ -192,19 +193,14 @@ class RetentionPolicy:
     """
 
     keep_last: int = 0
-    keep_for: timedelta | None = None
+    keep_for: Positive | None = None
     daily: int = 0
     weekly: int = 0
     monthly: int = 0
     origins: Mapping[Origin, RetentionPolicy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in _COUNTS:
-            count = getattr(self, name)
-            if type(count) is not int or count < 0:
-                raise SpecError(f"Retention: {name} is {count!r}; give a number from 0 up.")
-        if self.keep_for is not None and self.keep_for <= timedelta():
-            raise SpecError("Retention: keep_for must be longer than nothing.")
+        check_values(self)
         if self.keep_for is None and not any(getattr(self, name) for name in _COUNTS):
             raise SpecError(
                 "Retention: the policy keeps nothing. Give keep_last, keep_for, daily, weekly or "
@@ -214,6 +210,7 @@ class RetentionPolicy:
             raise SpecError("Retention: the policy of an origin cannot have origins of its own.")
 
     @classmethod
+    @checked
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """
         Build a policy from plain values, as a dag's params or a command line give them.
@@ -247,7 +244,7 @@ class RetentionPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptBackup:
     """
     One backup that stays.
 
@@ -262,7 +259,7 @@ class Kept:
 class RetentionPlan:
     """What stays and what goes, newest first."""
 
-    keep: tuple[Kept, ...]
+    keep: tuple[KeptBackup, ...]
     remove: tuple[Backup, ...]
 
     def lines(self, held: Collection[str] = ()) -> list[str]:
@@ -317,7 +314,7 @@ def plan_retention(
         _judge(members, standing, rules, reasons)
     return RetentionPlan(
         keep=tuple(
-            Kept(backup=backup, reasons=tuple(reasons[backup.id]))
+            KeptBackup(backup=backup, reasons=tuple(reasons[backup.id]))
             for backup in found
             if reasons[backup.id]
         ),
@@ -479,7 +476,7 @@ def spare(plan: RetentionPlan, standings: Mapping[ForChange, ChangeStanding]) ->
         begun before its backups are taken and ends once. One that is missing counts as unknown.
     """
     why = {backup.id: _why(change_of(backup), standings) for backup in plan.remove}
-    spared = [Kept(backup=b, reasons=(why[b.id],)) for b in plan.remove if why[b.id]]
+    spared = [KeptBackup(backup=b, reasons=(why[b.id],)) for b in plan.remove if why[b.id]]
     keep = sorted((*plan.keep, *spared), key=lambda kept: kept.backup.id, reverse=True)
     keep.sort(key=lambda kept: kept.backup.begun_at, reverse=True)
     return RetentionPlan(

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
 
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.wire import JsonValue, Record
 
@@ -59,14 +60,14 @@ class Autoscale(JsonValue):
     def __post_init__(self) -> None:
         check_values(self)
         if not 1 <= self.min <= self.max <= MOST_EXECUTORS:
-            raise ValueError(f"Autoscale needs 1 <= min <= max <= {MOST_EXECUTORS:,} executors.")
+            raise SpecError(f"Autoscale needs 1 <= min <= max <= {MOST_EXECUTORS:,} executors.")
         if not 0 < self.target < self.up_above < 1:
-            raise ValueError("Autoscale needs 0 < target < up_above < 1.")
+            raise SpecError("Autoscale needs 0 < target < up_above < 1.")
         if not 1 <= self.changes_a_day <= _MINUTES_OF_DAY:
-            raise ValueError(f"changes_a_day of Autoscale must be 1 to {_MINUTES_OF_DAY:,}.")
+            raise SpecError(f"changes_a_day of Autoscale must be 1 to {_MINUTES_OF_DAY:,}.")
         for name in ("up_after", "down_after", "catch_up", "cool_down"):
             if not timedelta(0) < getattr(self, name) <= _DAY:
-                raise ValueError(f"{name} of Autoscale must be above 0 s and at most one day.")
+                raise SpecError(f"{name} of Autoscale must be above 0 s and at most one day.")
 
     def within(self, executors: int) -> int:
         """Return a number of executors brought inside the limits."""
@@ -130,7 +131,7 @@ class SizeChange(Record):
 
     def __post_init__(self) -> None:
         if self.executors < 1 or self.before < 1 or self.configured < 1:
-            raise ValueError("A size has at least one executor.")
+            raise SpecError("A size has at least one executor.")
 
 
 def configured_executors(conf: Mapping[str, str]) -> int | None:

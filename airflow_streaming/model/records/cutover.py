@@ -18,9 +18,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.durations import age_of
+from airflow_streaming.model.fields import Positive, Range, check_values
 from airflow_streaming.model.names import is_path_part
 from airflow_streaming.model.records.cutover_table import (
     CutoverEvent,
@@ -50,31 +51,6 @@ class StartWay(StrEnum):
     """A copy of blue's checkpoint at a committed batch."""
     CARRIED = "carried"
     """Blue's position in the sources, and no state."""
-
-
-def check_time(name: str, value: object, *, is_positive: bool = False) -> None:
-    """
-    Do nothing for a duration that is not below zero.
-
-    :param is_positive: It may not be zero either.
-    :raises SpecError: it is one, or no duration at all.
-    """
-    if not isinstance(value, timedelta):
-        raise SpecError(f"{name} is {value!r}; give a timedelta, such as timedelta(minutes=10).")
-    if value < timedelta(0) or (is_positive and not value):
-        raise SpecError(
-            f"{name} is {value}; give a time {'above' if is_positive else 'of at least'} zero."
-        )
-
-
-def check_least(name: str, value: object, least: float) -> None:
-    """
-    Do nothing for a number that is at least so much.
-
-    :raises SpecError: it is smaller, or no number.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
-        raise SpecError(f"{name} is {value!r}; give a number of at least {least:g}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,26 +93,17 @@ class ReadyTerms:
     :param backlog_records: The most that it may have left to read; ``None`` for no bound.
     :param backlog_factor: How much larger than blue's its backlog may be, one batch apart.
     :param measuring_errors: How often in a row measuring may fail before the operator is asked.
+    :raises SpecError: a field is of another kind, or out of its range.
     """
 
     well_for: timedelta = timedelta(minutes=2)
     batches: int = 3
     backlog_records: float | None = None
     backlog_factor: float = 1.0
-    measuring_errors: int = 4
+    measuring_errors: Annotated[int, Range(least=1)] = 4
 
     def __post_init__(self) -> None:
-        """
-        Refuse what could never be shown.
-
-        :raises SpecError: a number or a time below what makes sense, or of the wrong type.
-        """
-        check_time("ready.well_for", self.well_for)
-        check_least("ready.batches", self.batches, 0)
-        check_least("ready.backlog_factor", self.backlog_factor, 0)
-        check_least("ready.measuring_errors", self.measuring_errors, 1)
-        if self.backlog_records is not None:
-            check_least("ready.backlog_records", self.backlog_records, 0)
+        check_values(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,12 +124,13 @@ class CompareTerms:
         still be in flight on one side.
     :param least_rows: With fewer rows in common time there is nothing to compare.
     :param options: Options of the reader.
+    :raises SpecError: a field is of another kind, or out of its range.
     """
 
     stream: str
     format: str = "parquet"
     time: str = ""
-    bucket: timedelta = timedelta(hours=1)
+    bucket: Positive = timedelta(hours=1)
     keys: tuple[str, ...] = ()
     sums: tuple[str, ...] = ()
     full: bool = False
@@ -173,20 +141,7 @@ class CompareTerms:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """
-        Refuse what could never be compared.
-
-        :raises SpecError: a number or a time below what makes sense, or of the wrong type; one text
-            where several names are asked for.
-        """
-        check_time("compare.bucket", self.bucket, is_positive=True)
-        check_time("compare.settled", self.settled)
-        check_least("compare.tolerance", self.tolerance, 0)
-        check_least("compare.least_rows", self.least_rows, 0)
-        for what in ("keys", "sums", "ignore"):
-            if isinstance(getattr(self, what), str):
-                name = getattr(self, what)
-                raise SpecError(f"compare.{what} is one text, {name!r}; give ({name!r},).")
+        check_values(self)
 
 
 DEADLINES: Final[Mapping[CutoverState, timedelta]] = MappingProxyType(
@@ -409,4 +364,4 @@ class CutoverStanding:
 
     def is_overdue(self, now: datetime) -> bool:
         """Tell whether it made no progress for so long that no task seems to work on it."""
-        return now - self.since > self.patience
+        return age_of(self.since, now) > self.patience

@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import ClassVar, Final, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.durations import CLOCKS_DIFFER
 from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
@@ -44,12 +46,12 @@ class Blackout:
         check_values(self)
         for moment in (self.start, self.end):
             if not _TIME.fullmatch(moment):
-                raise ValueError(f"{moment!r} is no time of day; write it as HH:MM.")
+                raise SpecError(f"{moment!r} is no time of day; write it as HH:MM.")
         if any(not 0 <= day < _DAYS_A_WEEK for day in self.days):
-            raise ValueError("Days of a blackout go from 0 (Monday) to 6 (Sunday).")
+            raise SpecError("Days of a blackout go from 0 (Monday) to 6 (Sunday).")
         # zoneinfo looks for a file of that name, so it must look like one of a zone.
         if not _ZONE.fullmatch(self.timezone) or not _is_zone(self.timezone):
-            raise ValueError(f"There is no time zone {self.timezone!r:.80}.")
+            raise SpecError(f"There is no time zone {self.timezone!r:.80}.")
 
     def ends_at(self, now: datetime) -> datetime | None:
         """Return when the blackout that holds now is over; ``None`` outside of one."""
@@ -88,7 +90,7 @@ class Budget:
     def __post_init__(self) -> None:
         check_values(self)
         if self.window <= timedelta(0):
-            raise ValueError("A restart budget needs a positive window.")
+            raise SpecError("A restart budget needs a positive window.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +139,11 @@ class RestartPolicy(JsonValue):
     def __post_init__(self) -> None:
         check_values(self)
         if self.first_delay > self.max_delay:
-            raise ValueError("A restart policy needs first_delay <= max_delay.")
+            raise SpecError("A restart policy needs first_delay <= max_delay.")
         if self.half_open_after is not None and self.half_open_after <= timedelta(0):
-            raise ValueError("half_open_after must be positive, or the circuit is never open.")
+            raise SpecError("half_open_after must be positive, or the circuit is never open.")
         if self.poison_after < 1:
-            raise ValueError("poison_after must be at least 1.")
+            raise SpecError("poison_after must be at least 1.")
 
     def bound(self, consecutive_failures: int) -> timedelta:
         """Return the longest wait before the restart after that many failures in a row."""
@@ -170,10 +172,6 @@ class RestartPolicy(JsonValue):
         """Return when the blackout that holds now is over; ``None`` outside of one."""
         ends = [end for blackout in self.blackouts if (end := blackout.ends_at(now)) is not None]
         return max(ends, default=None)
-
-
-CLOCK_ERROR: Final = timedelta(minutes=5)
-"""How far the clocks of two hosts may differ before a wait measured by them means nothing."""
 
 
 class RestartAction(StrEnum):
@@ -244,14 +242,14 @@ class RestartDecision(Record):
 
     def __post_init__(self) -> None:
         if (self.action is RestartAction.RESTART) != (self.next_attempt_at is not None):
-            raise ValueError("A restart needs the time of its next attempt; giving up has none.")
+            raise SpecError("A restart needs the time of its next attempt; giving up has none.")
 
     def is_waiting(self, now: datetime) -> bool:
         """Tell whether the restart is still to come."""
         if self.next_attempt_at is None or now >= self.next_attempt_at:
             return False
         # Decided in the future? Some host's clock is wrong, and the wait might last for years.
-        return self.decided_at - now < CLOCK_ERROR
+        return self.decided_at - now < CLOCKS_DIFFER
 
     @classmethod
     def restart(cls, failure: Failure, *, now: datetime, delay: timedelta, failures: int) -> Self:
@@ -314,4 +312,4 @@ class Supervision(Record):
 
     def __post_init__(self) -> None:
         if not timedelta(0) <= self.stop_grace <= MAX_STOP_GRACE:
-            raise ValueError("The grace of a stop must be between 0 s and one day.")
+            raise SpecError("The grace of a stop must be between 0 s and one day.")

@@ -15,6 +15,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
 
+from airflow_streaming.model.durations import age_of
+from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
@@ -172,6 +174,7 @@ class SoakTerms:
     :param at_most: After this the soak ends; what has not been shown by then counts against it.
     :param backlog_growth: Factor by which the backlog may exceed what it was at the launch.
     :param queries: Names of the queries that must be there; empty when any will do.
+    :raises SpecError: a field is of another kind, or out of its range.
     """
 
     batches: int = 3
@@ -179,6 +182,9 @@ class SoakTerms:
     at_most: timedelta = timedelta(minutes=15)
     backlog_growth: float = 1.5
     queries: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_values(self)
 
 
 class RollbackMethod(StrEnum):
@@ -308,7 +314,7 @@ class OpenUpgrade:
         # The task that reached the stage may have had another clock. An alert that comes as much
         # earlier
         # or later as two clocks differ does no harm, and nothing else hangs on this.
-        return now - self.since > self.patience
+        return age_of(self.since, now) > self.patience
 
     @property
     def patience(self) -> timedelta:

@@ -21,7 +21,8 @@ PRIVATE_CONF_FILE: Final = "AIRFLOW_STREAMING_SECRET_CONF_FILE"
 DIES_WITH_JVM: Final = "AIRFLOW_STREAMING_DIES_WITH_JVM"
 """Variable of a cluster driver's environment: its Python process must not outlive its JVM."""
 SECRET_KEY: Final = re.compile(
-    r"secret|password|passwd|passphrase|token|credential|jaas"
+    # What parsers say of a token is no secret.
+    r"secret|password|passwd|passphrase|(?<!unexpected )(?<!unrecognized )token|credential|jaas"
     r"|(?:access|account|api|auth|private|encryption|fernet|signing|subscription)[ ._-]?key(?!size)"
     r"|(?:master|shared|storage)[._-]key|key[._]pem|keystore\.key$"
     r"|(?:^|[?&._-])sas(?:[._=-]|$)|[?&-]sig(?:nature)?\b|shared[._-]?access[._-]?signature"
@@ -39,14 +40,35 @@ of webhooks. Like Spark's, it is held against values as well, for options such a
 """
 # Bounded, as all that looks behind a name: without an @ every :// would be followed to the end of the text.
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]{0,200}):[^@\s]{0,400}@")
-SPARK_REDACTION: Final = rf"(?i){SECRET_KEY.pattern}|{_USER_INFO.pattern}"
+_WEB_USER: Final = re.compile(r"(https?://)[^/\s:@]{1,400}@", re.IGNORECASE)
+"""In the address of a web page a name without a password is a token; elsewhere it is a container."""
+KNOWN_TOKEN: Final = re.compile(
+    r"\b(?:gh[oprsu]_\w{20,200}|github_pat_\w{20,200}|gl[a-z]{2,5}-[\w-]{20,200}|glsa_\w{30,60}"
+    r"|xox[abeprs]-[\w-]{10,200}|xapp-[\w-]{10,200}|A(?:KI|SI)A[0-9A-Z]{16}\b|AIza[\w-]{35}"
+    r"|ya29\.[\w-]{20,400}|GOCSPX-[\w-]{20,60}|hv[bs]\.[\w-]{20,200}|dapi[0-9a-f]{32}\b|hf_[A-Za-z]{30,60}"
+    r"|npm_[A-Za-z0-9]{36}\b|pypi-[\w-]{50,300}|dckr_pat_[\w-]{20,60}|do[opr]_v1_[0-9a-f]{64}"
+    r"|[rs]k_(?:live|test)_[A-Za-z0-9]{16,200}|sk-(?=[\w-]{0,60}\d)[\w-]{20,300}"
+    r"|SG\.[\w-]{16,60}\.[\w-]{16,80}|shp(?:at|ca|pa|ss)_[0-9a-f]{32}|ATATT3[\w=-]{20,300}"
+    r"|eyJ[\w-]{10,4000}\.[\w-]{1,4000}\.[\w-]{0,4000})"
+    r"|(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}=="
+    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,20000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
+)
+"""
+Secrets that are known by their own form: of GitHub, GitLab, Grafana, Slack, AWS, Google, Vault,
+Databricks, Hugging Face, npm, PyPI, Docker, DigitalOcean, Stripe, OpenAI and Anthropic, SendGrid,
+Shopify and Atlassian, JSON web tokens, keys of Azure's storage, private keys.
+"""
+SPARK_REDACTION: Final = rf"(?i){SECRET_KEY.pattern}|{_USER_INFO.pattern}|{_WEB_USER.pattern}|(?-i:{KNOWN_TOKEN.pattern})"
 """The same for Spark's own pages, which hold it against keys and values: passwords in URLs, too."""
-_PASSWORD: Final = re.compile(r"://[^/\s:@]{0,200}:([^@\s]{1,400})@")
+_PASSWORD: Final = re.compile(
+    r"://[^/\s:@]{0,200}:([^@\s]{1,400})@|(?i:https?)://([^/\s:@]{1,400})@"
+)
 _GIVEN: Final = re.compile(
     rf"""(?:{SECRET_KEY.pattern})[^\s=:]{{0,80}}\s{{0,4}}[=:]\s{{0,4}}(?:(?:bearer|basic)\s+)?(?:'([^']+)'|"([^"]+)"|([^\s;&,]+))""",
     re.IGNORECASE,
 )
 _JAVA_CLASS: Final = re.compile(r"(?:[a-z]\w*\.)+[A-Z]\w*(?:\s*,\s*(?:[a-z]\w*\.)+[A-Z]\w*)*")
+_NAMES_A_CLASS: Final = re.compile(r"(?:provider|class|impl|factory)s?$", re.IGNORECASE)
 _NAMES_A_PLACE: Final = re.compile(
     r"^(?:OLD)?PWD$|^GOOGLE_APPLICATION_CREDENTIALS$|(?:file|path|dir|directory|location)$",
     re.IGNORECASE,
@@ -78,14 +100,24 @@ def redact(conf: Mapping[str, Any]) -> dict[str, str]:
     """Return the conf with every value that looks secret, or has a secret key, as a mark."""
     texts = {key: conf_text(value) for key, value in conf.items()}
     return {
-        key: REDACTED if SECRET_KEY.search(key) or is_secret(text) else text
+        key: text
+        if names_class(key, text) or not (SECRET_KEY.search(key) or is_secret(text))
+        else REDACTED
         for key, text in texts.items()
     }
 
 
+_SECRETS: Final = (SECRET_KEY, _USER_INFO, _WEB_USER, KNOWN_TOKEN)
+
+
 def is_secret(text: str) -> bool:
     """Tell whether a value looks as if it held a secret, whatever it is the value of."""
-    return SECRET_KEY.search(text) is not None or _USER_INFO.search(text) is not None
+    return any(pattern.search(text) for pattern in _SECRETS)
+
+
+def names_class(key: str, text: str) -> bool:
+    """Tell whether a value is the name of a Java class, as that of ``fs.s3a.aws.credentials.provider``."""
+    return _NAMES_A_CLASS.search(key) is not None and _JAVA_CLASS.fullmatch(text) is not None
 
 
 def secret_values(conf: Mapping[str, str], *, all_of: Collection[str] = ()) -> frozenset[str]:
@@ -101,8 +133,9 @@ def secret_values(conf: Mapping[str, str], *, all_of: Collection[str] = ()) -> f
     for key, text in conf.items():
         if key in all_of or (SECRET_KEY.search(key) and not _NAMES_A_PLACE.search(key)):
             found.update((text, text.strip(), *text.splitlines()))
-        found.update(_PASSWORD.findall(text))
-        found.update(value for match in _GIVEN.findall(text) for value in match)
+        for pattern in (_PASSWORD, _GIVEN):
+            found.update(value for match in pattern.findall(text) for value in match)
+        found.update(KNOWN_TOKEN.findall(text))
     return frozenset(value for value in found if _can_be_hidden(value))
 
 
@@ -121,12 +154,12 @@ def conf_text(value: Any) -> str:
 
 def mask_password(text: str) -> str:
     """Return a text with the password of every URI in it as a mark."""
-    return _USER_INFO.sub(rf"\1:{REDACTED}@", text)
+    return _WEB_USER.sub(rf"\1{REDACTED}@", _USER_INFO.sub(rf"\1:{REDACTED}@", text))
 
 
 def mask_uri(text: str) -> str:
-    """Return a text with the password of every URI in it, and a query with a secret, as a mark."""
-    return _QUERY.sub(_masked_query, mask_password(text))
+    """Return a text with the secrets of every URI in it, its query's too, as a mark."""
+    return KNOWN_TOKEN.sub(REDACTED, _QUERY.sub(_masked_query, mask_password(text)))
 
 
 def _masked_query(found: re.Match[str]) -> str:

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from airflow_streaming.model.spark.conf import REDACTED, SECRET_KEY
+from airflow_streaming.model.spark.conf import KNOWN_TOKEN, REDACTED, SECRET_KEY, names_class
 from airflow_streaming.model.spark.failure_signs import WEIGHTS, Diagnosis, FailureKind, Sign
 
 MAX_TEXT: Final = 2_000
@@ -50,13 +50,9 @@ _AUTHORIZATION: Final = re.compile(
     r"|((?<![a-z])bearer\s{1,4})[a-z0-9._~+/-]{8,4000}=*",
     re.IGNORECASE,
 )
-_KNOWN_TOKEN: Final = re.compile(
-    r"\b(?:gh[opsu]_\w{20,200}|github_pat_\w{20,200}|xox[abprs]-[\w-]{10,200}|AKIA[0-9A-Z]{16}"
-    r"|eyJ[\w-]{10,4000}\.[\w-]{1,4000}\.[\w-]{0,4000})"
-    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,20000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
-)
-"""Secrets that are known by their own form: of GitHub, Slack and AWS, JSON web tokens, private keys."""
-_USER_INFO: Final = re.compile(r"(://[^/\s:@]{1,200}:)[^\s/]{1,200}@")
+_USER_INFO: Final = re.compile(r"(://[^/\s:@]{1,200}:)[^\s/]{1,200}@|(https?://)[^/\s:@]{1,400}@")
+_COUNT: Final = re.compile(r"tokens['\"]?\s{0,4}[=:]\s{0,4}$", re.IGNORECASE)
+_GIVEN_SIGN: Final = re.compile(r"['\"\s=:>-]{1,12}$")
 _WRAPPER: Final = re.compile(
     r"^(?:\[STREAM_FAILED\] Query \[.*?\] terminated with exception: "
     r"|An error occurred while calling \S{1,100}\.\s{0,4}\n: )"
@@ -193,13 +189,19 @@ def mask_secrets(text: str) -> str:
     """Return the text with known secrets and values after secret-looking names marked."""
     text = mask_hidden(text)
     # Headers first: what follows their name is two words, of which the second is the secret.
-    for pattern in (_KNOWN_TOKEN, _AUTHORIZATION, _SECRET):
+    for pattern in (KNOWN_TOKEN, _AUTHORIZATION, _SECRET):
         text = pattern.sub(_marked, text)
-    return _USER_INFO.sub(rf"\1{REDACTED}@", text)
+    return _USER_INFO.sub(lambda found: f"{found[1] or found[2]}{REDACTED}@", text)
 
 
 def _marked(found: re.Match[str]) -> str:
-    return f"{next(filter(None, found.groups()), '')}{REDACTED}"
+    name = next(filter(None, found.groups()), "")
+    value = found[0][len(name) :].strip("'\",;.)")
+    # How many tokens there are is no secret, and neither is the class of what has the credentials.
+    is_plain = (_COUNT.search(name) and value.isdigit()) or names_class(
+        _GIVEN_SIGN.sub("", name), value
+    )
+    return found[0] if is_plain else f"{name}{REDACTED}"
 
 
 def presentable(text: str) -> str:

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import StreamFailed
 from airflow_streaming.hooks.home import spec_errors_are_final
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartDecision
 from airflow_streaming.spec import StreamSpec
@@ -127,19 +128,20 @@ class SpecTask(BaseOperator):
         *("stream_name", "stream_home"),
     )
 
+    @checked
     def __init__(
         self,
         *,
-        stream: StreamSpec,
+        stream: StreamSpec | None,
         conn_id: str = "spark_default",
         home_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.stream = stream
+        # Gates on a checkpoint of another application have no stream.
+        self.stream: StreamSpec = stream  # type: ignore[assignment]
         self.conn_id = conn_id
         self.home_conn_id = home_conn_id
-        # Gates on a checkpoint of another application have no stream.
         self.stream_name = getattr(stream, "name", None)
         self.stream_home = getattr(stream, "home", None)
 
@@ -158,7 +160,8 @@ class SpecTask(BaseOperator):
             )
             for name in content.template_fields
         }
-        return dataclasses.replace(content, **rendered)
+        with spec_errors_are_final():
+            return dataclasses.replace(content, **rendered)
 
     def open_hook(self, context: Context, spec: StreamSpec | None = None) -> SparkStreamHook:
         """

@@ -21,6 +21,7 @@ from airflow_streaming.exceptions import (
     UpgradeRefused,
 )
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
+from airflow_streaming.model.fields import Pause, checked
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.operators.common.base import SpecTask
 from airflow_streaming.operators.common.checkpoint import Terminated
@@ -94,6 +95,7 @@ class ChangeTask(SpecTask):
     )
     operator_extra_links: Collection[BaseOperatorLink] = (SparkUiLink(), DriverLogLink())
 
+    @checked
     def __init__(
         self,
         *,
@@ -104,7 +106,7 @@ class ChangeTask(SpecTask):
         size: Mapping[str, Any] | None = None,
         backup_store: str | None = None,
         patience: timedelta = timedelta(seconds=90),
-        poll_interval: timedelta = timedelta(seconds=5),
+        poll_interval: Pause = timedelta(seconds=5),
         **kwargs: Any,
     ) -> None:
         super().__init__(stream=stream, **kwargs)

@@ -20,6 +20,7 @@ from airflow_streaming.exceptions import (
     SpecError,
     StreamingError,
 )
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.names import Color, check_stream_name, color_of
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.uris import check_uri
@@ -63,6 +64,7 @@ class CheckpointTask(BaseOperator):
     template_fields: Sequence[str] = ("stream", "home", "store", "home_conn_id", "store_conn_id")
     ui_color = "#d9e4f2"
 
+    @checked
     def __init__(
         self,
         *,
@@ -184,19 +186,6 @@ def truth(value: Any, name: str) -> bool:
     if text not in ("true", "false"):
         raise SpecError(f"{name} is {value!r}; give True or False.")
     return text == "true"
-
-
-def positive(value: timedelta | None, name: str) -> timedelta | None:
-    """
-    Return a duration that is longer than nothing, or ``None``.
-
-    :raises SpecError: it is not.
-    """
-    if value is not None and not isinstance(value, timedelta):
-        raise SpecError(f"{name} is {value!r:.80}; give a timedelta.")
-    if value is not None and value <= timedelta():
-        raise SpecError(f"{name} must be greater than zero.")
-    return value
 
 
 log: Final = logging.getLogger(__name__)

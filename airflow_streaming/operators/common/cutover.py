@@ -14,6 +14,7 @@ from airflow_streaming.changes.pointers.spark import with_runtimes
 from airflow_streaming.exceptions import CutoverRefused, RecordError, SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.home import access
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.jobs.comparison import CompareReport
 from airflow_streaming.model.names import base_of, other_lane
 from airflow_streaming.model.records.control import Change, ChangeKind
@@ -363,6 +364,7 @@ class CutoverTask(ChangeTask):
     template_fields: Sequence[str] = (*ChangeTask.template_fields, "also")
     ui_color = "#cfe3f3"
 
+    @checked
     def __init__(
         self,
         *,
@@ -372,7 +374,10 @@ class CutoverTask(ChangeTask):
         checks: Sequence[CutoverCheck] = (),
         **kwargs: Any,
     ) -> None:
-        first, *rest = [stream] if isinstance(stream, StreamSpec) else list(stream)
+        several = [stream] if isinstance(stream, StreamSpec) else list(stream)
+        if not several:
+            raise SpecError("A cutover needs a stream. Give its StreamSpec, or several.")
+        first, *rest = several
         super().__init__(stream=first, **kwargs)
         self.also = tuple(rest)
         self.preflight_task_id = preflight_task_id

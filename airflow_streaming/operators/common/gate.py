@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import CheckpointBusy, CheckpointError, SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport
+from airflow_streaming.model.fields import checked, is_filled_in
 from airflow_streaming.operators.common.base import Log, SpecTask
 from airflow_streaming.reports.gate import gate_report
 from airflow_streaming.reports.markdown import markdown
@@ -139,6 +140,7 @@ class GateTask(SpecTask):
     )
     ui_color = "#f6e7a9"
 
+    @checked
     def __init__(
         self,
         *,
@@ -148,7 +150,7 @@ class GateTask(SpecTask):
         fail_on: GateDecision | str | None = GateDecision.NOT_ALLOWED.value,
         **kwargs: Any,
     ) -> None:
-        super().__init__(stream=stream, **kwargs)  # type: ignore[arg-type]  # or a checkpoint
+        super().__init__(stream=stream, **kwargs)
         self.checkpoint = checkpoint
         self.checkpoint_conn_id = checkpoint_conn_id
         self.fail_on = fail_on.value if isinstance(fail_on, GateDecision) else fail_on
@@ -157,7 +159,7 @@ class GateTask(SpecTask):
                 f"Task {self.task_id!r}: give stream for a stream of ours, or checkpoint for one "
                 "that another application writes."
             )
-        if fail_on is None or "{{" not in fail_on:
+        if not is_filled_in(fail_on):
             check_fail_on(fail_on)
 
     @property

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
 from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.change import ChangeTask
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
     from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
     from airflow_streaming.changes.upgrade.engine import UpgradeProgress as Progress
-    from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.launch.runtime import Runtime
     from airflow_streaming.model.records.control import Change
@@ -50,6 +51,7 @@ class StreamApprovalOperator(ApprovalOperator):
 
     template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "approvers")
 
+    @checked
     def __init__(
         self,
         *,
@@ -136,6 +138,7 @@ class UpgradeTask(ChangeTask):
     preflight_task_id: str = ""
     """The task of the same run that has made the report; empty for that task itself."""
 
+    @checked
     def __init__(self, *, rewind_sink: AuthorsRewind | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.rewind_sink = rewind_sink

@@ -25,7 +25,7 @@ from typing import Final
 from airflow_streaming.checkpoints.reader import Reader, inspect
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.store import open_backup_store
-from airflow_streaming.storage.folders import open_folders
+from airflow_streaming.storage.folders import LARGEST_VARIABLE, open_folders
 from tests.golden import golden_checkpoints
 from tests.system.hostile.watching import SPECIALS, Counts, Outside, is_small, special
 from tests.unit.checkpoints.damage import HOSTILE, damaged
@@ -48,7 +48,6 @@ NAMES: Final = (
     *("metadata.tmp", ".metadata.crc", "_metadata", "00000000000000000017", "$(id)", "<script>"),
 )
 """Of files that stand among those of Spark."""
-LARGE: Final = 1 << 28
 LOGS: Final = ("offsets", "commits", "sources/0", "state/0/0", "")
 
 
@@ -127,10 +126,6 @@ def attack(
     counts.try_act(
         name, "inspect in full", lambda: Reader(open_folders(uri)).inspect(thorough=True)
     )
-    if any(path.stat().st_size > LARGE for path in checkpoint.rglob("*") if path.is_file()):
-        # A state file may have any size, and a backup copies what there is.
-        counts.acts["back up: left out, with a file of gigabytes"] += 1
-        return
     store = open_backup_store(str(folder / "store"), create=True)
     backup = counts.try_act(name, "back up", lambda: back_up(store, checkpoint))
     if backup is not None:
@@ -146,6 +141,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1_100)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args(words)
+    # What is larger is refused, instead of copied for minutes.
+    os.environ[LARGEST_VARIABLE] = "1"
     begun, counts, originals = time.monotonic(), Counts(), golden_checkpoints()
     with tempfile.TemporaryDirectory(prefix="hostile-") as text:
         for number in range(asked.count):

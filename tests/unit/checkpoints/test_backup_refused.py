@@ -12,6 +12,7 @@ import pytest
 from airflow_streaming.checkpoints.backup.live_copy import sources_of
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused, SpecError
+from airflow_streaming.storage import folders
 from airflow_streaming.storage.blobs import open_blobs
 from airflow_streaming.storage.folders import open_folders
 from tests.golden import golden_checkpoint
@@ -31,13 +32,56 @@ def test_a_folder_without_checkpoints_is_no_source(tmp_path: Path) -> None:
         sources_of(open_folders(str(tmp_path / "nothing")))
 
 
-@pytest.mark.parametrize("folders", [(), ("a", "a"), ("", "a")], ids=["none", "twice", "mixed"])
+@pytest.mark.parametrize("names", [(), ("a", "a"), ("", "a")], ids=["none", "twice", "mixed"])
 def test_folders_of_a_backup_cannot_collide(
-    store: BackupStore, checkpoint: Path, folders: tuple[str, ...]
+    store: BackupStore, checkpoint: Path, names: tuple[str, ...]
 ) -> None:
-    sources = [of(open_folders(str(checkpoint)), folder) for folder in folders]
+    sources = [of(open_folders(str(checkpoint)), folder) for folder in names]
     with pytest.raises(ValueError, match="different folders"):
         back_up(store, *sources)
+
+
+def test_a_state_file_of_a_size_that_none_has_is_not_copied(
+    store: BackupStore, tmp_path: Path
+) -> None:
+    root, made = tmp_path / "stateful", golden("agg_rocks_v2")
+    for path, data in made.files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(data)
+    newest = root / made.newest("state/0/0", ".changelog")
+    os.truncate(newest, 1 << 40)
+
+    with pytest.raises(CheckpointRefused, match=folders.LARGEST_VARIABLE):
+        back_up(store, at(root))
+
+
+@pytest.mark.parametrize(
+    ("most", "is_copied"), [("1", False), ("1000000", True), (" 1000000 ", True)]
+)
+def test_the_largest_file_that_is_copied_is_a_setting(
+    store: BackupStore,
+    checkpoint: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    most: str,
+    is_copied: bool,
+) -> None:
+    monkeypatch.setattr(folders, "_GIB", 16)
+    monkeypatch.setenv(folders.LARGEST_VARIABLE, most)
+
+    if is_copied:
+        assert back_up(store, at(checkpoint)).queries
+        return
+    with pytest.raises(CheckpointRefused, match=folders.LARGEST_VARIABLE):
+        back_up(store, at(checkpoint))
+
+
+@pytest.mark.parametrize("most", ["0", "-1", "x", "1.5", "9" * 5_000, "²", "1000001"])
+def test_a_largest_size_that_is_none_is_refused(
+    store: BackupStore, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, most: str
+) -> None:
+    monkeypatch.setenv(folders.LARGEST_VARIABLE, most)
+    with pytest.raises(SpecError, match=folders.LARGEST_VARIABLE):
+        back_up(store, at(checkpoint))
 
 
 @pytest.mark.parametrize("place", ["checkpoint/backups", "link/backups", "."])

@@ -11,6 +11,7 @@ from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.checkpoints.restore.restore import Place, plan_restore, restore
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import BackupDamaged, BackupNotFound, RestoreRefused
+from airflow_streaming.storage import folders
 from tests.golden import golden_checkpoint
 from tests.unit.checkpoints.restoring import (
     back_up,
@@ -113,6 +114,21 @@ def test_a_damaged_backup_is_never_restored(store: BackupStore, tmp_path: Path) 
     pack.write_bytes(data)
 
     with pytest.raises(BackupDamaged):
+        restore(store, backup.id, Place(to=str(tmp_path / "new")))
+
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_backup_with_a_file_of_a_size_that_none_has_is_not_even_read(
+    store: BackupStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = back_up(store, run_batches(tmp_path / "ck", 3))
+    monkeypatch.setattr(folders, "_GIB", 4)
+    monkeypatch.setenv(folders.LARGEST_VARIABLE, "1")
+    for pack in (tmp_path / "store").rglob("*.tar.gz"):
+        pack.write_bytes(b"")  # nothing of it is looked at
+
+    with pytest.raises(RestoreRefused, match=folders.LARGEST_VARIABLE):
         restore(store, backup.id, Place(to=str(tmp_path / "new")))
 
     assert not (tmp_path / "new").exists()

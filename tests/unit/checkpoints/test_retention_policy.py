@@ -274,7 +274,7 @@ def test_one_jump_makes_nothing_older_by_more_than_a_quarter_of_the_period(
         pytest.param({}, "keeps nothing", id="nothing"),
         pytest.param({"keep_last": -1}, "keep_last is -1", id="a negative number"),
         pytest.param({"keep_last": 1.5}, "keep_last is 1.5", id="half a backup"),
-        pytest.param({"keep_for": 0}, "longer than nothing", id="no time"),
+        pytest.param({"keep_for": 0}, "keep_for is 0 s", id="no time"),
         pytest.param({"keep_for": "7d"}, "give a number of days", id="a text for days"),
         pytest.param({"keep_for": 1e300}, "is no period", id="too many days"),
         pytest.param({"keep": 3}, "keep is unknown; use daily", id="an unknown field"),

@@ -21,6 +21,7 @@ from tests.unit.home.make import (
     make_decision,
     make_deployment,
     make_epoch,
+    make_launch,
     make_progress,
     make_query,
     make_status,
@@ -126,15 +127,35 @@ class TestStatus:
             pytest.param(GONE, "DEAD", id="its process is gone"),
         ],
     )
+    @pytest.mark.parametrize(
+        "ago", [timedelta(minutes=20), -timedelta(days=3_650)], ids=["past", "to come"]
+    )
     def test_an_old_heartbeat_is_not_taken_for_health(
-        self, run: Run, stream: StreamHome, host: FakeHost, process: Process, verdict: str
+        self,
+        run: Run,
+        stream: StreamHome,
+        host: FakeHost,
+        process: Process,
+        verdict: str,
+        ago: timedelta,
     ) -> None:
-        begin(stream, at=datetime.now(UTC) - timedelta(minutes=20))
+        begin(stream, at=datetime.now(UTC) - ago)
         host.process = process
 
         code, out, _ = run("status", "orders")
 
         assert (code, out.splitlines()[0]) == (1, f"orders: {verdict}")
+
+    def test_an_epoch_of_a_date_to_come_without_a_heartbeat_does_not_start_for_ever(
+        self, run: Run, stream: StreamHome
+    ) -> None:
+        to_come = datetime.now(UTC) + timedelta(days=3_650)
+        stream.create_epoch(make_epoch(1, created_at=to_come))
+        stream.record_launch(make_launch(1))
+
+        code, out, _ = run("status", "orders")
+
+        assert (code, out.splitlines()[0]) == (1, "orders: HUNG")
 
     def test_the_last_events_are_shown(self, run: Run, stream: StreamHome) -> None:
         run("stop", "orders", "--by", "eve", "--reason", "the disk is full")

@@ -48,6 +48,20 @@ def test_one_stream_shows_its_figures_as_sparklines(
     assert set(out) & set(BARS)
 
 
+@pytest.mark.parametrize("which", [[], ["orders"]], ids=["fleet", "one stream"])
+def test_a_pipe_gets_lines_as_long_as_their_text(
+    home: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    which: list[str],
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert run(home, "top", *which, "--once") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) < 1_000
+    assert lines == [line.rstrip() for line in lines]
+
+
 @pytest.mark.parametrize(
     ("values", "bars"),
     [([0, 0], "▁▁"), ([0, 7], "▁█"), ([5, 5], "██"), ([-1, 0, 1], "▁▅█"), ([1], "█")],

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import CLOCKS_DIFFER, age_of, duration_text
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,25 @@ def test_a_duration_is_said_in_the_unit_that_suits_it(
     duration: timedelta | float, expected: str
 ) -> None:
     assert duration_text(duration) == expected
+
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("before", "age"),
+    [
+        (timedelta(0), timedelta(0)),
+        (timedelta(days=3_000), timedelta(days=3_000)),
+        (-SECOND, timedelta(0)),
+        (-CLOCKS_DIFFER, timedelta(0)),
+        (-CLOCKS_DIFFER - SECOND, CLOCKS_DIFFER + SECOND),
+        (timedelta(days=-3_000), timedelta(days=3_000)),
+    ],
+    ids=str,
+)
+def test_a_moment_to_come_counts_no_longer_than_one_that_is_past(
+    before: timedelta, age: timedelta
+) -> None:
+    assert age_of(NOW - before, NOW) == age

@@ -47,7 +47,7 @@ from airflow_streaming.operators.restore import CheckpointRestoreOperator, Check
             lambda: CheckpointBackupOperator(
                 task_id="t", home="/h", stream="s", max_age=timedelta()
             ),
-            "max_age must be greater",
+            "max_age is 0 s",
             id="no age",
         ),
         pytest.param(

@@ -9,6 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.operators.restore import CheckpointRestoreOperator
 from tests.unit.checkpoints.restoring import is_sound_at, run_batches
 from tests.unit.operators.checkpoints import back_up, checkpoint_of, ours, stop, store_of
@@ -85,7 +86,6 @@ def test_a_copy_is_restored_to_an_empty_place(stream: World, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        pytest.param({"dry_run": "no"}, "dry_run is 'no'; give True or False", id="a dry run"),
         pytest.param({"accept": "driver_alive"}, "accept has driver_alive", id="what is accepted"),
         pytest.param({"backup_id": "20200101"}, "no backup '20200101'", id="the backup"),
     ],
@@ -96,6 +96,8 @@ def test_a_typing_error_in_the_form_restores_nothing(
     back_up(stream)
     stop(stream)
 
+    with pytest.raises(SpecError, match="dry_run is 'no'"):
+        restore(stream, dry_run="no")
     with pytest.raises(AirflowFailException, match=message):
         restore(stream, **given)
     assert checkpoint_of(stream).parent.name == "000001"

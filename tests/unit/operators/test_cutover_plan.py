@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -288,7 +289,7 @@ def test_streams_that_cannot_switch_together_are_refused_when_the_dag_is_parsed(
     with pytest.raises(SpecError, match="different names"):
         CutoverPreflightOperator(task_id="preflight", stream=[one, one])
     with pytest.raises(SpecError, match="'napping' has no deadline"):
-        CutoverPreflightOperator(**told, deadlines={"napping": None})  # type: ignore[dict-item]
+        CutoverPreflightOperator(**told, deadlines={"napping": timedelta(1)})
     with pytest.raises(SpecError, match="not among those that switch"):
         CutoverPreflightOperator(**told, compare=[CompareTerms(stream="returns")])
     with pytest.raises(SpecError, match="name of its own"):

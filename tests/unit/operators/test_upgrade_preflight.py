@@ -75,10 +75,14 @@ def gates(world: World, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def preflight(world: World, **more: Any) -> UpgradePreflightOperator:
+    rendered = {name: more.pop(name) for name in ("prewarm",) if name in more}
     with DAG("orders_upgrade", schedule=None):
-        return UpgradePreflightOperator(
+        task = UpgradePreflightOperator(
             task_id="preflight", **{"stream": world.spec(), **EDIT, **more}
         )
+    for name, value in rendered.items():
+        setattr(task, name, value)
+    return task
 
 
 def context(xcoms: dict[tuple[str, str], Any], task_id: str = "preflight") -> Any:

@@ -45,27 +45,33 @@ def is_right(_: object) -> None:
     ("ask", "told"),
     [
         pytest.param(lambda: group([]), "needs a stream", id="no stream"),
-        pytest.param(lambda: group("orders"), "'orders' is none. Give the spec", id="a name"),
+        pytest.param(lambda: group("orders"), "stream is 'orders'; give", id="a name"),
         pytest.param(lambda: group(GREEN), "kept for the other lane", id="a lane"),
         pytest.param(lambda: stream_dags(GREEN), "kept for the other lane", id="dags of a lane"),
         pytest.param(lambda: group(way="paralel"), "way is 'paralel'; give para", id="way"),
         pytest.param(lambda: group(start="frsh"), "start is 'frsh'; give by_gate", id="start"),
         pytest.param(lambda: group(promote="x"), "promote is 'x'; give ask, auto", id="promote"),
         pytest.param(lambda: group(replay_from="yesterday"), "give a time such as", id="moment"),
-        pytest.param(lambda: group(deadlines={"ready": 5}), "'ready' is 5; give a", id="deadline"),
         pytest.param(
-            lambda: group(deadlines={"ready": timedelta(-1)}), "above zero", id="past deadline"
+            lambda: group(deadlines={"ready": 5}), r"deadlines\['ready'\] is 5", id="deadline"
+        ),
+        pytest.param(
+            lambda: group(deadlines={"ready": timedelta(-1)}),
+            r"deadlines\['ready'\] is -1 d",
+            id="past deadline",
         ),
         pytest.param(lambda: group(retain_blue=timedelta(-1)), "retain_blue is", id="retain"),
-        pytest.param(lambda: group(checks=["x"]), "checks has 'x' in it", id="check"),
-        pytest.param(lambda: group(pointers="x"), "pointers has 'x' in it", id="pointer"),
+        pytest.param(lambda: group(checks=["x"]), r"checks\[0\] is 'x'", id="check"),
+        pytest.param(lambda: group(pointers="x"), "pointers is 'x'", id="pointer"),
         pytest.param(lambda: group(ready={"batches": 1}), "give ReadyTerms", id="ready"),
         pytest.param(lambda: group(compare=["orders"]), "give CompareTerms", id="compare"),
         pytest.param(lambda: CompareTerms(stream="o", tolerance=-1), "tolerance is -1", id="tol"),
         pytest.param(
-            lambda: CompareTerms(stream="o", bucket=timedelta(0)), "above zero", id="bucket"
+            lambda: CompareTerms(stream="o", bucket=timedelta(0)), "bucket is 0 s", id="bucket"
         ),
-        pytest.param(lambda: CompareTerms(stream="o", keys="k"), r"give \('k',\)", id="keys"),  # type: ignore[arg-type]
+        pytest.param(
+            lambda: CompareTerms(stream="o", keys="k"), "keys is 'k'; give a list", id="keys"
+        ),  # type: ignore[arg-type]
         pytest.param(lambda: ReadyTerms(well_for=5), "well_for is 5; give a timed", id="well_for"),  # type: ignore[arg-type]
         pytest.param(
             lambda: stream_dags(SPEC, cutover={"way": "x"}),  # type: ignore[arg-type]
@@ -75,9 +81,15 @@ def is_right(_: object) -> None:
         pytest.param(lambda: CutoverOptions(way="x"), "way is 'x'", id="in form"),
         pytest.param(lambda: group(finalize="x"), "finalize is 'x'; give ask, auto", id="finalize"),
         pytest.param(
-            lambda: UpgradeOptions(sink_habits={"q": "forgets"}), "'forgets'; give", id="habit"
+            lambda: UpgradeOptions(sink_habits={"q": "forgets"}),
+            r"sink_habits\['q'\] is 'forgets'",
+            id="habit",
         ),
-        pytest.param(lambda: UpgradeOptions(approvers="ann"), "give a list of ids", id="one name"),
+        pytest.param(
+            lambda: UpgradeOptions(approvers="ann"),
+            "approvers is 'ann'; give a list",
+            id="one name",
+        ),
         pytest.param(
             lambda: RehearsalOptions(when="often"), "'often'; give when_unknown", id="rehearse"
         ),

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from urllib.parse import quote, quote_plus
 
 import pytest
 
-from airflow_streaming.model.spark.conf import secret_values
+from airflow_streaming.model.spark.conf import SPARK_REDACTION, mask_uri, redact, secret_values
 from airflow_streaming.model.spark.failures import (
     MAX_TEXT,
     conditions_in,
@@ -161,14 +162,85 @@ def test_the_core_of_an_error_is_its_innermost_cause(text: str, expected: str) -
         pytest.param("apiToken:abc", "apiToken:(redacted)", id="inside a word"),
         pytest.param("jdbc://me:pw@db/x", "jdbc://me:(redacted)@db/x", id="user info of a URL"),
         pytest.param("no tokens here", "no tokens here", id="a word alone"),
+        pytest.param(
+            "see https://abc@h/x", "see https://(redacted)@h/x", id="a token for a web user"
+        ),
+        pytest.param("abfss://box@a.dfs/x", "abfss://box@a.dfs/x", id="a container"),
+        pytest.param("ssh://git@h/x", "ssh://git@h/x", id="a user of another scheme"),
+        pytest.param("read tokens=15, x", "read tokens=15, x", id="how many tokens"),
+        pytest.param("max_tokens: 4096 x", "max_tokens: 4096 x", id="a limit of tokens"),
+        pytest.param("tokens=15;password=x y", "tokens=(redacted) y", id="more than a number"),
+        pytest.param("token=15 x", "token=(redacted) x", id="a token of digits"),
+        pytest.param("Unexpected token: at", "Unexpected token: at", id="what a parser says"),
+        pytest.param("invalid token: at", "invalid token: (redacted)", id="what a server says"),
+        pytest.param(
+            "fs.s3a.aws.credentials.provider=org.apache.A, x",
+            "fs.s3a.aws.credentials.provider=org.apache.A, x",
+            id="the class that has the credentials",
+        ),
+        pytest.param(
+            "credentials.provider=hunter2 x",
+            "credentials.provider=(redacted) x",
+            id="no class in its place",
+        ),
     ],
 )
 def test_what_follows_a_secret_looking_name_is_masked(text: str, expected: str) -> None:
     assert mask_secrets(text) == expected
 
 
+_FORMS: list[str] = [
+    *("ghr_" + "a" * 36, "glpat-" + "aB3-" * 6, "glsa_" + "a" * 32, "xapp-1-" + "A" * 20),
+    *("ASIA" + "A" * 16, "AIza" + "b" * 35, "ya29." + "c" * 40, "GOCSPX-" + "d" * 28),
+    *("hvs." + "e" * 24, "dapi" + "0f" * 16, "hf_" + "g" * 34, "npm_" + "h" * 36),
+    *("pypi-" + "i" * 60, "dckr_pat_" + "j" * 27, "dop_v1_" + "0a" * 32, "sk_live_" + "k" * 24),
+    *("sk-proj-1" + "l" * 40, "sk-ant-api03-" + "m" * 40, f"SG.{'n' * 22}.{'o' * 43}"),
+    *("shpat_" + "0b" * 16, "ATATT3" + "p" * 40, "Q" * 86 + "==", "AKIA" + "A" * 16),
+]
+
+
+@pytest.mark.parametrize("token", _FORMS)
+def test_a_token_is_known_by_its_own_form_wherever_it_stands(token: str) -> None:
+    assert mask_secrets(f"it said {token} x") == "it said (redacted) x"
+    assert token not in mask_uri(f"https://h/a.jar?k={token}")
+    assert redact({"spark.my.value": token}) == {"spark.my.value": "(redacted)"}
+    assert redact({"spark.my.value": f"-Dk={token}"}) == {"spark.my.value": "(redacted)"}
+    assert token in secret_values({"k": f"a {token}"})
+    assert re.search(SPARK_REDACTION, token)
+
+
 @pytest.mark.parametrize(
-    "part", ["-", "--a", "://a:", "token", "--password ", "bearer ", "'password="]
+    "word", ["sk-learn-something-rather-long", "risk-based-approach-of-2026", "a" * 90, "glue-job"]
+)
+def test_a_word_is_no_token(word: str) -> None:
+    assert mask_secrets(f"it said {word} x") == f"it said {word} x"
+    assert redact({"spark.my.value": word}) == {"spark.my.value": word}
+
+
+def test_the_class_that_has_the_credentials_is_shown() -> None:
+    name = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+    key = "spark.hadoop.fs.s3a.aws.credentials.provider"
+    assert redact({key: f"{name}, a.B"}) == {key: f"{name}, a.B"}
+    assert redact({key: "hunter2"}) == {key: "(redacted)"}
+    assert redact({"spark.my.password": "a.B"}) == {"spark.my.password": "(redacted)"}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "-",
+        "--a",
+        "://a:",
+        "token",
+        "sk-",
+        "eyJ",
+        "https://a",
+        "Unexpected token ",
+        "A" * 86,
+        "--password ",
+        "bearer ",
+        "'password=",
+    ],
 )
 def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
     def seconds(length: int) -> float:

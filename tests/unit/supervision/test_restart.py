@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.model.durations import CLOCKS_DIFFER
 from airflow_streaming.model.records.policy import (
-    CLOCK_ERROR,
     Budget,
     Failure,
     RestartAction,
@@ -274,7 +274,7 @@ def test_a_trial_that_made_healthy_progress_has_earned_its_restarts_back() -> No
         (a_restart(due_in=timedelta(0)), False),
         (a_restart(due_in=seconds(-1)), False),
         (a_restart(due_in=timedelta(days=3), decided_at=NOW - minutes(1)), True),
-        (a_restart(due_in=minutes(6), decided_at=NOW + CLOCK_ERROR - seconds(1)), True),
+        (a_restart(due_in=minutes(6), decided_at=NOW + CLOCKS_DIFFER - seconds(1)), True),
         (a_restart(due_in=timedelta(days=9_999), decided_at=NOW + timedelta(days=9_998)), False),
         (a_give_up(), False),
     ],

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.changes.cutover.view import CLOCKS_DIFFER
 from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.exceptions import CutoverRefused, PointerFailed
 from airflow_streaming.home.consumers import LiveOutput
+from airflow_streaming.model.durations import CLOCKS_DIFFER
 from airflow_streaming.model.records.control import ChangeOutcome, DesiredState
 from airflow_streaming.model.records.cutover import CompareTerms, Result, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CutoverCommand, CutoverState

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from airflow_streaming.changes.cutover.lanes import StepSeen
-from airflow_streaming.changes.cutover.view import CLOCKS_DIFFER
+from airflow_streaming.model.durations import CLOCKS_DIFFER
 from airflow_streaming.model.records.cutover_table import CutoverState
 from tests.unit.changes.cutover.cutting import Cutting
 
@@ -56,3 +57,25 @@ def test_another_step_is_timed_from_its_beginning(newest: tuple[int, int]) -> No
     seen = StepSeen({"change": 3, "step": 1, "seen_for": 50.0}, clock=lambda: 7.0)
 
     assert seen.seen_for(*newest) == timedelta(0)
+
+
+@pytest.mark.parametrize("which", ["the newest step", "an earlier step"])
+def test_a_step_of_a_date_to_come_neither_stops_the_deadline_nor_reaches_it(
+    tmp_path: Path, which: str
+) -> None:
+    world = Cutting(tmp_path, green="silent")
+    world.begin(deadlines={S.STARTING: timedelta(hours=1)})
+    world.advance(S.STARTING)
+    view, _ = world.engine().look()
+    place = -1 if which == "the newest step" else 0
+    steps = list(view.history)
+    steps[place] = replace(steps[place], at=view.now + timedelta(days=3_650))
+    if place == 0:
+        steps.append(replace(steps[-1], number=len(steps) + 1, at=view.now))
+
+    def lasted(later: timedelta) -> timedelta:
+        return replace(view, history=tuple(steps), now=view.now + later).lasted
+
+    assert lasted(timedelta(hours=2)) > timedelta(hours=1)
+    if place == 0:
+        assert lasted(timedelta(minutes=30)) < timedelta(hours=1)

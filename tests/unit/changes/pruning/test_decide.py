@@ -116,6 +116,11 @@ def test_an_epoch_that_cannot_be_read_stays():
     epochs = (*lane().epochs[:3], unread, *lane().epochs[4:])
     kept = names(RemovalKind.EPOCH, lane(epochs=epochs))
     assert kept == [f"{n:06d}" for n in (1, 2, *range(5, 11))]
+    # The one before it is as old as it, and nothing says how old that is.
+    plan = decide_pruning([lane(epochs=epochs)], (), PrunePolicy(), NOW)
+    spared = {one.name: one.reason for one in plan.spared if one.what is RemovalKind.EPOCH}
+    assert {"000003", "000004"} <= spared.keys()
+    assert "successor" in spared["000003"]
 
 
 def test_old_changes_of_the_size_go():

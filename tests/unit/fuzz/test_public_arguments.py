@@ -1,0 +1,272 @@
+"""
+Whatever an author writes into a public value, operator, sensor or function, it is taken or refused by name.
+
+What is tried is found by introspection, so that a new option is tried from its first day.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from math import inf, nan
+from typing import Any, Final
+
+import pytest
+from airflow.sdk import DAG, BaseOperator
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.model.fields import checked
+from airflow_streaming.spec import Metric, RetentionPolicy, SoakTerms, StreamSpec
+from tests.unit.fuzz.test_fuzz import quick
+
+VALUES: Final = ("spec", "options", "pointers")
+FUNCTIONS: Final = ("assets", "live", "model.health_rules", "advice.profile")
+ROOMS: Final = ("operators", "sensors")
+BUILDS: Final = ("TaskGroup", "dict[str, DAG]", "dict[str, Param]", "Asset", "LiveOutput")
+BUILDS_VALUES: Final = ("Profile", "tuple[HealthRule, ...]", "Mapping[str, LiveOutput]")
+"""What functions return that a dag file calls."""
+
+SPEC: Final = StreamSpec(
+    name="orders", application="a.py", home="/srv/no-such-home", runtime="spark-4.3"
+)
+JUNK: Final[tuple[Any, ...]] = (
+    *(None, True, False, 0, -1, 5, 10**30, -0.5, nan, inf, 1j, Decimal(1)),
+    *("", "x", "a\0b", "\ud800", "{{ x }}", "orders.green", "../x", b"x", "https://u:p@h/x?sig=1"),
+    *(
+        [],
+        [5],
+        ["x"],
+        [None],
+        (),
+        ("x",),
+        [[[]]],
+        {},
+        {"x": 5},
+        {5: "x"},
+        {"x": None},
+        set(),
+        {"x"},
+    ),
+    *(timedelta(0), timedelta(-1), timedelta.max, datetime(2026, 1, 1, tzinfo=UTC)),
+    *(object(), print, int, SoakTerms(), SPEC, iter(()), ValueError(), SoakTerms, StreamSpec),
+    *([SPEC, SPEC], [print, print], {"orders": [5]}, {"executors": 10**9}, {"spark.x": object()}),
+)
+
+NEEDED: Final[dict[str, Any]] = {
+    "task_id": "t",
+    "home": SPEC.home,
+    "name": "n",
+    "application": "a.py",
+    "runtime": "r",
+    "restarts": 1,
+    "window": timedelta(hours=1),
+    "start": "01:00",
+    "end": "02:00",
+    "min": 1,
+    "max": 4,
+    "cores": 4,
+    "metric": Metric.BATCH_SECONDS,
+    "bound": 1,
+    "uri": "/srv/p.json",
+    "view": "v",
+    "table": "t",
+    "conn_id": "c",
+    "sql": "SELECT 1",
+    "forward": print,
+    "backward": print,
+    "word": "promote",
+    "preflight_task_id": "p",
+    "checks": [print],
+    "soak_task_id": "s",
+    "policy": RetentionPolicy(keep_last=1),
+    "past": "{{ ds }}",
+    "below": 1,
+    "batch": 1,
+    "with_stream": "others",
+    "keep_last": 1,
+    "until": "ready",
+    "streams": ["orders"],
+    "tooltip": "?",
+    "group_id": "g",
+}
+OF_ONE: Final[dict[str, dict[str, Any]]] = {
+    "CutoverStepOperator": {"until": "shadowing"},
+    "CutoverFinishOperator": {"checks": ()},
+    "CutoverApprovalOperator": {"subject": "?"},
+    "UpgradeApprovalOperator": {"subject": "?"},
+}
+
+
+def modules(room: str) -> Iterator[Any]:
+    package = importlib.import_module(f"airflow_streaming.{room}")
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if not found.ispkg:
+            yield importlib.import_module(found.name)
+
+
+def own(module: Any, fits: Callable[[Any], bool]) -> dict[str, Any]:
+    return {
+        name: one
+        for name, one in vars(module).items()
+        if not name.startswith("_")
+        and getattr(one, "__module__", "") == module.__name__
+        and fits(one)
+    }
+
+
+def is_task(one: Any) -> bool:
+    return inspect.isclass(one) and issubclass(one, BaseOperator) and not inspect.isabstract(one)
+
+
+def is_built_by_dags(one: Any) -> bool:
+    returned = getattr(one, "__annotations__", {}).get("return")
+    return inspect.isfunction(one) and returned in (*BUILDS, *BUILDS_VALUES)
+
+
+def public() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in VALUES:
+        module = importlib.import_module(f"airflow_streaming.{name}")
+        values = {one: getattr(module, one) for one in module.__all__}
+        found |= {one: kind for one, kind in values.items() if is_dataclass(kind)}
+    for room in ROOMS:
+        for module in modules(room):
+            found |= own(module, is_task)
+    for module in (
+        *modules("orchestration"),
+        *(importlib.import_module(f"airflow_streaming.{name}") for name in FUNCTIONS),
+    ):
+        found |= own(module, is_built_by_dags)
+    return found
+
+
+PUBLIC: Final = public()
+
+
+def parameters(one: Any) -> dict[str, inspect.Parameter]:
+    """Return what is ours of its parameters; those of every task are Airflow's to check."""
+    kinds = one.__mro__ if is_task(one) else (one,)
+    ours = [kind for kind in kinds if kind.__module__.startswith("airflow_streaming.")]
+    return {
+        name: parameter
+        for kind in reversed(ours)
+        for name, parameter in inspect.signature(kind).parameters.items()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD and name != "trigger_rule"
+    }
+
+
+def usual(name: str) -> dict[str, Any]:
+    """Return arguments with which it can be built."""
+    taken = parameters(PUBLIC[name])
+    needed = {
+        one: NEEDED[one]
+        for one, parameter in taken.items()
+        if one in NEEDED and parameter.default is inspect.Parameter.empty
+    }
+    if is_task(PUBLIC[name]):
+        needed["task_id"] = "t"
+        needed |= {one: NEEDED[one] for one in ("home", "with_stream", "batch") if one in taken}
+    if "stream" in taken:
+        takes_spec = "StreamSpec" in str(taken["stream"].annotation)
+        needed["stream"] = SPEC if takes_spec else "orders"
+    if name == "RetentionPolicy":
+        needed["keep_last"] = 1
+    return needed | OF_ONE.get(name, {}) | ({"home": SPEC.home} if "home" in taken else {})
+
+
+def build(name: str, arguments: dict[str, Any]) -> StreamingError | None:
+    """Return how it was refused; everything else that is raised is a fault."""
+    try:
+        with DAG("d"):
+            PUBLIC[name](**arguments)
+    except StreamingError as err:
+        return err
+    return None
+
+
+def test_what_authors_write_is_found() -> None:
+    assert {
+        *("StreamSpec", "SoakTerms", "UpgradeOptions", "SqlPointer", "SparkStreamOperator"),
+        *("UpgradePreflightOperator", "StreamHealthSensor", "stream_dags", "rescale", "live"),
+        *("upgrade_params", "stream_asset", "production", "recommended_rules"),
+    } <= set(PUBLIC)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_it_can_be_built_at_all(name: str) -> None:
+    refused = build(name, usual(name))
+    # There is no such home to look into.
+    assert refused is None or name in ("live", "live_together"), refused
+
+
+FOREIGN: Final = {
+    "stream": None,
+    "home": None,
+    "checkpoint": "/srv/no-such-checkpoint",
+    "store": "/srv/no-such-store",
+    "application": "a.py",
+    "runtime": "r",
+    "from_version": "4.2.0",
+    "to_version": "4.3.0",
+}
+"""Of a stream that is not ours."""
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name in PUBLIC if "checkpoint_conn_id" in parameters(PUBLIC[name]))
+)
+def test_it_can_be_built_for_a_stream_that_is_not_ours(name: str) -> None:
+    taken = parameters(PUBLIC[name])
+    foreign = {one: value for one, value in FOREIGN.items() if one in taken}
+    assert build(name, {**usual(name), **foreign}) is None
+
+
+CASES: Final = [(name, one) for name in sorted(PUBLIC) for one in parameters(PUBLIC[name])]
+
+
+@pytest.mark.parametrize(("name", "argument"), CASES)
+def test_one_wrong_argument_is_refused_by_our_own_error_or_taken(name: str, argument: str) -> None:
+    # Python does not print such a number.
+    for junk in (*JUNK, 10**5_000):
+        build(name, {**usual(name), argument: junk})
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_several_wrong_ones_are_refused_as_well(name: str) -> None:
+    names = sorted(parameters(PUBLIC[name]))
+    if not names:
+        return
+    plain = st.sampled_from(JUNK) | st.floats() | st.text(max_size=4) | st.integers()
+    nested = st.recursive(
+        plain,
+        lambda inner: (
+            st.lists(inner, max_size=2)
+            | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=2)
+        ),
+        max_leaves=3,
+    )
+
+    @quick
+    @given(st.dictionaries(st.sampled_from(names), nested, max_size=3))
+    def attempt(wrong: dict[str, Any]) -> None:
+        build(name, {**usual(name), **wrong})
+
+    attempt()
+
+
+def test_a_fault_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(*, size: int = 0) -> None:
+        size + 1
+
+    monkeypatch.setitem(PUBLIC, "careless", careless)
+    with pytest.raises(TypeError):
+        build("careless", {"size": None})
+    monkeypatch.setitem(PUBLIC, "careless", checked(careless))
+    assert build("careless", {"size": None}) is not None
