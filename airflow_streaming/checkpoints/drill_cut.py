@@ -23,12 +23,13 @@ from typing import Final
 
 from airflow_streaming.checkpoints.backup.pin import ToldIds
 from airflow_streaming.checkpoints.backup.records import Backup
+from airflow_streaming.checkpoints.read.journal import has_input, recent_with_input
 from airflow_streaming.checkpoints.state.chain import Missing
 from airflow_streaming.checkpoints.state.stores import StateIds, stores, versions_beyond
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.spark.listing import Listing, Read
-from airflow_streaming.model.spark.logs import parse_commit_log, parse_offset_log
+from airflow_streaming.model.spark.logs import parse_commit_log
 
 Minor = tuple[int, int]
 """Major and minor number of a Spark version."""
@@ -80,8 +81,6 @@ def describe_spark(backup: Backup) -> str:
     return f"Spark {major}.{minor} or newer, before {end[0]}.{end[1]}"
 
 
-_STEPS: Final = 4
-"""Batches that are looked at for one with input; Spark runs one without after each burst."""
 _LIMIT: Final = 64 * 1024 * 1024
 """Bytes of a commit; one of format 2 names every partition of every store."""
 
@@ -115,13 +114,16 @@ def plan_cut(listing: Listing, read: Read, batch: int, *, needs_input: bool = Fa
         reads = has_input(read, batch + 1)
         if reads or not needs_input:
             return Cut(runs=batch + 1, has_input=reads)
-    for candidate in range(batch, max(-1, batch - _STEPS), -1):
-        if has_input(read, candidate) and not _why_not(listing, read, candidate):
+    reasons = []
+    for candidate in recent_with_input(read, batch):
+        why_not = _why_not(listing, read, candidate)
+        if not why_not:
             return Cut(runs=candidate, remove=_removed(listing, candidate))
-    why_not = _why_not(listing, read, batch)
+        reasons.append(why_not)
     if needs_input:
-        return _without_plan(listing, batch, why_not or "its last batches read nothing.")
-    if why_not:
+        reason = next(iter(reasons), "its last batches read nothing.")
+        return _without_plan(listing, batch, reason)
+    if why_not := _why_not(listing, read, batch):
         return Cut(runs=None, why_not=why_not)
     return Cut(runs=batch, remove=_removed(listing, batch), has_input=False)
 
@@ -130,18 +132,6 @@ def _without_plan(listing: Listing, batch: int, why_not: str) -> Cut:
     planned = [f"offsets/{number}" for number in _numbers(listing, "offsets") if number > batch]
     checksums = [checksum for path in planned if listing.stat(checksum := _hidden(path))]
     return Cut(runs=None, remove=(*planned, *checksums), why_not=why_not)
-
-
-def has_input(read: Read, batch: int) -> bool:
-    """Tell whether a batch's plan goes beyond that of the batch before; True where unknown."""
-    if batch == 0:
-        return True
-    try:
-        plans = [read(f"offsets/{number}", _LIMIT) for number in (batch - 1, batch)]
-        ends = [None if plan is None else parse_offset_log(plan).offsets for plan in plans]
-    except RecordError:
-        return True
-    return None in ends or ends[0] != ends[1]
 
 
 def state_ids(read: Read, batch: int) -> StateIds:
@@ -156,17 +146,17 @@ def state_ids(read: Read, batch: int) -> StateIds:
 
 def _why_not(listing: Listing, read: Read, batch: int) -> str:
     if listing.stat(f"offsets/{batch}") is None:
-        return f"the backup has no plan of batch {batch}."
+        return f"the copy has no plan of batch {batch}."
     if batch == 0:
         return ""
     if listing.stat(f"offsets/{batch - 1}") is None:
-        return f"the backup has no plan of batch {batch - 1}."
+        return f"the copy has no plan of batch {batch - 1}."
     try:
         told = ToldIds(listing, read, {batch - 1: state_ids(read, batch - 1)})
         for store in stores(listing):
             found = told.chain(store, batch)
             if isinstance(found, Missing):
-                return f"the backup holds no state from before batch {batch}: {found.why}"
+                return f"the copy holds no state from before batch {batch}: {found.why}"
     except RecordError as err:
         return f"commits/{batch - 1} cannot be read: {err}"
     return ""

@@ -184,6 +184,11 @@ class _Found(NamedTuple):
     other_than_fresh: tuple[int, ...]
 
     @property
+    def has_state(self) -> bool:
+        # A version may begin to keep state where the checkpoint and the old plan have none.
+        return self.kind.has_state or self.old.state != {} or self.new.state != {}
+
+    @property
     def is_as_old(self) -> bool:
         return not self.other_than_old and _same_state(self.new, self.old)
 
@@ -209,7 +214,8 @@ def _failed(found: _Found) -> _Answered | None:
             Answer.FAILS,
             f"The new version failed where the old one got through: {found.new.failure}",
         )
-    for name, run in (("new", found.new), ("old", found.old)):
+    # The new version runs the batches of the old one, so that without these neither does any.
+    for name, run in (("old", found.old), ("new", found.new)):
         if run.failure:
             return Answer.UNDECIDED, f"The {name} version did not get through: {run.failure}"
     if found.old.batches.keys() != found.new.batches.keys():
@@ -220,7 +226,7 @@ def _failed(found: _Found) -> _Answered | None:
 def _nothing_proved(found: _Found) -> _Answered | None:
     if not any(found.old.inputs.values()) and not any(found.new.inputs.values()):
         return Answer.UNDECIDED, "No held-back batch read a row, so nothing is proved."
-    if found.kind.has_state and None in (found.old.state, found.new.state):
+    if found.has_state and None in (found.old.state, found.new.state):
         return Answer.UNDECIDED, "The state could not be read, so later rows are not known."
     return None
 
@@ -228,10 +234,10 @@ def _nothing_proved(found: _Found) -> _Answered | None:
 def _answer(found: _Found) -> _Answered:
     if found.fresh is None:
         return _without_fresh(found)
-    if found.kind.has_state and not found.has_fresh_state:
+    if found.has_state and not found.has_fresh_state:
         return _other_state(found)
     if found.other_than_fresh:
-        if not found.kind.has_state:
+        if not found.has_state:
             return (
                 Answer.UNDECIDED,
                 "Without state the rows should be those of a run from scratch, and are not.",
@@ -251,7 +257,7 @@ def _answer(found: _Found) -> _Answered:
 def _without_fresh(found: _Found) -> _Answered:
     if found.is_as_old:
         return Answer.SAME, "Rows and state are those of the old version."
-    if not found.kind.has_state:
+    if not found.has_state:
         return (
             Answer.NOT_REVISED,
             "The rows differ from the old version's, and there is no state that could mix both.",
@@ -286,7 +292,7 @@ def _not_seen(found: _Found, no_fresh: str) -> Iterator[str]:
     if found.fresh is None:
         why = f": {no_fresh}" if no_fresh else "."
         yield f"The new version was not run from scratch{why}"
-    if found.kind.has_state:
+    if found.has_state:
         yield "Timers and timeouts of processing time did not come due."
 
 

@@ -155,12 +155,12 @@ class CheckpointBackupOperator(CheckpointTask):
 
     def _copy(self, store: BackupStore, narrator: ProgressLogger, *, by: str) -> Backup:
         from airflow_streaming.checkpoints.backup.stream_backup import (
-            Asked,
+            BackupRequest,
             back_up,
             back_up_stream,
         )
 
-        asked = Asked(
+        asked = BackupRequest(
             origin=_origin_of(self.origin),
             by=by,
             note=self.note,

@@ -50,6 +50,7 @@ from airflow_streaming.orchestration.form import (
     DRY_RUN_FROM_FORM,
     LEVEL_FROM_FORM,
     REASON_FROM_FORM,
+    REWIND_FROM_FORM,
     rescale_params,
     restore_params,
     upgrade_params,
@@ -305,6 +306,7 @@ def _restore(of: _Shared) -> DAG:
             dry_run=DRY_RUN_FROM_FORM,
             reason=REASON_FROM_FORM,
             accept=ACCEPT_FROM_FORM,
+            rewind_sinks=REWIND_FROM_FORM,
             **_backups_of(of),
         )
         verify >> restore

@@ -114,7 +114,10 @@ class _Ran(NamedTuple):
 
     def side(self, query: str, steps: Sequence[int] | None = None) -> SideRun:
         """Return what a query did; of its batches those of ``steps``, without any all."""
-        return side_of(self.events, query, steps, failure=self.failure)
+        copy = self.copies.get(query)
+        if copy is None:
+            return SideRun(failure="It was not run: there is no batch of the old version.")
+        return side_of(self.events, query, steps, failure=self.failure, run_note=copy.run_note)
 
 
 def side_of(
@@ -123,12 +126,14 @@ def side_of(
     steps: Sequence[int] | None = None,
     *,
     failure: str = "",
+    run_note: str = "",
 ) -> SideRun:
     """
     Return what a query of one version did, as its Spark reported it.
 
     :param steps: The batches that count; ``None`` for all.
     :param failure: Why Spark itself came to no end; empty when it did.
+    :param run_note: Why it needed new input to run a batch; empty when it did not.
     """
     told = [event for event in events if event.query == query]
     rows = {e.batch: _bag(e) for e in told if e.seen is Seen.ROWS and e.batch is not None}
@@ -139,7 +144,7 @@ def side_of(
     if not rows:
         # A script that fails before its query has run a batch; with its query it is one failure.
         broken += [e.text for e in events if e.seen is Seen.SCRIPT_FAILED]
-    not_started = "" if rows or broken else "It ran no batch."
+    not_started = "" if rows or broken else _no_batch(told, run_note)
     return SideRun(
         batches={batch: bag for batch, bag in rows.items() if batch in wanted},
         inputs={one.batch_id: one.input_rows for one in figures if one.batch_id in wanted},
@@ -149,6 +154,12 @@ def side_of(
         failure=next(iter(broken), "") or failure or not_started,
         broke=bool(broken),
     )
+
+
+def _no_batch(told: Sequence[RehearsalEvent], run_note: str) -> str:
+    if not any(event.seen is Seen.STARTED for event in told):
+        return "It did not start the query."
+    return f"It ran no batch: {run_note or 'there is no new input.'}"
 
 
 def _bag(event: RehearsalEvent) -> Bag:

@@ -8,7 +8,7 @@ what the query can be rolled back to.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, TypeVar
@@ -37,6 +37,8 @@ COMMITS: Final = "commits"
 MOST_READ: Final = 256
 """Newest files of each log that are read; Spark keeps 100 batches by default."""
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_IDLE_TAIL: Final = 4
+"""Newest batches that are looked at for one with input; Spark runs one without after each burst."""
 _KNOWN: Final = {OFFSETS: ("v1", "v2"), COMMITS: ("v1", "v2", "v3")}
 _VERSION: Final = re.compile(rb"v[0-9]{1,9}")
 Parsed = TypeVar("Parsed")
@@ -143,6 +145,23 @@ def _mostly_skips(batches: tuple[int, ...]) -> bool:
 def log_batches(names: Iterable[str]) -> list[int]:
     """Return the batches among the names of a log's files, oldest first."""
     return sorted(batch for name in names if (batch := batch_of(name)) is not None)
+
+
+def has_input(read: Read, batch: int) -> bool:
+    """Tell whether a batch's plan goes beyond that of the batch before; True where unknown."""
+    if batch == 0:
+        return True
+    try:
+        plans = [read(f"{OFFSETS}/{number}", MAX_LOG_BYTES) for number in (batch - 1, batch)]
+        ends = [None if plan is None else parse_offset_log(plan).offsets for plan in plans]
+    except RecordError:
+        return True
+    return None in ends or ends[0] != ends[1]
+
+
+def recent_with_input(read: Read, batch: int) -> Iterator[int]:
+    """Yield those of the last few batches up to a batch that read something, newest first."""
+    return (n for n in range(batch, max(-1, batch - _IDLE_TAIL), -1) if has_input(read, n))
 
 
 class _Reader:

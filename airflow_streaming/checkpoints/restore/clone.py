@@ -15,13 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_streaming.checkpoints.backup.live_copy import Source, copy_live
-from airflow_streaming.checkpoints.backup.pin import (
-    METADATA,
-    Incomplete,
-    choose_pin,
-    pinned_listing,
-    still_holds,
-)
+from airflow_streaming.checkpoints.backup.pin import choose_pin, pinned_listing, still_holds
+from airflow_streaming.checkpoints.backup.pinned_logs import METADATA, Incomplete
 from airflow_streaming.checkpoints.backup.records import COPY, Member
 from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
 from airflow_streaming.checkpoints.read.reading import read_checkpoint

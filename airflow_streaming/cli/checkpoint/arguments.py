@@ -174,6 +174,12 @@ def _fill_restore(verb: argparse.ArgumentParser) -> None:
         metavar="REASON",
         help="restore in spite of this refusal; repeatable: " + ", ".join(sorted(ACCEPTABLE)),
     )
+    verb.add_argument(
+        "--rewind-sinks",
+        action="store_true",
+        help="put the stream's file sinks back to the batches of the backup; what they wrote since is "
+        "moved to _rolled_back in their folders",
+    )
     _add_sinks(verb, "whose log is compared (default: the one that the backup names)")
     add_person(verb)
 

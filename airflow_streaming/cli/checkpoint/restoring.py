@@ -66,6 +66,10 @@ def restore_backup(arguments: Namespace, _: Person | None) -> int:
     """Restore a backup into a new place."""
     if arguments.to is None:
         raise SpecError("Where to? Give --to NEW_URI, or --stream NAME with a home.")
+    if arguments.rewind_sinks:
+        raise SpecError(
+            "Only the sinks of a stream can be put back: give --stream NAME with a home."
+        )
     store = open_backup_store(arguments.store)
     where = Place(to=arguments.to, sink_logs=sink_logs(arguments))
     backup_id, accept = arguments.backup_id, arguments.accept
@@ -95,6 +99,7 @@ def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
         "to": arguments.to,
         "accept": arguments.accept,
         "sink_logs": sink_logs(arguments),
+        "rewind_sinks": arguments.rewind_sinks,
     }
     backup_id = arguments.backup_id
     with progress() as told:

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.pin import (
-    Incomplete,
-    Pin,
-    choose_pin,
-    pinned_listing,
-    still_holds,
-)
+from airflow_streaming.checkpoints.backup.pin import Pin, choose_pin, pinned_listing, still_holds
+from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete
+from airflow_streaming.checkpoints.drill_cut import plan_cut
+from airflow_streaming.checkpoints.read.journal import recent_with_input
 from airflow_streaming.checkpoints.read.reading import read_checkpoint
 from airflow_streaming.exceptions import CheckpointRefused
 from airflow_streaming.model.spark.listing import RESTORE_MARKER, FileStat, Listing
@@ -84,10 +81,26 @@ def test_state_of_newer_versions_and_hidden_files_stay_behind() -> None:
     assert not [path for path in pin.files if path.rpartition("/")[2].startswith(".")]
 
 
-def test_versions_of_the_batch_itself_come_along_so_that_it_can_be_run_again() -> None:
-    pin = pin_of(golden("agg_rocks"))
-    assert {f"state/0/0/{pin.batch}.zip", f"state/0/0/{pin.batch + 1}.zip"} <= set(pin.files)
-    assert f"state/0/0/{pin.batch - 1}.zip" not in pin.files
+def test_the_newest_batch_that_read_something_can_be_run_again_from_the_copy() -> None:
+    for one in golden_checkpoints():
+        made = golden(one.shape, one.spark)
+        pin = pin_of(made)
+        cut = plan_cut(pinned_listing(pin, made.listing()), made.read, pin.batch, needs_input=True)
+        assert cut.runs == next(recent_with_input(made.read, pin.batch)), (one, cut)
+
+
+@pytest.mark.parametrize(
+    ("shape", "taken"),
+    [
+        pytest.param("agg_rocks", {5, 6, 7}, id="batch 6 read nothing"),
+        pytest.param("join_rocks", {3, 4}, id="batch 3 read something"),
+    ],
+)
+def test_no_older_state_comes_along_than_that_batch_begins_with(
+    shape: str, taken: set[int]
+) -> None:
+    names = [path.rpartition("/")[2] for path in pin_of(golden(shape)).files]
+    assert {int(name.removesuffix(".zip")) for name in names if name.endswith(".zip")} == taken
 
 
 def test_what_is_purged_first_is_copied_first() -> None:

@@ -84,6 +84,13 @@ CASES = {
         None,
         Answer.UNDECIDED,
     ),
+    "state that only the new version keeps": (
+        STATELESS,
+        replace(OLD, state={}),
+        ran(A, B),
+        None,
+        Answer.UNDECIDED,
+    ),
     "the state cannot be read": (
         ENDLESS,
         ran(A, A, state=None),
@@ -159,6 +166,7 @@ def test_what_two_versions_amount_to(
 
 
 ROWS = RehearsalEvent(seen=Seen.ROWS, query="q", batch=7, rows=3, digest="a")
+STARTED = RehearsalEvent(seen=Seen.STARTED, query="q")
 FAILED = RehearsalEvent(seen=Seen.FAILED, query="q", text="The query broke.")
 SCRIPT_FAILED = RehearsalEvent(seen=Seen.SCRIPT_FAILED, text="The script broke.")
 
@@ -172,15 +180,22 @@ SCRIPT_FAILED = RehearsalEvent(seen=Seen.SCRIPT_FAILED, text="The script broke."
         pytest.param((SCRIPT_FAILED,), "", SCRIPT_FAILED.text, True, id="before any query"),
         pytest.param((ROWS, SCRIPT_FAILED), "", "", False, id="after its query, or by another"),
         pytest.param((ROWS,), "It was ended.", "It was ended.", False, id="it was cut off"),
-        pytest.param((), "", "It ran no batch.", False, id="it was not started"),
+        pytest.param((), "", "It did not start the query.", False, id="it was not started"),
+        pytest.param((STARTED,), "", "It ran no batch: so it is.", False, id="without input"),
     ],
 )
 def test_what_counts_as_a_failure_of_a_version(
     events: tuple[RehearsalEvent, ...], late: str, failure: str, broke: bool
 ) -> None:
-    found = side_of(events, "q", failure=late)
+    found = side_of(events, "q", failure=late, run_note="so it is.")
 
     assert (found.failure, found.broke) == (failure, broke)
+
+
+def test_the_old_version_is_named_where_it_ran_no_batch_for_the_new_one_to_run() -> None:
+    idle, not_run = SideRun(failure="There was no input."), SideRun(failure="It was not run.")
+
+    assert idle.failure in compare_runs("q", ENDLESS, idle, not_run).reason
 
 
 def test_the_batches_that_differ_are_named() -> None:
