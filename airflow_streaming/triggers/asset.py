@@ -41,7 +41,7 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
 
     :param asset: Name of the asset, with which the last event is kept.
     :param topic: What is announced: ``watermark``, ``batch``, ``state`` or ``live``.
-    :param every_seconds: See ``supervision.asset_events.announce``.
+    :param every_seconds: See ``supervision.readiness.asset_events.announce``.
     :param query: The query that counts; default: the one that is furthest behind.
     :param poll_seconds: Time between two looks.
     :param kwargs: Those of ``SubjectTrigger``, which say which stream.

@@ -12,15 +12,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.reader import Reader
 from airflow_streaming.checkpoints.restore.file_sink_rewind import RewindPlan
+from airflow_streaming.checkpoints.restore.sink_log import newest_batch
+from airflow_streaming.checkpoints.restore.sink_output import names_in
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import SinkFacts, sink_facts_of, without_facts
+from airflow_streaming.model.records.upgrade import (
+    SinkFacts,
+    SinkReplaySemantics,
+    sink_facts_of,
+    without_facts,
+)
 from airflow_streaming.model.uris import join
 from airflow_streaming.storage.folders import open_folders
 
@@ -78,10 +86,7 @@ class RestoredSinks:
         return SinkRewind(storage_options=self.options)
 
     def _facts(self) -> tuple[SinkFacts, ...]:
-        # A deployment that was never started has recorded no plans; the one before it has.
-        numbers = range(self.replaced.number, 0, -1)
-        plans = next(filter(None, map(self.home.newest_plans, numbers)), [])
-        sinks = sink_facts_of(plans, checkpoint=self.replaced.checkpoint)
+        sinks = known_sinks(self.home, self.replaced)
         unknown = without_facts([query.folder for query in self.backup.queries], sinks)
         if unknown:
             raise CheckpointRefused(
@@ -93,6 +98,35 @@ class RestoredSinks:
     def _newest(self, sinks: tuple[SinkFacts, ...]) -> dict[str, int | None]:
         places = {facts.query: join(self.replaced.checkpoint, facts.query) for facts in sinks}
         return newest_planned(places, self.options)
+
+
+def known_sinks(home: StreamHome, deployment: Deployment) -> tuple[SinkFacts, ...]:
+    """Return what the drivers of a deployment, or of the newest one before it that ran, write to."""
+    plans = next(filter(None, map(home.newest_plans, range(deployment.number, 0, -1))), [])
+    return sink_facts_of(plans, checkpoint=deployment.checkpoint)
+
+
+def sinks_ahead(
+    home: StreamHome, current: Deployment, checkpoint: str, options: Options
+) -> dict[str, tuple[int, int]]:
+    """
+    Return the queries whose file sink has batches that a checkpoint of theirs has never planned.
+
+    :param current: The deployment that wrote last.
+    :param checkpoint: URI of the checkpoints that the queries would continue from.
+    :return: By query, the newest batch that the checkpoint has planned and the newest of the sink.
+    """
+    found = {}
+    for facts in known_sinks(home, current):
+        report = inspected(join(checkpoint, facts.query), options)
+        if facts.habit is not SinkReplaySemantics.FILE_LOG or not facts.target or report is None:
+            continue
+        names = names_in(open_folders(facts.target, options), SINK_LOG)
+        newest = newest_batch(names)
+        planned = -1 if report.last_planned_batch is None else report.last_planned_batch
+        if newest is not None and newest > planned:
+            found[facts.query] = (planned, newest)
+    return found
 
 
 def newest_planned(places: Mapping[str, str], options: Options) -> dict[str, int | None]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from airflow_streaming.changes.restore.sinks import sinks_ahead
 from airflow_streaming.changes.restore.stream_restore import (
     BackupBefore,
     RestoreRequest,
@@ -38,6 +39,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.control import Change, ChangeKind, ChangeOutcome
+from airflow_streaming.model.records.deployment import Deployment
 
 __all__ = ["BackupBefore", "Switched", "abandon", "plan_switch", "switch", "undo", "unfinished"]
 _EXCHANGES: Final = frozenset({ChangeKind.RESTORE, ChangeKind.UNDO})
@@ -140,7 +142,8 @@ def undo(
     Go back to the checkpoint that the newest switch or undo left; a second undo undoes the first.
 
     :raises RestoreRefused: nothing was ever switched, the old checkpoint is not sound, the stream
-        is wanted running, or its driver is not proved dead.
+        is wanted running, its driver is not proved dead, or a file sink has batches that the old
+        checkpoint never planned.
     """
     switching = Switching(home, launcher, by=by, now=now)
     change = home.unfinished_change()
@@ -150,6 +153,7 @@ def undo(
             raise RestoreRefused(" ".join(refusal.message for refusal in refused))
         wish = _undoing(home, switching, reason)
         checkpoints_at(wish.checkpoint, storage_options)
+        _check_sinks(home, switching.current(), wish.checkpoint, storage_options)
         change = switching.begin(wish)
     removal = home.removal_of(change.checkpoint)
     if removal is not None:
@@ -161,6 +165,20 @@ def undo(
         )
     ids = checkpoints_at(change.checkpoint, storage_options)
     return Switched(change=change, deployment=switching.make(change, ids))
+
+
+def _check_sinks(
+    home: StreamHome, current: Deployment, checkpoint: str, options: Mapping[str, Any] | None
+) -> None:
+    ahead = sinks_ahead(home, current, checkpoint, options)
+    if ahead:
+        query, (planned, newest) = min(ahead.items())
+        raise RestoreRefused(
+            f"Query {query!r} of stream {home.name!r} would go back to batch {planned}, and its file sink "
+            f"has batches up to {newest} by now: Spark would pass over those that come, with their rows "
+            "and their state. Restore the backup that was taken before the change with "
+            "--rewind-sinks instead."
+        )
 
 
 def unfinished(home: StreamHome) -> Change | None:

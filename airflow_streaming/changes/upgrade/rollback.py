@@ -48,7 +48,7 @@ from airflow_streaming.checkpoints.restore.restore import (
     prepare,
     write,
 )
-from airflow_streaming.checkpoints.restore.sink_log import batch_of_entry
+from airflow_streaming.checkpoints.restore.sink_log import newest_batch
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.contents import Verified
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -137,7 +137,7 @@ def _need(
         before,
         after,
         sink,
-        sink_before=_newest_entry(entries),
+        sink_before=newest_batch(entries),
         sink_after=_sink_batch(sink, options),
     )
 
@@ -146,11 +146,7 @@ def _sink_batch(sink: SinkFacts | None, options: Mapping[str, Any] | None) -> in
     if sink is None or sink.habit is not SinkReplaySemantics.FILE_LOG or not sink.target:
         return None
     folders = open_folders(join(sink.target, SINK_LOG), options)
-    return _newest_entry(entry.name for entry in folders.entries("", list) or ())
-
-
-def _newest_entry(names: Iterator[str]) -> int | None:
-    return max((n for n in map(batch_of_entry, names) if n is not None), default=None)
+    return newest_batch(entry.name for entry in folders.entries("", list) or ())
 
 
 __all__ = ["Restored", "claim_restored", "restore_boundary", "why_restore"]

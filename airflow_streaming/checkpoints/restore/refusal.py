@@ -398,7 +398,8 @@ def _sink(replay: QueryReplay, planned: int) -> Iterator[str]:
         first, last = replay.again
         yield (
             f"The sink sees batches {first} to {last} again: a Kafka sink writes their rows twice, "
-            "and a foreachBatch function is called with these ids once more."
+            "a foreachBatch function is called with these ids once more, and a Delta table passes over "
+            "those that it has, with their state."
         )
         if planned >= first:
             yield f"Batch {first} has its old limits; later ones may hold other rows than before."

@@ -171,3 +171,21 @@ def test_there_is_no_undo_onto_a_checkpoint_that_is_ahead_of_its_sink(written: W
         undo(written.home, written.launcher, by="kim")
 
     assert written.is_back()
+
+
+@pytest.mark.parametrize(("written_since", "is_undone"), [(0, True), (2, False)])
+def test_an_undo_waits_for_no_batch_that_the_sink_would_pass_over(
+    written: Written, written_since: int, is_undone: bool
+) -> None:
+    written.switch(accept=[RefusalCode.SINK_GAP])
+    restored = written.checkpoint
+    for batch in range(NEWEST + 1, NEWEST + 1 + written_since):
+        written.sink.write(batch, by="new")
+
+    if is_undone:
+        undo(written.home, written.launcher, by="kim")
+        assert written.checkpoint == written.old
+    else:
+        with pytest.raises(RestoreRefused):
+            undo(written.home, written.launcher, by="kim")
+        assert written.checkpoint == restored
