@@ -69,7 +69,8 @@ class SideRun:
 
     :param batches: What it wrote, by batch; the held-back batches alone.
     :param inputs: Rows that it read, by batch.
-    :param state: Its state after the last batch, by store; ``None`` where it could not be read.
+    :param state: Its state after the last batch, by store; ``None`` where it could not be read, for
+        the reason in ``unread``, a sentence.
     :param failure: Why it came to no end, a sentence; empty when it did.
     :param broke: The code or Spark failed; else it was cut off, or did nothing.
     """
@@ -77,6 +78,7 @@ class SideRun:
     batches: Mapping[int, Bag] = field(default_factory=dict)
     inputs: Mapping[int, int] = field(default_factory=dict)
     state: Mapping[str, Bag] | None = field(default_factory=dict)
+    unread: str = ""
     failure: str = ""
     broke: bool = False
 
@@ -226,8 +228,10 @@ def _failed(found: _Found) -> _Answered | None:
 def _nothing_proved(found: _Found) -> _Answered | None:
     if not any(found.old.inputs.values()) and not any(found.new.inputs.values()):
         return Answer.UNDECIDED, "No held-back batch read a row, so nothing is proved."
-    if found.has_state and None in (found.old.state, found.new.state):
-        return Answer.UNDECIDED, "The state could not be read, so later rows are not known."
+    unread = next((side for side in (found.old, found.new) if side.state is None), None)
+    if found.has_state and unread is not None:
+        why = f": {unread.unread.rstrip('.')}." if unread.unread else "."
+        return Answer.UNDECIDED, f"Later rows are not known, for the state could not be read{why}"
     return None
 
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from airflow.sdk import DAG, BaseOperator, Param
+from airflow.sdk.exceptions import AirflowTimetableInvalid
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.fields import checked, is_template
@@ -137,7 +138,19 @@ def stream_dags(
     author = sys._getframe(2).f_code.co_filename  # beyond what checks the arguments
     for dag in dags:
         dag.fileloc = author
+        _check_schedule(stream, dag)
     return {dag.dag_id: dag for dag in dags}
+
+
+def _check_schedule(stream: StreamSpec, dag: DAG) -> None:
+    # Airflow leaves out a dag whose schedule cannot be, and the stream would have no backups.
+    try:
+        dag.timetable.validate()
+    except AirflowTimetableInvalid as err:
+        raise SpecError(
+            f"The schedule {dag.schedule!r:.80} of dag {dag.dag_id!r} of stream {stream.name!r} cannot be: "
+            f"{err} Give a cron expression or a preset such as '@hourly'."
+        ) from err
 
 
 def _check_keep_alive(more: Mapping[str, Any]) -> None:

@@ -139,7 +139,7 @@ def side_of(
     rows = {e.batch: _bag(e) for e in told if e.seen is Seen.ROWS and e.batch is not None}
     wanted = rows.keys() if steps is None else {*steps}
     figures = [e.figures for e in told if e.seen is Seen.BATCH and e.figures is not None]
-    is_unread = any(event.seen is Seen.STATE_UNREAD for event in told)
+    unread = [event.text for event in told if event.seen is Seen.STATE_UNREAD]
     broken = [e.text for e in told if e.seen is Seen.FAILED]
     if not rows:
         # A script that fails before its query has run a batch; with its query it is one failure.
@@ -149,8 +149,9 @@ def side_of(
         batches={batch: bag for batch, bag in rows.items() if batch in wanted},
         inputs={one.batch_id: one.input_rows for one in figures if one.batch_id in wanted},
         state=None
-        if is_unread
+        if unread
         else {event.subject: _bag(event) for event in told if event.seen is Seen.STATE},
+        unread=next(iter(unread), ""),
         failure=next(iter(broken), "") or failure or not_started,
         broke=bool(broken),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -39,6 +40,7 @@ from airflow_streaming.spec import (
     ReadyTerms,
     RestartPolicy,
     RetentionPolicy,
+    Severity,
     SoakTerms,
     StreamSpec,
 )
@@ -128,12 +130,12 @@ WRONG += [
     (HealthRules, "hang_after", 45),
     (HealthRules, "stall_factor", nan),
     (HealthRules, "stall_factor", "30"),
-    (HealthRules, "stalled", "restart"),
+    (HealthRules, "stalled", "loud"),
     (HealthRules, "rules", a_rule()),
     (a_rule, "name", 7),
-    (a_rule, "metric", "batch_seconds"),
-    (a_rule, "comparison", "above"),
-    (a_rule, "severity", "restart"),
+    (a_rule, "metric", "loud"),
+    (a_rule, "comparison", "loud"),
+    (a_rule, "severity", "loud"),
     (a_rule, "bound", "1"),
     (a_rule, "bound", inf),
     (a_rule, "clear_bound", nan),
@@ -368,3 +370,50 @@ def test_the_dags_of_a_stream_name_the_options_that_are_none(name: str) -> None:
     spec = StreamSpec(name="orders", application="a.py", home="/srv/h", runtime="spark-4.3")
     with pytest.raises(SpecError, match=f"^{name} is "):
         stream_dags(spec, **{name: "x"})  # type: ignore[arg-type]
+
+
+def written_here(message: str) -> bool:
+    """Tell whether a message ends with a line of this file."""
+    return re.search(r" See test_options\.py, line \d+\.$", message) is not None
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: HealthRule(name="x", metric=Metric.BATCH_SECONDS, bound="slow"),  # type: ignore[arg-type]
+        lambda: SparkStreamOperator(task_id="t", stream=None),  # type: ignore[arg-type]
+        lambda: CheckpointBackupOperator(task_id="t", stream="o", home="/h", max_age=60),  # type: ignore[arg-type]
+        lambda: StreamSpec(name="o", application="a.py", home="/h", runtime="r", jars=5),  # type: ignore[arg-type]
+    ],
+)
+def test_a_mistake_names_the_authors_line(write: Callable[[], object]) -> None:
+    with DAG("d"), pytest.raises(SpecError) as refused:
+        write()
+
+    assert written_here(str(refused.value))
+
+
+def test_a_plain_text_names_a_member_of_an_enum() -> None:
+    rule = HealthRule(name="x", metric="batch_seconds", bound=1, severity="restart")  # type: ignore[arg-type]
+
+    assert (rule.metric, rule.severity) == (Metric.BATCH_SECONDS, Severity.RESTART)
+    assert isinstance(rule.severity, Severity)
+    with pytest.raises(SpecError, match=r"^HealthRule\.severity is 'loud'"):
+        HealthRule(name="x", metric=Metric.BATCH_SECONDS, bound=1, severity="loud")  # type: ignore[arg-type]
+
+
+def test_a_task_keeps_a_stream_and_no_lane_of_one() -> None:
+    spec = StreamSpec(name="orders.green", application="a.py", home="/h", runtime="r")
+
+    with DAG("d"), pytest.raises(SpecError):
+        SparkStreamOperator(task_id="t", stream=spec)
+    with DAG("e"):
+        SparkStreamOperator(task_id="t", stream=replace(spec, name="{{ params.name }}"))
+
+
+@pytest.mark.parametrize("options", [{"backup": BackupOptions(schedule="hourlyy")}])
+def test_a_schedule_that_cannot_be_leaves_no_dag_out_unseen(options: dict[str, Any]) -> None:
+    spec = StreamSpec(name="orders", application="a.py", home="/h", runtime="r")
+
+    with pytest.raises(SpecError, match="'orders_backup'"):
+        stream_dags(spec, **options)

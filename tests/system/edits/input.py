@@ -33,15 +33,20 @@ class Arrivals:
 
     files: dict[int, dict[str, str]]
 
-    def arrive(self, phase: int, folder: Path) -> None:
-        """Write the files of one phase."""
+    def arrive(self, phase: int, folder: Path, written: int = _WRITTEN) -> None:
+        """
+        Write the files of one phase.
+
+        :param written: When the first file of all was written, in seconds since 1970; Spark leaves
+            out files that are a week older than those it has seen.
+        """
         for number in PHASES[phase]:
             for path, text in self.files[number].items():
                 place = folder / path
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_text(text)
                 # Spark takes files by their time, and of one time in any order.
-                os.utime(place, (_WRITTEN + number, _WRITTEN + number))
+                os.utime(place, (written + number, written + number))
 
 
 def arrivals() -> Arrivals:

@@ -8,6 +8,7 @@ would say of them; the others were made at random, by generators that know none 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.system.edits.catalogue import EDITS
 from tests.system.edits.edit import Truth
 from tests.system.edits.predicted import FINE, Prediction, predictions, unpacked
 from tests.system.edits.recorded import Truths
+from tests.system.edits.rehearsed import held_back, rehearsals
 
 SPARK = "4.3.0"
 
@@ -112,6 +114,26 @@ def test_no_edit_made_at_random_is_let_through_that_spark_gets_wrong(
     random_edits: list[Prediction],
 ) -> None:
     assert shown(one for one in random_edits if one.is_too_lenient) == []
+
+
+def test_the_input_of_a_rehearsal_is_newer_than_what_the_checkpoints_have_seen(
+    checkpoints: Path,
+) -> None:
+    for run in checkpoints.iterdir():
+        held_back(run)
+        arrived = min(path.stat().st_mtime for path in run.glob("input/*/*"))
+        logs = [path.read_text() for path in run.glob("checkpoint/**/sources/*/*")]
+        seen = re.findall(r'"timestamp":([0-9]+)', "".join(logs))
+        assert seen, run
+        assert arrived > max(map(int, seen)) / 1000, run
+
+
+def test_a_rehearsal_decides_most_of_the_unknown_and_lets_no_wrong_one_through() -> None:
+    truths, found = Truths.of(SPARK), rehearsals()
+    lenient = [name for name, one in found.items() if one.is_too_lenient(truths[name].truth)]
+
+    assert lenient == []
+    assert sum(one.is_decided for one in found.values()) > len(found) / 2
 
 
 def shown(predicted: Iterator[Prediction]) -> list[str]:

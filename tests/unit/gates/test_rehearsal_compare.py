@@ -198,6 +198,16 @@ def test_the_old_version_is_named_where_it_ran_no_batch_for_the_new_one_to_run()
     assert idle.failure in compare_runs("q", ENDLESS, idle, not_run).reason
 
 
+def test_why_the_state_could_not_be_read_is_told() -> None:
+    event = RehearsalEvent(seen=Seen.STATE_UNREAD, query="q", text="Its file is gone.")
+    unread = side_of((ROWS, event), "q")
+
+    found = compare_runs("q", ENDLESS, replace(OLD, batches=unread.batches), unread)
+
+    assert found.answer is Answer.UNDECIDED
+    assert event.text in found.reason
+
+
 def test_the_batches_that_differ_are_named() -> None:
     found = compare_runs("q", ENDLESS, OLD, ran(A, B, state=B), ran(B, B, state=B))
 
