@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.fields import Positive, checked, is_filled_in
+from airflow_streaming.model.literals import check_backup_id, check_literals, uri_of
 from airflow_streaming.operators.common.base import actor_of, who
 from airflow_streaming.operators.common.checkpoint import BACKUP_XCOM_KEY, CheckpointTask, truth
 from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY
@@ -73,8 +74,7 @@ class CheckpointVerifyOperator(CheckpointTask):
         self.runtime = runtime
         self.script = script
         self.drill_timeout = drill_timeout
-        if not is_filled_in(level):
-            level_of(level)
+        check_literals(self, {"backup_id": check_backup_id, "level": level_of})
 
     def execute(self, context: Context) -> str:
         with self.at_work() as narrator:
@@ -242,6 +242,10 @@ class CheckpointRestoreOperator(CheckpointTask):
                 f"Task {self.task_id!r}: give home to restore its stream from the backup, or to, where a "
                 "copy is written."
             )
+        check_literals(self, {"backup_id": check_backup_id, "to": uri_of("target")})
+        given = [accept] if isinstance(accept, str) else accept
+        if not is_filled_in(accept) and not any(is_filled_in(one) for one in given):
+            self._accepted()
 
     def execute(self, context: Context) -> dict[str, Any]:
         with self.at_work() as narrator:
@@ -338,10 +342,12 @@ class CheckpointRestoreOperator(CheckpointTask):
         return access_options(uri, conn_id)
 
     def _accepted(self) -> list[RefusalCode]:
-        from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE, RefusalCode
-
         given = self.accept.split(",") if isinstance(self.accept, str) else self.accept
         codes = [code.strip() for code in given if code.strip()]
+        if not codes:
+            return []
+        from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE, RefusalCode
+
         if unknown := sorted(set(codes) - set(ACCEPTABLE)):
             raise SpecError(
                 f"accept has {', '.join(unknown)}; what can be accepted is "

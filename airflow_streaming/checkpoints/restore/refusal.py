@@ -84,8 +84,8 @@ def of_place(target: str, found: Occupied, backup_id: str) -> Iterator[Refusal]:
     elif found.names and not found.restore:
         yield Refusal(
             code=RefusalCode.TARGET_NOT_EMPTY,
-            message=f"{target} is not empty: it has {_some(found.names)}. A restore never writes "
-            "over anything, because Spark would load state that is left over. Choose a place that "
+            message=f"{target} is not empty: it has {_some(found.names)}. Nothing is ever "
+            "written over, because Spark would load state that is left over. Choose a place that "
             "is missing or empty.",
         )
 
