@@ -186,12 +186,15 @@ def unfinished(home: StreamHome) -> Change | None:
     return home.unfinished_change()
 
 
-def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | None:
+def abandon(
+    home: StreamHome, *, by: str, reason: str = "", sinks_in_step: bool = False
+) -> ChangeOutcome | None:
     """
     Give up an unfinished change; the stream stays on its old checkpoint.
 
     What was restored already stays where it lies, for a closer look.
 
+    :param sinks_in_step: File sinks that a restore could not put back were put back by hand.
     :return: How it ended: done, when only its last record was missing. ``None`` when no change is
         unfinished.
     :raises RestoreRefused: the unfinished change is an upgrade or a cutover, which are given up in
@@ -212,10 +215,11 @@ def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | N
             "stream was switched."
         )
     switching = Switching(home, None, by=by)
-    if change.rewinds_sinks and switching.is_made(change):
+    if change.rewinds_sinks and switching.is_made(change) and not sinks_in_step:
         raise RestoreRefused(
             f"Change {change.number} of stream {home.name!r} has given it the restored checkpoint, and "
-            "its sinks are not put back yet. Ask for the same restore again, which finishes it."
+            "its sinks are not put back yet. Ask for the same restore again, which finishes it; or put "
+            "them back by hand and say so with 'abandon --sinks-in-step'."
         )
     return switching.abandon(change, reason or f"Abandoned by {by}.")
 

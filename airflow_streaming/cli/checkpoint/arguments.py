@@ -193,6 +193,11 @@ def _undo(kinds: Kinds) -> None:
 def _abandon(kinds: Kinds) -> None:
     verb = _verb(kinds, "abandon", "Abandon an unfinished restore of a stream")
     verb.add_argument("stream", metavar="STREAM", help="name of the stream")
+    verb.add_argument(
+        "--sinks-in-step",
+        action="store_true",
+        help="file sinks that the restore could not put back were put back by hand",
+    )
     add_person(verb)
 
 

@@ -142,7 +142,8 @@ def abandon_restore(stream: StreamHome, arguments: Namespace, person: Person) ->
     """Abandon an unfinished restore of a stream."""
     from airflow_streaming.changes.restore.undo import abandon
 
-    ended = abandon(stream, by=person.name, reason=person.reason)
+    in_step = arguments.sinks_in_step
+    ended = abandon(stream, by=person.name, reason=person.reason, sinks_in_step=in_step)
     if arguments.json:
         show_json({"stream": stream.name, "outcome": ended})
     else:

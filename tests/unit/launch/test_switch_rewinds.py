@@ -12,9 +12,7 @@ from airflow_streaming.changes.restore.undo import abandon, plan_switch, switch,
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import Source
 from airflow_streaming.checkpoints.backup.records import Origin
-from airflow_streaming.checkpoints.restore import sink_rewind
 from airflow_streaming.checkpoints.restore.replay import RefusalCode
-from airflow_streaming.checkpoints.restore.sink_output import open_output
 from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout
@@ -34,7 +32,7 @@ from tests.unit.checkpoints.restoring import (
     new_store,
     run_batches,
 )
-from tests.unit.checkpoints.rewinding import DyingOutput
+from tests.unit.checkpoints.rewinding import dying
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
 COUNTS = "c-0-0-0-1"
@@ -126,11 +124,7 @@ def test_whoever_dies_at_a_file_is_followed_and_nothing_starts_in_between(tmp_pa
         written = Written(tmp_path / str(step))
         life = Life(step)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                sink_rewind,
-                "open_output",
-                lambda *a, life=life: DyingOutput(open_output(*a), life, lambda: None),
-            )
+            dying(patch, life, lambda: None)
             try:
                 written.switch(rewind_sinks=True)
                 break
@@ -189,3 +183,15 @@ def test_an_undo_waits_for_no_batch_that_the_sink_would_pass_over(
         with pytest.raises(RestoreRefused):
             undo(written.home, written.launcher, by="kim")
         assert written.checkpoint == restored
+
+
+def test_a_person_who_put_the_sinks_back_by_hand_ends_the_restore(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    life = Life(3)
+    with pytest.MonkeyPatch.context() as patch:
+        dying(patch, life, lambda: None)
+        with pytest.raises(Killed):
+            written.switch(rewind_sinks=True)
+
+    assert abandon(written.home, by="kim", sinks_in_step=True) is ChangeOutcome.DONE
+    start(written.home, by="kim", reason="The sink is in step.")
