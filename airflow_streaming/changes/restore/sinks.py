@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
 from airflow_streaming.checkpoints.backup.records import Backup
+from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.reader import Reader
 from airflow_streaming.checkpoints.restore.file_sink_rewind import RewindPlan
 from airflow_streaming.checkpoints.restore.sink_log import newest_batch
@@ -139,7 +140,7 @@ def newest_planned(places: Mapping[str, str], options: Options) -> dict[str, int
     return {query: one.last_planned_batch if one else None for query, one in found.items()}
 
 
-def inspected(uri: str, options: Options) -> Any:
+def inspected(uri: str, options: Options) -> Checkpoint | None:
     """Return what a checkpoint says by its names; ``None`` when there is none that can be read."""
     if not uri:
         return None

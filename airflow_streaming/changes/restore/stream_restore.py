@@ -27,7 +27,7 @@ from airflow_streaming.changes.restore.switch import (
 )
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.progress import Progress
-from airflow_streaming.checkpoints.restore.refusal import Circumstances
+from airflow_streaming.checkpoints.restore.refusal import Circumstances, of_driver
 from airflow_streaming.checkpoints.restore.replay import Refusal, RefusalCode, RestorePlan
 from airflow_streaming.checkpoints.restore.restore import Prepared, check_allowed, prepare, write
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -241,8 +241,15 @@ class StreamRestore:
             return make()
 
     def _rewind(self, change: Change) -> None:
-        """Put the file sinks back; the driver is gone, and none is started before the change has ended."""
+        """
+        Put the file sinks back; none of the stream's drivers is started before the change has ended.
+
+        A task that finishes the change of another looks again: a start may have been recorded at the
+        moment in which the deployment was made.
+        """
         if change.rewinds_sinks:
+            if refused := list(of_driver(self._switching.circumstances())):
+                raise RestoreRefused(" ".join(refusal.message for refusal in refused))
             sinks = self._sinks(self._home.deployment(change.replaced))
             for plan in sinks.run(change.number, lambda: self._is_open(change)):
                 log.info("%s", rewound_words(plan))

@@ -195,3 +195,21 @@ def test_a_person_who_put_the_sinks_back_by_hand_ends_the_restore(tmp_path: Path
 
     assert abandon(written.home, by="kim", sinks_in_step=True) is ChangeOutcome.DONE
     start(written.home, by="kim", reason="The sink is in step.")
+
+
+def test_no_file_is_moved_once_the_stream_is_wanted_running(written: Written) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        dying(patch, Life(3), lambda: None)
+        with pytest.raises(Killed):
+            written.switch(rewind_sinks=True)
+    # Recorded at the moment in which the deployment was made, so that nothing refused it.
+    written.home.want(DesiredState.RUNNING, by="kim", reason="A race.", now=NOON)
+    before = written.sink.tree()
+
+    with pytest.raises(RestoreRefused):
+        written.switch()
+    assert written.sink.tree() == before
+
+    written.home.want(DesiredState.STOPPED, by="kim", reason="Seen.", now=NOON)
+    written.switch()
+    assert written.is_back()
