@@ -25,6 +25,7 @@ from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
+from airflow_streaming.model.calls import check_call
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.fields import Positive, check_values, is_template
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
@@ -205,6 +206,23 @@ class RehearsalOptions:
         check_values(self)
 
 
+def _check_functions(options: RestartOptions | UpgradeOptions) -> None:
+    name = type(options).__name__
+    _check_checks(name, options.checks, "a Soaked")
+    if options.rewind_sink is not None:
+        check_call(f"{name}.rewind_sink", options.rewind_sink, "a Rewinding")
+
+
+def _check_checks(
+    options: str, checks: Callable[..., Any] | Sequence[Callable[..., Any]], given: str
+) -> None:
+    if callable(checks):
+        check_call(f"{options}.checks", checks, given)
+        return
+    for index, check in enumerate(checks):
+        check_call(f"{options}.checks[{index}]", check, given)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RestartOptions(ChangeOptions):
     """
@@ -222,6 +240,10 @@ class RestartOptions(ChangeOptions):
     rewind_sink: AuthorsRewind | None = None
     conf: Mapping[str, Any] | str | None = None
     prewarm: bool | str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_functions(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,6 +272,10 @@ class UpgradeOptions(ChangeOptions):
     needs_rollback: bool = True
     prewarm: bool | str | None = None
     edits: Edits | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_functions(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,6 +325,7 @@ class CutoverOptions(ChangeOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_moment("replay_from", self.replay_from)
+        _check_checks("CutoverOptions", self.checks, "a SideBySide")
 
 
 KEEP: Final = RetentionPolicy(

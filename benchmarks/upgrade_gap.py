@@ -36,7 +36,7 @@ from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Final, Self
 
-from airflow_streaming.changes.upgrade.begin import Asked
+from airflow_streaming.changes.upgrade.begin import UpgradeTermsRequest
 from airflow_streaming.changes.upgrade.engine import EXCHANGE_PACE, UpgradeInPlace
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.model.records.control import DesiredState
@@ -265,7 +265,9 @@ class Exchange:
             pace=EXCHANGE_PACE,
         )
         proposed, source = stage.proposal(STREAM, script, fresh=False)
-        asked = Asked(rollback=BACK, soak=SOAK, stop_grace=timedelta(seconds=30), prewarm=prewarm)
+        asked = UpgradeTermsRequest(
+            rollback=BACK, soak=SOAK, stop_grace=timedelta(seconds=30), prewarm=prewarm
+        )
         self._change = self._engine.begin(proposed, source, asked)
 
     def go(self, until_: Reached) -> None:

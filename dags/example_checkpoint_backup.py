@@ -95,6 +95,11 @@ with DAG(
         "dry_run": Param(
             True, type="boolean", description="Only say in the log what the restore would mean."
         ),
+        "rewind_sinks": Param(
+            False,
+            type="boolean",
+            description="Put the stream's file sinks back too; a query with state needs it.",
+        ),
         "accept": Param(
             "", type="string", description="Reasons against it that you accept, with commas."
         ),
@@ -111,6 +116,7 @@ with DAG(
         to="{{ params.to }}",
         dry_run="{{ params.dry_run }}",
         accept="{{ params.accept }}",
+        rewind_sinks="{{ params.rewind_sinks }}",
         reason="{{ params.reason }}",
     )
 # [END howto_checkpoint_restore]

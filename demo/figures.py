@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlparse
 
-import pyarrow.parquet
-
 from airflow_streaming.checkpoints.read.file_logs import parse_sink_log, parse_source_log
 from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.exceptions import CheckpointError
@@ -205,6 +203,8 @@ def topic_rows(servers: str, topic: str) -> dict[str, int]:
 
 
 def _rows(file: Path) -> int:
+    import pyarrow.parquet  # loads numpy
+
     return int(pyarrow.parquet.read_metadata(file).num_rows)
 
 

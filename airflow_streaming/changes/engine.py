@@ -73,7 +73,7 @@ class View(Protocol[S, E]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing(Generic[S, E]):
+class RecordedChange(Generic[S, E]):
     """Where a change stands by its records alone: all that most commands need."""
 
     change: Change

@@ -16,7 +16,7 @@ from typing import Any
 
 from airflow_streaming.checkpoints.backup.live_copy import sources_of
 from airflow_streaming.checkpoints.backup.records import Backup, Origin
-from airflow_streaming.checkpoints.backup.stream_backup import Asked, stream_sources
+from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, stream_sources
 from airflow_streaming.checkpoints.drill_cut import plan_cut
 from airflow_streaming.checkpoints.progress import Progress
 from airflow_streaming.checkpoints.restore.clone import clone
@@ -125,7 +125,7 @@ def checkpoints_of(
             f"Stream {home.name!r} has no deployment, so there is nothing to rehearse on. Start it "
             "first, or correct the name."
         )
-    asked = Asked(
+    asked = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
         by="a rehearsal",
         open_folders=partial(open_folders, storage_options=storage_options),

@@ -15,8 +15,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.spark.conf import check_conf_key, parse_spark_version
-from airflow_streaming.reports.doctor import doctor_report
-from airflow_streaming.reports.profile import profile_report
+from airflow_streaming.reports.advice import doctor_report, profile_report
 
 
 def add_doctor_arguments(parser: ArgumentParser) -> None:

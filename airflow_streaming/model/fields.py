@@ -41,6 +41,7 @@ from airflow_streaming.model.spark.conf import REDACTED, is_secret
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_PACKAGE: Final = __name__.split(".")[0]
 _BEYOND: Final = 2**63
 """Records and the JVM hold 64 bits."""
 _SWITCH: Final = ("true", "false")
@@ -125,8 +126,7 @@ def check_values(value: Any, *, of: str = "", templated: Collection[str] | None 
     """
     Check that every field of a frozen dataclass holds what it declares.
 
-    A list is taken for a tuple, and a whole number for a float. An enum's plain text is taken where a
-    text is declared beside it: else nothing would compare equal by identity to it.
+    A list is taken for a tuple, a whole number for a float, and an enum's plain text for its member.
 
     :param of: What the fields are of, for messages such as ``jars of stream 'orders' is 5``; by default
         they are named with the class.
@@ -136,7 +136,9 @@ def check_values(value: Any, *, of: str = "", templated: Collection[str] | None 
     """
     kind: Any = type(value)
     for name, hint in _hints_of_fields(kind).items():
-        given = getattr(value, name)
+        given = _member(getattr(value, name), hint)
+        if given is not getattr(value, name):
+            object.__setattr__(value, name, given)
         where = _Where(name, f" of {of}") if of else _Where(f"{kind.__name__}.{name}")
         is_left = _Left.ANYWHERE if name in (templated or ()) else _Left.NOWHERE
         _check(where, given, hint, _Left.TEXTS if templated is None else is_left)
@@ -179,6 +181,15 @@ def of_named(kind: str, name: object) -> str:
     return f"{kind} {name!r:.80}" if isinstance(name, str) else f"a {kind}"
 
 
+def _member(given: Any, hint: Any) -> Any:
+    """Return the member of an enum that a plain text names where only a member may stand."""
+    kinds = [kind for kind, _ in _kinds(hint)]
+    if not isinstance(given, str) or isinstance(given, Enum) or str in kinds:
+        return given
+    choices = (one for kind in kinds if _is_choice(kind) for one in kind)
+    return next((one for one in choices if one.value == given), given)
+
+
 @functools.cache
 def _hints_of_fields(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
@@ -200,7 +211,28 @@ def _hints_of_arguments(function: Callable[..., Any]) -> dict[str, Any]:
 def _check(where: _Where, given: object, hint: Any, left: _Left) -> None:
     is_quoted = not any(_may_be_secret(kind) for kind, _ in _kinds(hint))
     if wrong := _wrong(where, given, hint, left, is_quoted=is_quoted):
-        raise SpecError(wrong)
+        raise SpecError(f"{wrong}{_written_at()}")
+
+
+def _written_at() -> str:
+    """
+    Return file and line of the author's call, as the end of a message.
+
+    Airflow shows the last two frames of a dag that cannot be imported, and both would be of this
+    package. Empty for what is checked while a task runs.
+    """
+    frame = inspect.currentframe()
+    while frame is not None and _is_between(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    if frame is None or not (file := frame.f_code.co_filename).endswith(".py"):
+        return ""
+    is_airflow = frame.f_globals.get("__name__", "").split(".")[0] == "airflow"
+    return "" if is_airflow else f" See {file.rpartition('/')[2]}, line {frame.f_lineno}."
+
+
+def _is_between(module: str) -> bool:
+    """Tell whether a module only passes on what an author has written."""
+    return module.split(".")[0] == _PACKAGE or module.startswith("airflow.sdk.bases.")
 
 
 def _wrong(where: _Where, given: Any, hint: Any, left: _Left, *, is_quoted: bool) -> str | None:
@@ -210,7 +242,7 @@ def _wrong(where: _Where, given: Any, hint: Any, left: _Left, *, is_quoted: bool
         return None
     if isinstance(given, str) and (words := _words(kinds)):
         is_word = (given.strip().lower() if words is _SWITCH else given) in words
-        return None if is_word else _instead(where, given, kinds, is_quoted=is_quoted)
+        return None if is_word else _instead(where, given, kinds, left, is_quoted=is_quoted)
     found: str | None = None
     for kind, bounds in kinds:
         if kind in (Any, object):
@@ -221,7 +253,7 @@ def _wrong(where: _Where, given: Any, hint: Any, left: _Left, *, is_quoted: bool
                 found = found or _wrong(place, member, inner, left, is_quoted=is_quoted)
             if found is None:
                 return None
-    return found or _instead(where, given, kinds, is_quoted=is_quoted)
+    return found or _instead(where, given, kinds, left, is_quoted=is_quoted)
 
 
 def _is_left(given: object, kinds: Sequence[tuple[Any, Any]], left: _Left) -> bool:
@@ -333,16 +365,21 @@ def _wrong_text(where: _Where, given: str) -> str | None:
 
 
 def _instead(
-    where: _Where, given: object, kinds: Sequence[tuple[Any, Any]], *, is_quoted: bool
+    where: _Where,
+    given: object,
+    kinds: Sequence[tuple[Any, Any]],
+    left: _Left,
+    *,
+    is_quoted: bool,
 ) -> str:
     shown = _shown(given) if is_quoted or given is None else f"of type {type(given).__name__}"
-    return f"{where} is {shown}; give {_named_all(kinds)}."
+    template = ["a template"] if _words(kinds) and left is not _Left.NOWHERE else []
+    return f"{where} is {shown}; give {' or '.join([_named_all(kinds), *template])}."
 
 
 def _named_all(kinds: Sequence[tuple[Any, Any]]) -> str:
     # Where a text may be one of the words of a choice, "a text" says too little.
     named = [_named(kind) for kind, _ in kinds if kind is not str or not _words(kinds)]
-    named += ["a template"] if _words(kinds) else []
     return " or ".join(dict.fromkeys(named))
 
 

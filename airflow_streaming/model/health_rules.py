@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Self
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import ANY_SIGN, Positive, check_values, checked
+from airflow_streaming.model.fields import ANY_SIGN, Positive, Range, check_values, checked
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.wire import JsonValue
 
@@ -50,11 +50,17 @@ BUILT_IN = frozenset(
 )
 """Names that the judges of processes, batches and queries give to what they find."""
 
+RuleWindow = Annotated[timedelta, Range(least=timedelta(0), most=timedelta(days=9))]
+"""A window of a rule: no longer than the history of a stream is kept, by the files of its summary."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthRule(JsonValue):
     """
     One rule.
+
+    A bound that its metric can never pass, or never come back to, is refused, as is a window that is
+    longer than the nine days that a stream's history is kept.
 
     :param name: What findings, alerts and incidents call it; unique among the rules of a stream.
     :param metric: The figure.
@@ -77,10 +83,10 @@ class HealthRule(JsonValue):
     metric: Metric
     bound: Annotated[float, ANY_SIGN]
     comparison: Comparison = Comparison.ABOVE
-    sustained_for: timedelta = timedelta(0)
-    mean_over: timedelta = timedelta(0)
+    sustained_for: RuleWindow = timedelta(0)
+    mean_over: RuleWindow = timedelta(0)
     clear_bound: Annotated[float, ANY_SIGN] | None = None
-    clear_for: timedelta = timedelta(minutes=1)
+    clear_for: RuleWindow = timedelta(minutes=1)
     severity: Severity = Severity.ALERT
     query: str | None = None
     source: str | None = None
@@ -97,14 +103,20 @@ class HealthRule(JsonValue):
                 raise SpecError(f"Health rule {self.name!r} {wrong}")
 
     def _wrong_bounds(self) -> str | None:
-        if (
-            self.comparison is Comparison.BELOW
-            and self.bound <= 0
-            and not self.metric.row.may_be_negative
-        ):
+        is_above = self.comparison is Comparison.ABOVE
+        least, most = self.metric.row.least, self.metric.row.most
+        best, worst = (least, most) if is_above else (most, least)
+        if worst is not None and not self.is_bad(worst):
+            hint = "" if is_above else " A bound a little above zero makes a figure of zero bad."
             return (
-                f"could never fire: {self.metric} is never below {self.bound:g}. A bound a little "
-                "above zero makes a figure of zero bad."
+                f"could never fire: {self.metric} is never {self.comparison} {self.bound:g}.{hint}"
+            )
+        if best is not None and not self.is_clear(best):
+            side = "below" if is_above else "above"
+            name = "bound" if self.clear_bound is None else "clear_bound"
+            return (
+                f"could never clear: {self.metric} is never {side} {best:g}. Give a {name} that it "
+                "can reach."
             )
         if self.clear_bound is not None and self.is_bad(self.clear_bound):
             return (
@@ -114,6 +126,9 @@ class HealthRule(JsonValue):
         return None
 
     def _wrong_field(self) -> str | None:
+        for name in ("query", "source", "column"):
+            if getattr(self, name) == "":
+                return f"has an empty {name!r}, which nothing is called; name it, or leave it out."
         if (self.metric is Metric.OBSERVED) != (self.column is not None):
             return "needs a 'column' with the metric 'observed', and none with another."
         if self.metric is Metric.INPUT_RATE and not self.mean_over:

@@ -95,7 +95,8 @@ class MetricRow:
         functions of ``model.progress``). It is kept in ``BatchProgress.figures``.
     :param parts: For figures that are no plain mean over batches: what a batch adds.
     :param figure: What added parts come to; ``None`` if there was nothing to measure.
-    :param may_be_negative: A bound of zero or below makes sense.
+    :param least: The figure is never below this; ``None`` where it may be negative.
+    :param most: The figure is never above this.
     :param only_at_work: It measures work that is done or waiting, so a query with nothing to do is
         well by it. Others (state, watermark, observed numbers) stay what they were.
     :param needs_interval: It is measured by the interval of the processing trigger.
@@ -113,7 +114,8 @@ class MetricRow:
     from_spark: Callable[[Mapping[str, Any]], float | None] | None = None
     parts: Callable[[BatchProgress, BatchContext], Parts | None] | None = None
     figure: Callable[[Parts], float | None] = _mean
-    may_be_negative: bool = False
+    least: float | None = 0.0
+    most: float | None = None
     only_at_work: bool = False
     needs_interval: bool = False
     export: str = ""
@@ -230,7 +232,7 @@ class Metric(StrEnum):
             words="has had its watermark {} behind",
             missing="a watermark",
             of_batch=lambda row: row.watermark_delay_s,
-            may_be_negative=True,
+            least=None,
             export="watermark_delay",
             help="Start of the latest batch minus its watermark.",
         ),
@@ -338,6 +340,7 @@ class Metric(StrEnum):
             words="has missed the block cache in {} of look-ups",
             missing="look-ups in the block cache",
             of_batch=lambda row: row.cache_miss_share,
+            most=1.0,
             only_at_work=True,
             export="state_cache_miss",
             help="Misses of RocksDB's block cache as a share of its look-ups in the latest batch.",
@@ -386,7 +389,7 @@ class Metric(StrEnum):
             unit=Unit.NUMBER,
             words="has observed {column} = {}",
             parts=_observed,
-            may_be_negative=True,
+            least=None,
         ),
     )
     """A number of ``df.observe``; the rule's ``column`` names it as ``name.column``."""

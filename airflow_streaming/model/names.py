@@ -14,7 +14,7 @@ consumers read, and keep-alive tasks keep alive, is what the stream's live point
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from string import Formatter
@@ -50,6 +50,20 @@ def check_stream_name(name: str) -> str:
 def is_path_part(name: str) -> bool:
     """Tell whether a name may be one folder of a path."""
     return _NAME.fullmatch(name) is not None and ".." not in name
+
+
+def check_names(what: str, names: Sequence[str]) -> None:
+    """
+    Check the names in a list.
+
+    :param what: The list, for the message.
+    :raises SpecError: one is empty, or there twice.
+    """
+    if "" in names:
+        raise SpecError(f"{what} has an empty name, which nothing is called; take it out.")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SpecError(f"{what} has {twice!r:.80} twice; name it once.")
 
 
 def check_place(what: str, place: str) -> None:

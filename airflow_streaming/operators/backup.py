@@ -13,6 +13,7 @@ from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.fields import Positive, checked, is_filled_in
+from airflow_streaming.model.literals import check_literals, uri_of
 from airflow_streaming.model.records.policy import Blackout
 from airflow_streaming.notifications.alerts import Notifiers
 from airflow_streaming.operators.common.base import who
@@ -129,6 +130,7 @@ class CheckpointBackupOperator(CheckpointTask):
                 "verify is 'drill'; give 'quick', 'full' or None. A drill takes minutes: let a "
                 "CheckpointVerifyOperator do it."
             )
+        check_literals(self, {"checkpoint": uri_of("checkpoint")})
         if not is_filled_in(self.origin):
             _origin_of(self.origin)
 
@@ -155,12 +157,12 @@ class CheckpointBackupOperator(CheckpointTask):
 
     def _copy(self, store: BackupStore, narrator: ProgressLogger, *, by: str) -> Backup:
         from airflow_streaming.checkpoints.backup.stream_backup import (
-            Asked,
+            BackupRequest,
             back_up,
             back_up_stream,
         )
 
-        asked = Asked(
+        asked = BackupRequest(
             origin=_origin_of(self.origin),
             by=by,
             note=self.note,

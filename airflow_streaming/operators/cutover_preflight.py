@@ -45,7 +45,7 @@ from airflow_streaming.reports.markdown import markdown
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_streaming.changes.cutover.begin import Wish
+    from airflow_streaming.changes.cutover.begin import PlanRequest
     from airflow_streaming.changes.cutover.lanes import Candidate
     from airflow_streaming.operators.common.cutover import DagLanes
 
@@ -278,10 +278,10 @@ class CutoverPreflightOperator(CutoverTask):
         ]
         return CutoverPreflight(way=wish.way, pairs=tuple(pairs))
 
-    def _wish(self) -> Wish:
-        from airflow_streaming.changes.cutover.begin import Wish  # not at dag parse
+    def _wish(self) -> PlanRequest:
+        from airflow_streaming.changes.cutover.begin import PlanRequest  # not at dag parse
 
-        return Wish(
+        return PlanRequest(
             way=way_of(self.way),
             start=start_of(self.start),
             replay_from=(self.replay_from or "").strip(),

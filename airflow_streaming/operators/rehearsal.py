@@ -23,12 +23,7 @@ from airflow_streaming.operators.common.gate import (
     fail_if_refused,
     line_of,
 )
-from airflow_streaming.options import (
-    GateDecision,
-    RehearsalAnswer,
-    RehearseWhen,
-    plain,
-)
+from airflow_streaming.options import GateDecision, RehearsalAnswer, RehearseWhen, plain
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -13,12 +13,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.fields import Positive, checked, is_filled_in
+from airflow_streaming.model.literals import check_backup_id, check_literals, uri_of
 from airflow_streaming.operators.common.base import actor_of, who
-from airflow_streaming.operators.common.checkpoint import (
-    BACKUP_XCOM_KEY,
-    CheckpointTask,
-    truth,
-)
+from airflow_streaming.operators.common.checkpoint import BACKUP_XCOM_KEY, CheckpointTask, truth
 from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY
 
 if TYPE_CHECKING:
@@ -77,8 +74,7 @@ class CheckpointVerifyOperator(CheckpointTask):
         self.runtime = runtime
         self.script = script
         self.drill_timeout = drill_timeout
-        if not is_filled_in(level):
-            level_of(level)
+        check_literals(self, {"backup_id": check_backup_id, "level": level_of})
 
     def execute(self, context: Context) -> str:
         with self.at_work() as narrator:
@@ -198,6 +194,9 @@ class CheckpointRestoreOperator(CheckpointTask):
     :param reason: Why, for the records. (templated)
     :param accept: Reasons against it that are accepted, by their codes, as a list or a text with
         commas, e.g. ``query_missing``. (templated)
+    :param rewind_sinks: Put the stream's file sinks back to the batches of the backup, without which
+        a query with state cannot go back and write to the same folder: what they wrote since is moved
+        to ``<output>/_rolled_back``. Not with ``to``. (templated)
     :param backup_before: Back up what the stream gives up. When that cannot be done the restore
         continues, because the old checkpoint stays where it is.
     """
@@ -210,6 +209,7 @@ class CheckpointRestoreOperator(CheckpointTask):
         "is_dry_run",
         "reason",
         "accept",
+        "rewind_sinks",
     )
     ui_color = "#f4c7b4"
 
@@ -223,6 +223,7 @@ class CheckpointRestoreOperator(CheckpointTask):
         dry_run: bool | str = True,
         reason: str = "Asked from a dag.",
         accept: Sequence[str] | str = (),
+        rewind_sinks: bool | str = False,
         backup_before: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -234,12 +235,17 @@ class CheckpointRestoreOperator(CheckpointTask):
         self.is_dry_run = dry_run
         self.reason = reason
         self.accept = accept
+        self.rewind_sinks = rewind_sinks
         self.backup_before = backup_before
         if not to and not self.home:
             raise SpecError(
                 f"Task {self.task_id!r}: give home to restore its stream from the backup, or to, where a "
                 "copy is written."
             )
+        check_literals(self, {"backup_id": check_backup_id, "to": uri_of("target")})
+        given = [accept] if isinstance(accept, str) else accept
+        if not is_filled_in(accept) and not any(is_filled_in(one) for one in given):
+            self._accepted()
 
     def execute(self, context: Context) -> dict[str, Any]:
         with self.at_work() as narrator:
@@ -269,6 +275,7 @@ class CheckpointRestoreOperator(CheckpointTask):
         return plan_switch(
             *(self.open_stream(), open_launcher(), store, backup_id),
             accept=self._accepted(),
+            rewind_sinks=truth(self.rewind_sinks, "rewind_sinks"),
             storage_options=self._options(str(self.home), self.home_conn_id),
             progress=narrator,
         )
@@ -303,6 +310,7 @@ class CheckpointRestoreOperator(CheckpointTask):
             reason=self.reason,
             backs_up=self.backup_before,
             accept=self._accepted(),
+            rewind_sinks=truth(self.rewind_sinks, "rewind_sinks"),
             open_folders=self.open_folders,
             storage_options=self._options(str(self.home), self.home_conn_id),
             progress=narrator,
@@ -334,10 +342,12 @@ class CheckpointRestoreOperator(CheckpointTask):
         return access_options(uri, conn_id)
 
     def _accepted(self) -> list[RefusalCode]:
-        from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE, RefusalCode
-
         given = self.accept.split(",") if isinstance(self.accept, str) else self.accept
         codes = [code.strip() for code in given if code.strip()]
+        if not codes:
+            return []
+        from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE, RefusalCode
+
         if unknown := sorted(set(codes) - set(ACCEPTABLE)):
             raise SpecError(
                 f"accept has {', '.join(unknown)}; what can be accepted is "

@@ -17,7 +17,8 @@ from airflow_streaming import telemetry
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
-from airflow_streaming.model.fields import Pause, Positive, checked
+from airflow_streaming.model.fields import Pause, Positive, checked, is_template
+from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.owner import Actor
@@ -118,6 +119,8 @@ class SparkStreamOperator(SpecTask):
         **kwargs: Any,
     ) -> None:
         super().__init__(stream=stream, conn_id=conn_id, home_conn_id=home_conn_id, **kwargs)
+        if not is_template(stream.name):
+            check_is_stream(stream.name)
         self.poll_interval = poll_interval
         self.rollover_after = rollover_after
         self.backup_before_restart = backup_before_restart

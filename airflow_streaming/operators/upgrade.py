@@ -34,7 +34,7 @@ from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, U
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_streaming.changes.upgrade.begin import Asked
+    from airflow_streaming.changes.upgrade.begin import UpgradeTermsRequest
     from airflow_streaming.changes.upgrade.engine import UpgradeProgress as Progress
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
@@ -198,10 +198,10 @@ class UpgradeStepOperator(UpgradeTask):
             )
         return self.engine(hook, hook.observer()).begin(proposed, source, self._asked(report))
 
-    def _asked(self, report: Mapping[str, Any]) -> Asked:
-        from airflow_streaming.changes.upgrade.begin import Asked  # not at dag parse
+    def _asked(self, report: Mapping[str, Any]) -> UpgradeTermsRequest:
+        from airflow_streaming.changes.upgrade.begin import UpgradeTermsRequest  # not at dag parse
 
-        return Asked(
+        return UpgradeTermsRequest(
             rollback=decode(RollbackPlan, report["rollback"], "rollback"),
             soak=self._soak_terms(report),
             keeps_by_itself=False,  # the checks, and the task that settles it, come first

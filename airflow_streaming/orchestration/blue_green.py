@@ -36,8 +36,8 @@ from airflow_streaming.options import Connections, CutoverOptions, plain
 from airflow_streaming.orchestration import cutover_form, form
 from airflow_streaming.orchestration.cutover_form import pointers_of, some, streams_of
 from airflow_streaming.orchestration.upgrade import (
-    Asked,
     Chain,
+    ChangeSettings,
     Task,
     asked_of,
     chosen,
@@ -54,7 +54,7 @@ _SWITCHING: Final = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutoverRequest(Asked):
+class CutoverRequest(ChangeSettings):
     """
     What an author wants of a cutover, with the templates of its form.
 

@@ -58,6 +58,7 @@ SOAK_FROM_FORM: Final = "{{ params.get('soak_minutes') or '' }}"
 BACKUP_FROM_FORM: Final = "{{ params.get('backup_id') or '' }}"
 LEVEL_FROM_FORM: Final = "{{ params.get('level') or '" + BackupLevel.FULL.value + "' }}"
 REASON_FROM_FORM: Final = "{{ params.get('reason') or 'Restored from a form.' }}"
+REWIND_FROM_FORM: Final = "{{ params.get('rewind_sinks', False) }}"
 ACCEPT_FROM_FORM: Final = "{{ (params.get('accept') or []) | join(',') }}"
 
 
@@ -165,6 +166,13 @@ def restore_params() -> dict[str, Param]:
             title="Dry run",
             description="Verify, and report what a restore would replay. Turn off to restore; the "
             "stream must be stopped.",
+        ),
+        "rewind_sinks": Param(
+            False,
+            type="boolean",
+            title="Rewind file sinks",
+            description="Move what file sinks wrote since the backup aside, so that the batches after "
+            "it are written again. A query with state cannot go back without it.",
         ),
         "reason": Param(
             None, type=["string", "null"], title="Reason", description="For the timeline."

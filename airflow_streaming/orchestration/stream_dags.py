@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from airflow.sdk import DAG, BaseOperator, Param
+from airflow.sdk.exceptions import AirflowTimetableInvalid
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.fields import checked, is_template
@@ -50,6 +51,7 @@ from airflow_streaming.orchestration.form import (
     DRY_RUN_FROM_FORM,
     LEVEL_FROM_FORM,
     REASON_FROM_FORM,
+    REWIND_FROM_FORM,
     rescale_params,
     restore_params,
     upgrade_params,
@@ -136,7 +138,19 @@ def stream_dags(
     author = sys._getframe(2).f_code.co_filename  # beyond what checks the arguments
     for dag in dags:
         dag.fileloc = author
+        _check_schedule(stream, dag)
     return {dag.dag_id: dag for dag in dags}
+
+
+def _check_schedule(stream: StreamSpec, dag: DAG) -> None:
+    # Airflow leaves out a dag whose schedule cannot be, and the stream would have no backups.
+    try:
+        dag.timetable.validate()
+    except AirflowTimetableInvalid as err:
+        raise SpecError(
+            f"The schedule {dag.schedule!r:.80} of dag {dag.dag_id!r} of stream {stream.name!r} cannot be: "
+            f"{err} Give a cron expression or a preset such as '@hourly'."
+        ) from err
 
 
 def _check_keep_alive(more: Mapping[str, Any]) -> None:
@@ -305,6 +319,7 @@ def _restore(of: _Shared) -> DAG:
             dry_run=DRY_RUN_FROM_FORM,
             reason=REASON_FROM_FORM,
             accept=ACCEPT_FROM_FORM,
+            rewind_sinks=REWIND_FROM_FORM,
             **_backups_of(of),
         )
         verify >> restore

@@ -52,7 +52,7 @@ _STARTING: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ChangeSettings:
     """
     What an author wants of every change: connections, who is asked, and what the stream becomes.
 
@@ -91,7 +91,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpgradeRequest(Asked):
+class UpgradeRequest(ChangeSettings):
     """
     What an author wants of an upgrade, with the templates of its form.
 
@@ -384,7 +384,7 @@ def chosen(given: Any, from_form: Any) -> Any:
 def asked_of(
     options: ChangeOptions, connections: Connections, approval_from_form: str
 ) -> dict[str, Any]:
-    """Return the arguments of a request that all changes have; see ``Asked``."""
+    """Return the arguments of a request that all changes have; see ``ChangeSettings``."""
     return {
         "conn_id": connections.conn_id,
         "home_conn_id": connections.home_conn_id,

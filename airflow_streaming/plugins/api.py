@@ -36,6 +36,7 @@ from airflow_streaming.exceptions import (
     UpgradeRefused,
 )
 from airflow_streaming.model.history import downsample
+from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.plugins.access.kept import Keepers, Kept, dags_of
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.acts import act_on
@@ -369,7 +370,12 @@ async def act(
 
     def do(lane: Lane) -> dict[str, Any]:
         done = act_on(
-            kept, act, by=by, reason=body.reason, number=body.number, confirm=body.confirm
+            kept,
+            act,
+            by=by,
+            reason=mask_secrets(body.reason),
+            number=body.number,
+            confirm=body.confirm,
         )
         lane.live.base.forget()
         lane.views.clear()

@@ -16,8 +16,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.model.codec import parse_time
-from airflow_streaming.model.fields import checked
+from airflow_streaming.model.fields import checked, is_filled_in
 from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.literals import OF_A_STREAM, check_literals, uri_of
+from airflow_streaming.model.names import check_stream_name
 from airflow_streaming.supervision.readiness.conditions import BacklogUnit, Condition
 from airflow_streaming.supervision.readiness.snapshot import (
     Readiness,
@@ -96,7 +98,9 @@ class StreamGateSensor(BaseSensorOperator):
         self.rules = rules
         self.deferrable = deferrable
         self._gate: StreamGate | None = None
-        self.subject()  # so that a stream that is named wrongly breaks the dag and not its run
+        # So that a stream that is named wrongly breaks the dag and not its run.
+        self.subject()
+        check_literals(self, {**OF_A_STREAM, "checkpoint": uri_of("checkpoint")})
 
     @abstractmethod
     def condition(self) -> Condition:
@@ -249,6 +253,8 @@ class StreamProgressSensor(StreamGateSensor):
             raise SpecError("What progress is waited for? Give batch= or committed_since=.")
         self.batch = batch
         self.committed_since = committed_since
+        if committed_since is not None and not is_filled_in(committed_since):
+            _moment(committed_since, "committed_since")
 
     def condition(self) -> Condition:
         since = self.committed_since
@@ -276,6 +282,8 @@ class StreamWatermarkSensor(StreamGateSensor):
     def __init__(self, *, past: datetime | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.past = past
+        if not is_filled_in(past):
+            _moment(past, "past")
 
     def condition(self) -> Condition:
         return Condition(query=self.query, watermark=_moment(self.past, "past"))
@@ -359,6 +367,8 @@ class StreamCaughtUpSensor(StreamGateSensor):
         self.with_checkpoint = with_checkpoint
         self.with_conn_id = with_conn_id
         self.other()
+        places = {"with_home": uri_of("home"), "with_checkpoint": uri_of("checkpoint")}
+        check_literals(self, {"with_stream": check_stream_name, **places})
 
     def condition(self) -> Condition:
         return Condition(query=self.query)

@@ -119,9 +119,9 @@ def final_backup(
     :raises CheckpointError: there is a checkpoint, and it could not be backed up.
     """
     from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
-    from airflow_streaming.checkpoints.backup.stream_backup import Asked, backup_before
+    from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, backup_before
 
-    asked = Asked(
+    asked = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
         by=by,
         note=f"Final backup of deployment {blue.number}, change {change.number}: {reason}",
@@ -142,6 +142,7 @@ def restore_stream(
     to: str | None = None,
     accept: Collection[RefusalCode] = (),
     sink_logs: Mapping[str, str] | None = None,
+    rewind_sinks: bool = False,
     open_folders: Open = open_folders,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
@@ -153,15 +154,17 @@ def restore_stream(
     :param to: Where the checkpoint is restored to; default: beside the old one.
     :param accept: Reasons against it that are accepted.
     :param sink_logs: By query, the log of its file sink, where it cannot be found.
+    :param rewind_sinks: Put file sinks back to the batches of the backup; what they wrote since is
+        moved aside in their folders.
     :raises RestoreRefused: with every reason; the stream is as it was.
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
     """
     from airflow_streaming.changes.restore.undo import switch
     from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
-    from airflow_streaming.checkpoints.backup.stream_backup import Asked, backup_before
+    from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, backup_before
 
-    asked = Asked(
+    asked = BackupRequest(
         origin=Origin.BEFORE_RESTORE,
         by=by,
         note=reason,
@@ -179,6 +182,7 @@ def restore_stream(
         to=to,
         accept=accept,
         sink_logs=sink_logs,
+        rewind_sinks=rewind_sinks,
         backup_before=take if backs_up else None,
         storage_options=storage_options,
         progress=progress,

@@ -22,6 +22,7 @@ from airflow_streaming.exceptions import (
     CircuitReopened,
     DeclarationRefused,
     RecordError,
+    RestoreRefused,
     SpecError,
     StreamingError,
     closed,
@@ -112,11 +113,27 @@ def start(home: StreamHome, *, by: str, reason: str) -> Started:
     keep it down all the same. Its restart budget is whole again.
 
     :raises CircuitReopened: the desired state is recorded, and the circuit is open all the same.
+    :raises RestoreRefused: a restore has given the stream its checkpoint and not put its sinks back.
     """
+    _check_sinks_are_back(home, by)
     wish, is_new = _want(home, DesiredState.RUNNING, by, reason)
     with recorded(_recorded_state(home, wish)):
         closed = close_circuit(home, by=by, reason=reason)
     return Started(wish=wish, is_new=is_new, closed=closed)
+
+
+def _check_sinks_are_back(home: StreamHome, by: str) -> None:
+    from airflow_streaming.changes.restore.switch import Switching  # which reads checkpoints
+
+    change = home.unfinished_change()
+    if change is None or not change.rewinds_sinks:
+        return
+    if Switching(home, None, by=by).is_made(change):
+        raise RestoreRefused(
+            f"The restore of backup {change.backup} (change {change.number}) of stream {home.name!r} has "
+            "not put its file sinks back yet: a driver would pass over batches that they have. Ask for "
+            "the same restore again, which finishes it, and then start the stream."
+        )
 
 
 def stop(home: StreamHome, *, by: str, reason: str, grace: timedelta | None = None) -> Stopped:

@@ -18,10 +18,10 @@ from airflow_streaming.exceptions import LaunchError, RecordError
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.comparison import (
-    Asked,
     Bound,
     CompareOrder,
     CompareReport,
+    ComparisonRequest,
     not_made,
 )
 from airflow_streaming.model.records.cutover import CompareTerms
@@ -101,7 +101,7 @@ def compare_all(
 ) -> list[CompareReport]:
     """Do several comparisons with one Spark; as ``compare``, in the order asked."""
     asked = tuple(
-        Asked(terms=terms, blue=_uri(blue), green=_uri(green), bound=bound or Bound())
+        ComparisonRequest(terms=terms, blue=_uri(blue), green=_uri(green), bound=bound or Bound())
         for terms, blue, green, bound in outputs
     )
     if not asked:

@@ -38,8 +38,8 @@ from airflow_streaming.model.jobs.drill import (
     Drilled,
     DrilledQuery,
     DrillEvent,
+    DrillEventKind,
     DrillOrder,
-    Told,
     judge,
     read_events,
 )
@@ -139,7 +139,7 @@ def run_spark(
     with started(task, runtime, program, scratch) as process:
         in_time = await_end(process, order.seconds, told.tell)
     events = read_told(order)
-    if any(event.told is Told.END for event in events):
+    if any(event.told is DrillEventKind.END for event in events):
         return events, ""
     if not in_time:
         return events, (
@@ -175,7 +175,7 @@ def _doing(events: list[DrillEvent]) -> str:
     last = events[-1] if events else None
     if last is None:
         return "before Spark was there"
-    if last.told is Told.STARTED:
+    if last.told is DrillEventKind.STARTED:
         return f"while {f'query {last.query!r}' if last.query else 'the query'} ran a batch"
     return f"after {last.told.value.replace('_', ' ')} of {last.query or 'the query'}"
 

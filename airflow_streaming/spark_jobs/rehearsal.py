@@ -61,7 +61,7 @@ log: Final = logging.getLogger(__name__)
 _BATCHES: Final = 200
 
 
-class Live(NamedTuple):
+class RunningDeployment(NamedTuple):
     """
     What is known of the running deployment.
 
@@ -73,17 +73,17 @@ class Live(NamedTuple):
     plans: Sequence[QueryPlan] = ()
 
 
-def live_figures(home: StreamHome | None) -> Live:
+def live_figures(home: StreamHome | None) -> RunningDeployment:
     """Return what a home tells; what cannot be read is left out, for a rehearsal needs none."""
     if home is None:
-        return Live()
+        return RunningDeployment()
     try:
         epoch = home.newest_epoch()
         batches = [] if epoch is None else home.read_progress(epoch.number, _BATCHES)
-        return Live(paces=_paces(batches), plans=home.newest_plans())
+        return RunningDeployment(paces=_paces(batches), plans=home.newest_plans())
     except StreamingError as err:
         log.warning("The rehearsal is not compared with stream %s: %s", home.name, err)
-        return Live()
+        return RunningDeployment()
 
 
 def _paces(batches: Sequence[BatchProgress]) -> dict[str, Pace]:

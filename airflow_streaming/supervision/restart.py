@@ -76,7 +76,7 @@ def _obstacle(
     failure: Failure, earlier: Sequence[RestartDecision], policy: RestartPolicy, now: datetime
 ) -> str | None:
     if failure.kind is FailureKind.POISON_BATCH:
-        return _poisonduration_text(failure, policy)
+        return _poison_text(failure, policy)
     if not failure.retryable or failure.kind.needs_a_person:
         return "A restart would fail the same way."
     if failure.trial and not _recovered(failure, policy):
@@ -91,11 +91,11 @@ def _obstacle(
         # A decision of a clock that was ahead counts no longer than one of a clock that was right.
         spent = sum(age_of(restart.decided_at, now) < budget.window for restart in restarts)
         if spent >= budget.restarts:
-            return _spentduration_text(budget, failure_class)
+            return _spent_text(budget, failure_class)
     return None
 
 
-def _poisonduration_text(failure: Failure, policy: RestartPolicy) -> str:
+def _poison_text(failure: Failure, policy: RestartPolicy) -> str:
     offsets = f" It reads {'; '.join(failure.offsets)}." if failure.offsets else ""
     return (
         f"Batch {failure.batch_id} of query {failure.query!r} has failed {policy.poison_after} "
@@ -103,7 +103,7 @@ def _poisonduration_text(failure: Failure, policy: RestartPolicy) -> str:
     )
 
 
-def _spentduration_text(budget: Budget, failure_class: FailureClass) -> str:
+def _spent_text(budget: Budget, failure_class: FailureClass) -> str:
     return (
         f"The budget of {budget.restarts} restarts in {duration_text(budget.window)} for "
         f"{failure_class} failures is spent."

@@ -25,8 +25,8 @@ from airflow_streaming.hooks.snapshot import SnapshotReader, open_looker
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.supervision.readiness.asset_events import (
     EventType,
+    LastSent,
     StreamEvent,
-    Told,
     announce,
 )
 from airflow_streaming.triggers.polling import SubjectTrigger
@@ -41,7 +41,7 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
 
     :param asset: Name of the asset, with which the last event is kept.
     :param topic: What is announced: ``watermark``, ``batch``, ``state`` or ``live``.
-    :param every_seconds: See ``supervision.asset_events.announce``.
+    :param every_seconds: See ``supervision.readiness.asset_events.announce``.
     :param query: The query that counts; default: the one that is furthest behind.
     :param poll_seconds: Time between two looks.
     :param kwargs: Those of ``SubjectTrigger``, which say which stream.
@@ -61,7 +61,7 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
         self.asset, self.query = asset, query
         self.topic, self.every_seconds = EventType(topic), every_seconds
         self._looker: SnapshotReader | None = None
-        self._told: Told | None = None
+        self._told: LastSent | None = None
         self._next: StreamEvent | None = None
         self._delivered_at: float | None = None
 
@@ -98,7 +98,7 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
         sight = self._looker.sight()
         self._next = announce(
             sight,
-            self._told or Told(),
+            self._told or LastSent(),
             topic=self.topic,
             every=timedelta(seconds=self.every_seconds),
             query=self.query,
@@ -134,7 +134,7 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
         """Load the last event; return what may not have been delivered."""
         store = self._store()
         kept: Any = await store.aget(self._key) if store is not None else None
-        self._told = Told() if kept is None else Told.from_dict(kept["told"])
+        self._told = LastSent() if kept is None else LastSent.from_dict(kept["told"])
         return None if kept is None else kept["pending"]
 
     async def _settle(self) -> None:
@@ -144,7 +144,7 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
         await self._keep(self._told, None)
         self._delivered_at = None
 
-    async def _keep(self, told: Told, pending: dict[str, Any] | None) -> None:
+    async def _keep(self, told: LastSent, pending: dict[str, Any] | None) -> None:
         store = self._store()
         if store is not None:
             await store.aset(self._key, {"told": told.to_dict(), "pending": pending})

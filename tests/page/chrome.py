@@ -154,7 +154,9 @@ def browsing() -> Iterator[Page]:
             port = _port(Path(folder) / "DevToolsActivePort")
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as reply:
                 pages = [one for one in json.load(reply) if one["type"] == "page"]
-            with connect(pages[0]["webSocketDebuggerUrl"], max_size=64 * 2**20) as socket:
+            # Events nobody reads yet fill its queue, so pings would go unanswered for as long.
+            address, size = pages[0]["webSocketDebuggerUrl"], 64 * 2**20
+            with connect(address, max_size=size, max_queue=None, ping_interval=None) as socket:
                 yield Page(socket)
         finally:
             process.terminate()

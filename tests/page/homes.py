@@ -16,7 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from airflow_streaming.checkpoints.backup.records import Level, Origin
-from airflow_streaming.checkpoints.backup.stream_backup import Asked, back_up_stream, default_store
+from airflow_streaming.checkpoints.backup.stream_backup import (
+    BackupRequest,
+    back_up_stream,
+    default_store,
+)
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.driver.monitoring.heartbeat import History
@@ -106,7 +110,7 @@ class Making:
             (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
         store = open_backup_store(default_store(self.home.store.uri), create=True)
         by, at = f"{self.home.name}_backup.backup", self.now - hour
-        asked = Asked(origin=Origin.MANUAL, by=by, clock=lambda: at)
+        asked = BackupRequest(origin=Origin.MANUAL, by=by, clock=lambda: at)
         taken = back_up_stream(self.home, store, asked)
         verify(store, taken.id, Level.FULL, by=by, now=at, stream=self.home.name)
 

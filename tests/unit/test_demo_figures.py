@@ -11,8 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from demo.figures import Figures, figures, iceberg_rows, parquet_rows, rows_read, table_rows
@@ -105,6 +103,8 @@ def test_a_query_that_has_committed_nothing_has_read_nothing(
 
 def parquet(file: Path, rows: int) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
+    import pyarrow.parquet  # loads numpy
+
     pyarrow.parquet.write_table(pyarrow.table({"n": range(rows)}), file)
     return file
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
+from airflow_streaming.changes.pointers.file import PointerFile
+from airflow_streaming.changes.pointers.spark import SparkView
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.operators.backup import CheckpointBackupOperator
 from airflow_streaming.operators.stream import SparkStreamOperator
@@ -30,15 +33,26 @@ from airflow_streaming.spec import (
     Autoscale,
     Blackout,
     Budget,
+    CompareTerms,
     HealthRule,
     HealthRules,
     Metric,
     ReadyTerms,
     RestartPolicy,
     RetentionPolicy,
+    Severity,
     SoakTerms,
     StreamSpec,
 )
+
+
+def a_comparison(**given: Any) -> CompareTerms:
+    return CompareTerms(stream="orders", **given)
+
+
+def a_view(**given: Any) -> SparkView:
+    return SparkView(view="lake.orders", runtime="spark-4.3", **given)
+
 
 WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (RehearsalOptions, "batches", nan),
@@ -116,12 +130,12 @@ WRONG += [
     (HealthRules, "hang_after", 45),
     (HealthRules, "stall_factor", nan),
     (HealthRules, "stall_factor", "30"),
-    (HealthRules, "stalled", "restart"),
+    (HealthRules, "stalled", "loud"),
     (HealthRules, "rules", a_rule()),
     (a_rule, "name", 7),
-    (a_rule, "metric", "batch_seconds"),
-    (a_rule, "comparison", "above"),
-    (a_rule, "severity", "restart"),
+    (a_rule, "metric", "loud"),
+    (a_rule, "comparison", "loud"),
+    (a_rule, "severity", "loud"),
     (a_rule, "bound", "1"),
     (a_rule, "bound", inf),
     (a_rule, "clear_bound", nan),
@@ -136,6 +150,93 @@ def test_a_wrong_field_is_refused_by_its_name(
 ) -> None:
     with pytest.raises(SpecError, match=rf"\.{name}(\[0\])? is "):
         kind(**{name: value})
+
+
+class Checks:
+    """A check that is an object, or one of its methods."""
+
+    def __call__(self, soaked: object) -> None:
+        """Take what it is given."""
+
+    def none(self) -> None:
+        """Take nothing."""
+
+
+@pytest.mark.parametrize("function", [lambda: None, lambda a, b: None, Checks().none, SoakTerms])
+@pytest.mark.parametrize(
+    ("options", "name", "given"),
+    [
+        (UpgradeOptions, "checks", "Soaked"),
+        (UpgradeOptions, "rewind_sink", "Rewinding"),
+        (RestartOptions, "checks", "Soaked"),
+        (RestartOptions, "rewind_sink", "Rewinding"),
+        (CutoverOptions, "checks", "SideBySide"),
+    ],
+)
+def test_a_function_that_cannot_take_what_it_is_given_is_refused(
+    options: Callable[..., Any], name: str, given: str, function: Callable[..., Any]
+) -> None:
+    is_list = name == "checks"
+    with pytest.raises(SpecError, match=rf"{options.__name__}\.{name}.* is called with a {given}"):
+        options(**{name: [Checks(), function] if is_list else function})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        print,
+        str,
+        bool,
+        Checks(),
+        lambda one, *more: None,
+        lambda one, more=1: None,
+        lambda *a: None,
+    ],
+)
+def test_a_function_that_can_take_it_is_taken(function: Callable[..., Any]) -> None:
+    UpgradeOptions(checks=[function], rewind_sink=function)
+    RestartOptions(checks=[function], rewind_sink=function)
+    CutoverOptions(checks=function)
+
+
+NONSENSE: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
+    (SoakTerms, {"batches": 0, "at_least": timedelta(0)}, "has shown nothing"),
+    (SoakTerms, {"queries": ("",)}, r"SoakTerms\.queries has an empty name"),
+    (SoakTerms, {"queries": ("a", "a")}, "'a' twice"),
+    (a_comparison, {"keys": ("k",), "ignore": ("x", "k")}, "'k' in keys and in ignore"),
+    (a_comparison, {"sums": ("x", "x")}, r"CompareTerms\.sums has 'x' twice"),
+    (a_comparison, {"keys": ("",)}, r"CompareTerms\.keys has an empty name"),
+    (a_view, {"select": "SELECT * FROM parquet.`/lake/blue`"}, "whichever lane is live"),
+    (a_view, {"select": "SELECT * FROM lake.{stream}"}, "whichever lane is live"),
+    (PointerFile, {"uri": "rel/p.json"}, "is relative"),
+    (PointerFile, {"uri": "./p.json"}, "is relative"),
+    (PointerFile, {"uri": "s3://lake/../p.json"}, r"has '\.\.'"),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "words"), NONSENSE, ids=str)
+def test_what_cannot_be_meant_is_refused(
+    kind: Callable[..., Any], given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SpecError, match=words):
+        kind(**given)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (SoakTerms, {"batches": 0}),
+        (RehearsalOptions, {"batches": 0}),
+        (a_comparison, {"keys": ("k",), "sums": ("x",), "ignore": ("x",)}),
+        (a_view, {"select": "SELECT * FROM lake.orders_{color}"}),
+        (PointerFile, {"uri": "memory://feeds/orders.json"}),
+    ],
+    ids=str,
+)
+def test_what_the_docs_give_a_meaning_stays(
+    kind: Callable[..., Any], given: dict[str, Any]
+) -> None:
+    assert kind(**given) == kind(**given)
 
 
 @pytest.mark.parametrize("edits", [{"runtimes": "x"}, {"conf": 5}, {5: "x"}, {"runtime": 5}])
@@ -269,3 +370,50 @@ def test_the_dags_of_a_stream_name_the_options_that_are_none(name: str) -> None:
     spec = StreamSpec(name="orders", application="a.py", home="/srv/h", runtime="spark-4.3")
     with pytest.raises(SpecError, match=f"^{name} is "):
         stream_dags(spec, **{name: "x"})  # type: ignore[arg-type]
+
+
+def written_here(message: str) -> bool:
+    """Tell whether a message ends with a line of this file."""
+    return re.search(r" See test_options\.py, line \d+\.$", message) is not None
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: HealthRule(name="x", metric=Metric.BATCH_SECONDS, bound="slow"),  # type: ignore[arg-type]
+        lambda: SparkStreamOperator(task_id="t", stream=None),  # type: ignore[arg-type]
+        lambda: CheckpointBackupOperator(task_id="t", stream="o", home="/h", max_age=60),  # type: ignore[arg-type]
+        lambda: StreamSpec(name="o", application="a.py", home="/h", runtime="r", jars=5),  # type: ignore[arg-type]
+    ],
+)
+def test_a_mistake_names_the_authors_line(write: Callable[[], object]) -> None:
+    with DAG("d"), pytest.raises(SpecError) as refused:
+        write()
+
+    assert written_here(str(refused.value))
+
+
+def test_a_plain_text_names_a_member_of_an_enum() -> None:
+    rule = HealthRule(name="x", metric="batch_seconds", bound=1, severity="restart")  # type: ignore[arg-type]
+
+    assert (rule.metric, rule.severity) == (Metric.BATCH_SECONDS, Severity.RESTART)
+    assert isinstance(rule.severity, Severity)
+    with pytest.raises(SpecError, match=r"^HealthRule\.severity is 'loud'"):
+        HealthRule(name="x", metric=Metric.BATCH_SECONDS, bound=1, severity="loud")  # type: ignore[arg-type]
+
+
+def test_a_task_keeps_a_stream_and_no_lane_of_one() -> None:
+    spec = StreamSpec(name="orders.green", application="a.py", home="/h", runtime="r")
+
+    with DAG("d"), pytest.raises(SpecError):
+        SparkStreamOperator(task_id="t", stream=spec)
+    with DAG("e"):
+        SparkStreamOperator(task_id="t", stream=replace(spec, name="{{ params.name }}"))
+
+
+@pytest.mark.parametrize("options", [{"backup": BackupOptions(schedule="hourlyy")}])
+def test_a_schedule_that_cannot_be_leaves_no_dag_out_unseen(options: dict[str, Any]) -> None:
+    spec = StreamSpec(name="orders", application="a.py", home="/h", runtime="r")
+
+    with pytest.raises(SpecError, match="'orders_backup'"):
+        stream_dags(spec, **options)

@@ -33,7 +33,7 @@ from airflow_streaming.changes.judging.methods import ReplayStart, replay_start,
 from airflow_streaming.changes.restore.switch import words
 from airflow_streaming.changes.upgrade.preflight import judge_plan
 from airflow_streaming.changes.upgrade.preflight_report import differences
-from airflow_streaming.changes.upgrade.rollback import Both, sinks_of
+from airflow_streaming.changes.upgrade.rollback import DeploymentPair, sinks_of
 from airflow_streaming.checkpoints.copies import checkpoints_of
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.exceptions import (
@@ -214,7 +214,7 @@ _BY_GATE: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PlanRequest:
     """
     What is asked of a cutover before it is planned.
 
@@ -231,7 +231,7 @@ class Wish:
 
 def plan_pair(
     candidate: Candidate,
-    wish: Wish,
+    wish: PlanRequest,
     *,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
@@ -257,7 +257,9 @@ def plan_pair(
         replay_from=_replay_from(wish, replay),
         queries=tuple(plan.query for plan in new.queries),
         stateful=_stateful([*old, *new.queries]),
-        sinks=sinks_of(Both(current=current, proposed=proposed, old=old, new=new), wish.habits),
+        sinks=sinks_of(
+            DeploymentPair(current=current, proposed=proposed, old=old, new=new), wish.habits
+        ),
     )
     pair, _ = pair_of(candidate, wish.way, facts)
     return _found(pair, current, gates, old, new, wish, replay)
@@ -269,7 +271,7 @@ def _found(
     gates: GateReport,
     old: Sequence[QueryPlan],
     new: ScriptPlan,
-    wish: Wish,
+    wish: PlanRequest,
     replay: ReplayStart | None,
 ) -> PairPreflight:
     changed = differences(current, pair.shadow)
@@ -305,7 +307,7 @@ def _replay(
     return replay_start(new.queries, watermarks)
 
 
-def _replay_from(wish: Wish, replay: ReplayStart | None) -> str:
+def _replay_from(wish: PlanRequest, replay: ReplayStart | None) -> str:
     if replay is None:
         return ""
     if wish.replay_from:

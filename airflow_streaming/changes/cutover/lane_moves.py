@@ -110,7 +110,7 @@ def of_pair(move: Move | None, index: int) -> Move | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Care:
+class LaneCare:
     """
     What a lane needs in order to run.
 
@@ -122,7 +122,7 @@ class Care:
     failed: str = ""
 
 
-def care_for(lane: LaneView, cause: LaunchCause = LaunchCause.CUTOVER) -> Care:
+def care_for(lane: LaneView, cause: LaunchCause = LaunchCause.CUTOVER) -> LaneCare:
     """
     Return what a lane needs in order to run.
 
@@ -131,19 +131,19 @@ def care_for(lane: LaneView, cause: LaunchCause = LaunchCause.CUTOVER) -> Care:
     verdict = lane.verdict
     if lane.is_half_fenced:
         # Taken for an epoch whose driver is about to be started, it would keep the lane down.
-        return Care(move=_move(lane, Do.FENCE, "A fence is made whole."))
+        return LaneCare(move=_move(lane, Do.FENCE, "A fence is made whole."))
     if verdict is not None and verdict.state is VerdictState.COMPLETED:
-        return Care(failed=f"Its script has ended: {verdict.reason}")
+        return LaneCare(failed=f"Its script has ended: {verdict.reason}")
     step = decide(_wanted(lane.situation, DesiredState.RUNNING))
     match step.action:
         case Action.WATCH | Action.WAIT:
-            return Care()
+            return LaneCare()
         case Action.LAUNCH:
-            return Care(move=_launch(lane, step, cause))
+            return LaneCare(move=_launch(lane, step, cause))
         case Action.PARK | Action.FINISH:
-            return Care(failed=step.reason)
+            return LaneCare(failed=step.reason)
         case Action.BLOCKED:
-            return Care(move=_move(lane, Do.ASK, step.reason))
+            return LaneCare(move=_move(lane, Do.ASK, step.reason))
     moves = {
         Action.STOP: Do.STOP,
         Action.KILL: Do.KILL,
@@ -152,7 +152,7 @@ def care_for(lane: LaneView, cause: LaunchCause = LaunchCause.CUTOVER) -> Care:
         Action.RELEASE: Do.STOP,
     }
     move = _move(lane, moves[step.action], step.reason)
-    return Care(move=replace(move, verdict=step.verdict))
+    return LaneCare(move=replace(move, verdict=step.verdict))
 
 
 def bring_down(lane: LaneView, step: int, reason: str, *, in_haste: bool = False) -> Move | None:

@@ -106,9 +106,8 @@ class Recorder(engine.Recorder[CutoverState, CutoverEvent, CutoverTransition]):
             home = self._lanes.of(stream, lane).home
             if number is not None and home.change_end(number) is None:
                 home.end_change(self._end(number, view))
-        end = self._end(change.number, view)
-        if self._lanes.home.end_change(end) == end:
-            self._tell(change, view.terms, f"{end.outcome}. {end.reason}", {})
+        # The step that led here has told of the end.
+        self._lanes.home.end_change(self._end(change.number, view))
 
     def tell(self, home: StreamHome, event: EventKind, message: str) -> None:
         """Add a line to one lane's timeline and to the task log."""

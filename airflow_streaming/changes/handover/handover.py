@@ -25,11 +25,11 @@ from airflow_streaming.changes.handover.position import COUNTING, Position
 from airflow_streaming.changes.handover.source_log import (
     DEFAULT_INTERVAL,
     FileLog,
-    Seen,
+    LogEntry,
     compact_interval,
     entries_of,
 )
-from airflow_streaming.checkpoints.backup.pin import Incomplete
+from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete
 from airflow_streaming.checkpoints.read.file_logs import MAX_SOURCE_LOG_BYTES, source_of
 from airflow_streaming.checkpoints.read.journal import log_batches
 from airflow_streaming.checkpoints.read.report import SourceType
@@ -152,7 +152,7 @@ def _file_log(folders: Folders, name: str, interval: int, *, is_sure: bool) -> F
     newest = max([start, *plain])
     wanted = [f"{start}.compact"] if compacted else []
     wanted += map(str, range(start + 1, newest + 1))
-    files: dict[str, Seen] = {}
+    files: dict[str, LogEntry] = {}
     try:
         for entry in wanted:
             data = folders.read(f"{folder}/{entry}", MAX_SOURCE_LOG_BYTES)

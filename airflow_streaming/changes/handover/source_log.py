@@ -29,7 +29,7 @@ _PLAIN: Final = re.compile(
 _HEAD, _TIME, _ENTRY = '{"path":"', '","timestamp":', ',"batchId":'
 
 
-class Seen(NamedTuple):
+class LogEntry(NamedTuple):
     """When a file was last written, in milliseconds since 1970, and the entry that has it."""
 
     timestamp_ms: int
@@ -46,11 +46,11 @@ class FileLog:
     :param interval: How many entries lie between two compacted ones.
     """
 
-    files: Mapping[str, Seen] = field(default_factory=dict)
+    files: Mapping[str, LogEntry] = field(default_factory=dict)
     last: int = -1
     interval: int = DEFAULT_INTERVAL
 
-    def up_to(self, entry: int) -> dict[str, Seen]:
+    def up_to(self, entry: int) -> dict[str, LogEntry]:
         """Return the files of the entries up to one."""
         return {path: seen for path, seen in self.files.items() if seen.entry <= entry}
 
@@ -58,7 +58,7 @@ class FileLog:
         """Return the name of an entry's file."""
         return f"{entry}.compact" if (entry + 1) % self.interval == 0 else str(entry)
 
-    def written(self, entry: int, files: Mapping[str, Seen]) -> bytes:
+    def written(self, entry: int, files: Mapping[str, LogEntry]) -> bytes:
         """
         Return the content of a new entry.
 
@@ -67,13 +67,13 @@ class FileLog:
         """
         is_compacted = (entry + 1) % self.interval == 0
         before = self.up_to(entry - 1) if is_compacted else {}
-        new = {path: Seen(seen.timestamp_ms, entry) for path, seen in files.items()}
+        new = {path: LogEntry(seen.timestamp_ms, entry) for path, seen in files.items()}
         return "\n".join(
             ["v1", *(_line(path, seen) for path, seen in (before | new).items())]
         ).encode()
 
 
-def entries_of(data: bytes) -> dict[str, Seen]:
+def entries_of(data: bytes) -> dict[str, LogEntry]:
     """
     Return the files of one entry, plain or compacted.
 
@@ -83,7 +83,7 @@ def entries_of(data: bytes) -> dict[str, Seen]:
     # All lines but those with an escape are taken at once, which is ten times as fast as one by one.
     plain = _PLAIN.findall(body)
     if len(plain) == body.count("\n") + 1:
-        return {path: Seen(int(time), int(entry)) for path, time, entry in plain}
+        return {path: LogEntry(int(time), int(entry)) for path, time, entry in plain}
     return dict(map(_parsed, log_lines(body, "source log")))
 
 
@@ -119,15 +119,15 @@ def since_common(files: Iterable[str], known: Collection[str]) -> list[str]:
     return [path for path in ordered[first:] if path not in known]
 
 
-def _parsed(line: str) -> tuple[str, Seen]:
+def _parsed(line: str) -> tuple[str, LogEntry]:
     told = json_object(line, "source log", limit=MAX_SOURCE_LOG_BYTES)
     spelled = json.dumps(string(told.get("path"), "path"), ensure_ascii=False)[1:-1]
-    return spelled, Seen(
+    return spelled, LogEntry(
         integer(told.get("timestamp"), "timestamp"), integer(told.get("batchId"), "batchId")
     )
 
 
-def _line(path: str, seen: Seen) -> str:
+def _line(path: str, seen: LogEntry) -> str:
     if any(character < " " for character in path):
         raise RecordError(f"{path!r:.100} is not a path of a file source's log.")
     return f"{_HEAD}{path}{_TIME}{seen.timestamp_ms}{_ENTRY}{seen.entry}}}"

@@ -15,7 +15,7 @@ from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.model.fields import check_values
 from airflow_streaming.model.jobs.pointing import Mark, refuse_foreign, should_write
 from airflow_streaming.model.storage import Store
-from airflow_streaming.model.uris import is_local
+from airflow_streaming.model.uris import check_uri, is_local
 from airflow_streaming.storage.fsspec_store import open_store
 
 
@@ -50,6 +50,7 @@ class PointerFile:
                 f"A pointer file cannot be {self.uri!r}. Give an absolute path or a URI that ends "
                 "with a file name which does not begin with a dot."
             )
+        check_uri(self.uri, "pointer file")
         if not self.name:
             object.__setattr__(self, "name", file)
 

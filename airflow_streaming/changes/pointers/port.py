@@ -84,6 +84,10 @@ def back_to(before: LiveOutput, to: LiveOutput) -> Mark:
     return replace(mark_of(before), number=to.number, undone=True)
 
 
+OF_A_LANE: Final = ("{output}", "{lane}", "{color}", "{deployment}", "{number}")
+"""Placeholders of a statement that differ between two lanes of a stream."""
+
+
 def fill(statement: str, live: LiveOutput, *, output: str = "") -> str:
     """
     Return a statement with its placeholders replaced by values of a lane.

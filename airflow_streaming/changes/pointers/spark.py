@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.changes.pointers.port import Pointer, back_to, fill, mark_of
+from airflow_streaming.changes.pointers.port import OF_A_LANE, Pointer, back_to, fill, mark_of
 from airflow_streaming.exceptions import (
     LaunchError,
     PointerFailed,
@@ -112,6 +112,11 @@ class SparkView(_InCatalog):
     def __post_init__(self) -> None:
         check_values(self)
         check_entry(self.view, Entry.VIEW)
+        if not any(name in self.select for name in OF_A_LANE):
+            raise SpecError(
+                f"The view {self.view} would show the same whichever lane is live: give a "
+                f"query with one of {', '.join(OF_A_LANE)} in it."
+            )
         if not self.name:
             object.__setattr__(self, "name", self.view)
 

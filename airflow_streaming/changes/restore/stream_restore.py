@@ -14,9 +14,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from airflow_streaming.changes.restore.sinks import RestoredSinks, rewound_words
 from airflow_streaming.changes.restore.switch import (
     Switching,
-    Wish,
+    SwitchRequest,
     beside,
     checkpoints_at,
     location,
@@ -26,16 +27,22 @@ from airflow_streaming.changes.restore.switch import (
 )
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.progress import Progress
-from airflow_streaming.checkpoints.restore.refusal import Circumstances
-from airflow_streaming.checkpoints.restore.replay import RefusalCode, RestorePlan
+from airflow_streaming.checkpoints.restore.refusal import Circumstances, of_driver
+from airflow_streaming.checkpoints.restore.replay import Refusal, RefusalCode, RestorePlan
 from airflow_streaming.checkpoints.restore.restore import Prepared, check_allowed, prepare, write
 from airflow_streaming.checkpoints.vault.store import BackupStore
-from airflow_streaming.exceptions import CheckpointError, RestoreRefused, RestoreTaken
+from airflow_streaming.exceptions import (
+    CheckpointError,
+    CheckpointRefused,
+    RestoreRefused,
+    RestoreTaken,
+)
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Deployment
 
 log: Final = logging.getLogger(__name__)
+_OF_SINKS: Final = frozenset({RefusalCode.SINK_GAP, RefusalCode.SINK_SKIPS_STATE})
 BackupBefore = Callable[[Deployment], str]
 """Backs up the checkpoints of the deployment that is being replaced; returns the backup's id."""
 
@@ -56,7 +63,7 @@ class Switched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RestoreRequest:
     """What is asked for besides the backup; see ``switch.plan_switch``."""
 
     to: str | None
@@ -64,6 +71,7 @@ class Asked:
     sink_logs: Mapping[str, str] | None
     storage_options: Mapping[str, Any] | None
     progress: Progress
+    rewind_sinks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +95,7 @@ class StreamRestore:
         switching: Switching,
         store: BackupStore,
         backup: Backup,
-        asked: Asked,
+        asked: RestoreRequest,
     ) -> None:
         self._home, self._switching = home, switching
         self._store, self._backup, self._asked = store, backup, asked
@@ -134,17 +142,20 @@ class StreamRestore:
         current, number = self._switching.current(), self._home.next_change()
         return self._asked.to or beside(self._home, current, number)
 
-    def _wish(self, ready: Prepared, reason: str) -> Wish:
-        return Wish(
+    def _wish(self, ready: Prepared, reason: str) -> SwitchRequest:
+        return SwitchRequest(
             what=ChangeKind.RESTORE,
             checkpoint=ready.plan.target,
             backup=self._backup.id,
             queries=ready.folders,
             reason=reason or f"Restore of backup {self._backup.id}.",
+            rewinds_sinks=self._asked.rewind_sinks,
         )
 
     def _judge(self, pending: Change | None) -> _Judged:
         ready = self._prepare(self._place() if pending is None else pending.checkpoint)
+        if self._asked.rewind_sinks if pending is None else pending.rewinds_sinks:
+            ready = replace(ready, plan=self._with_sinks(ready.plan, pending))
         if pending is None or not self._is_restored(pending):
             return _Judged(ready=ready, is_restored=False)
         # What lies there is what was to be put there; all else is judged as if it were not.
@@ -155,6 +166,26 @@ class StreamRestore:
         )
         plan = replace(ready.plan, refusals=others)
         return _Judged(ready=replace(ready, plan=plan), is_restored=True)
+
+    def _with_sinks(self, plan: RestorePlan, pending: Change | None) -> RestorePlan:
+        number = self._home.next_change() if pending is None else pending.number
+        try:
+            sinks = self._sinks(self._switching.current()).plan(number)
+        except CheckpointRefused as err:
+            refused = Refusal(code=RefusalCode.SINK_NOT_REWOUND, message=str(err))
+            return replace(plan, refusals=(*plan.refusals, refused))
+        others = tuple(one for one in plan.refusals if one.code not in _OF_SINKS)
+        told = tuple(map(rewound_words, sinks))
+        return replace(plan, refusals=others, warnings=(*told, *plan.warnings))
+
+    def _sinks(self, replaced: Deployment) -> RestoredSinks:
+        return RestoredSinks(
+            home=self._home,
+            store=self._store,
+            backup=self._backup,
+            replaced=replaced,
+            options=self._asked.storage_options,
+        )
 
     def _prepare(self, to: str) -> Prepared:
         current, asked = self._switching.current(), self._asked
@@ -195,13 +226,36 @@ class StreamRestore:
 
     def _make(self, change: Change, backup_before: str) -> Deployment:
         ids = self._ids(change)
+
+        def make() -> Deployment:
+            return self._switching.make(
+                change, ids, backup_before=backup_before, before_end=lambda: self._rewind(change)
+            )
+
         try:
-            return self._switching.make(change, ids, backup_before=backup_before)
+            return make()
         except RestoreRefused:
             if not self._switching.is_made(change):
                 raise
             # Another task made it while this one was looking whether it may be made.
-            return self._switching.make(change, ids, backup_before=backup_before)
+            return make()
+
+    def _rewind(self, change: Change) -> None:
+        """
+        Put the file sinks back; none of the stream's drivers is started before the change has ended.
+
+        A task that finishes the change of another looks again: a start may have been recorded at the
+        moment in which the deployment was made.
+        """
+        if change.rewinds_sinks:
+            if refused := list(of_driver(self._switching.circumstances())):
+                raise RestoreRefused(" ".join(refusal.message for refusal in refused))
+            sinks = self._sinks(self._home.deployment(change.replaced))
+            for plan in sinks.run(change.number, lambda: self._is_open(change)):
+                log.info("%s", rewound_words(plan))
+
+    def _is_open(self, change: Change) -> bool:
+        return self._home.change_end(change.number) is None
 
     def _backed_up(self, backup_before: BackupBefore) -> str:
         try:

@@ -45,7 +45,7 @@ def now_in_utc() -> datetime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SwitchRequest:
     """
     A change that is wanted.
 
@@ -54,6 +54,7 @@ class Wish:
     :param backup: The backup that is restored; empty for an undo.
     :param queries: Folder of each query under ``checkpoint``, by its folder in the backup.
     :param reason: Why, in words.
+    :param rewinds_sinks: File sinks go back too.
     """
 
     what: ChangeKind
@@ -61,6 +62,7 @@ class Wish:
     reason: str
     backup: str = ""
     queries: Mapping[str, str] | None = None
+    rewinds_sinks: bool = False
 
 
 class Switching:
@@ -110,7 +112,7 @@ class Switching:
             driver_detail=detail,
         )
 
-    def begin(self, wish: Wish) -> Change:
+    def begin(self, wish: SwitchRequest) -> Change:
         """
         Record a change that is about to be made.
 
@@ -129,6 +131,7 @@ class Switching:
             at=self._now(),
             backup=wish.backup,
             queries=dict(wish.queries or {}),
+            rewinds_sinks=wish.rewinds_sinks,
         )
         self._check_none_unfinished()
         try:
@@ -152,12 +155,19 @@ class Switching:
         return self.current().number >= change.deployment and not self.is_made(change)
 
     def make(
-        self, change: Change, ids: Mapping[str, str | None], *, backup_before: str = ""
+        self,
+        change: Change,
+        ids: Mapping[str, str | None],
+        *,
+        backup_before: str = "",
+        before_end: Callable[[], None] = lambda: None,
     ) -> Deployment:
         """
         Make the change: from here on the stream's next driver starts on the new checkpoint.
 
         :param ids: Id of the Spark query in each folder of the new checkpoint.
+        :param before_end: What must be done between the new deployment and the end of the change; repeated
+            by the task that finishes a change whose first task died.
         :raises RestoreRefused: the stream was started or deployed anew meanwhile.
         """
         if not self.is_made(change):
@@ -167,6 +177,8 @@ class Switching:
                 raise RestoreRefused(" ".join(refusal.message for refusal in refused))
             self._deploy(change)
         self._claim(change, ids)
+        if self._home.change_end(change.number) is None:
+            before_end()
         self._end(change, ChangeOutcome.DONE, change.reason, backup_before)
         return self._home.deployment(change.deployment)
 

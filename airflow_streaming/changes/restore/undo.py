@@ -16,14 +16,20 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from airflow_streaming.changes.restore.sinks import sinks_ahead
 from airflow_streaming.changes.restore.stream_restore import (
-    Asked,
     BackupBefore,
+    RestoreRequest,
     StreamRestore,
     Switched,
     circumstances,
 )
-from airflow_streaming.changes.restore.switch import Switching, Wish, checkpoints_at, now_in_utc
+from airflow_streaming.changes.restore.switch import (
+    Switching,
+    SwitchRequest,
+    checkpoints_at,
+    now_in_utc,
+)
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.restore.refusal import of_driver
 from airflow_streaming.checkpoints.restore.replay import RefusalCode, RestorePlan
@@ -33,6 +39,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.control import Change, ChangeKind, ChangeOutcome
+from airflow_streaming.model.records.deployment import Deployment
 
 __all__ = ["BackupBefore", "Switched", "abandon", "plan_switch", "switch", "undo", "unfinished"]
 _EXCHANGES: Final = frozenset({ChangeKind.RESTORE, ChangeKind.UNDO})
@@ -47,6 +54,7 @@ def plan_switch(
     to: str | None = None,
     accept: Collection[RefusalCode] = (),
     sink_logs: Mapping[str, str] | None = None,
+    rewind_sinks: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> RestorePlan:
@@ -57,15 +65,18 @@ def plan_switch(
     :param accept: Reasons against it that are accepted, of ``replay.ACCEPTABLE``.
     :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder; what the
         backup names when not given.
+    :param rewind_sinks: Put file sinks back to the batches of the backup: what they wrote since is
+        moved to ``<output>/_rolled_back/<change>-<backup>/``.
     :param storage_options: Passed to fsspec for checkpoints that are no local folders.
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
     :raises RestoreRefused: the stream has no deployment.
     """
-    asked = Asked(
+    asked = RestoreRequest(
         to=to,
         accept=accept,
         sink_logs=sink_logs,
+        rewind_sinks=rewind_sinks,
         storage_options=storage_options,
         progress=progress,
     )
@@ -85,6 +96,7 @@ def switch(
     to: str | None = None,
     accept: Collection[RefusalCode] = (),
     sink_logs: Mapping[str, str] | None = None,
+    rewind_sinks: bool = False,
     backup_before: BackupBefore | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
@@ -103,10 +115,11 @@ def switch(
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
     """
-    asked = Asked(
+    asked = RestoreRequest(
         to=to,
         accept=accept,
         sink_logs=sink_logs,
+        rewind_sinks=rewind_sinks,
         storage_options=storage_options,
         progress=progress,
     )
@@ -129,7 +142,8 @@ def undo(
     Go back to the checkpoint that the newest switch or undo left; a second undo undoes the first.
 
     :raises RestoreRefused: nothing was ever switched, the old checkpoint is not sound, the stream
-        is wanted running, or its driver is not proved dead.
+        is wanted running, its driver is not proved dead, or a file sink has batches that the old
+        checkpoint never planned.
     """
     switching = Switching(home, launcher, by=by, now=now)
     change = home.unfinished_change()
@@ -139,6 +153,7 @@ def undo(
             raise RestoreRefused(" ".join(refusal.message for refusal in refused))
         wish = _undoing(home, switching, reason)
         checkpoints_at(wish.checkpoint, storage_options)
+        _check_sinks(home, switching.current(), wish.checkpoint, storage_options)
         change = switching.begin(wish)
     removal = home.removal_of(change.checkpoint)
     if removal is not None:
@@ -152,17 +167,34 @@ def undo(
     return Switched(change=change, deployment=switching.make(change, ids))
 
 
+def _check_sinks(
+    home: StreamHome, current: Deployment, checkpoint: str, options: Mapping[str, Any] | None
+) -> None:
+    ahead = sinks_ahead(home, current, checkpoint, options)
+    if ahead:
+        query, (planned, newest) = min(ahead.items())
+        raise RestoreRefused(
+            f"Query {query!r} of stream {home.name!r} would go back to batch {planned}, and its file sink "
+            f"has batches up to {newest} by now: Spark would pass over those that come, with their rows "
+            "and their state. Restore the backup that was taken before the change with "
+            "--rewind-sinks instead."
+        )
+
+
 def unfinished(home: StreamHome) -> Change | None:
     """Return the change that was begun and neither finished nor abandoned, if there is one."""
     return home.unfinished_change()
 
 
-def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | None:
+def abandon(
+    home: StreamHome, *, by: str, reason: str = "", sinks_in_step: bool = False
+) -> ChangeOutcome | None:
     """
     Give up an unfinished change; the stream stays on its old checkpoint.
 
     What was restored already stays where it lies, for a closer look.
 
+    :param sinks_in_step: File sinks that a restore could not put back were put back by hand.
     :return: How it ended: done, when only its last record was missing. ``None`` when no change is
         unfinished.
     :raises RestoreRefused: the unfinished change is an upgrade or a cutover, which are given up in
@@ -182,10 +214,17 @@ def abandon(home: StreamHome, *, by: str, reason: str = "") -> ChangeOutcome | N
             f"with 'airflow-streaming cutover abort {base_of(home.name)}', or 'roll-back' once the "
             "stream was switched."
         )
-    return Switching(home, None, by=by).abandon(change, reason or f"Abandoned by {by}.")
+    switching = Switching(home, None, by=by)
+    if change.rewinds_sinks and switching.is_made(change) and not sinks_in_step:
+        raise RestoreRefused(
+            f"Change {change.number} of stream {home.name!r} has given it the restored checkpoint, and "
+            "its sinks are not put back yet. Ask for the same restore again, which finishes it; or put "
+            "them back by hand and say so with 'abandon --sinks-in-step'."
+        )
+    return switching.abandon(change, reason or f"Abandoned by {by}.")
 
 
-def _undoing(home: StreamHome, switching: Switching, reason: str) -> Wish:
+def _undoing(home: StreamHome, switching: Switching, reason: str) -> SwitchRequest:
     current = switching.current()
     exchanges = [one for one in home.changes() if one.what in _EXCHANGES]
     done = [change for change in exchanges if switching.is_made(change)]
@@ -195,13 +234,19 @@ def _undoing(home: StreamHome, switching: Switching, reason: str) -> Wish:
             "undo."
         )
     last = done[-1]
+    if last.rewinds_sinks:
+        raise RestoreRefused(
+            f"Change {last.number} of stream {home.name!r} moved what the file sinks had written after "
+            f"backup {last.backup} to _rolled_back in their folders, so the old checkpoint is ahead of "
+            "them. Restore another backup instead."
+        )
     if current.checkpoint != last.checkpoint:
         raise RestoreRefused(
             f"Stream {home.name!r} no longer runs on {last.checkpoint}, which change {last.number} "
             f"gave it, but on {current.checkpoint}. Restore a backup, or deploy it with the "
             "checkpoint that you want."
         )
-    return Wish(
+    return SwitchRequest(
         what=ChangeKind.UNDO,
         checkpoint=home.deployment(last.replaced).checkpoint,
         reason=reason or f"Undo of change {last.number}.",

@@ -27,7 +27,7 @@ from airflow_streaming.changes.restore.switch import location
 from airflow_streaming.changes.upgrade.state import UpgradeView
 from airflow_streaming.checkpoints.backup.records import Level, Origin
 from airflow_streaming.checkpoints.backup.stream_backup import (
-    Asked,
+    BackupRequest,
     Open,
     backup_before,
     stream_sources,
@@ -108,7 +108,7 @@ class Committed:
         deployment = self._home.newest_deployment()
         if deployment is None:
             return {}
-        asked = Asked(origin=Origin.BEFORE_UPGRADE, by="", open_folders=self._open)
+        asked = BackupRequest(origin=Origin.BEFORE_UPGRADE, by="", open_folders=self._open)
         try:
             sources = stream_sources(self._home, deployment, asked)
         except CheckpointError:
@@ -156,7 +156,7 @@ class BackingUp:
             must suffice, since a restore checks every byte anyway.
         :raises CheckpointError: there is nothing to back up, or it cannot be done.
         """
-        asked = Asked(
+        asked = BackupRequest(
             origin=Origin.BEFORE_UPGRADE,
             by=self._by,
             note=f"Change {change.number}: {change.reason}",

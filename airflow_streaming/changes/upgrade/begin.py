@@ -81,8 +81,8 @@ class Recorder(engine.Recorder[Stage, UpgradeEvent, UpgradeTransition]):
             at=self._now(),
             backup_before=facts.get("boundary") or facts.get("backup", ""),
         )
-        if self._home.end_change(end) == end:
-            self._tell(view.change, f"{end.outcome}. {end.reason}", {})
+        # The step that led here has told of the end.
+        self._home.end_change(end)
 
     def _tell(self, change: Change, message: str, facts: Mapping[str, str]) -> None:
         told = f"Upgrade to deployment {change.deployment} (change {change.number}): {message}"
@@ -99,7 +99,7 @@ class Recorder(engine.Recorder[Stage, UpgradeEvent, UpgradeTransition]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class UpgradeTermsRequest:
     """
     What is asked of an upgrade besides the deployment itself.
 
@@ -141,7 +141,7 @@ class Beginning:
         self._home, self._keeper = home, keeper
         self._by, self._now = by, now
 
-    def begin(self, proposed: Deployment, source: bytes, asked: Asked) -> Change:
+    def begin(self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest) -> Change:
         """
         Open the change, or find the one that was opened for the same.
 
@@ -165,7 +165,7 @@ class Beginning:
             ) from err
         return change
 
-    def _found(self, proposed: Deployment, asked: Asked) -> Change | None:
+    def _found(self, proposed: Deployment, asked: UpgradeTermsRequest) -> Change | None:
         newest = self._home.newest_change()
         is_open = newest is not None and self._home.change_end(newest.number) is None
         if newest is None or (newest.what is not ChangeKind.UPGRADE and not is_open):
@@ -195,7 +195,7 @@ class Beginning:
         verbs = " or ".join(UPGRADE.commands_in(stage))
         return f"Let it end, or end it yourself: airflow-streaming upgrade {verbs} {name}"
 
-    def _check(self, proposed: Deployment, asked: Asked) -> Deployment:
+    def _check(self, proposed: Deployment, asked: UpgradeTermsRequest) -> Deployment:
         home, rollback = self._home, asked.rollback
         current, desired = home.newest_deployment(), home.desired()
         if current is None or home.newest_epoch() is None:
@@ -228,7 +228,7 @@ class Beginning:
         return current
 
     def _keep(
-        self, proposed: Deployment, source: bytes, asked: Asked, current: Deployment
+        self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest, current: Deployment
     ) -> Change:
         number = self._home.next_change()
         terms = UpgradeTerms(

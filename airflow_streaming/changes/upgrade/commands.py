@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from airflow_streaming.changes.engine import Standing
+from airflow_streaming.changes.engine import RecordedChange
 from airflow_streaming.changes.restore.switch import now_in_utc
 from airflow_streaming.changes.upgrade.acts import Committed
 from airflow_streaming.changes.upgrade.begin import Recorder
@@ -63,11 +63,11 @@ class UpgradeCommands:
         :raises RecordError: its terms cannot be read, and a rollback needs them.
         """
 
-        def look() -> Standing[Stage, UpgradeEvent]:
+        def look() -> RecordedChange[Stage, UpgradeEvent]:
             history = self._home.upgrade_steps(change.number)
-            return Standing(change=change, history=history, table=UPGRADE)
+            return RecordedChange(change=change, history=history, table=UPGRADE)
 
-        def check(view: Standing[Stage, UpgradeEvent], event: UpgradeEvent) -> None:
+        def check(view: RecordedChange[Stage, UpgradeEvent], event: UpgradeEvent) -> None:
             if event is UpgradeEvent.ROLL_BACK:
                 self._check_way_back(change, stages_of(view))
             if event is UpgradeEvent.LEAVE:
@@ -85,12 +85,12 @@ class UpgradeCommands:
         # First of all: what cannot be put in step must not be started.
         self._home.want(DesiredState.STOPPED, by=self._by, reason=reason, now=self._now())
 
-    def _is_lost(self, change: Change, view: Standing[Stage, UpgradeEvent]) -> bool:
+    def _is_lost(self, change: Change, view: RecordedChange[Stage, UpgradeEvent]) -> bool:
         """Tell whether a new deployment is made of which the terms cannot be read."""
         is_made = UPGRADE.allows(view.state, UpgradeEvent.ROLL_BACK)
         return is_made and not self._has_terms(change)
 
-    def _close_untouched(self, view: Standing[Stage, UpgradeEvent]) -> None:
+    def _close_untouched(self, view: RecordedChange[Stage, UpgradeEvent]) -> None:
         # Before the driver was asked to stop there is nothing to bring back, so that no task needs to
         # come for it. A task that is about to ask is heeded by the one that keeps the stream alive.
         change, epoch = view.change, self._home.newest_epoch()
@@ -123,6 +123,6 @@ class UpgradeCommands:
         return status is not None and status.batches > 0
 
 
-def stages_of(view: Standing[Stage, UpgradeEvent]) -> dict[Stage, UpgradeTransition]:
+def stages_of(view: RecordedChange[Stage, UpgradeEvent]) -> dict[Stage, UpgradeTransition]:
     """Return by stage the step with which an upgrade came to it."""
     return {step.after: step for step in view.history if isinstance(step, UpgradeTransition)}

@@ -21,7 +21,7 @@ from airflow_streaming.changes.engine import Engine, Pace, Progress
 from airflow_streaming.changes.judging.soak import firing
 from airflow_streaming.changes.restore.switch import now_in_utc
 from airflow_streaming.changes.upgrade.acts import FACT, BackingUp, Committed, look
-from airflow_streaming.changes.upgrade.begin import Asked, Beginning, Recorder
+from airflow_streaming.changes.upgrade.begin import Beginning, Recorder, UpgradeTermsRequest
 from airflow_streaming.changes.upgrade.commands import UpgradeCommands
 from airflow_streaming.changes.upgrade.decide import cold_start, next_move, settled, way_out
 from airflow_streaming.changes.upgrade.finish import Ending, terms_for
@@ -328,7 +328,7 @@ def _was_launched(state: UpgradeView) -> bool:
     return epoch is None or epoch.number != state.first_fence + 1
 
 
-__all__ = ["Asked", "UpgradeInPlace", "UpgradeProgress"]
+__all__ = ["UpgradeInPlace", "UpgradeProgress", "UpgradeTermsRequest"]
 UpgradeProgress = Progress[Stage]
 E = UpgradeEvent
 
@@ -395,7 +395,7 @@ class UpgradeInPlace:
         )
         self._repartitioner = repartitioner
 
-    def begin(self, proposed: Deployment, source: bytes, asked: Asked) -> Change:
+    def begin(self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest) -> Change:
         """
         Open the change, or find the one that was opened for the same.
 

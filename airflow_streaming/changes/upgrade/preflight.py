@@ -17,7 +17,7 @@ from airflow_streaming.advice.stream_sizing import stream_advice
 from airflow_streaming.changes.upgrade.preflight_report import Preflight, differences, joined
 from airflow_streaming.changes.upgrade.repartition import planned_for
 from airflow_streaming.changes.upgrade.rollback import (
-    Both,
+    DeploymentPair,
     Ways,
     is_same_code,
     sinks_of,
@@ -81,7 +81,9 @@ def preflight(
     proposed = candidate.deployment
     new = plan_script(candidate.program, candidate.runtime, progress=progress)
     gates = judge_plan(home, current, proposed, new, storage_options)
-    both = Both(current=current, proposed=proposed, old=home.newest_plans(current.number), new=new)
+    both = DeploymentPair(
+        current=current, proposed=proposed, old=home.newest_plans(current.number), new=new
+    )
     sinks = sinks_of(both, ways.habits)
     rollback = way_back_of(home, both, sinks, ways, storage_options)
     state = RepartitionPlan()

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
+from airflow_streaming.changes.restore.sinks import inspected, newest_planned
 from airflow_streaming.changes.restore.switch import (
     beside,
     checkpoints_at,
@@ -37,7 +38,6 @@ from airflow_streaming.checkpoints.integrity.state import Depth
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.read.reading import read_checkpoint
 from airflow_streaming.checkpoints.read.report import Checkpoint
-from airflow_streaming.checkpoints.reader import Reader
 from airflow_streaming.checkpoints.restore.file_sink_rewind import RewindPlan
 from airflow_streaming.checkpoints.restore.refusal import Circumstances
 from airflow_streaming.checkpoints.restore.replay import RefusalCode
@@ -48,7 +48,7 @@ from airflow_streaming.checkpoints.restore.restore import (
     prepare,
     write,
 )
-from airflow_streaming.checkpoints.restore.sink_log import batch_of_entry
+from airflow_streaming.checkpoints.restore.sink_log import newest_batch
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.contents import Verified
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -97,18 +97,6 @@ def why_restore(
         return next(_reasons(home, store, backup, sinks, storage_options), "")
 
 
-def newest_planned(
-    backup: Backup, sinks: Sequence[SinkFacts], options: Mapping[str, Any] | None
-) -> dict[str, int | None]:
-    """Return the newest batch that each query has planned by now, where the backup was taken."""
-    places = {query.folder: query.checkpoint for query in backup.queries}
-    found: dict[str, int | None] = {}
-    for facts in sinks:
-        report = _inspect(places.get(facts.query, ""), options)
-        found[facts.query] = None if report is None else report.last_planned_batch
-    return found
-
-
 def _reasons(
     home: StreamHome,
     store: BackupStore,
@@ -118,7 +106,7 @@ def _reasons(
 ) -> Iterator[str]:
     reading, facts = Verified(store, backup), {sink.query: sink for sink in sinks}
     for query in backup.queries:
-        after, sink = _inspect(query.checkpoint, options), facts.pop(query.folder, None)
+        after, sink = inspected(query.checkpoint, options), facts.pop(query.folder, None)
         if after is None:
             yield f"The checkpoint {query.checkpoint} does not exist any more."
         else:
@@ -129,7 +117,7 @@ def _reasons(
         return
     for name in sorted(facts):
         # It had committed nothing, so no backup has it.
-        report = _inspect(join(current.checkpoint, name), options)
+        report = inspected(join(current.checkpoint, name), options)
         if report is not None and report.last_committed_batch is not None:
             yield f"Query {name!r} has committed its first batches."
 
@@ -149,7 +137,7 @@ def _need(
         before,
         after,
         sink,
-        sink_before=_newest_entry(entries),
+        sink_before=newest_batch(entries),
         sink_after=_sink_batch(sink, options),
     )
 
@@ -158,20 +146,7 @@ def _sink_batch(sink: SinkFacts | None, options: Mapping[str, Any] | None) -> in
     if sink is None or sink.habit is not SinkReplaySemantics.FILE_LOG or not sink.target:
         return None
     folders = open_folders(join(sink.target, SINK_LOG), options)
-    return _newest_entry(entry.name for entry in folders.entries("", list) or ())
-
-
-def _inspect(uri: str, options: Mapping[str, Any] | None) -> Checkpoint | None:
-    if not uri:
-        return None
-    try:
-        return Reader(open_folders(uri, options)).inspect(contents=False)
-    except CheckpointError:
-        return None
-
-
-def _newest_entry(names: Iterator[str]) -> int | None:
-    return max((n for n in map(batch_of_entry, names) if n is not None), default=None)
+    return newest_batch(entry.name for entry in folders.entries("", list) or ())
 
 
 __all__ = ["Restored", "claim_restored", "restore_boundary", "why_restore"]
@@ -179,6 +154,7 @@ _EXPECTED = frozenset(
     {
         # The sinks are put in step right after.
         RefusalCode.SINK_GAP,
+        RefusalCode.SINK_SKIPS_STATE,
         # A query without a committed batch is in no backup: it starts from nothing, as it had.
         RefusalCode.QUERY_MISSING,
     }
@@ -240,7 +216,9 @@ def restore_boundary(
     with store.hold(backup.stream, "restore", backup.id):
         restoring = _Restoring(home, store, launcher, storage_options, progress)
         # Seen before anything is put back; the checkpoint stays as it is.
-        newest = newest_planned(backup, sinks, storage_options)
+        places = {query.folder: query.checkpoint for query in backup.queries}
+        queries = {facts.query: places.get(facts.query, "") for facts in sinks}
+        newest = newest_planned(queries, storage_options)
         restored = restoring.run(backup, change)
         rewound = sink_rewind.run(store, backup, change.number, sinks, newest, is_needed=is_needed)
     return replace(restored, rewound=tuple(rewound))
@@ -461,7 +439,7 @@ class Ways:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Both:
+class DeploymentPair:
     """
     Both deployments, and what their queries are.
 
@@ -474,7 +452,9 @@ class Both:
     new: ScriptPlan
 
 
-def sinks_of(both: Both, habits: Mapping[str, SinkReplaySemantics]) -> tuple[SinkFacts, ...]:
+def sinks_of(
+    both: DeploymentPair, habits: Mapping[str, SinkReplaySemantics]
+) -> tuple[SinkFacts, ...]:
     """
     Return what must be put in step on the way back: the sinks of the running deployment.
 
@@ -495,7 +475,7 @@ def sinks_of(both: Both, habits: Mapping[str, SinkReplaySemantics]) -> tuple[Sin
 
 def way_back_of(
     home: StreamHome,
-    both: Both,
+    both: DeploymentPair,
     sinks: Sequence[SinkFacts],
     ways: Ways,
     storage_options: Mapping[str, Any] | None,
@@ -537,7 +517,7 @@ def is_same_code(current: Deployment, proposed: Deployment) -> bool:
 
 
 def _code_back(
-    checkpoints: Mapping[str, str], both: Both, storage_options: Mapping[str, Any] | None
+    checkpoints: Mapping[str, str], both: DeploymentPair, storage_options: Mapping[str, Any] | None
 ) -> GateReport | None:
     if is_same_code(both.current, both.proposed):
         return None

@@ -20,17 +20,21 @@ from typing import Final, NamedTuple, Protocol
 
 from airflow_streaming.checkpoints.backup.index import LARGE
 from airflow_streaming.checkpoints.backup.pin import (
-    Incomplete,
     Pin,
     choose_pin,
     is_changed,
-    log_tail,
     lost_operators,
     pinned_listing,
     still_holds,
     with_checksums,
 )
-from airflow_streaming.checkpoints.backup.read_ahead import Torn, Wanted, read_ahead, stream_whole
+from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete, log_tail
+from airflow_streaming.checkpoints.backup.read_ahead import (
+    ReadRequest,
+    Torn,
+    read_ahead,
+    stream_whole,
+)
 from airflow_streaming.checkpoints.backup.records import Member, QueryBackup
 from airflow_streaming.checkpoints.integrity.state import Depth
 from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
@@ -121,7 +125,7 @@ class Look(NamedTuple):
     pin: Pin
     listing: Listing
     sink: Listing | None
-    files: tuple[Wanted, ...]
+    files: tuple[ReadRequest, ...]
 
 
 def look_at(source: Source) -> Look | Incomplete:
@@ -141,7 +145,7 @@ def look_at(source: Source) -> Look | Incomplete:
     if isinstance(pin, Incomplete):
         return pin
     files = [
-        Wanted(folders, path, listing.stat(path) or FileStat(0), source.member(path))
+        ReadRequest(folders, path, listing.stat(path) or FileStat(0), source.member(path))
         for path in pin.files
     ]
     if why := why_too_large((one.path, one.stat.size) for one in files):
@@ -167,12 +171,14 @@ def moved(source: Source, look: Look) -> Incomplete | None:
 
 def _sink_files(
     source: Source, log: Folders, listing: Listing, pin: Pin
-) -> list[Wanted] | Incomplete:
+) -> list[ReadRequest] | Incomplete:
     tail = log_tail(listing, "", pin.batch)
     if isinstance(tail, Incomplete):
         return Incomplete(f"{SINK_LOG}/{tail.path}", f"The sink's log {log.uri}: {tail.why}")
     found = listing.files("")
-    return [Wanted(log, path, found[path], source.member(f"{SINK_LOG}/{path}")) for path in tail]
+    return [
+        ReadRequest(log, path, found[path], source.member(f"{SINK_LOG}/{path}")) for path in tail
+    ]
 
 
 def _newest_commit(folders: Folders) -> int | None:
@@ -269,7 +275,7 @@ class _Attempt:
             return checkpoint
         return moved(self._source, look) or _copied(self._source, look.pin, members, checkpoint)
 
-    def _copy(self, files: tuple[Wanted, ...]) -> list[Member] | Incomplete:
+    def _copy(self, files: tuple[ReadRequest, ...]) -> list[Member] | Incomplete:
         self._taker.expect((file.member, file.stat) for file in files)
         of_size = sum(file.stat.size for file in files)
         members, size = [], 0
@@ -281,7 +287,9 @@ class _Attempt:
             self._tell(Phase.COPY, len(members), len(files), size, of_size)
         return members
 
-    def _taken(self, files: Iterable[Wanted]) -> Iterator[tuple[Wanted, Member | Incomplete]]:
+    def _taken(
+        self, files: Iterable[ReadRequest]
+    ) -> Iterator[tuple[ReadRequest, Member | Incomplete]]:
         """Take all files: first those that are known, then the rest in the order of the pin."""
         unknown = []
         for file in files:
@@ -301,7 +309,7 @@ class _Attempt:
                 self._remember(file, content)
                 yield file, self._taker.add(file.member, content, file.stat.stamp)
 
-    def _take_large(self, file: Wanted) -> Member | Incomplete:
+    def _take_large(self, file: ReadRequest) -> Member | Incomplete:
         try:
             return self._taker.add_large(
                 file.member,
@@ -352,7 +360,7 @@ class _Attempt:
             return self._folders.read(path, limit)
         return data
 
-    def _remember(self, file: Wanted, content: bytes) -> None:
+    def _remember(self, file: ReadRequest, content: bytes) -> None:
         if file.folders is self._folders and self._free >= len(content):
             self._free -= len(content)
             self._recent[file.path] = content

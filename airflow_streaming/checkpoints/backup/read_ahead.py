@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, NamedTuple
 
-from airflow_streaming.checkpoints.backup.pin import Incomplete
+from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete
 from airflow_streaming.exceptions import CheckpointBusy, RecordError
 from airflow_streaming.model.spark.listing import FileStat
 from airflow_streaming.storage.folders import Folders
@@ -22,7 +22,7 @@ AHEAD: Final = 32
 """Small files are below 1 MiB, so that at most 32 MiB are held."""
 
 
-class Wanted(NamedTuple):
+class ReadRequest(NamedTuple):
     """
     A file to be read.
 
@@ -51,8 +51,8 @@ class Torn(CheckpointBusy):
 
 
 def read_ahead(
-    wanted: Iterable[Wanted], large: int
-) -> Iterator[tuple[Wanted, bytes | Incomplete | None]]:
+    wanted: Iterable[ReadRequest], large: int
+) -> Iterator[tuple[ReadRequest, bytes | Incomplete | None]]:
     """
     Return every file with its content, in the order given.
 
@@ -61,7 +61,7 @@ def read_ahead(
     """
     # Threads would only get in each other's way on a disk of this machine.
     pool: ThreadPoolExecutor | None = None
-    pending: deque[tuple[Wanted, Future[bytes | Incomplete]]] = deque()
+    pending: deque[tuple[ReadRequest, Future[bytes | Incomplete]]] = deque()
     try:
         for file in wanted:
             if file.stat.size >= large:
@@ -80,14 +80,14 @@ def read_ahead(
 
 
 def _drained(
-    pending: deque[tuple[Wanted, Future[bytes | Incomplete]]], down_to: int
-) -> Iterator[tuple[Wanted, bytes | Incomplete]]:
+    pending: deque[tuple[ReadRequest, Future[bytes | Incomplete]]], down_to: int
+) -> Iterator[tuple[ReadRequest, bytes | Incomplete]]:
     while len(pending) > down_to:
         file, content = pending.popleft()
         yield file, content.result()
 
 
-def read_whole(file: Wanted) -> bytes | Incomplete:
+def read_whole(file: ReadRequest) -> bytes | Incomplete:
     """Return a file's content if it is there in the size that the walk saw."""
     try:
         data = file.folders.read(file.path, file.stat.size)
@@ -98,7 +98,7 @@ def read_whole(file: Wanted) -> bytes | Incomplete:
     return data if len(data) == file.stat.size else _changed(file, "Its size is another.")
 
 
-def stream_whole(file: Wanted) -> Iterator[bytes]:
+def stream_whole(file: ReadRequest) -> Iterator[bytes]:
     """
     Return a large file's content in chunks.
 
@@ -118,11 +118,11 @@ def stream_whole(file: Wanted) -> Iterator[bytes]:
         raise Torn(_changed(file, "Its size is another."))
 
 
-def _purged(file: Wanted) -> Incomplete:
+def _purged(file: ReadRequest) -> Incomplete:
     why = f"{file.path} was purged before it could be copied."
     return Incomplete(file.path, why, is_moving=True)
 
 
-def _changed(file: Wanted, why: str) -> Incomplete:
+def _changed(file: ReadRequest, why: str) -> Incomplete:
     why = f"{file.path} is not what it was a moment ago. {why}"
     return Incomplete(file.path, why, is_moving=True)

@@ -44,7 +44,7 @@ def default_store(home: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class BackupRequest:
     """
     What is asked for besides the stream and the store.
 
@@ -66,7 +66,7 @@ class Asked:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
-def back_up_stream(home: StreamHome, store: BackupStore, asked: Asked) -> Backup:
+def back_up_stream(home: StreamHome, store: BackupStore, asked: BackupRequest) -> Backup:
     """
     Back up all queries of a stream's newest deployment, while they run or not.
 
@@ -96,7 +96,7 @@ def back_up_stream(home: StreamHome, store: BackupStore, asked: Asked) -> Backup
     )
 
 
-def back_up(checkpoint: str, name: str, store: BackupStore, asked: Asked) -> Backup:
+def back_up(checkpoint: str, name: str, store: BackupStore, asked: BackupRequest) -> Backup:
     """
     Back up a checkpoint, or those directly under a folder, that belong to no stream of ours.
 
@@ -122,7 +122,7 @@ def back_up(checkpoint: str, name: str, store: BackupStore, asked: Asked) -> Bac
     )
 
 
-def backup_before(home: StreamHome, store: BackupStore, asked: Asked) -> str:
+def backup_before(home: StreamHome, store: BackupStore, asked: BackupRequest) -> str:
     """
     Back up a stream before something is done to it: a hook for upgrades and restores.
 
@@ -138,7 +138,7 @@ def backup_before(home: StreamHome, store: BackupStore, asked: Asked) -> str:
     return backup.id
 
 
-def stream_sources(home: StreamHome, deployment: Deployment, asked: Asked) -> list[Source]:
+def stream_sources(home: StreamHome, deployment: Deployment, asked: BackupRequest) -> list[Source]:
     """
     Return the checkpoints of a deployment's queries, by query.
 
@@ -180,7 +180,7 @@ def has_committed(folders: Folders) -> bool:
     return any(entry.name.isdecimal() for entry in folders.entries("commits", list) or ())
 
 
-def _has_anything(home: StreamHome, deployment: Deployment, asked: Asked) -> bool:
+def _has_anything(home: StreamHome, deployment: Deployment, asked: BackupRequest) -> bool:
     try:
         return any(
             has_committed(source.folders) for source in stream_sources(home, deployment, asked)
@@ -189,7 +189,7 @@ def _has_anything(home: StreamHome, deployment: Deployment, asked: Asked) -> boo
         return False
 
 
-def _sink_log(query: str, asked: Asked) -> Folders | None:
+def _sink_log(query: str, asked: BackupRequest) -> Folders | None:
     output = asked.sink_logs.get(query)
     return None if output is None else asked.open_folders(join(output, SINK_LOG))
 

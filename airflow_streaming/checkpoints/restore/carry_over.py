@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_streaming.checkpoints.backup.pin import Incomplete, everything
+from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete, everything
 from airflow_streaming.checkpoints.read.file_logs import source_of
 from airflow_streaming.checkpoints.read.report import Checkpoint, SourceType
 from airflow_streaming.exceptions import CheckpointRefused

@@ -15,13 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_streaming.checkpoints.backup.live_copy import Source, copy_live
-from airflow_streaming.checkpoints.backup.pin import (
-    METADATA,
-    Incomplete,
-    choose_pin,
-    pinned_listing,
-    still_holds,
-)
+from airflow_streaming.checkpoints.backup.pin import choose_pin, pinned_listing, still_holds
+from airflow_streaming.checkpoints.backup.pinned_logs import METADATA, Incomplete
 from airflow_streaming.checkpoints.backup.records import COPY, Member
 from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
 from airflow_streaming.checkpoints.read.reading import read_checkpoint
@@ -35,10 +30,12 @@ from airflow_streaming.checkpoints.restore.checkpoint_writer import (
     read_back,
     write_checkpoint,
 )
+from airflow_streaming.checkpoints.restore.refusal import of_place
 from airflow_streaming.checkpoints.restore.relocation import names_paths, relocated
+from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.checkpoints.restore.target import Target, open_target
 from airflow_streaming.checkpoints.vault.layout import check_apart
-from airflow_streaming.exceptions import CheckpointBusy, CheckpointRefused
+from airflow_streaming.exceptions import CheckpointBusy, CheckpointRefused, RestoreRefused
 from airflow_streaming.model.spark.listing import FileStat, Listing
 from airflow_streaming.storage.blobs import Elsewhere
 from airflow_streaming.storage.folders import Folders, open_folders, walk
@@ -188,6 +185,7 @@ def clone(
     source = Source(folder="", folders=open_folders(uri, storage_options, filesystem))
     check_apart(uri, to, other="new checkpoint")
     target = open_target(to, storage_options, filesystem)
+    _check_empty(target)
     new_id = query_id or str(uuid.uuid4())
     try:
         _begin(target)
@@ -234,6 +232,7 @@ def carry_over(
     folders = open_folders(uri, storage_options, filesystem)
     check_apart(uri, to, other="new checkpoint")
     target = open_target(to, storage_options, filesystem)
+    _check_empty(target)
     new_id = query_id or str(uuid.uuid4())
     try:
         _begin(target)
@@ -244,6 +243,13 @@ def carry_over(
     except BaseException as err:
         discard(target, err)
         raise
+
+
+def _check_empty(target: Target) -> None:
+    # Begun on such a place, it would read as if another process had just written there.
+    for refusal in of_place(target.uri, target.look([""]), ""):
+        if refusal.code is RefusalCode.TARGET_NOT_EMPTY:
+            raise RestoreRefused(refusal.message)
 
 
 def _begin(target: Target) -> None:

@@ -84,8 +84,8 @@ def of_place(target: str, found: Occupied, backup_id: str) -> Iterator[Refusal]:
     elif found.names and not found.restore:
         yield Refusal(
             code=RefusalCode.TARGET_NOT_EMPTY,
-            message=f"{target} is not empty: it has {_some(found.names)}. A restore never writes "
-            "over anything, because Spark would load state that is left over. Choose a place that "
+            message=f"{target} is not empty: it has {_some(found.names)}. Nothing is ever "
+            "written over, because Spark would load state that is left over. Choose a place that "
             "is missing or empty.",
         )
 
@@ -200,15 +200,27 @@ def of_checkpoint(
             f"{circumstances.runtime}. Run the stream on a newer Spark.",
             query=replay.folder,
         )
-    if replay.dropped is not None:
+    if replay.skips_state is not None:
+        first, last = replay.skips_state
+        yield Refusal(
+            code=RefusalCode.SINK_SKIPS_STATE,
+            message=f"{who} goes back to batch {replay.batch} and its file sink has batches up to "
+            f"{last}. Spark does not execute a batch that the sink has, so the state of batches "
+            f"{first} to {last} would be missing and batch {last + 1} would fail. Restore with the "
+            "sinks rewound (--rewind-sinks, rewind_sinks=True), or accept 'sink_skips_state' if the "
+            "query is going to write to another output folder.",
+            query=replay.folder,
+        )
+    elif replay.dropped is not None:
         first, last = replay.dropped
         yield Refusal(
             code=RefusalCode.SINK_GAP,
             message=f"{who} goes back to batch {replay.batch} and its file sink has written batches "
             f"up to {replay.sink_batch}: it would silently drop batches {first} to {last}, and "
             "with them every row that the new batches of these ids hold and the old ones did not. "
-            "Write to a new output folder, restore a newer backup, or accept 'sink_gap' if every "
-            "batch has the same limits again (e.g. one file a batch).",
+            "Restore with the sinks rewound (--rewind-sinks, rewind_sinks=True), write to a new "
+            "output folder, restore a newer backup, or accept 'sink_gap' if every batch has the same "
+            "limits again (e.g. one file a batch).",
             query=replay.folder,
         )
 
@@ -273,6 +285,10 @@ def going_back(
     planned = max(batch, restored.last_planned_batch or 0)
     sent = None if current is None else current.last_planned_batch
     dropped = sink_batch is not None and sink_batch > planned
+    # Spark writes state only while it executes a batch, and FileStreamSink.addBatch returns at once
+    # for one that its log has. Measured on 4.3: CANNOT_READ_DELTA_FILE_NOT_EXISTS in the batch after.
+    is_stateful = bool(restored.is_stateful or restored.operators)
+    skips = is_stateful and sink_batch is not None and sink_batch > batch
     going = QueryReplay(
         folder=folder,
         query_id=restored.query_id,
@@ -282,6 +298,7 @@ def going_back(
         sources=tuple(_sources(restored, current)),
         sink_batch=sink_batch,
         dropped=(planned + 1, sink_batch) if dropped and sink_batch is not None else None,
+        skips_state=(batch + 1, sink_batch) if skips and sink_batch is not None else None,
         watermark_ms=restored.watermark_ms,
     )
     return replace(going, says=(*_way(going), *_reading(going), *_sink(going, planned)))
@@ -381,7 +398,8 @@ def _sink(replay: QueryReplay, planned: int) -> Iterator[str]:
         first, last = replay.again
         yield (
             f"The sink sees batches {first} to {last} again: a Kafka sink writes their rows twice, "
-            "and a foreachBatch function is called with these ids once more."
+            "a foreachBatch function is called with these ids once more, and a Delta table passes over "
+            "those that it has, with their state."
         )
         if planned >= first:
             yield f"Batch {first} has its old limits; later ones may hold other rows than before."
@@ -390,6 +408,12 @@ def _sink(replay: QueryReplay, planned: int) -> Iterator[str]:
     if replay.sink_batch is None:
         if replay.again is not None:
             yield "No file sink's log was looked at; a file sink drops ids that it has seen."
+    elif replay.skips_state is not None:
+        first, last = replay.skips_state
+        yield (
+            f"The file sink has batches {first} to {last} already: Spark does not execute them, and "
+            "their state is missing afterwards."
+        )
     elif replay.dropped is not None:
         first, last = replay.dropped
         yield (

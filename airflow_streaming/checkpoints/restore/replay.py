@@ -129,6 +129,10 @@ class RefusalCode(StrEnum):
     """The query wrote to another output then, before a cutover handed it the present one."""
     SINK_GAP = "sink_gap"
     """The file sink would silently drop rows."""
+    SINK_SKIPS_STATE = "sink_skips_state"
+    """Spark would not execute batches that the file sink has, so the query would lack their state."""
+    SINK_NOT_REWOUND = "sink_not_rewound"
+    """A sink that is to be put back cannot be."""
     CHANGE_PENDING = "change_pending"
     """Another change of the stream's checkpoint was begun and not finished."""
 
@@ -139,6 +143,7 @@ ACCEPTABLE: Final = frozenset(
         RefusalCode.QUERY_ID_DIFFERS,
         RefusalCode.QUERY_MISSING,
         RefusalCode.SINK_GAP,
+        RefusalCode.SINK_SKIPS_STATE,
     }
 )
 """What a user may ask for all the same, knowing what it does; nothing else can be accepted."""
@@ -187,6 +192,8 @@ class QueryReplay:
     :param sink_batch: Newest batch in the file sink's log, where that was looked at.
     :param dropped: First and last batch id that the file sink will take for written already,
         although their limits may differ; ``None`` when none is.
+    :param skips_state: First and last batch id that Spark will not execute, because the file sink
+        has them, although the query keeps state; ``None`` when none is.
     :param watermark_ms: Watermark after the restore, in milliseconds since 1970.
     :param says: The same in sentences.
     """
@@ -199,6 +206,7 @@ class QueryReplay:
     sources: tuple[SourceReplay, ...] = ()
     sink_batch: int | None = None
     dropped: tuple[int, int] | None = None
+    skips_state: tuple[int, int] | None = None
     watermark_ms: int | None = None
     says: tuple[str, ...] = ()
 

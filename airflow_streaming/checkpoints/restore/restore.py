@@ -12,7 +12,6 @@ it again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -41,6 +40,7 @@ from airflow_streaming.checkpoints.restore.replay import (
     RefusalCode,
     RestorePlan,
 )
+from airflow_streaming.checkpoints.restore.sink_log import newest_batch
 from airflow_streaming.checkpoints.restore.target import Target, open_target
 from airflow_streaming.checkpoints.vault.contents import Contents, verified
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -133,9 +133,6 @@ def _is_wanted(path: str) -> bool:
 
 def _is_of_sink(path: str) -> bool:
     return path == SINK_LOG or path.startswith(f"{SINK_LOG}/")
-
-
-_ENTRY: Final = re.compile(r"(\d{1,18})(\.compact)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,12 +326,7 @@ def _sink_batch(query: QueryBackup, place: Place, found: _Found) -> int | None:
     if entries is None:
         found.warnings.append(f"There is no file sink's log at {uri}.")
         return None
-    return max(_batches(entry.name for entry in entries), default=None)
-
-
-def _batches(names: Iterator[str]) -> Iterator[int]:
-    matches = (_ENTRY.fullmatch(name) for name in names)
-    return (int(match[1]) for match in matches if match is not None)
+    return newest_batch(entry.name for entry in entries)
 
 
 def _bytes_to(progress: Progress) -> Any:

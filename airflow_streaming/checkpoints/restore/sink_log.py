@@ -93,6 +93,11 @@ def batch_of_entry(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def newest_batch(names: Iterable[str]) -> int | None:
+    """Return the newest batch that a log has, by the names in its folder; ``None`` for an empty one."""
+    return max((n for n in map(batch_of_entry, names) if n is not None), default=None)
+
+
 def files_of(entries: Mapping[str, bytes], where: str) -> dict[str, SinkLogEntry]:
     """
     Return the files that some entries have added, by path.

@@ -78,6 +78,22 @@ class SinkRewind:
         self._author = author
         self._storage_options, self._filesystem = storage_options, filesystem
 
+    def plan(
+        self,
+        store: BackupStore,
+        backup: Backup,
+        change: int,
+        sinks: Sequence[SinkFacts],
+        newest: Mapping[str, int | None],
+    ) -> list[RewindPlan]:
+        """
+        Return what ``run`` would do to the file sinks.
+
+        :raises CheckpointRefused: as ``run``.
+        :raises BackupDamaged: the backup is not what was written.
+        """
+        return [rewind.plan() for rewind in self._files(store, backup, change, sinks, newest)]
+
     def run(
         self,
         store: BackupStore,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from airflow_streaming.checkpoints.backup.pin import METADATA
+from airflow_streaming.checkpoints.backup.pinned_logs import METADATA
 from airflow_streaming.checkpoints.backup.records import COPY, RestoreMarker
 from airflow_streaming.checkpoints.restore.local_target import LocalTarget
 from airflow_streaming.checkpoints.restore.refusal import Occupied

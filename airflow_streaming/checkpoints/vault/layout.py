@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from airflow_streaming.checkpoints.backup.index import is_sha256
-from airflow_streaming.checkpoints.backup.pin import METADATA
+from airflow_streaming.checkpoints.backup.pinned_logs import METADATA
 from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.model import uris
 from airflow_streaming.model.names import NAME_RULE, check_stream_name, is_path_part, numbered

@@ -244,7 +244,7 @@ class RetentionPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptBackup:
     """
     One backup that stays.
 
@@ -259,7 +259,7 @@ class Kept:
 class RetentionPlan:
     """What stays and what goes, newest first."""
 
-    keep: tuple[Kept, ...]
+    keep: tuple[KeptBackup, ...]
     remove: tuple[Backup, ...]
 
     def lines(self, held: Collection[str] = ()) -> list[str]:
@@ -314,7 +314,7 @@ def plan_retention(
         _judge(members, standing, rules, reasons)
     return RetentionPlan(
         keep=tuple(
-            Kept(backup=backup, reasons=tuple(reasons[backup.id]))
+            KeptBackup(backup=backup, reasons=tuple(reasons[backup.id]))
             for backup in found
             if reasons[backup.id]
         ),
@@ -476,7 +476,7 @@ def spare(plan: RetentionPlan, standings: Mapping[ForChange, ChangeStanding]) ->
         begun before its backups are taken and ends once. One that is missing counts as unknown.
     """
     why = {backup.id: _why(change_of(backup), standings) for backup in plan.remove}
-    spared = [Kept(backup=b, reasons=(why[b.id],)) for b in plan.remove if why[b.id]]
+    spared = [KeptBackup(backup=b, reasons=(why[b.id],)) for b in plan.remove if why[b.id]]
     keep = sorted((*plan.keep, *spared), key=lambda kept: kept.backup.id, reverse=True)
     keep.sort(key=lambda kept: kept.backup.begun_at, reverse=True)
     return RetentionPlan(

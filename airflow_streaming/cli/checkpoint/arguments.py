@@ -174,6 +174,12 @@ def _fill_restore(verb: argparse.ArgumentParser) -> None:
         metavar="REASON",
         help="restore in spite of this refusal; repeatable: " + ", ".join(sorted(ACCEPTABLE)),
     )
+    verb.add_argument(
+        "--rewind-sinks",
+        action="store_true",
+        help="put the stream's file sinks back to the batches of the backup; what they wrote since is "
+        "moved to _rolled_back in their folders",
+    )
     _add_sinks(verb, "whose log is compared (default: the one that the backup names)")
     add_person(verb)
 
@@ -187,6 +193,11 @@ def _undo(kinds: Kinds) -> None:
 def _abandon(kinds: Kinds) -> None:
     verb = _verb(kinds, "abandon", "Abandon an unfinished restore of a stream")
     verb.add_argument("stream", metavar="STREAM", help="name of the stream")
+    verb.add_argument(
+        "--sinks-in-step",
+        action="store_true",
+        help="file sinks that the restore could not put back were put back by hand",
+    )
     add_person(verb)
 
 

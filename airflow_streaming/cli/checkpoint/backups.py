@@ -86,14 +86,14 @@ def backup(arguments: Namespace, person: Person | None) -> int:
 def back_up_of_home(stream: StreamHome, arguments: Namespace, person: Person) -> int:
     """Back up the checkpoints of a stream."""
     # Not at the top: a backup of a checkpoint does without a home.
-    from airflow_streaming.checkpoints.backup.stream_backup import Asked, back_up_stream
+    from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, back_up_stream
 
     sinks = dict(arguments.sink)
     if "" in sinks:
         raise SpecError(f"--sink must name the query here: --sink QUERY={sinks['']}.")
     store = open_backup_store(arguments.to, create=True)
     with progress() as told:
-        asked = Asked(
+        asked = BackupRequest(
             origin=Origin.MANUAL,
             by=person.name,
             note=person.reason,

@@ -66,6 +66,10 @@ def restore_backup(arguments: Namespace, _: Person | None) -> int:
     """Restore a backup into a new place."""
     if arguments.to is None:
         raise SpecError("Where to? Give --to NEW_URI, or --stream NAME with a home.")
+    if arguments.rewind_sinks:
+        raise SpecError(
+            "Only the sinks of a stream can be put back: give --stream NAME with a home."
+        )
     store = open_backup_store(arguments.store)
     where = Place(to=arguments.to, sink_logs=sink_logs(arguments))
     backup_id, accept = arguments.backup_id, arguments.accept
@@ -95,6 +99,7 @@ def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
         "to": arguments.to,
         "accept": arguments.accept,
         "sink_logs": sink_logs(arguments),
+        "rewind_sinks": arguments.rewind_sinks,
     }
     backup_id = arguments.backup_id
     with progress() as told:
@@ -137,7 +142,8 @@ def abandon_restore(stream: StreamHome, arguments: Namespace, person: Person) ->
     """Abandon an unfinished restore of a stream."""
     from airflow_streaming.changes.restore.undo import abandon
 
-    ended = abandon(stream, by=person.name, reason=person.reason)
+    in_step = arguments.sinks_in_step
+    ended = abandon(stream, by=person.name, reason=person.reason, sinks_in_step=in_step)
     if arguments.json:
         show_json({"stream": stream.name, "outcome": ended})
     else:

@@ -31,6 +31,7 @@ from airflow_streaming.gates.findings import GateDecision, GateReport
 from airflow_streaming.gates.version.matrix import release_of
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.spark.conf import REDACTED
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
@@ -353,6 +354,8 @@ def _gate_version(arguments: argparse.Namespace, home: StreamHome | None) -> Gat
 
 def _gate_change(arguments: argparse.Namespace, home: StreamHome | None) -> GateReport:
     _refuse_unused(arguments)
+    if home is not None and (arguments.script is not None or arguments.old_script is not None):
+        _run_as_deployed(arguments, home)
     new = (
         _with_conf(read_planned(arguments.plan), dict(arguments.conf))
         if arguments.plan is not None
@@ -380,6 +383,17 @@ def _gate_change(arguments: argparse.Namespace, home: StreamHome | None) -> Gate
         old_problem=old_problem,
         versions=versions,
     )
+
+
+def _run_as_deployed(arguments: argparse.Namespace, home: StreamHome) -> None:
+    """Have the scripts planned as the stream's deployment runs, but for what the command says itself."""
+    deployment = home.newest_deployment()
+    if deployment is None:
+        return
+    if not arguments.arguments:
+        arguments.arguments = deployment.arguments(open_known(arguments.home).store.uri)
+    told = {key: value for key, value in deployment.conf.items() if value != REDACTED}
+    arguments.conf = [*{**told, **dict(arguments.conf)}.items()]
 
 
 def _is_deployed(arguments: argparse.Namespace, home: StreamHome | None) -> bool:

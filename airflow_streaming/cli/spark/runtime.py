@@ -67,7 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Make the archive, and tell where it is."""
-    from airflow_streaming.cli.spark.runtime import runtime_named
     from airflow_streaming.spark_jobs.class_archive import check_archivable, make_archive
 
     runtime = runtime_named(arguments.runtime)

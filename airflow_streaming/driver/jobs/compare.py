@@ -39,11 +39,11 @@ from airflow_streaming.driver.jobs.rehearsal import leave_with_caller
 from airflow_streaming.driver.jobs.scratch_patch import sentence_of
 from airflow_streaming.driver.script import error_of
 from airflow_streaming.model.jobs.comparison import (
-    Asked,
     CommonTime,
     CompareOrder,
     CompareReport,
     CompareResult,
+    ComparisonRequest,
     SideFound,
     common_time,
     judge_comparison,
@@ -82,7 +82,7 @@ class Comparison:
     """
 
     def __init__(
-        self, session: Any, asked: Asked, sleep: Callable[[float], None] = time.sleep
+        self, session: Any, asked: ComparisonRequest, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self._session, self._asked, self._sleep = session, asked, sleep
 
@@ -161,7 +161,11 @@ def _rows(report: CompareReport) -> tuple[int, int]:
 
 
 def _figured(
-    report: CompareReport, blue: Any, green: Any, asked: Asked, common: CommonTime | None
+    report: CompareReport,
+    blue: Any,
+    green: Any,
+    asked: ComparisonRequest,
+    common: CommonTime | None,
 ) -> CompareReport:
     terms = asked.terms
     columns = tuple(columns_that_differ(blue, green, terms))

@@ -22,8 +22,8 @@ from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import ScriptState
 from airflow_streaming.driver.jobs.scratch_patch import (
     Absent,
-    Asked,
     Patches,
+    QueryStart,
     Starter,
     commits_of,
     find_query,
@@ -36,8 +36,8 @@ from airflow_streaming.model.jobs.drill import (
     AnsweredOrder,
     DrilledQuery,
     DrillEvent,
+    DrillEventKind,
     DrillOrder,
-    Told,
 )
 from airflow_streaming.model.spark.failure_signs import is_input_gone
 from airflow_streaming.model.spark.plan import is_of_spark
@@ -195,7 +195,7 @@ class Drill:
                 self._open_state(_session(), query)
         if not self._spark:
             self._greet(_session())
-        self._tell(Told.END)
+        self._tell(DrillEventKind.END)
 
     def _run_script(self) -> None:
         order = self._order
@@ -204,13 +204,15 @@ class Drill:
         end = run_program(order.application, source, order.arguments)
         if end.state is ScriptState.FAILED and end.error is not None:
             remedy = "" if end.error.diagnosis is None else end.error.diagnosis.remedy
-            self._tell(Told.SCRIPT_FAILED, text=sentence_of(end.error), remedy=remedy)
+            self._tell(DrillEventKind.SCRIPT_FAILED, text=sentence_of(end.error), remedy=remedy)
 
-    def rehearse(self, asked: Asked) -> Any:
+    def rehearse(self, asked: QueryStart) -> Any:
         """Run one batch of a query that the script wants to start, and return the ended query."""
         query = find_query(self._order.queries, asked, self._ran)
         if query is None:
-            self._tell(Told.NOT_IN_BACKUP, text=asked.name or asked.location or "without a name")
+            self._tell(
+                DrillEventKind.NOT_IN_BACKUP, text=asked.name or asked.location or "without a name"
+            )
             return Absent(asked.name)
         if query.folder in self._ran:
             # The script starts its queries over and over; it has shown what it does.
@@ -229,7 +231,7 @@ class Drill:
         for path in query.cut:
             (Path(query.copy) / path).unlink(missing_ok=True)
         before = commits_of(query.copy)
-        self._tell(Told.STARTED, query, batch=query.runs)
+        self._tell(DrillEventKind.STARTED, query, batch=query.runs)
         try:
             started = starter.begin(
                 query.copy, once=query.runs is not None, checks_schema=query.has_input
@@ -246,9 +248,9 @@ class Drill:
             self._tell_failed(query, error, str(started.exception()))
         elif committed:
             rows = _rows_of(asked, committed[0])
-            self._tell(Told.BATCH, query, batch=committed[0], rows=rows)
+            self._tell(DrillEventKind.BATCH, query, batch=committed[0], rows=rows)
         else:
-            self._tell(Told.NO_BATCH, query)
+            self._tell(DrillEventKind.NO_BATCH, query)
         return started
 
     def _tell_failed(self, query: DrilledQuery, error: QueryError, text: str) -> None:
@@ -256,7 +258,9 @@ class Drill:
         gone = is_input_gone(f"{sentence} {text}")
         remedy = "" if error.diagnosis is None else error.diagnosis.remedy
         subject = INPUT_GONE if gone else ""
-        self._tell(Told.BATCH_FAILED, query, subject=subject, text=sentence, remedy=remedy)
+        self._tell(
+            DrillEventKind.BATCH_FAILED, query, subject=subject, text=sentence, remedy=remedy
+        )
 
     def _open_state(self, session: Any, query: DrilledQuery) -> None:
         self._looked_at.add(query.folder)
@@ -266,33 +270,33 @@ class Drill:
             looks = looks_at(read_stores(reader, query.copy))
         except Exception as err:  # noqa: BLE001 - whatever it is, it is what the drill looks for
             text = sentence_of(error_of(err))
-            self._tell(Told.STATE_FAILED, query, subject="its operators", text=text)
+            self._tell(DrillEventKind.STATE_FAILED, query, subject="its operators", text=text)
             return
         for look in looks:
             try:
                 rows = count_rows(reader, query.copy, query.batch, look)
             except Exception as err:  # noqa: BLE001 - as above
                 text = sentence_of(error_of(err))
-                self._tell(Told.STATE_FAILED, query, subject=look.subject, text=text)
+                self._tell(DrillEventKind.STATE_FAILED, query, subject=look.subject, text=text)
             else:
-                self._tell(Told.STATE, query, subject=look.subject, rows=rows)
+                self._tell(DrillEventKind.STATE, query, subject=look.subject, rows=rows)
 
     def _greet(self, session: Any) -> None:
         if not self._spark:
             self._spark = str(session.version)
-            self._tell(Told.SPARK, text=self._spark)
+            self._tell(DrillEventKind.SPARK, text=self._spark)
 
     def _end_soon(self) -> None:
         def leave() -> None:
             logger.warning("The script runs on although its queries have ended; leaving it.")
-            self._tell(Told.END)
+            self._tell(DrillEventKind.END)
             os._exit(0)
 
         later(SCRIPT_GRACE, leave)
 
     def _tell(
         self,
-        told: Told,
+        told: DrillEventKind,
         query: DrilledQuery | None = None,
         *,
         subject: str = "",

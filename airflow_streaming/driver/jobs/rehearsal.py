@@ -33,8 +33,8 @@ from airflow_streaming.driver.jobs.drill import later, leave_after
 from airflow_streaming.driver.jobs.rehearsal_bags import SteppedRun, bag_of, state_events
 from airflow_streaming.driver.jobs.scratch_patch import (
     Absent,
-    Asked,
     Patches,
+    QueryStart,
     SourceRules,
     Starter,
     commits_of,
@@ -356,7 +356,7 @@ class Rehearsal:
             self._tell(RehearsalEvent(seen=Seen.SCRIPT_FAILED, text=text, remedy=remedy))
         self._tell(RehearsalEvent(seen=Seen.END))
 
-    def rehearse(self, asked: Asked) -> Any:
+    def rehearse(self, asked: QueryStart) -> Any:
         """Run a query that the script wants to start to a bound, and return the ended query."""
         self._stay()
         self._greet(asked.writer.session)
@@ -384,7 +384,7 @@ class Rehearsal:
             self._leave_soon()
         return ended
 
-    def _new_query(self, asked: Asked) -> DrilledQuery:
+    def _new_query(self, asked: QueryStart) -> DrilledQuery:
         name = asked.name or asked.location or f"unnamed query {len(self._new) + 1}"
         known = self._new.get(name)
         if known is not None:

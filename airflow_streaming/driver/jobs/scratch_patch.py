@@ -213,7 +213,7 @@ class Starter:
             return self._start(writer)
 
 
-class Asked(NamedTuple):
+class QueryStart(NamedTuple):
     """
     A query that the script wants to start.
 
@@ -234,7 +234,7 @@ class Patches:
     """
 
     def __init__(
-        self, rehearse: Callable[[Asked], Any], sources: SourceRules | None = None
+        self, rehearse: Callable[[QueryStart], Any], sources: SourceRules | None = None
     ) -> None:
         self._rehearse = rehearse
         self._sources = sources or SourceRules()
@@ -279,7 +279,7 @@ class Patches:
         if given.get("outputMode") is not None:
             writer.outputMode(given["outputMode"])
         name = notes_of(writer).name
-        return self._rehearse(Asked(starter, name, location_of(writer, given, name)))
+        return self._rehearse(QueryStart(starter, name, location_of(writer, given, name)))
 
 
 @contextlib.contextmanager
@@ -332,7 +332,7 @@ def _build(original: Any, builder: Any, given: Mapping[str, Any]) -> Any:
 
 
 def find_query(
-    queries: Sequence[DrilledQuery], asked: Asked, ran: Collection[str]
+    queries: Sequence[DrilledQuery], asked: QueryStart, ran: Collection[str]
 ) -> DrilledQuery | None:
     """
     Return the query that the script wants to start, ``None`` when the checkpoints do not have it.

@@ -28,7 +28,7 @@ from airflow_streaming.driver.launch_context import LaunchContext
 from airflow_streaming.driver.lease import instant
 from airflow_streaming.driver.monitoring.activity import JobsView
 from airflow_streaming.driver.monitoring.executors import ExecutorsView
-from airflow_streaming.driver.monitoring.queries import Fresh, Queries
+from airflow_streaming.driver.monitoring.queries import NewBatch, Queries
 from airflow_streaming.driver.monitoring.summary import Summary
 from airflow_streaming.driver.sinks.outlet import Sinks
 from airflow_streaming.driver.sinks.port import Origin
@@ -257,7 +257,7 @@ class Report:
             logger.error("Query %r failed: %s", failed.name, failed.error.message)
             self._on_failure()
 
-    def _with_executors(self, fresh: list[Fresh]) -> list[Fresh]:
+    def _with_executors(self, fresh: list[NewBatch]) -> list[NewBatch]:
         count = None
         with self._faults.contained("Counting the executors"):
             count = self._jobs.executors() if fresh else None

@@ -85,7 +85,7 @@ _QUIET: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fresh:
+class NewBatch:
     """
     A batch that was not known before.
 
@@ -150,9 +150,9 @@ class TrackedQuery:
             return self.committed_before
         return self.committed_before + self._last - self._first + 1
 
-    def poll(self) -> list[Fresh]:
+    def poll(self) -> list[NewBatch]:
         """Ask Spark how the query does and return the batches that are new since the last time."""
-        fresh: list[Fresh] = []
+        fresh: list[NewBatch] = []
         # Asked first: a query that ends between two questions has told its last progress by then.
         active = self.active and self.query.is_active()
         with self._faults.contained(f"Reading the progress of query {self.name!r}"):
@@ -240,14 +240,14 @@ class TrackedQuery:
             offsets = () if batch is None else offsets_of(self.files, batch)
         return replace(found, batch_id=batch, offsets=offsets)
 
-    def _fresh_progress(self) -> list[Fresh]:
+    def _fresh_progress(self) -> list[NewBatch]:
         last = self.query.last_batch()
         if last is None or (self._last is not None and last <= self._last):
             return []
         latest = None if self._last is None else last - self._last
         told = [report for report in self.query.progress(latest) if has_run_a_batch(report)]
         fresh = [
-            Fresh(progress=BatchProgress.from_spark(self.name, report), report=report)
+            NewBatch(progress=BatchProgress.from_spark(self.name, report), report=report)
             for report in told
         ]
         fresh = [f for f in fresh if self._last is None or f.progress.batch_id > self._last]
@@ -282,7 +282,7 @@ class Queries:
         self._faults = ErrorBoundary()
         self._by_name: dict[str, TrackedQuery] = {}
         self._failed: list[TrackedQuery | NotStarted] = []
-        self._fresh: list[Fresh] = []
+        self._fresh: list[NewBatch] = []
         self._shifts: dict[str, int] = {}
 
     def add(self, tracked: TrackedQuery) -> None:
@@ -328,7 +328,7 @@ class Queries:
         """Return what is added to Spark's batch ids of a query before its function sees them."""
         return self._shifts.get(name, 0)
 
-    def poll(self) -> list[Fresh]:
+    def poll(self) -> list[NewBatch]:
         """Ask Spark about every active query and return the batches that are new."""
         with self._polling:
             for tracked in self.all():

@@ -49,11 +49,11 @@ def with_kept_columns(
     return tuple(_with(one, next(found)) if one in joins else one for one in operators)
 
 
-def _with(join: OperatorPlan, kept: Kept) -> OperatorPlan:
+def _with(join: OperatorPlan, kept: KeptColumns) -> OperatorPlan:
     return replace(join, left=kept.left, right=kept.right, run_as=kept.join_type, ends=kept.ends)
 
 
-class Kept(NamedTuple):
+class KeptColumns(NamedTuple):
     """What the optimized plan says of a join."""
 
     left: tuple[Column, ...]
@@ -126,7 +126,7 @@ def _filters(node: Node, names: Names) -> list[str]:
     return sorted(found)
 
 
-def _kept(optimized: Optimized) -> list[Kept]:
+def _kept(optimized: Optimized) -> list[KeptColumns]:
     joins = [
         node
         for node in optimized.tree.walk()
@@ -134,7 +134,7 @@ def _kept(optimized: Optimized) -> list[Kept]:
     ]
     at = optimized.plan.at
     return [
-        Kept(
+        KeptColumns(
             _columns(at(join.children[0])),
             _columns(at(join.children[1])),
             join_type_of(join),

@@ -115,7 +115,7 @@ _HOME: Final = "home"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SinkSelection:
     """
     What a configuration asks for.
 
@@ -130,7 +130,7 @@ class _Mistake(Exception):
     """A sentence about one sink's configuration."""
 
 
-def wanted_sinks(conf: Mapping[str, str]) -> Wanted:
+def wanted_sinks(conf: Mapping[str, str]) -> SinkSelection:
     """Read the sinks out of a Spark configuration; other keys in it are passed over."""
     listed = [name.strip() for name in conf.get(_LIST, "").split(",")]
     names = dict.fromkeys(name for name in listed if name and name != _HOME)
@@ -146,7 +146,7 @@ def wanted_sinks(conf: Mapping[str, str]) -> Wanted:
             sinks[name] = _read(name, keys.get(name, {}))
         except _Mistake as err:
             problems.append(SinkStatus(sink=name, trouble=str(err)))
-    return Wanted(sinks=sinks, problems=tuple(problems))
+    return SinkSelection(sinks=sinks, problems=tuple(problems))
 
 
 def _keys_by_sink(conf: Mapping[str, str]) -> dict[str, dict[str, str]]:

@@ -207,7 +207,7 @@ FLUSH_SECONDS: Final = 2.0
 """What all sinks together have at the driver's end."""
 
 
-class Told(Protocol):
+class ReportedBatch(Protocol):
     """A batch as Spark reported it: in our figures, and whole."""
 
     @property
@@ -246,7 +246,7 @@ class Sinks:
         self._sequence = 0
         self._faults = ErrorBoundary()
 
-    def offer(self, batches: Iterable[Told]) -> None:
+    def offer(self, batches: Iterable[ReportedBatch]) -> None:
         """Hand on what is new, which takes microseconds; call it at every beat, also without."""
         with self._faults.contained("Handing progress to the sinks"):
             if self._outlets is None:
@@ -285,7 +285,7 @@ class Sinks:
         for outlet in self._outlets:
             outlet.begin()
 
-    def _event(self, batch: Told) -> ProgressEvent:
+    def _event(self, batch: ReportedBatch) -> ProgressEvent:
         self._sequence += 1
         return ProgressEvent(
             origin=self._origin,

@@ -5,16 +5,21 @@ Spark passes over a new value of what is pinned, silently: `OffsetSeqMetadata.se
 the checkpoint's value in its place. A new number of shuffle partitions and another of Spark's own state
 stores are a consequence then, because they were measured to change no row; what was not measured is
 refused, because it would not happen.
+
+What other settings of the session mean is a table, ``settings.toml``; a key that is not in it is unknown.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Final
 
 from airflow_streaming.gates.change.pair import Pair, has_endless_state, is_at_least, offsets_file
-from airflow_streaming.gates.change.setting_classes import meaning_of
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan
@@ -237,3 +242,38 @@ def _is_known(told: str) -> bool:
         or told.startswith(_OTHER_WAYS)
         or _INTERVAL.fullmatch(told) is not None
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingClass:
+    """
+    One setting, or all whose keys begin alike.
+
+    :param decides_values: It changes what rows are read or what expressions come to.
+    :param source: Where that is known from.
+    """
+
+    decides_values: bool
+    source: str
+
+
+@cache
+def all_classes() -> Mapping[str, SettingClass]:
+    """Return the classes by key; a key that ends with a dot stands for all that begin so."""
+    text = files("airflow_streaming.gates").joinpath("settings.toml").read_text(encoding="utf-8")
+    return {
+        key: SettingClass(decides_values=decides, source=group["source"])
+        for decides, name in ((True, "values"), (False, "nothing"))
+        for group in tomllib.loads(text)[name]
+        for key in group["keys"]
+    }
+
+
+def meaning_of(key: str) -> SettingClass | None:
+    """Return the class of a setting, ``None`` of one that the table does not know."""
+    known = all_classes()
+    if key in known:
+        return known[key]
+    parts = key.split(".")
+    prefixes = (".".join(parts[:size]) + "." for size in range(len(parts) - 1, 0, -1))
+    return next((known[prefix] for prefix in prefixes if prefix in known), None)

@@ -184,7 +184,7 @@ class CompareReport(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ComparisonRequest:
     """
     One comparison that is asked for.
 
@@ -211,14 +211,16 @@ class CompareOrder(Record):
 
     KIND: ClassVar[str] = "compare_order"
 
-    asked: tuple[Asked, ...]
+    asked: tuple[ComparisonRequest, ...]
     reports: str
     seconds: float
     held: str = ""
     scratch: str = ""
 
 
-def not_made(asked: Asked, error: str, *, at: datetime, refused: bool = False) -> CompareReport:
+def not_made(
+    asked: ComparisonRequest, error: str, *, at: datetime, refused: bool = False
+) -> CompareReport:
     """Return the report of a comparison that could not be made: it proves nothing."""
     return CompareReport(
         stream=asked.terms.stream,

@@ -119,7 +119,7 @@ class DrillOrder(Record):
     arguments: tuple[str, ...] = ()
 
 
-class Told(StrEnum):
+class DrillEventKind(StrEnum):
     """What an event of a drill is about."""
 
     SPARK = "spark"
@@ -154,7 +154,7 @@ class DrillEvent(Record):
 
     KIND: ClassVar[str] = "drill-event"
 
-    told: Told
+    told: DrillEventKind
     query: str = ""
     subject: str = ""
     text: str = ""
@@ -193,20 +193,24 @@ def judge(order: DrillOrder, events: Sequence[DrillEvent], failure: str = "") ->
 
     :param failure: How the driver ended otherwise than by its own word, a sentence.
     """
-    spark = next((e.text for e in events if e.told is Told.SPARK), "unknown")
+    spark = next((e.text for e in events if e.told is DrillEventKind.SPARK), "unknown")
     facts = {"spark": spark, "script": order.application or "none, so no batch was run"}
     problems: list[str] = []
     for query in order.queries:
-        told = [e for e in events if e.query == query.folder and e.told is not Told.NOT_IN_BACKUP]
+        told = [
+            e
+            for e in events
+            if e.query == query.folder and e.told is not DrillEventKind.NOT_IN_BACKUP
+        ]
         prefix = f"{query.folder}." if query.folder else ""
         facts[f"{prefix}state"] = _state_fact(query, told)
         problems += _state_problems(query, told, spark)
         if order.application:
             facts[f"{prefix}batch"] = _batch_fact(query, told)
             # A driver that did not come to its end has a problem of its own.
-            if not failure or any(e.told is Told.BATCH_FAILED for e in told):
+            if not failure or any(e.told is DrillEventKind.BATCH_FAILED for e in told):
                 problems.append(_batch_problem(query, told, events))
-    left_out = [e.text for e in events if e.told is Told.NOT_IN_BACKUP]
+    left_out = [e.text for e in events if e.told is DrillEventKind.NOT_IN_BACKUP]
     if left_out:
         facts["not_in_backup"] = ", ".join(sorted(set(left_out)))
     if failure:
@@ -217,7 +221,7 @@ def judge(order: DrillOrder, events: Sequence[DrillEvent], failure: str = "") ->
 def _state_fact(query: DrilledQuery, told: Iterable[DrillEvent]) -> str:
     if query.state_note:
         return query.state_note
-    opened = [f"{e.subject}: {e.rows} rows" for e in told if e.told is Told.STATE]
+    opened = [f"{e.subject}: {e.rows} rows" for e in told if e.told is DrillEventKind.STATE]
     return "; ".join(opened) or "not opened"
 
 
@@ -227,19 +231,19 @@ def _state_problems(query: DrilledQuery, told: Iterable[DrillEvent], spark: str)
         f"{query.batch}: {e.text} Do not rely on this backup; choose another one and look for what "
         "damaged it."
         for e in told
-        if e.told is Told.STATE_FAILED
+        if e.told is DrillEventKind.STATE_FAILED
     ]
 
 
 def _batch_fact(query: DrilledQuery, told: Iterable[DrillEvent]) -> str:
     for event in told:
-        if event.told is Told.BATCH:
+        if event.told is DrillEventKind.BATCH:
             again = " again" if (event.batch or 0) <= query.batch else ""
             # The file source silently skips files that are gone.
             gone = query.has_input and not event.rows
             doubt = ", although its plan reads some: the input may be gone" if gone else ""
             return f"batch {event.batch} ran{again}, {event.rows or 0} rows of input{doubt}"
-        if event.told is Told.NO_BATCH:
+        if event.told is DrillEventKind.NO_BATCH:
             return f"started, and no batch was run: {query.run_note or 'there is no new input.'}"
     return "not run"
 
@@ -248,11 +252,11 @@ def _batch_problem(
     query: DrilledQuery, told: Sequence[DrillEvent], events: Sequence[DrillEvent]
 ) -> str:
     for event in told:
-        if event.told is Told.BATCH_FAILED:
+        if event.told is DrillEventKind.BATCH_FAILED:
             return _batch_failed(query, event)
-        if event.told in {Told.BATCH, Told.NO_BATCH}:
+        if event.told in {DrillEventKind.BATCH, DrillEventKind.NO_BATCH}:
             return ""
-    script = next((e for e in events if e.told is Told.SCRIPT_FAILED), None)
+    script = next((e for e in events if e.told is DrillEventKind.SCRIPT_FAILED), None)
     if script is not None:
         return (
             f"{query.shown} was not run, because the script failed first: {script.text} Only its "

@@ -142,6 +142,8 @@ class Change(Record):
     :param terms: Digest of the terms of an upgrade or of a cutover, which lie beside it; else empty.
     :param leader: In a lane that a cutover led elsewhere touches: the leading stream and the number
         of its change, as ``orders/4``. Such a guest has no terms and ends with its leader.
+    :param rewinds_sinks: Of a restore: once its deployment is there, file sinks are put back to the
+        batches of the backup, and the stream is not started before that has ended.
     """
 
     KIND: ClassVar[str] = "change"
@@ -159,6 +161,7 @@ class Change(Record):
     queries: Mapping[str, str] = field(default_factory=dict)
     terms: str = ""
     leader: str = ""
+    rewinds_sinks: bool = False
 
 
 class ChangeOutcome(StrEnum):

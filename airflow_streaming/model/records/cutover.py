@@ -20,9 +20,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Final
 
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.fields import Positive, Range, check_values
-from airflow_streaming.model.names import is_path_part
+from airflow_streaming.model.names import check_names, is_path_part
 from airflow_streaming.model.records.cutover_table import (
     CutoverEvent,
     CutoverState,
@@ -124,7 +125,8 @@ class CompareTerms:
         still be in flight on one side.
     :param least_rows: With fewer rows in common time there is nothing to compare.
     :param options: Options of the reader.
-    :raises SpecError: a field is of another kind, or out of its range.
+    :raises SpecError: a field is of another kind, or out of its range; or a column is named twice, or
+        is a key and ignored.
     """
 
     stream: str
@@ -142,6 +144,14 @@ class CompareTerms:
 
     def __post_init__(self) -> None:
         check_values(self)
+        for name in ("keys", "sums", "ignore"):
+            check_names(f"CompareTerms.{name}", getattr(self, name))
+        both = sorted({*self.keys} & {*self.ignore})
+        if both:
+            raise SpecError(
+                f"CompareTerms has {both[0]!r} in keys and in ignore: rows cannot belong together by a "
+                "column that may differ. Take it out of one of them."
+            )
 
 
 DEADLINES: Final[Mapping[CutoverState, timedelta]] = MappingProxyType(

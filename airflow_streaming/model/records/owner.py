@@ -55,7 +55,7 @@ class Owner(Record):
     shared_with: tuple[str, ...] = ()
 
 
-class Standing(StrEnum):
+class DagRole(StrEnum):
     """What a dag is to a stream."""
 
     OWNER = "owner"
@@ -65,15 +65,15 @@ class Standing(StrEnum):
     FOREIGN = "foreign"
 
 
-def standing(owner: Owner, actor: Actor) -> Standing:
+def standing(owner: Owner, actor: Actor) -> DagRole:
     """Return what a dag is to a stream."""
     if owner.team and actor.team and owner.team != actor.team:
-        return Standing.FOREIGN
+        return DagRole.FOREIGN
     if owner.dag_id == actor.dag_id:
-        return Standing.OWNER
+        return DagRole.OWNER
     same_file = bool(owner.file) and (owner.bundle, owner.file) == (actor.bundle, actor.file)
     is_named = actor.dag_id in owner.shared_with
-    return Standing.SHARED if same_file or is_named else Standing.FOREIGN
+    return DagRole.SHARED if same_file or is_named else DagRole.FOREIGN
 
 
 def claimed(
@@ -92,7 +92,7 @@ def claimed(
     The first dag becomes the owner. The owner's own record follows it when its file, bundle or team
     has changed, or when it names other dags. Another dag changes nothing.
     """
-    if newest is not None and standing(newest, actor) is not Standing.OWNER:
+    if newest is not None and standing(newest, actor) is not DagRole.OWNER:
         return None
     mine = Owner(
         number=number,
@@ -121,7 +121,7 @@ def refusal(owner: Owner, actor: Actor, home: str, *, to_keep: bool) -> str | No
     :param to_keep: It wants to deploy the stream and keep it alive, which only the owner does.
     """
     found = standing(owner, actor)
-    if found is Standing.OWNER or (found is Standing.SHARED and not to_keep):
+    if found is DagRole.OWNER or (found is DagRole.SHARED and not to_keep):
         return None
     share = "" if to_keep else f" or name {actor.dag_id!r} in the owner's changed_by,"
     return (

@@ -15,8 +15,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
 
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.fields import check_values
+from airflow_streaming.model.names import check_names
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
@@ -169,12 +171,13 @@ class SoakTerms:
     """
     What the new deployment must show before it is kept.
 
-    :param batches: Batches that every query must commit, unless its source has no data.
+    :param batches: Batches that every query must commit, unless its source has no data; 0 to judge by
+        ``at_least`` alone.
     :param at_least: How long it is watched after its first batch even when all goes well.
     :param at_most: After this the soak ends; what has not been shown by then counts against it.
     :param backlog_growth: Factor by which the backlog may exceed what it was at the launch.
     :param queries: Names of the queries that must be there; empty when any will do.
-    :raises SpecError: a field is of another kind, or out of its range.
+    :raises SpecError: a field is of another kind, or out of its range, or nothing is to be shown.
     """
 
     batches: int = 3
@@ -185,6 +188,12 @@ class SoakTerms:
 
     def __post_init__(self) -> None:
         check_values(self)
+        if not self.batches and not self.at_least:
+            raise SpecError(
+                "SoakTerms with batches=0 and at_least=0 would keep what has shown nothing. Give a "
+                "number of batches, or a time."
+            )
+        check_names("SoakTerms.queries", self.queries)
 
 
 class RollbackMethod(StrEnum):

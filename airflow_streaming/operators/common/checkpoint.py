@@ -21,6 +21,7 @@ from airflow_streaming.exceptions import (
     StreamingError,
 )
 from airflow_streaming.model.fields import checked
+from airflow_streaming.model.literals import OF_A_STREAM, check_literals, uri_of
 from airflow_streaming.model.names import Color, check_stream_name, color_of
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.uris import check_uri
@@ -88,6 +89,7 @@ class CheckpointTask(BaseOperator):
                 f"Task {self.task_id!r} names no backup store. Give store, or the home of the "
                 "stream; its store is the folder _backups in it."
             )
+        check_literals(self, {**OF_A_STREAM, "store": uri_of("store")})
 
     def on_kill(self) -> None:
         # Airflow calls this in a signal handler and lets the task continue; only raising ends it.

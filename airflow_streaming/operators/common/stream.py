@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Final
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.checkpoints.backup.records import Origin
-from airflow_streaming.checkpoints.backup.stream_backup import Asked, backup_before, default_store
+from airflow_streaming.checkpoints.backup.stream_backup import (
+    BackupRequest,
+    backup_before,
+    default_store,
+)
 from airflow_streaming.exceptions import CheckpointBusy, CheckpointError, SpecError, StreamingError
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.home.home import StreamHome
@@ -47,7 +51,7 @@ def back_up_before_upgrade(
     :raises AirflowFailException: it cannot be backed up as it is, so the deployment stays.
     :raises CheckpointBusy: trying again may help.
     """
-    asked = Asked(
+    asked = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
         by=by,
         open_folders=lambda uri: CheckpointHook(uri, home_conn_id).get_conn(),

@@ -38,7 +38,7 @@ class EventType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told(JsonValue):
+class LastSent(JsonValue):
     """
     The last event that was sent.
 
@@ -67,12 +67,12 @@ class StreamEvent:
     """An asset event, and what to remember of it."""
 
     payload: dict[str, Any]
-    told: Told
+    told: LastSent
 
 
 def announce(
     sight: StreamSnapshot,
-    told: Told,
+    told: LastSent,
     *,
     topic: EventType,
     every: timedelta,
@@ -98,7 +98,7 @@ def announce(
     return of_progress(sight, told, queries, every)
 
 
-def _of_state(sight: StreamSnapshot, told: Told) -> StreamEvent | None:
+def _of_state(sight: StreamSnapshot, told: LastSent) -> StreamEvent | None:
     state = sight.verdict.state
     # What was only read, of a driver that may be hung since, is no news that it is well.
     if state in _PASSING or (state in WELL and not sight.fresh):
@@ -111,7 +111,7 @@ def _of_state(sight: StreamSnapshot, told: Told) -> StreamEvent | None:
     return _announcement(sight, replace(told, state=now.value), EventType.STATE, more)
 
 
-def _of_live(sight: StreamSnapshot, told: Told) -> StreamEvent | None:
+def _of_live(sight: StreamSnapshot, told: LastSent) -> StreamEvent | None:
     if sight.lane is None or not sight.output:
         return None
     if (sight.lane, sight.output) == (told.lane, told.output):
@@ -128,7 +128,7 @@ def _of_live(sight: StreamSnapshot, told: Told) -> StreamEvent | None:
 
 
 def _of_watermark(
-    sight: StreamSnapshot, told: Told, queries: tuple[QuerySnapshot, ...], every: timedelta
+    sight: StreamSnapshot, told: LastSent, queries: tuple[QuerySnapshot, ...], every: timedelta
 ) -> StreamEvent | None:
     if any(one.watermark is None for one in queries):
         return None
@@ -145,7 +145,7 @@ def _of_watermark(
 
 
 def _of_batch(
-    sight: StreamSnapshot, told: Told, queries: tuple[QuerySnapshot, ...], every: timedelta
+    sight: StreamSnapshot, told: LastSent, queries: tuple[QuerySnapshot, ...], every: timedelta
 ) -> StreamEvent | None:
     if any(one.batch_id is None for one in queries):
         return None
@@ -162,7 +162,7 @@ def _of_batch(
 
 
 def _announcement(
-    sight: StreamSnapshot, after: Told, topic: EventType, more: dict[str, Any]
+    sight: StreamSnapshot, after: LastSent, topic: EventType, more: dict[str, Any]
 ) -> StreamEvent:
     after = replace(after, sequence=after.sequence + 1)
     common = {

@@ -77,7 +77,12 @@ def changed(files: DataFrame, order: dict[str, Any]) -> DataStreamWriter:
     return rows.writeStream.format("json").option("path", order["output"])
 
 
-SHAPES = {"counts": counts, "plain": plain, "changed": changed}
+def distinct(files: DataFrame, order: dict[str, Any]) -> DataStreamWriter:
+    """Every row once, to files; a query with state."""
+    return files.dropDuplicates(["id"]).writeStream.format("json").option("path", order["output"])
+
+
+SHAPES = {"counts": counts, "plain": plain, "changed": changed, "distinct": distinct}
 
 if __name__ == "__main__":
     main()

@@ -13,16 +13,18 @@ import pytest
 
 from airflow_streaming.changes.handover.green_start import make_start, own_query_id
 from airflow_streaming.checkpoints.backup.backup import take_backup
-from airflow_streaming.checkpoints.backup.live_copy import sources_of
+from airflow_streaming.checkpoints.backup.live_copy import Source, sources_of
 from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.checkpoints.restore.clone import carry_over, clone
 from airflow_streaming.checkpoints.restore.file_sink_rewind import begin_sink_log
 from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.checkpoints.restore.restore import Place, plan_restore, restore
+from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import CheckpointRefused
 from airflow_streaming.model.records.cutover import StartWay
+from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
 from airflow_streaming.storage.folders import open_folders
 from tests.conftest import find_runtimes
 from tests.patience import PATIENCE
@@ -206,9 +208,46 @@ def test_a_restore_behind_a_file_sink_is_refused_and_with_the_same_limits_does_n
     restore(store, backup.id, place, accept=[RefusalCode.SINK_GAP])
     assert spark.run("plain", tmp_path / "new", output) == "done"
 
+    assert written_ids(output) == list(range(6 * ROWS))
+
+
+def test_state_goes_back_only_together_with_the_file_sink_behind_it(
+    spark: Spark, tmp_path: Path
+) -> None:
+    live, output = tmp_path / "ck", tmp_path / "out"
+    spark.forget_late_input()
+    assert spark.run("distinct", live, output) == "done"
+    log = output / "_spark_metadata"
+    source = Source(folder="", folders=open_folders(str(live)), sink_log=open_folders(str(log)))
+    store = open_backup_store(str(tmp_path / "store"), create=True)
+    backup = take_backup([source], store, stream="s", origin=Origin.MANUAL, by="test")
+    spark.feed(4, 5)
+    assert spark.run("distinct", live, output) == "done"
+
+    alone = Place(to=str(tmp_path / "alone"))
+    plan = plan_restore(store, backup.id, alone)
+    assert [refusal.code for refusal in plan.refusals] == [RefusalCode.SINK_SKIPS_STATE]
+    assert plan.queries[0].skips_state == (4, 5)
+    restore(store, backup.id, alone, accept=[RefusalCode.SINK_SKIPS_STATE])
+    spark.feed(6)
+    # Batches 4 and 5 are passed over, and batch 6 does not find what they should have left.
+    assert spark.run("distinct", tmp_path / "alone", output) != "done"
+    assert written_ids(output) == list(range(6 * ROWS))
+
+    facts = SinkFacts(query="", sink="file", habit=SinkReplaySemantics.FILE_LOG, target=str(output))
+    SinkRewind().run(store, backup, 1, [facts], {})
+    together = Place(to=str(tmp_path / "together"))
+    assert plan_restore(store, backup.id, together).refusals == ()
+    restore(store, backup.id, together)
+    assert spark.run("distinct", tmp_path / "together", output) == "done"
+    assert written_ids(output) == list(range(7 * ROWS))
+
+
+def written_ids(output: Path) -> list[int]:
+    """Return what a reader of the sink's log finds."""
     listed = {entry["path"] for entry in sink_entries(output)}
     read = [line for path in listed for line in Path(path[7:]).read_text().splitlines()]
-    assert sorted(json.loads(line)["id"] for line in read) == list(range(6 * ROWS))
+    return sorted(json.loads(line)["id"] for line in read)
 
 
 def sink_entries(output: Path) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -115,12 +115,24 @@ def created(session: SparkSession, name: str) -> str:
     return next(row.data_type for row in rows if row.col_name == "Created Time")
 
 
+def moved(
+    say: Say, entry: Entry, name: str, number: int, ended: Mapping[str, threading.Semaphore]
+) -> str:
+    """Move once; every so often wait for a reader, so that reads lie between moves however slow they are."""
+    answer = say(entry, name, number)
+    if number % (MOVES // 4) == 0:
+        for one in ended.values():
+            one.acquire()
+    return answer
+
+
 def race(session: SparkSession, say: Say, entry: Entry, name: str) -> dict[str, object]:
     """Move while one reader reads all rows, and another only looks the name up, as often as he can."""
     done = threading.Event()
     seen: set[str] = set()
     wrong: list[str] = []
     counts = {"reads": 0, "looks": 0}
+    ended = {count: threading.Semaphore(0) for count in counts}
 
     def read() -> None:
         rows = session.table(name).groupBy("lane").count().collect()
@@ -135,13 +147,14 @@ def race(session: SparkSession, say: Say, entry: Entry, name: str) -> dict[str, 
             except Exception as err:  # noqa: BLE001 - whatever a consumer gets is told
                 wrong.append(f"{err}"[:300])
             counts[count] += 1
+            ended[count].release()
 
     works = ((read, "reads"), (lambda: session.table(name), "looks"))
     readers = [threading.Thread(target=again, args=work) for work in works]
     for reader in readers:
         reader.start()
     began = time.monotonic()
-    answers = [say(entry, name, number) for number in range(10, 10 + MOVES)]
+    answers = [moved(say, entry, name, number, ended) for number in range(10, 10 + MOVES)]
     seconds = time.monotonic() - began
     done.set()
     for reader in readers:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_streaming.changes.cutover.begin import Wish, plan_pair
+from airflow_streaming.changes.cutover.begin import PlanRequest, plan_pair
 from airflow_streaming.changes.cutover.engine import Cutover
 from airflow_streaming.changes.cutover.lanes import Candidate
 from airflow_streaming.changes.cutover.plan import CutoverPlan, PairPreflight
@@ -197,7 +197,7 @@ def examined(stage: FraudStage) -> PairPreflight:
         program=program,
         runtime=stage.runtime,
     )
-    return plan_pair(candidate, Wish(way=SwitchMethod.PARALLEL))
+    return plan_pair(candidate, PlanRequest(way=SwitchMethod.PARALLEL))
 
 
 def cut_over(stage: FraudStage, pair: Pair, arriving: Payments) -> None:

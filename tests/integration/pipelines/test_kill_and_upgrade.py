@@ -1,4 +1,4 @@
-"""Every example is killed in the middle, and continues as another version that the change gate accepts."""
+"""Examples are killed in the middle, and continue as another version that the change gate accepts."""
 
 from __future__ import annotations
 
@@ -87,10 +87,6 @@ def of_upsert(run: Run) -> None:
     found = [{**row, "closed": bool(row["closed"])} for row in run.table("accounts")]
     assert not compare_rows(found, test_upsert.newest(range(run.example.files)))
     run.numbers_are_whole()
-
-
-def of_schema(run: Run) -> None:
-    test_small.check_orders(run.tester, run.output, run.example.files)
 
 
 def of_hours(run: Run) -> None:
@@ -191,19 +187,6 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         upgrade=Version(changes=(ONE_FILE,)),
         check=of_upsert,
         places=TABLE,
-    ),
-    "schema_evolution": Example(
-        script="schema_evolution/jobs/orders.py",
-        feed="orders",
-        query="totals",
-        files=14,
-        per_batch=2,
-        upgrade=Version(arguments=("--version", "2")),
-        refused=(
-            Version(arguments=("--version", "3")),
-            Version(arguments=("--version", "4")),
-        ),
-        check=of_schema,
     ),
     "triggers": Example(
         script="triggers/jobs/clicks_per_hour.py",

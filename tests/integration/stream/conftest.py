@@ -19,6 +19,7 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.launch.port import TOKEN_OPTION
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Exit, Launch
@@ -168,10 +169,10 @@ class ClusterStream(RealStream):
         assert found is not None
         return found
 
-    def drivers(self) -> list[psutil.Process]:
-        """Return the JVMs of all drivers, whichever process has started them."""
+    def drivers(self) -> set[str]:
+        """Return the marks of all drivers whose JVM lives."""
         found = processes_with("org.apache.spark.deploy.SparkSubmit", self.uri)
-        return [process for process in found if _is_of_spark(process)]
+        return {_mark_of(process) for process in found if _is_of_spark(process)} - {""}
 
     def driver(self, epoch: int) -> psutil.Process:
         """Return the JVM of a driver."""
@@ -214,9 +215,18 @@ class ClusterStream(RealStream):
 def _is_of_spark(process: psutil.Process) -> bool:
     """Tell a driver's JVM from the shell that starts it, and from the JVM that makes its command."""
     with contextlib.suppress(psutil.Error):
-        command = process.cmdline()
-        return command[0].endswith("java") and "org.apache.spark.launcher.Main" not in command
+        command = process.cmdline()  # nothing of one that ends
+        is_java = bool(command) and command[0].endswith("java")
+        return is_java and "org.apache.spark.launcher.Main" not in command
     return False
+
+
+def _mark_of(process: psutil.Process) -> str:
+    """Return a driver's mark; a JVM that starts another process is two of that mark for a moment."""
+    with contextlib.suppress(psutil.Error, ValueError, IndexError):
+        command = process.cmdline()
+        return command[command.index(TOKEN_OPTION) + 1]
+    return ""
 
 
 class KeptStream:
@@ -245,16 +255,16 @@ class KeptStream:
 
 class Most:
     """
-    The most that there was of something at once, counted four times a second in a thread.
+    The most that there was of something at once, looked at four times a second in a thread.
 
-    :param count: Counts it.
+    :param look: Returns what there is.
     """
 
     EVERY: Final = 0.25
 
-    def __init__(self, count: Callable[[], int]) -> None:
-        self._count, self._over = count, threading.Event()
-        self.most, self.looks = 0, 0
+    def __init__(self, look: Callable[[], set[str]]) -> None:
+        self._look, self._over = look, threading.Event()
+        self.most, self.looks = set[str](), 0
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
@@ -267,7 +277,7 @@ class Most:
 
     def _run(self) -> None:
         while not self._over.wait(self.EVERY):
-            self.most = max(self.most, self._count())
+            self.most = max(self.most, self._look(), key=len)
             self.looks += 1
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Outcome
 from airflow_streaming.services import streams
@@ -60,8 +61,10 @@ class HotStream(KeptStream):
     def _kill(self, home: Any, number: int) -> None:
         launch = home.launch(number)
         os.killpg(int(launch.handle["pid"]), signal.SIGKILL)
-        launcher, epoch = LocalLauncher(), home.epoch(number).as_launched
-        until(lambda: launcher.probe(epoch, None).state is ProcessState.GONE, f"death of {number}")
+        launcher, epoch = open_launcher(), home.epoch(number)
+        # By its launch too, as the stream looks: which processes are there is known for two seconds.
+        looks = [lambda known=known: launcher.probe(epoch, known).state for known in (launch, None)]
+        until(lambda: all(look() is ProcessState.GONE for look in looks), f"death of {number}")
 
     def end(self) -> None:
         for home in (self.home, self.home.standbys()):

@@ -308,18 +308,10 @@ class CutoverRun:
 
 @pytest.mark.skipif(
     "AIRFLOW_STREAMING_TEST_MORE" not in os.environ,
-    reason="Each takes two minutes; set AIRFLOW_STREAMING_TEST_MORE to run them.",
-)
-@pytest.mark.parametrize(
-    ("way", "start", "compare"),
-    [
-        ("parallel", "fresh", CompareTerms(stream="orders", time="at", full=True)),
-        ("parallel", "cloned", ()),
-        ("handover", "cloned", ()),
-    ],
+    reason="It takes three minutes; set AIRFLOW_STREAMING_TEST_MORE to run it.",
 )
 async def test_a_cutover_without_a_shared_disk_loses_and_doubles_nothing(
-    stored: StoredStream, way: str, start: str, compare: Any
+    stored: StoredStream,
 ) -> None:
     stored.script.write_text(READER)
     arriving = Arrivals(stored.files, stored.input)
@@ -329,7 +321,12 @@ async def test_a_cutover_without_a_shared_disk_loses_and_doubles_nothing(
         blue = stored.output_of("orders")
 
         stored.script.write_text(f"{READER}# Another version.\n")
-        run = CutoverRun(stored, way=way, start=start, compare=compare)
+        run = CutoverRun(
+            stored,
+            way="parallel",
+            start="fresh",
+            compare=CompareTerms(stream="orders", time="at", full=True),
+        )
         for step in ("preflight", *STEPS):
             ended = await run.go(step)
         assert ended["state"] == CutoverState.FINALIZED
@@ -344,9 +341,5 @@ async def test_a_cutover_without_a_shared_disk_loses_and_doubles_nothing(
 
     written, read = stored.numbers(green), stored.numbers(blue)
     print(f"{arriving.rows} rows written, blue has {len(read)}, green {len(written)}")
-    assert (green == blue) is (way == "handover")
-    assert len(set(written)) == len(written)
-    assert len(set(read)) == len(read)
-    assert sorted({*written, *read}) == list(range(arriving.rows)), "no row lost"
-    if start == "fresh":
-        assert written == list(range(arriving.rows)), "green alone has every row once"
+    assert written == list(range(arriving.rows)), "green alone has every row once"
+    assert read == list(range(len(read))), "blue has none twice and leaves none out"

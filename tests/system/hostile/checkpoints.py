@@ -95,6 +95,9 @@ def add(checkpoint: Path, chance: random.Random, outside: Path) -> None:
     folder = checkpoint / chance.choice(LOGS)
     if not folder.is_dir():
         folder = checkpoint
+    # What an attack before has made a link leads to what must stay as it is.
+    if not folder.resolve().is_relative_to(checkpoint.parent.resolve() / checkpoint.name):
+        return
     file = folder / chance.choice(NAMES)
     if os.path.lexists(file):
         return

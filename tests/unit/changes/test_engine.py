@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 import pytest
 
-from airflow_streaming.changes.engine import Engine, Move, Pace, Recorder, Standing, agreed
+from airflow_streaming.changes.engine import Engine, Move, Pace, RecordedChange, Recorder, agreed
 from airflow_streaming.exceptions import HomeUnavailable, UpgradeRefused
 from airflow_streaming.model.records.change_table import ChangeTable, Command, Transition
 from airflow_streaming.model.records.control import Change, ChangeKind
@@ -74,7 +74,7 @@ CHANGE: Final = Change(
     reason="It was begun.",
     at=NOON,
 )
-View = Standing[S, E]
+View = RecordedChange[S, E]
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Shelf(Recorder[S, E, Step]):
         self.told.append(step.event)
 
     def look(self) -> View:
-        return Standing(change=CHANGE, history=tuple(self.steps), table=DOOR)
+        return RecordedChange(change=CHANGE, history=tuple(self.steps), table=DOOR)
 
 
 def an_engine(
@@ -214,7 +214,7 @@ def test_a_look_counts_only_between_two_readings_that_agree() -> None:
     readings = [[1], [1, 2], [1, 2], [1, 2]]
 
     def look(history: Sequence[int]) -> View:
-        return Standing(change=CHANGE, history=(), table=DOOR, is_closed=len(history) == 2)
+        return RecordedChange(change=CHANGE, history=(), table=DOOR, is_closed=len(history) == 2)
 
     assert agreed(lambda: readings.pop(0), look, "change 4").is_closed
 

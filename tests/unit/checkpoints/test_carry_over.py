@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.pin import Incomplete
+from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.restore.carry_over import CarryOver, plan_carry_over
 from airflow_streaming.exceptions import CheckpointRefused

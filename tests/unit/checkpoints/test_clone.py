@@ -16,6 +16,7 @@ from airflow_streaming.exceptions import (
     CheckpointRefused,
     HomeUnavailable,
     RestoreRefused,
+    RestoreTaken,
     SpecError,
 )
 from airflow_streaming.model.spark.listing import RESTORE_MARKER
@@ -131,8 +132,10 @@ def test_nothing_is_ever_written_over(make: Callable[..., Cloned], tmp_path: Pat
 
     with pytest.raises(SpecError, match="same place"):
         make(str(original), str(original))
-    with pytest.raises(RestoreRefused, match="empty"):
+    with pytest.raises(RestoreRefused, match="is not empty: it has commits, metadata") as refused:
         make(str(original), str(run_batches(tmp_path / "other", 1)))
+    # No other process has done anything there.
+    assert not isinstance(refused.value, RestoreTaken)
 
     assert tree_of(original) == before
 

@@ -19,7 +19,13 @@ from airflow_streaming.checkpoints.progress import ProgressNow
 from airflow_streaming.exceptions import ApplicationNotFound, RuntimeNotFound, SpecError
 from airflow_streaming.home.home import Home
 from airflow_streaming.launch.runtime import Runtime
-from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, Drilled, DrillEvent, DrillOrder, Told
+from airflow_streaming.model.jobs.drill import (
+    SCRATCH_OUTPUT,
+    Drilled,
+    DrillEvent,
+    DrillEventKind,
+    DrillOrder,
+)
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.spark_jobs import drill as drill_spark
 from airflow_streaming.spark_jobs import runner as scratch_spark
@@ -39,9 +45,9 @@ def events(*told: DrillEvent) -> str:
 
 
 DONE = events(
-    DrillEvent(told=Told.SPARK, text="4.3.0"),
-    DrillEvent(told=Told.BATCH, batch=1, rows=5),
-    DrillEvent(told=Told.END),
+    DrillEvent(told=DrillEventKind.SPARK, text="4.3.0"),
+    DrillEvent(told=DrillEventKind.BATCH, batch=1, rows=5),
+    DrillEvent(told=DrillEventKind.END),
 )
 
 
@@ -167,7 +173,7 @@ def test_spark_is_small_private_and_tells_production_nothing(
             id="before it told anything",
         ),
         pytest.param(
-            telling(events(DrillEvent(told=Told.STARTED, batch=1)), "kill -9 $$"),
+            telling(events(DrillEvent(told=DrillEventKind.STARTED, batch=1)), "kill -9 $$"),
             "ended with code -9, while the query ran a batch",
             id="in a batch",
         ),

@@ -11,8 +11,8 @@ from airflow_streaming.model.jobs.drill import (
     INPUT_GONE,
     DrilledQuery,
     DrillEvent,
+    DrillEventKind,
     DrillOrder,
-    Told,
     is_kept_back,
     judge,
     read_events,
@@ -33,17 +33,17 @@ def an_order(*queries: DrilledQuery, application: str = "/app/job.py") -> DrillO
     return DrillOrder(events="/e", seconds=60, queries=queries, application=application)
 
 
-def told(what: Told, query: str = "counts", **fields: Any) -> DrillEvent:
+def told(what: DrillEventKind, query: str = "counts", **fields: Any) -> DrillEvent:
     return DrillEvent(told=what, query=query, **fields)
 
 
-SPARK = told(Told.SPARK, "", text="4.3.0")
-STATE = told(Told.STATE, subject="operator 0 (dedupe)", rows=3)
-BATCH = told(Told.BATCH, batch=7, rows=20)
+SPARK = told(DrillEventKind.SPARK, "", text="4.3.0")
+STATE = told(DrillEventKind.STATE, subject="operator 0 (dedupe)", rows=3)
+BATCH = told(DrillEventKind.BATCH, batch=7, rows=20)
 
 
 def test_a_drill_that_opened_the_state_and_ran_a_batch_has_no_problem() -> None:
-    drilled = judge(an_order(), [SPARK, STATE, BATCH, told(Told.END, "")])
+    drilled = judge(an_order(), [SPARK, STATE, BATCH, told(DrillEventKind.END, "")])
 
     assert drilled.problems == ()
     assert drilled.facts == {
@@ -55,7 +55,7 @@ def test_a_drill_that_opened_the_state_and_ran_a_batch_has_no_problem() -> None:
 
 
 def test_a_drill_without_a_script_says_that_no_batch_was_run() -> None:
-    drilled = judge(an_order(application=""), [SPARK, STATE, told(Told.END, "")])
+    drilled = judge(an_order(application=""), [SPARK, STATE, told(DrillEventKind.END, "")])
 
     assert drilled.problems == ()
     assert drilled.facts["script"] == "none, so no batch was run"
@@ -66,43 +66,47 @@ def test_a_drill_without_a_script_says_that_no_batch_was_run() -> None:
     ("events", "failure", "problems"),
     [
         pytest.param(
-            [told(Told.STATE_FAILED, subject="operator 0 (dedupe)", text="Torn."), BATCH],
+            [told(DrillEventKind.STATE_FAILED, subject="operator 0 (dedupe)", text="Torn."), BATCH],
             "",
             ["cannot open the state of operator 0 (dedupe) at batch 7: Torn. Do not rely"],
             id="state that does not open",
         ),
         pytest.param(
-            [STATE, told(Told.BATCH_FAILED, text="Bad.", remedy="Mend it.")],
+            [STATE, told(DrillEventKind.BATCH_FAILED, text="Bad.", remedy="Mend it.")],
             "",
             ["Query 'counts': batch 7 does not run on this backup: Bad. Mend it."],
             id="a batch that does not run",
         ),
         pytest.param(
-            [STATE, told(Told.BATCH_FAILED, subject=INPUT_GONE, text="No file.")],
+            [STATE, told(DrillEventKind.BATCH_FAILED, subject=INPUT_GONE, text="No file.")],
             "",
             ["the input of batch 7 is no longer there, so that it could not be run: No file. That"],
             id="input that is gone",
         ),
         pytest.param(
-            [STATE, told(Told.SCRIPT_FAILED, "", text="KeyError: 'x'")],
+            [STATE, told(DrillEventKind.SCRIPT_FAILED, "", text="KeyError: 'x'")],
             "",
             ["was not run, because the script failed first: KeyError: 'x'"],
             id="a script that fails before it starts the query",
         ),
         pytest.param(
-            [STATE, told(Told.NOT_IN_BACKUP, "", text="other")],
+            [STATE, told(DrillEventKind.NOT_IN_BACKUP, "", text="other")],
             "",
             ["is in the backup, but the script did not start it"],
             id="a script that starts another query",
         ),
         pytest.param(
-            [STATE, told(Told.STARTED)],
+            [STATE, told(DrillEventKind.STARTED)],
             "The drill was ended after 60 s.",
             ["The drill was ended after 60 s."],
             id="a driver that does not come to its end",
         ),
         pytest.param(
-            [STATE, told(Told.BATCH_FAILED, text="Bad."), told(Told.SCRIPT_FAILED, "", text="Y.")],
+            [
+                STATE,
+                told(DrillEventKind.BATCH_FAILED, text="Bad."),
+                told(DrillEventKind.SCRIPT_FAILED, "", text="Y."),
+            ],
             "",
             ["does not run on this backup: Bad."],
             id="a script that fails because its query did",
@@ -122,7 +126,9 @@ def test_what_does_not_work_is_one_problem(
 def test_a_query_that_finds_nothing_to_do_has_proved_its_start_only() -> None:
     order = an_order(a_query(runs=None, run_note="the backup has no plan of batch 6."))
 
-    drilled = judge(order, [SPARK, STATE, told(Told.NO_BATCH), told(Told.END, "")])
+    drilled = judge(
+        order, [SPARK, STATE, told(DrillEventKind.NO_BATCH), told(DrillEventKind.END, "")]
+    )
 
     assert drilled.problems == ()
     assert drilled.facts["counts.batch"] == (
@@ -146,7 +152,7 @@ def test_a_batch_that_read_nothing_is_told_from_one_that_had_to(
 ) -> None:
     order = an_order(a_query(has_input=has_input))
 
-    drilled = judge(order, [SPARK, STATE, told(Told.BATCH, batch=7, rows=0)])
+    drilled = judge(order, [SPARK, STATE, told(DrillEventKind.BATCH, batch=7, rows=0)])
 
     assert drilled.problems == ()
     assert drilled.facts["counts.batch"] == f"batch 7 ran again, {expected}"
@@ -155,7 +161,7 @@ def test_a_batch_that_read_nothing_is_told_from_one_that_had_to(
 def test_every_query_is_judged_by_what_was_told_of_it() -> None:
     order = an_order(a_query(), a_query(folder="raw", reads_state=False, state_note="none"))
 
-    drilled = judge(order, [SPARK, STATE, BATCH, told(Told.END, "")])
+    drilled = judge(order, [SPARK, STATE, BATCH, told(DrillEventKind.END, "")])
 
     assert drilled.facts["raw.state"] == "none"
     assert len(drilled.problems) == 1

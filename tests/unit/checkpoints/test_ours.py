@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from airflow_streaming.checkpoints.backup.records import Origin
-from airflow_streaming.checkpoints.backup.stream_backup import Asked, stream_sources
+from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, stream_sources
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.status import CheckpointOrigin
 from tests.unit.checkpoints.restoring import run_batches
@@ -29,7 +29,7 @@ def sources(own: Path, chosen: Path) -> dict[str, str]:
     found = stream_sources(
         cast(Any, home),
         cast(Any, SimpleNamespace(checkpoint=str(own))),
-        Asked(origin=Origin.MANUAL, by="kim"),
+        BackupRequest(origin=Origin.MANUAL, by="kim"),
     )
     return {source.folder: source.folders.uri for source in found}
 

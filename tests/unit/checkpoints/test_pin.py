@@ -8,13 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.pin import (
-    Incomplete,
-    Pin,
-    choose_pin,
-    pinned_listing,
-    still_holds,
-)
+from airflow_streaming.checkpoints.backup.pin import Pin, choose_pin, pinned_listing, still_holds
+from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete
 from airflow_streaming.checkpoints.drill_cut import plan_cut
 from airflow_streaming.checkpoints.read.journal import recent_with_input
 from airflow_streaming.checkpoints.read.reading import read_checkpoint

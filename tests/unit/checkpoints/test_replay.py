@@ -299,12 +299,34 @@ def test_rows_that_a_file_sink_would_drop_are_a_reason() -> None:
     assert "silently drop batches 5 to 9" in refusal.message
 
 
+@pytest.mark.parametrize(
+    ("batch", "sink_batch", "refused"),
+    [
+        (4, None, []),
+        (4, 3, []),
+        (4, 4, []),
+        # Planned and written, but its state is not in the backup.
+        (4, 5, [RefusalCode.SINK_SKIPS_STATE]),
+        (4, 9, [RefusalCode.SINK_SKIPS_STATE]),
+    ],
+)
+@pytest.mark.parametrize("state", [{"is_stateful": True}, {"operators": WITH_VARIABLES}])
+def test_a_sink_that_has_a_batch_keeps_its_state_from_being_written(
+    state: dict[str, Any], batch: int, sink_batch: int | None, refused: list[RefusalCode]
+) -> None:
+    report = a_checkpoint(batch, **state)
+    replay = going_back("q", report, a_checkpoint(9), sink_batch=sink_batch)
+
+    assert codes(of_checkpoint(report, replay, batch, Circumstances())) == refused
+
+
 def test_nobody_can_accept_what_would_break_a_stream() -> None:
     assert {code.value for code in ACCEPTABLE} == {
         "other_stream",
         "query_id_differs",
         "query_missing",
         "sink_gap",
+        "sink_skips_state",
     }
 
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.home.home import open_home
+from airflow_streaming.model.spark.conf import REDACTED
 from airflow_streaming.model.spark.plan import (
     Column,
     OperatorKind,
@@ -433,3 +435,37 @@ def test_the_script_that_a_stream_runs_is_known_by_content_and_arguments(
 
     assert _is_deployed(given, home) is same
     assert not _is_deployed(given, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "planned_with"),
+    [
+        ([], (["--of", "orders"], {"spark.x": "1", "spark.y": "2"})),
+        (["--conf", "spark.y=3"], (["--of", "orders"], {"spark.x": "1", "spark.y": "3"})),
+        (["--", "--of", "sales"], (["--of", "sales"], {"spark.x": "1", "spark.y": "2"})),
+    ],
+)
+def test_a_script_of_a_stream_is_planned_as_its_deployment_runs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], planned_with: Any
+) -> None:
+    asked = []
+
+    def planned(arguments: argparse.Namespace, _: str) -> ScriptPlan:
+        asked.append((arguments.arguments, dict(arguments.conf)))
+        raise SpecError("It is known what was asked.")
+
+    monkeypatch.setattr("airflow_streaming.cli.spark.gate.planned_script", planned)
+    uri = str(tmp_path / "home")
+    home = open_home(uri).stream("orders")
+    deployment = a_deployment(
+        number=1,
+        application_args=("--of", "{stream}"),
+        application_sha256=hashlib.sha256(b"print(1)").hexdigest(),
+        conf={"spark.x": "1", "spark.y": "2", "spark.hidden.password": REDACTED},
+    )
+    home.create_deployment(deployment, b"print(1)")
+    command = ["--home", uri, "gate", "change", "--stream", "orders", "--script", "new.py"]
+
+    run(*command, "--runtime", "r", *given)
+
+    assert asked == [planned_with]

@@ -12,17 +12,17 @@ import pytest
 from airflow_streaming.driver.jobs.compare import PAUSE, Comparison
 from airflow_streaming.driver.jobs.compare_columns import Unfit, columns_that_differ, was_replaced
 from airflow_streaming.model.jobs.comparison import (
-    Asked,
     Bound,
     CompareReport,
     CompareResult,
+    ComparisonRequest,
     SideFound,
 )
 from airflow_streaming.model.records.cutover import CompareTerms
 from tests.unit.supervision.builders import NOW
 
 TERMS = CompareTerms(stream="sales", time="at")
-ASKED = Asked(terms=TERMS, blue="/blue", green="/green")
+ASKED = ComparisonRequest(terms=TERMS, blue="/blue", green="/green")
 GONE = RuntimeError("[FAILED_READ_FILE.FILE_NOT_EXIST] File file:/out/part-0 does not exist.")
 
 

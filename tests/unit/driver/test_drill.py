@@ -12,8 +12,8 @@ import pytest
 from airflow_streaming.driver.jobs.drill import Drill, looks_at
 from airflow_streaming.driver.jobs.scratch_patch import (
     Absent,
-    Asked,
     Patches,
+    QueryStart,
     SourceRules,
     find_query,
     patch_builder,
@@ -21,7 +21,7 @@ from airflow_streaming.driver.jobs.scratch_patch import (
     place_of,
 )
 from airflow_streaming.exceptions import DriverRefusal
-from airflow_streaming.model.jobs.drill import DrilledQuery, DrillOrder, Told, read_events
+from airflow_streaming.model.jobs.drill import DrilledQuery, DrillEventKind, DrillOrder, read_events
 
 TWS = json.dumps(
     {
@@ -124,7 +124,7 @@ def test_a_query_of_the_script_is_found_in_the_backup(
 ) -> None:
     queries = a_drill(tmp_path, *folders)._order.queries
 
-    found = find_query(queries, Asked(Starter(), name, location), ran=())  # type: ignore[arg-type]
+    found = find_query(queries, QueryStart(Starter(), name, location), ran=())  # type: ignore[arg-type]
 
     assert (None if found is None else found.folder) == expected
 
@@ -132,12 +132,12 @@ def test_a_query_of_the_script_is_found_in_the_backup(
 def test_a_query_that_is_not_in_the_backup_is_told_and_stood_in_for(tmp_path: Path) -> None:
     drill = a_drill(tmp_path, "a")
 
-    query = drill.rehearse(Asked(Starter(), "c", None))  # type: ignore[arg-type]
+    query = drill.rehearse(QueryStart(Starter(), "c", None))  # type: ignore[arg-type]
 
     assert isinstance(query, Absent)
     assert (query.name, query.isActive, query.awaitTermination(5)) == ("c", False, True)
     (event,) = read_events((tmp_path / "events").read_bytes())
-    assert (event.told, event.text) == (Told.NOT_IN_BACKUP, "c")
+    assert (event.told, event.text) == (DrillEventKind.NOT_IN_BACKUP, "c")
 
 
 class Java:
@@ -228,7 +228,7 @@ class Writer:
         raise AssertionError("A drill never writes a table.")
 
 
-def a_patched_writer(seen: list[Asked]) -> Any:
+def a_patched_writer(seen: list[QueryStart]) -> Any:
     class Patched(Writer):
         queryName = Writer.queryName
         option = Writer.option
@@ -238,7 +238,7 @@ def a_patched_writer(seen: list[Asked]) -> Any:
         start = Writer.start
         toTable = Writer.toTable
 
-    def rehearse(asked: Asked) -> Any:
+    def rehearse(asked: QueryStart) -> Any:
         seen.append(asked)
         return asked.writer.begin("/scratch/q", once=True, checks_schema=False)
 
@@ -272,7 +272,7 @@ def test_whatever_the_sink_nothing_is_written_there(start: Callable[[Any], Any])
 
 
 def test_name_mode_and_location_of_the_script_are_kept() -> None:
-    seen: list[Asked] = []
+    seen: list[QueryStart] = []
     writer = a_patched_writer(seen)
 
     writer.option("checkpointLocation", "/ck/q").start(outputMode="update", queryName="counts")

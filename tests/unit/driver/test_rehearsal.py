@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.driver.jobs.rehearsal import Rehearsal, Run, count_and_sample, is_held, shown
-from airflow_streaming.driver.jobs.scratch_patch import Asked, SourceRules
+from airflow_streaming.driver.jobs.scratch_patch import QueryStart, SourceRules
 from airflow_streaming.driver.monitoring.spark_query import QueryError, SparkQuery
 from airflow_streaming.model.jobs.drill import DrilledQuery
 from airflow_streaming.model.jobs.rehearsal import (
@@ -244,7 +244,11 @@ def test_a_query_runs_to_its_bound(
     assert told[0].seen is Seen.NOT_CALLED
     assert Seen.STARTED in {event.seen for event in told}
     assert [e.batch for e in told if e.seen is Seen.BATCH] == list(range(batches))
-    assert (told[-1].seen, told[-1].ending, told[-1].rows) == (Seen.ENDED, ending, batches)
+    assert (told[-1].seen, told[-1].ending, told[-1].rows) == (
+        Seen.ENDED,
+        ending,
+        batches,
+    )
     assert sum(len(event.sample) for event in told) == batches
 
 
@@ -292,9 +296,9 @@ def test_a_query_without_a_checkpoint_begins_on_an_empty_one(tmp_path: Path) -> 
     (tmp_path / "new" / "0" / "commits").mkdir(parents=True)
 
     for name in ("q", "late"):
-        rehearsal.rehearse(Asked(Starter(1), name, None))  # type: ignore[arg-type]
+        rehearsal.rehearse(QueryStart(Starter(1), name, None))  # type: ignore[arg-type]
     with pytest.raises(SystemExit):
-        rehearsal.rehearse(Asked(Starter(1), "late", None))  # type: ignore[arg-type]
+        rehearsal.rehearse(QueryStart(Starter(1), "late", None))  # type: ignore[arg-type]
 
     told = read_told((tmp_path / "events").read_bytes())
     assert [e.text for e in told if e.seen is Seen.SPARK] == ["4.3.0"]

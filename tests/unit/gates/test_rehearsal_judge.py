@@ -115,7 +115,14 @@ UNKNOWN, NOT_ALLOWED = GateDecision.UNKNOWN, GateDecision.NOT_ALLOWED
             id="fails at once",
         ),
         pytest.param(
-            [SPARK, STARTED, FAILED, CAUGHT_UP, seen(Seen.SCRIPT_FAILED, "", text="It."), END],
+            [
+                SPARK,
+                STARTED,
+                FAILED,
+                CAUGHT_UP,
+                seen(Seen.SCRIPT_FAILED, "", text="It."),
+                END,
+            ],
             "query_failed",
             NOT_ALLOWED,
             "Query 'counts' failed in its first batch: It broke.",
@@ -129,7 +136,12 @@ UNKNOWN, NOT_ALLOWED = GateDecision.UNKNOWN, GateDecision.NOT_ALLOWED
             id="fails later",
         ),
         pytest.param(
-            [SPARK, STARTED, seen(Seen.FAILED, text="Gone.", subject=INPUT_GONE), END],
+            [
+                SPARK,
+                STARTED,
+                seen(Seen.FAILED, text="Gone.", subject=INPUT_GONE),
+                END,
+            ],
             "input_gone",
             UNKNOWN,
             "Query 'counts' lost its input in its first batch: Gone.",
@@ -201,7 +213,11 @@ def test_a_spark_that_came_to_no_end_proves_nothing_good(
 
 
 def test_a_new_query_is_told_with_its_consequence() -> None:
-    new = [seen(Seen.NEW_QUERY, "late"), seen(Seen.STARTED, "late"), seen(Seen.ENDED, "late")]
+    new = [
+        seen(Seen.NEW_QUERY, "late"),
+        seen(Seen.STARTED, "late"),
+        seen(Seen.ENDED, "late"),
+    ]
 
     found = judged(*GOOD[:-1], *new, END)
 

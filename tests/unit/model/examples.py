@@ -23,17 +23,17 @@ from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery
 from airflow_streaming.gates.rehearsal_compare import Answer, Compared, ComparedQuery
 from airflow_streaming.model.health_rules import HealthRule, HealthRules, Severity
 from airflow_streaming.model.jobs.comparison import (
-    Asked,
     Bound,
     ColumnDiffers,
     CompareOrder,
     CompareReport,
     CompareResult,
+    ComparisonRequest,
     GroupDiffers,
     RowsDiffer,
     SideFound,
 )
-from airflow_streaming.model.jobs.drill import DrilledQuery, DrillEvent, DrillOrder, Told
+from airflow_streaming.model.jobs.drill import DrilledQuery, DrillEvent, DrillEventKind, DrillOrder
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
 from airflow_streaming.model.jobs.rehearsal import (
     Bounds,
@@ -309,8 +309,10 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         source="/scratch/script.py",
         arguments=("--in", "/in"),
     ),
-    DrillEvent(told=Told.STATE, query="counts", subject="operator 0 (dedupe)", rows=3),
-    DrillEvent(told=Told.BATCH_FAILED, query="counts", text="It broke.", remedy="Mend it."),
+    DrillEvent(told=DrillEventKind.STATE, query="counts", subject="operator 0 (dedupe)", rows=3),
+    DrillEvent(
+        told=DrillEventKind.BATCH_FAILED, query="counts", text="It broke.", remedy="Mend it."
+    ),
     RehearsalOrder(
         events="/scratch/events.jsonl",
         seconds=690.0,
@@ -438,7 +440,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
     ),
     CompareOrder(
         asked=(
-            Asked(
+            ComparisonRequest(
                 terms=CompareTerms(stream="orders", time="hour", keys=("store",)),
                 blue="/data/output/blue",
                 green="/data/output/green",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_streaming.model.records.owner import Actor, Owner, Standing, claimed, refusal, standing
+from airflow_streaming.model.records.owner import Actor, DagRole, Owner, claimed, refusal, standing
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 MINE = Actor(dag_id="orders", bundle="dags", file="orders.py", team="shop")
@@ -28,28 +28,28 @@ OWNER = Owner(
 @pytest.mark.parametrize(
     ("actor", "expected"),
     [
-        (MINE, Standing.OWNER),
-        (replace(MINE, file="moved.py", bundle="other"), Standing.OWNER),
-        (replace(MINE, team=""), Standing.OWNER),
-        (replace(MINE, team="thieves"), Standing.FOREIGN),
-        (replace(MINE, dag_id="orders_upgrade"), Standing.SHARED),
-        (replace(MINE, dag_id="orders_upgrade", bundle="other"), Standing.FOREIGN),
-        (replace(MINE, dag_id="orders_upgrade", file="other.py"), Standing.FOREIGN),
-        (replace(MINE, dag_id="orders_upgrade", team="thieves"), Standing.FOREIGN),
-        (Actor(dag_id="nightly", bundle="ops", file="nightly.py"), Standing.SHARED),
-        (Actor(dag_id="nightly", team="thieves"), Standing.FOREIGN),
-        (Actor(dag_id="orders2"), Standing.FOREIGN),
-        (Actor(dag_id=""), Standing.FOREIGN),
+        (MINE, DagRole.OWNER),
+        (replace(MINE, file="moved.py", bundle="other"), DagRole.OWNER),
+        (replace(MINE, team=""), DagRole.OWNER),
+        (replace(MINE, team="thieves"), DagRole.FOREIGN),
+        (replace(MINE, dag_id="orders_upgrade"), DagRole.SHARED),
+        (replace(MINE, dag_id="orders_upgrade", bundle="other"), DagRole.FOREIGN),
+        (replace(MINE, dag_id="orders_upgrade", file="other.py"), DagRole.FOREIGN),
+        (replace(MINE, dag_id="orders_upgrade", team="thieves"), DagRole.FOREIGN),
+        (Actor(dag_id="nightly", bundle="ops", file="nightly.py"), DagRole.SHARED),
+        (Actor(dag_id="nightly", team="thieves"), DagRole.FOREIGN),
+        (Actor(dag_id="orders2"), DagRole.FOREIGN),
+        (Actor(dag_id=""), DagRole.FOREIGN),
     ],
 )
-def test_what_a_dag_is_to_a_stream(actor: Actor, expected: Standing) -> None:
+def test_what_a_dag_is_to_a_stream(actor: Actor, expected: DagRole) -> None:
     assert standing(OWNER, actor) is expected
 
 
 def test_a_file_that_is_not_known_is_no_file_in_common() -> None:
     owner = replace(OWNER, bundle="", file="")
 
-    assert standing(owner, Actor(dag_id="another")) is Standing.FOREIGN
+    assert standing(owner, Actor(dag_id="another")) is DagRole.FOREIGN
 
 
 @pytest.mark.parametrize(

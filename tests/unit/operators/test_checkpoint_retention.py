@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.checkpoints.backup.records import Origin
-from airflow_streaming.checkpoints.backup.stream_backup import Asked, back_up_stream
+from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, back_up_stream
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy, facts_for
 from airflow_streaming.model.records.control import ChangeEnd, ChangeOutcome
 from airflow_streaming.operators.backup import CheckpointRetentionOperator
@@ -51,7 +51,9 @@ def test_without_a_stream_every_stream_of_the_store_is_looked_at(stream: World) 
 
 
 def test_the_home_is_asked_before_a_backup_goes_that_was_taken_for_a_change(stream: World) -> None:
-    asked = Asked(origin=Origin.BEFORE_UPGRADE, by="test", facts=facts_for(stream.uri, change=1))
+    asked = BackupRequest(
+        origin=Origin.BEFORE_UPGRADE, by="test", facts=facts_for(stream.uri, change=1)
+    )
     first = back_up(stream)
     taken = back_up_stream(stream.home, store_of(stream), asked).id
     newest = back_up(stream)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding, report_of
@@ -131,8 +130,8 @@ def test_a_new_place_is_proposed_to_green(world: World, tmp_path: Path) -> None:
 
 
 def test_a_stream_cannot_have_the_name_of_a_lane(world: World) -> None:
-    with pytest.raises(AirflowFailException, match="kept for the other lane"):
-        world.operator(name="orders.green").open_hook(world.context())
+    with pytest.raises(SpecError, match="kept for the other lane"):
+        world.operator(name="orders.green")
 
 
 def test_a_hook_is_given_a_lane_of_its_own_stream_only(kept: tuple[World, Any]) -> None:

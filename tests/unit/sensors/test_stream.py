@@ -341,8 +341,34 @@ def test_a_time_that_was_rendered_to_nonsense_is_final(
     words: str,
     deferrable: bool,
 ) -> None:
+    gate = make(sensor, world, deferrable=deferrable, **dict.fromkeys(asked, "{{ told }}"))
+    for name, rendered in asked.items():
+        setattr(gate, name, rendered)
+
     with pytest.raises(AirflowFailException, match=words):
-        make(sensor, world, deferrable=deferrable, **asked).execute({})
+        gate.execute({})
+
+
+@pytest.mark.parametrize(
+    ("sensor", "given", "words"),
+    [
+        (StreamWatermarkSensor, {"past": "None"}, "not an ISO 8601 time"),
+        (StreamWatermarkSensor, {"past": ""}, "not an ISO 8601 time"),
+        (StreamWatermarkSensor, {"past": datetime(2026, 11, 21)}, "has no time zone"),  # noqa: DTZ001 - is refused
+        (StreamProgressSensor, {"committed_since": "yesterday"}, "committed_since: 'yesterday'"),
+        (StreamHealthSensor, {"home": "rel/h"}, "home 'rel/h' is relative"),
+        (StreamHealthSensor, {"stream": "a/b"}, "'a/b' cannot be used as a folder name"),
+        (StreamHealthSensor, {"stream": None, "home": None, "checkpoint": "ck"}, "is relative"),
+        (StreamCaughtUpSensor, {"with_stream": "a/b"}, "'a/b' cannot be used"),
+        (StreamCaughtUpSensor, {"with_checkpoint": "ck"}, "is relative"),
+        (StreamCaughtUpSensor, {"with_stream": "b", "with_home": "rel/h"}, "is relative"),
+    ],
+)
+def test_a_literal_that_no_run_could_take_breaks_the_dag(
+    sensor: type[StreamGateSensor], given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SpecError, match=words):
+        sensor(task_id="gate", **{"stream": "orders", "home": "/h"} | given)
 
 
 def test_what_says_which_stream_and_when_is_templated() -> None:

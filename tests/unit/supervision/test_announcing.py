@@ -11,8 +11,8 @@ import pytest
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.supervision.readiness.asset_events import (
     EventType,
+    LastSent,
     StreamEvent,
-    Told,
     announce,
 )
 from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
@@ -48,17 +48,17 @@ def marked(*watermarks: str | None) -> StreamSnapshot:
     return a_sight(queries=tuple(queries))
 
 
-def tell(sight: StreamSnapshot, told: Told, topic: EventType) -> StreamEvent | None:
+def tell(sight: StreamSnapshot, told: LastSent, topic: EventType) -> StreamEvent | None:
     return announce(sight, told, topic=topic, every=HOUR)
 
 
 def told_of(sights: list[StreamSnapshot], topic: EventType) -> list[dict[str, Any]]:
     """Return what is told of a history, with what was told kept as a database would."""
-    told, payloads = Told(), []
+    told, payloads = LastSent(), []
     for sight in sights:
         announcement = tell(sight, told, topic)
         if announcement is not None:
-            told = Told.from_dict(announcement.told.to_dict())
+            told = LastSent.from_dict(announcement.told.to_dict())
             payloads.append(announcement.payload)
             assert tell(sight, told, topic) is None, "the same sight is told once"
     assert [payload["sequence"] for payload in payloads] == list(range(1, len(payloads) + 1))
@@ -90,7 +90,7 @@ def test_the_query_that_is_furthest_behind_counts() -> None:
 def test_only_the_named_query_counts() -> None:
     sight = marked("11:10:00", "10:50:00")
 
-    announcement = announce(sight, Told(), topic=EventType.WATERMARK, every=HOUR, query="q0")
+    announcement = announce(sight, LastSent(), topic=EventType.WATERMARK, every=HOUR, query="q0")
 
     assert announcement is not None
     assert announcement.payload["complete_until"][11:16] == "11:00"
@@ -119,11 +119,11 @@ def test_batches_are_told_no_more_often_than_asked() -> None:
     ids=["no query", "no batch", "no watermark"],
 )
 def test_what_is_not_known_is_not_told(sight: StreamSnapshot) -> None:
-    assert tell(sight, Told(), EventType.WATERMARK) is None
+    assert tell(sight, LastSent(), EventType.WATERMARK) is None
 
 
 def test_no_batch_is_no_news() -> None:
-    assert tell(a_sight(queries=(QuerySnapshot(name="new"),)), Told(), EventType.BATCH) is None
+    assert tell(a_sight(queries=(QuerySnapshot(name="new"),)), LastSent(), EventType.BATCH) is None
 
 
 V = VerdictState
@@ -143,7 +143,7 @@ def test_a_state_is_told_when_it_has_changed() -> None:
 
 
 def test_a_triggerer_that_knows_nothing_yet_does_not_call_a_hung_stream_healthy() -> None:
-    told = Told(sequence=3, state="hung")
+    told = LastSent(sequence=3, state="hung")
 
     assert tell(a_sight(fresh=False), told, EventType.STATE) is None
     assert tell(a_sight(V.HUNG, fresh=False), told, EventType.STATE) is None
@@ -164,7 +164,7 @@ def test_a_state_names_the_rule_and_the_query_it_is_about() -> None:
 def test_intervals_of_any_length_begin_in_1970() -> None:
     sight = marked("10:20:00")
 
-    announcement = announce(sight, Told(), topic=EventType.WATERMARK, every=minutes(7))
+    announcement = announce(sight, LastSent(), topic=EventType.WATERMARK, every=minutes(7))
 
     assert announcement is not None
     until = datetime.fromisoformat(announcement.payload["complete_until"])

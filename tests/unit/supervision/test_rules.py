@@ -20,6 +20,13 @@ from airflow_streaming.model.health_rules import (
 from airflow_streaming.model.metrics import Metric
 
 BELOW = Comparison.BELOW
+A_MINUTE = timedelta(minutes=1)
+WINDOWS = ("sustained_for", "mean_over", "clear_for")
+NEVER_NEGATIVE = [
+    metric
+    for metric in Metric
+    if metric not in (Metric.OBSERVED, Metric.WATERMARK_DELAY_SECONDS, Metric.COMMIT_AGE_SECONDS)
+]
 
 
 def a_rule(**changes: Any) -> HealthRule:
@@ -63,6 +70,19 @@ def test_without_a_clear_bound_the_bound_itself_is_clear(bound: float) -> None:
         ({"clear_bound": 11.0}, "could never clear"),
         ({"comparison": BELOW, "clear_bound": 9.0}, "could never clear"),
         ({"comparison": BELOW, "bound": 0.0}, "could never fire"),
+        ({"metric": Metric.COMMIT_AGE_SECONDS, "bound": -1.0}, "could never clear"),
+        *(
+            ({"metric": metric, "bound": -1.0, "mean_over": A_MINUTE}, "could never clear")
+            for metric in NEVER_NEGATIVE
+        ),
+        ({"clear_bound": -1.0}, "could never clear"),
+        ({"metric": Metric.CACHE_MISS_SHARE, "bound": 1.0}, "could never fire"),
+        (
+            {"metric": Metric.CACHE_MISS_SHARE, "comparison": BELOW, "bound": 1.5},
+            "could never clear",
+        ),
+        *(({name: timedelta(days=10)}, f"{name} is ") for name in WINDOWS),
+        *(({name: ""}, f"empty '{name}'") for name in ("query", "source", "column")),
         ({"column": "a.b"}, "needs a 'column'"),
         ({"metric": Metric.OBSERVED}, "needs a 'column'"),
         ({"metric": Metric.INPUT_RATE}, "needs 'mean_over'"),

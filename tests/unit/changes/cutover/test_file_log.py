@@ -8,7 +8,7 @@ import pytest
 
 from airflow_streaming.changes.handover.source_log import (
     FileLog,
-    Seen,
+    LogEntry,
     compact_interval,
     entries_of,
     since_common,
@@ -78,4 +78,4 @@ def test_what_is_no_log_is_told(data: bytes) -> None:
 
 def test_a_path_that_would_break_the_log_is_never_written() -> None:
     with pytest.raises(RecordError):
-        FileLog().written(0, {"a\nb": Seen(1, 0)})
+        FileLog().written(0, {"a\nb": LogEntry(1, 0)})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from airflow_streaming.changes.handover.fast_forward import PlannedBatch, QueryView
-from airflow_streaming.changes.handover.source_log import FileLog, Seen
+from airflow_streaming.changes.handover.source_log import FileLog, LogEntry
 
 START: Final = "-"
 
@@ -23,7 +23,7 @@ def a_plan(
 def a_log(*entries: Sequence[str], interval: int = 10) -> FileLog:
     """Return a file source's log of the files in each entry; a file's time is that of its entry."""
     files = {
-        f"file:///in/{name}": Seen(1000 + number, number)
+        f"file:///in/{name}": LogEntry(1000 + number, number)
         for number, names in enumerate(entries)
         for name in names
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.checkpoints.backup.records import Level, Origin
-from airflow_streaming.checkpoints.backup.stream_backup import Asked as BackupAsked
+from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest as BackupAsked
 from airflow_streaming.checkpoints.backup.stream_backup import back_up_stream
 from airflow_streaming.checkpoints.vault.retention import Retained, apply_retention
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy

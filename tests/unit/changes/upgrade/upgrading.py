@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.changes.engine import Progress
-from airflow_streaming.changes.upgrade.begin import Asked
+from airflow_streaming.changes.upgrade.begin import UpgradeTermsRequest
 from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
 from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.driver.exit_status import promoted
@@ -165,7 +165,7 @@ class Upgraded:
         told = {"rollback": REWIND, "soak": SOAK, "key": "run-1", "sinks": SINKS}
         given = {**told, "prewarm": bool(self.warmth), **asked}
         engine = self.engine(home)
-        return engine.begin(self.proposed(), self.new_script, Asked(**given)).number
+        return engine.begin(self.proposed(), self.new_script, UpgradeTermsRequest(**given)).number
 
     def advance(self, until: Stage = Stage.KEPT, home: StreamHome | None = None) -> Progress:
         """Let a task of its own take the upgrade on; what it has heard is handed over."""

@@ -10,8 +10,8 @@ from airflow_streaming.driver.sinks.config import (
     PrometheusConfig,
     PushgatewayConfig,
     SinkConfig,
+    SinkSelection,
     StatsdConfig,
-    Wanted,
     wanted_sinks,
 )
 
@@ -33,7 +33,7 @@ def conf(sinks: str | None = None, /, **keys: str) -> dict[str, str]:
     ],
 )
 def test_without_a_list_there_are_no_sinks(given: dict[str, str]) -> None:
-    assert wanted_sinks(given) == Wanted()
+    assert wanted_sinks(given) == SinkSelection()
 
 
 KAFKA = {"kafka__topic": "progress", "kafka__bootstrap__servers": "a:9092,b:9092"}
@@ -79,7 +79,7 @@ KAFKA = {"kafka__topic": "progress", "kafka__bootstrap__servers": "a:9092,b:9092
     ],
 )
 def test_a_sink_is_read_from_its_keys(name: str, keys: dict[str, str], config: SinkConfig) -> None:
-    assert wanted_sinks(conf(name, **keys)) == Wanted(sinks={name: config})
+    assert wanted_sinks(conf(name, **keys)) == SinkSelection(sinks={name: config})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_streaming.gates.change.judge import judge_change
-from airflow_streaming.gates.change.setting_classes import all_classes, meaning_of
+from airflow_streaming.gates.change.settings import all_classes, meaning_of
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.model.spark.plan import OPAQUE
 from tests.unit.gates.change import builders as b

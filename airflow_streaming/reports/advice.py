@@ -1,20 +1,85 @@
-"""The report of a production profile: what Spark is given, from where, and why."""
+"""
+Reports of advice: the doctor's risks and a production profile's values.
+
+The doctor tells risks with their evidence, what could not be examined, and what is fine; a profile what
+Spark is given, from where, and why.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from airflow_streaming.advice.doctor import risks
+from airflow_streaming.advice.examined import Advice, Outcome, RiskLevel
 from airflow_streaming.advice.profile import ConfSource, ConfValue, Profile
 from airflow_streaming.reports.report import (
     Block,
+    Finding,
+    Heading,
     Paragraph,
     Report,
+    Tone,
+    Verdict,
     Words,
+    counted,
     report_of,
     table,
     value,
 )
+
+_TONES: Final = {
+    RiskLevel.HIGH: Tone.BAD,
+    RiskLevel.MEDIUM: Tone.WARNING,
+    RiskLevel.LOW: Tone.NEUTRAL,
+}
+
+
+def doctor_report(stream: str, advice: Sequence[Advice]) -> Report:
+    """Return what an examination of a stream found, the gravest first."""
+    return report_of(_of_risks(stream, advice))
+
+
+def _of_risks(stream: str, advice: Sequence[Advice]) -> Iterator[Block]:
+    found = risks(advice)
+    levels = [one.level for one in found]
+    yield Verdict(
+        subject=value(stream),
+        word=counted(len(found), "risk") if found else "no risks",
+        tone=max(
+            (_TONES[level] for level in levels if level), key=_GRAVITY.index, default=Tone.GOOD
+        ),
+    )
+    yield from map(_risk, found)
+    rest = {
+        "Could not be examined": [one for one in advice if one.outcome is Outcome.UNKNOWN],
+        "Nothing risky": [one for one in advice if one.outcome is Outcome.FINE],
+    }
+    for title, several in rest.items():
+        if several:
+            yield Heading(title)
+            rows = ((one.rule, value(one.query or ""), _said(one)) for one in several)
+            yield table(("rule", "query", "what"), rows)
+
+
+_GRAVITY: Final = (Tone.NEUTRAL, Tone.WARNING, Tone.BAD)
+
+
+def _risk(one: Advice) -> Finding:
+    level = one.level or RiskLevel.LOW
+    return Finding(
+        label=level.value.upper(),
+        tone=_TONES[level],
+        rule=one.rule,
+        subject=("query ", value(one.query)) if one.query is not None else "",
+        message=one.what,
+        details=(("seen", value(one.evidence)), ("what to do", one.remedy)),
+    )
+
+
+def _said(one: Advice) -> str:
+    return f"{one.what} {one.remedy}".rstrip()
+
 
 _PINNED: Final = (
     "* Pinned: counts for new checkpoints only. A stream that continues from its checkpoint keeps "
@@ -31,10 +96,10 @@ def profile_report(
     :param spark: Version that the values are for.
     :param asked: The version that was asked for, where it is newer than every known one.
     """
-    return report_of(_blocks(profile, spark, values, asked))
+    return report_of(_of_profile(profile, spark, values, asked))
 
 
-def _blocks(
+def _of_profile(
     profile: Profile, spark: str, values: Sequence[ConfValue], asked: str
 ) -> Iterator[Block]:
     if asked and asked != spark:

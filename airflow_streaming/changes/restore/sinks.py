@@ -1,0 +1,160 @@
+"""
+Putting the file sinks of a stream back together with its checkpoint.
+
+Spark passes over a batch that a file sink's log has: it neither writes its rows nor updates its state.
+So a query that goes back and writes to the same folder needs a sink that goes back too. What it wrote
+since the backup is moved aside, not deleted (``checkpoints.restore.sink_rewind``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
+from airflow_streaming.checkpoints.backup.records import Backup
+from airflow_streaming.checkpoints.read.report import Checkpoint
+from airflow_streaming.checkpoints.reader import Reader
+from airflow_streaming.checkpoints.restore.file_sink_rewind import RewindPlan
+from airflow_streaming.checkpoints.restore.sink_log import newest_batch
+from airflow_streaming.checkpoints.restore.sink_output import names_in
+from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
+from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.upgrade import (
+    SinkFacts,
+    SinkReplaySemantics,
+    sink_facts_of,
+    without_facts,
+)
+from airflow_streaming.model.uris import join
+from airflow_streaming.storage.folders import open_folders
+
+Options = Mapping[str, Any] | None
+BY_HAND: Final = (
+    "Nothing was changed. Take the batches after the backup out of the output by hand, or let the "
+    "stream write to a new folder."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredSinks:
+    """
+    The file sinks of one restore.
+
+    :param replaced: The deployment that wrote to them.
+    :param options: Passed to fsspec for checkpoints and outputs that are no local folders.
+    """
+
+    home: StreamHome
+    store: BackupStore
+    backup: Backup
+    replaced: Deployment
+    options: Options = None
+
+    def plan(self, change: int) -> list[RewindPlan]:
+        """
+        Return what putting them back means; nothing is written.
+
+        :param change: Number of the change, which names the folder of what is moved aside.
+        :raises CheckpointRefused: it is not known what a query writes, the log is of another sink, or
+            another process writes to it.
+        :raises BackupDamaged: the backup is not what was written.
+        """
+        sinks = self._facts()
+        return self._rewind().plan(self.store, self.backup, change, sinks, self._newest(sinks))
+
+    def run(self, change: int, is_needed: Callable[[], bool]) -> list[RewindPlan]:
+        """
+        Put them back; asking again continues, and changes nothing after the end.
+
+        The driver must be proved gone meanwhile.
+
+        :param is_needed: Asked before every step that takes something away.
+        :raises CheckpointRefused: as ``plan``.
+        :raises RestoreTaken: another task has finished it.
+        """
+        sinks = self._facts()
+        newest = self._newest(sinks)
+        return self._rewind().run(
+            self.store, self.backup, change, sinks, newest, is_needed=is_needed
+        )
+
+    def _rewind(self) -> SinkRewind:
+        return SinkRewind(storage_options=self.options)
+
+    def _facts(self) -> tuple[SinkFacts, ...]:
+        sinks = known_sinks(self.home, self.replaced)
+        unknown = without_facts([query.folder for query in self.backup.queries], sinks)
+        if unknown:
+            raise CheckpointRefused(
+                f"No driver of stream {self.home.name!r} has recorded what query "
+                f"{', '.join(map(repr, unknown))} writes to, so its sink cannot be rewound. {BY_HAND}"
+            )
+        return sinks
+
+    def _newest(self, sinks: tuple[SinkFacts, ...]) -> dict[str, int | None]:
+        places = {facts.query: join(self.replaced.checkpoint, facts.query) for facts in sinks}
+        return newest_planned(places, self.options)
+
+
+def known_sinks(home: StreamHome, deployment: Deployment) -> tuple[SinkFacts, ...]:
+    """Return what the drivers of a deployment, or of the newest one before it that ran, write to."""
+    plans = next(filter(None, map(home.newest_plans, range(deployment.number, 0, -1))), [])
+    return sink_facts_of(plans, checkpoint=deployment.checkpoint)
+
+
+def sinks_ahead(
+    home: StreamHome, current: Deployment, checkpoint: str, options: Options
+) -> dict[str, tuple[int, int]]:
+    """
+    Return the queries whose file sink has batches that a checkpoint of theirs has never planned.
+
+    :param current: The deployment that wrote last.
+    :param checkpoint: URI of the checkpoints that the queries would continue from.
+    :return: By query, the newest batch that the checkpoint has planned and the newest of the sink.
+    """
+    found = {}
+    for facts in known_sinks(home, current):
+        report = inspected(join(checkpoint, facts.query), options)
+        if facts.habit is not SinkReplaySemantics.FILE_LOG or not facts.target or report is None:
+            continue
+        names = names_in(open_folders(facts.target, options), SINK_LOG)
+        newest = newest_batch(names)
+        planned = -1 if report.last_planned_batch is None else report.last_planned_batch
+        if newest is not None and newest > planned:
+            found[facts.query] = (planned, newest)
+    return found
+
+
+def newest_planned(places: Mapping[str, str], options: Options) -> dict[str, int | None]:
+    """
+    Return the newest batch that each query has planned by now.
+
+    :param places: URI of each query's checkpoint, by its name; ``None`` comes for one that cannot be read.
+    """
+    found = {query: inspected(uri, options) for query, uri in places.items()}
+    return {query: one.last_planned_batch if one else None for query, one in found.items()}
+
+
+def inspected(uri: str, options: Options) -> Checkpoint | None:
+    """Return what a checkpoint says by its names; ``None`` when there is none that can be read."""
+    if not uri:
+        return None
+    try:
+        return Reader(open_folders(uri, options)).inspect(contents=False)
+    except CheckpointError:
+        return None
+
+
+def rewound_words(plan: RewindPlan) -> str:
+    """Return what putting one sink back does, in a sentence."""
+    if not plan.batches:
+        return f"The file sink of query {plan.query!r} has nothing after batch {plan.batch}."
+    return (
+        f"The file sink of query {plan.query!r} is put back to batch {plan.batch}: {plan.files} files of "
+        f"batches {plan.batches[0]} to {plan.batches[-1]} are moved to {plan.aside}."
+    )
