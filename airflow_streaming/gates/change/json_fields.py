@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any, Final
 
 from airflow_streaming.gates.change.closed_world import leaves
-from airflow_streaming.gates.change.pair import Pair, items_of, pattern_of
+from airflow_streaming.gates.change.pair import QUOTED, Pair, items_of, pattern_of, unquoted
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import rule_named
 from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan
@@ -34,8 +34,9 @@ _CORRUPT: Final = "_corrupt_record"
 _NODES: Final = {OperatorKind.AGGREGATE: "Aggregate", OperatorKind.DEDUPLICATE: "Deduplicate"}
 """Operators that it was measured in front of, and their nodes in Spark's plan."""
 _STEPS: Final = frozenset({"project", "filter"})
-_FIELD: Final = re.compile(r"\.[^\W\d]")
+_FIELD: Final = re.compile(r"`?\.(?!\d)")
 """By name: fields that a plan takes by their place are others in another schema."""
+_BRACKETS: Final = re.compile(rf"{QUOTED.pattern}|[()]")
 _CALL: Final = "\x00"
 """Stands for a call in a text."""
 _DECODER: Final = json.JSONDecoder()
@@ -85,10 +86,13 @@ def _widened(pair: Pair) -> Iterator[tuple[JsonCall, JsonCall]]:
     before, after = _by_key(pair.old), _by_key(pair.new)
     settings = {_CORRUPT, *pair.new.conf.values(), *pair.new.settings.values()}
     for key, calls in after.items():
-        was = before.get(key, ())
-        # Where one text is parsed by several schemas it is not known which became which.
-        if len(calls) == len(was) == 1 and _adds_texts_alone(was[0], calls[0], settings):
-            yield calls[0], was[0]
+        old = before.get(key, [])
+        was, now = (
+            [c for c in some if c not in others] for some, others in ((old, calls), (calls, old))
+        )
+        # Where several schemas of one text change it is not known which became which.
+        if len(was) == len(now) == 1 and _adds_texts_alone(was[0], now[0], settings):
+            yield now[0], was[0]
 
 
 def _adds_texts_alone(old: JsonCall, new: JsonCall, settings: Collection[str]) -> bool:
@@ -131,7 +135,7 @@ def _is_taken_apart(plan: QueryPlan, calls: Collection[str]) -> bool:
         names |= {name for name, way in items.items() if way == _CALL}
         # One that only passes a column on takes nothing of it.
         computed += [way for name, way in items.items() if way not in (_CALL, name)]
-    if names & {column.name for column in plan.sink.schema}:
+    if {*map(unquoted, names)} & {column.name for column in plan.sink.schema}:
         return False
     texts = [*computed, *_texts(replace(bare, steps=()))]
     return all(
@@ -194,14 +198,11 @@ def _call_at(text: str, begin: int) -> JsonCall | None:
 
 def _closing(text: str, begin: int) -> int | None:
     """Return where a call ends, whose arguments begin at a place."""
-    depth, quoted = 1, False
-    for place in range(begin, len(text)):
-        letter = text[place]
-        quoted = quoted != (letter == "'")
-        if not quoted and letter in "()":
-            depth += 1 if letter == "(" else -1
-            if not depth:
-                return place
+    depth = 1
+    for found in _BRACKETS.finditer(text, begin):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if not depth:
+            return found.start()
     return None
 
 

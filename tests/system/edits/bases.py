@@ -74,6 +74,15 @@ WINDOWS_ENDLESS: Final = Base(
     script=job("windows"),
     changes=(*_BOOKED, ('F.window("ts",', 'F.window("booked",')),
 )
+WINDOWS_QUOTED: Final = Base(
+    name="windows_quoted",
+    script=job("windows"),
+    changes=(
+        *WINDOWS_ENDLESS.changes,
+        ('F.sum("amount").alias("total")', 'F.sum("amount").alias("total (EUR, gross)")'),
+        ('"total", "number")', '"`total (EUR, gross)`", "number")'),
+    ),
+)
 FIRST_SEEN: Final = Base(name="first_seen", script=job("first_seen"))
 FIRST_EVER: Final = Base(
     name="first_ever",
@@ -145,6 +154,7 @@ BASES: Final = (
     MINUTES,
     WINDOWS_BOOKED,
     WINDOWS_ENDLESS,
+    WINDOWS_QUOTED,
     PAIRS_ENDLESS,
     CLICKS_BY_SHOP,
     PARSED,

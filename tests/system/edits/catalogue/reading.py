@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.system.edits.bases import LEDGER, MINUTES
-from tests.system.edits.catalogue.said import NO, YES_BUT, edit
+from tests.system.edits.catalogue.said import NO, YES, edit
 
 _FORMAT: Final = '"timestampFormat", "yyyy-MM-dd HH:mm:ss"'
 _HEADER: Final = '.option("header", "true")'
@@ -137,7 +137,7 @@ EDITS: Final = (
         LEDGER,
         "adaptive",
         "conf",
-        YES_BUT,
+        YES,
         "how a batch is run is no value",
         _conf("ledger", "spark.sql.adaptive.enabled", "false"),
     ),

@@ -10,6 +10,7 @@ from tests.system.edits.bases import (
     WINDOWS,
     WINDOWS_BOOKED,
     WINDOWS_ENDLESS,
+    WINDOWS_QUOTED,
     WINDOWS_UPDATED,
 )
 from tests.system.edits.catalogue.said import NO, YES_BUT, edit
@@ -293,5 +294,32 @@ EDITS: Final = (
         NO,
         "windows that never end are of another time",
         ('F.window("booked", "20 seconds")', _WINDOW),
+    ),
+    edit(
+        WINDOWS_QUOTED,
+        "amount_doubled_below",
+        "projection",
+        NO,
+        "windows that never end hold half of it, whatever the sum is called",
+        ("events.withColumn", 'events.withColumn("amount", F.expr("amount * 2")).withColumn'),
+    ),
+    edit(
+        WINDOWS_QUOTED,
+        "maximum",
+        "aggregates",
+        NO,
+        "the state holds a sum",
+        ('F.sum("amount")', 'F.max("amount")'),
+    ),
+    edit(
+        WINDOWS_QUOTED,
+        "projection_above",
+        "projection",
+        YES_BUT,
+        "what was written is not revised",
+        (
+            '"`total (EUR, gross)`", "number")',
+            'F.expr("`total (EUR, gross)` * 2").alias("total (EUR, gross)"), "number")',
+        ),
     ),
 )

@@ -18,6 +18,7 @@ from airflow_streaming.model.spark.plan import (
     QueryPlan,
     StepPlan,
 )
+from tests.system.edits.plans import Plans
 from tests.unit.gates.change import builders as b
 
 NO, TOLD, UNKNOWN = (
@@ -100,6 +101,13 @@ ALLOWED = {
     "two more": (OLD, OLD.more(COUPON, "shop string")),
     "one more that is taken out": (OLD, OLD.more(COUPON, taken=(*OLD.taken, "coupon"))),
     "without options": (OLD._replace(options=""), OLD._replace(options="").more(COUPON)),
+    "of a struct whose name is no word": tuple(
+        one._replace(named="{call} AS `an o`", struct="`an o`") for one in (OLD, OLD.more(COUPON))
+    ),
+    "beside another schema of the same text": tuple(
+        one._replace(named="{call} AS o, " + call(OLD.more("z string")) + " AS z")
+        for one in (OLD, OLD.more(COUPON))
+    ),
 }
 REFUSED = {
     "a number": (OLD, OLD.more("coupon integer")),
@@ -141,9 +149,9 @@ REFUSED = {
     "state of the user's": tuple(
         one._replace(sort=OperatorKind.TRANSFORM_WITH_STATE) for one in (OLD, OLD.more(COUPON))
     ),
-    "two schemas of one text": tuple(
-        one._replace(named="{call} AS o, " + call(OLD.more("z string")) + " AS z")
-        for one in (OLD, OLD.more(COUPON))
+    "two schemas of one text change": tuple(
+        one._replace(named="{call} AS o, " + call(OLD.more(*z)) + " AS z")
+        for one, z in ((OLD, ["z string"]), (OLD.more(COUPON), ["z string", "y string"]))
     ),
 }
 
@@ -181,3 +189,27 @@ def test_other_differences_are_found_beside_it(other: dict[str, str], rule: str)
 
     assert worst(finding.severity for finding in found) is NO
     assert {"step.json_text_field_added", rule} <= {finding.rule for finding in found}
+
+
+def recorded(name: str) -> QueryPlan:
+    """Return the plan of one query that a real Spark 4.3 was asked for."""
+    (query,) = Plans.of("4.3.0")[name].queries
+    return query
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "parsed.text_field",
+        "parsed.text_field_first",
+        "parsed.two_text_fields",
+        "parsed_once.text_field",
+    ],
+)
+def test_plans_of_a_real_spark_are_told_by_the_names_of_the_fields(edit: str) -> None:
+    old, new = recorded(edit.partition(".")[0]), recorded(edit)
+    found = judge_change(old, new, None)
+
+    assert any("sale.shop AS shop" in step.text for step in old.steps)
+    assert worst(finding.severity for finding in found) is TOLD, found
+    assert "step.json_text_field_added" in {finding.rule for finding in found}
