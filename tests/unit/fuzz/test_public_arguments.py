@@ -150,6 +150,9 @@ def public() -> dict[str, Any]:
 PUBLIC: Final = public()
 
 
+SEVERAL: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
 def parameters(one: Any) -> dict[str, inspect.Parameter]:
     """Return what is ours of its parameters; those of every task are Airflow's to check."""
     kinds = one.__mro__ if is_task(one) else (one,)
@@ -158,7 +161,7 @@ def parameters(one: Any) -> dict[str, inspect.Parameter]:
         name: parameter
         for kind in reversed(ours)
         for name, parameter in inspect.signature(kind).parameters.items()
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD and name != "trigger_rule"
+        if parameter.kind not in SEVERAL and name != "trigger_rule"
     }
 
 
@@ -236,6 +239,37 @@ def test_one_wrong_argument_is_refused_by_our_own_error_or_taken(name: str, argu
     # Python does not print such a number.
     for junk in (*JUNK, 10**5_000):
         build(name, {**usual(name), argument: junk})
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_a_mistyped_name_is_refused_with_the_right_one(name: str) -> None:
+    arguments, taken = usual(name), parameters(PUBLIC[name])
+    for argument in taken:
+        refused = build(name, {**arguments, f"{argument}x": None})
+        assert str(refused).startswith(
+            f"{name} has no parameter '{argument}x'; did you mean '{argument}'?"
+        )
+    refused = build(name, {**arguments, "qqqqqq": None})
+    assert str(refused).startswith(f"{name} has no parameter 'qqqqqq'; give one of ")
+    assert all(argument in str(refused) for argument in taken)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in PUBLIC if is_task(PUBLIC[name])))
+def test_a_mistyped_name_of_every_tasks_own_is_refused_too(name: str) -> None:
+    refused = build(name, {**usual(name), "retires": 3})
+    assert str(refused).startswith(f"{name} has no parameter 'retires'; did you mean 'retries'?")
+
+
+def test_a_subclass_with_a_constructor_of_its_own_takes_what_it_likes() -> None:
+    class Own(PUBLIC["SparkStreamOperator"]):  # type: ignore[misc]
+        def __init__(self, **kwargs: Any) -> None:
+            self.mine = kwargs.pop("mine")
+            super().__init__(**kwargs)
+
+    with DAG("d"):
+        assert Own(**usual("SparkStreamOperator"), mine=5).mine == 5
+    with DAG("d"), pytest.raises(TypeError, match="yours"):
+        Own(**usual("SparkStreamOperator"), mine=5, yours=5)
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
