@@ -150,7 +150,7 @@ class NamedParameters:
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         names = [name for name in kwargs if not name.startswith(_AIRFLOWS_OWN)]
         if names and cls.__init__.__module__.split(".")[0] == _PACKAGE:
-            known = _parameters_of_task(cls)
+            known = _parameters_of_task(cls)  # type: ignore[arg-type]
             if not all(name in known.names for name in names):
                 raise SpecError(f"{known.wrong(0, names)}{written_at()}")
         return super().__new__(cls)

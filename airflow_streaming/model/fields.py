@@ -138,6 +138,8 @@ def check_values(value: Any, *, of: str = "", templated: Collection[str] | None 
     """
     kind: Any = type(value)
     for name, hint in _hints_of_fields(kind).items():
+        if _is_plain(hint)(getattr(value, name)):
+            continue
         given = _member(getattr(value, name), hint)
         if given is not getattr(value, name):
             object.__setattr__(value, name, given)
@@ -167,7 +169,7 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
             return function(*args, **kwargs)  # Python's own error says the rest.
         templated = getattr(given.get("self"), "template_fields", ())
         for name, hint in _hints_of_arguments(function).items():
-            if name in given:
+            if name in given and not _is_plain(hint)(given[name]):
                 _check(
                     _Where(name),
                     given[name],
@@ -195,7 +197,7 @@ def named_fields(kind: type[_T]) -> type[_T]:
             _refuse_names(init, type(self).__name__, len(args) + 1, kwargs)
             raise
 
-    kind.__init__ = call  # type: ignore[misc]
+    kind.__init__ = call  # type: ignore[method-assign]
     return kind
 
 
@@ -237,6 +239,54 @@ def _hints_of_arguments(function: Callable[..., Any]) -> dict[str, Any]:
         for one in parameters
         if one.name in hints and one.kind not in several
     }
+
+
+@functools.cache
+def _is_plain(hint: Any) -> Callable[[Any], bool]:
+    """
+    Return a quick test by which most values fit; what does not pass it is looked at in full.
+
+    Records are read a thousand times for each time that an author writes one.
+    """
+    kinds = _kinds(hint)
+    tests = [test for kind, bounds in kinds if (test := _plain_test(kind, bounds, _words(kinds)))]
+    return lambda given: any(test(given) for test in tests)
+
+
+def _plain_test(
+    kind: Any, bounds: Range | Called | None, words: Sequence[str]
+) -> Callable[[Any], bool] | None:
+    origin, inner = get_origin(kind), get_args(kind)
+    if words and kind in (str, Any, object):
+        return None
+    if kind is str:
+        return _is_plain_text
+    if kind in (Any, object):
+        return lambda _: True
+    if kind in (int, float, timedelta):
+        usual = _NOT_BACKWARDS if kind is timedelta else _NOT_NEGATIVE
+        return functools.partial(_is_plain_number, kind, bounds or usual)
+    if origin in (tuple, Sequence) and inner:
+        # A list in the place of a tuple is made one.
+        takes, member = (tuple,) if origin is tuple else (tuple, list), _is_plain(inner[0])
+        return lambda given: type(given) in takes and all(map(member, given))
+    if origin is Mapping:
+        key, value = map(_is_plain, inner)
+        return lambda given: (
+            type(given) is dict and all(map(key, given)) and all(map(value, given.values()))
+        )
+    is_class = origin is None and isinstance(kind, type)
+    return (lambda given: type(given) is kind) if is_class and bounds is None else None
+
+
+def _is_plain_text(given: Any) -> bool:
+    return type(given) is str and given.isascii() and "\0" not in given
+
+
+def _is_plain_number(kind: Any, bounds: Any, given: Any) -> bool:
+    is_kind = type(given) is kind or (kind is float and type(given) is int)
+    # What is not finite, and numbers beyond 64 bits, are told in words of their own.
+    return is_kind and (kind is timedelta or -_BEYOND < given < _BEYOND) and given in bounds
 
 
 def _check(where: _Where, given: object, hint: Any, left: _Left) -> None:

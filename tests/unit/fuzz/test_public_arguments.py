@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.model import fields
 from airflow_streaming.model.fields import checked
 from airflow_streaming.spec import Metric, RetentionPolicy, SoakTerms, StreamSpec
 from tests.unit.fuzz.test_fuzz import quick
@@ -293,6 +294,27 @@ def test_several_wrong_ones_are_refused_as_well(name: str) -> None:
         build(name, {**usual(name), **wrong})
 
     attempt()
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_what_passes_the_quick_test_passes_in_full(name: str) -> None:
+    values = (*JUNK, *([one] for one in JUNK), *((one, one) for one in JUNK))
+    where, left = fields._Where("x"), fields._Left.NOWHERE
+    for hint in hints_of(PUBLIC[name]):
+        is_plain = fields._is_plain(hint)
+        for value in filter(is_plain, values):
+            assert fields._wrong(where, value, hint, left, is_quoted=False) is None
+
+
+def hints_of(one: Any) -> Iterator[Any]:
+    """Return by what its arguments are checked."""
+    if is_dataclass(one) and not is_task(one):
+        yield from fields._hints_of_fields(one).values()
+        return
+    own = [vars(kind).get("__init__") for kind in one.__mro__] if is_task(one) else [one]
+    for function in filter(None, own):
+        if str(getattr(function, "__module__", "")).startswith("airflow_streaming."):
+            yield from fields._hints_of_arguments(inspect.unwrap(function)).values()
 
 
 def test_a_fault_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
