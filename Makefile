@@ -18,13 +18,14 @@ STATEFUL := .runtimes/spark-4.3/.stateful
 CLASSES_4 := .runtimes/spark-4.3/.classes
 CLASSES_3 := .runtimes/spark-3.5/.classes
 
-# Three legs beside each other: unit tests and then streams and most drivers, which mostly wait; the rest
-# of Spark; and the whole Airflows, which wait most, then servers without a JVM. One JVM or a stream's few at
-# a time in each.
+# Four legs beside each other, of about the same time: unit tests, then servers without a JVM and standbys;
+# streams and most drivers, which mostly wait; the whole Airflows, which wait most; and the rest of Spark. One
+# JVM or a stream's few at a time in each: three legs took 28 minutes of two cores and used half of them.
 SERVERS := tests/integration/alerts tests/integration/home tests/integration/plugin \
-  $(wildcard tests/integration/*/test_*_s3.py) tests/integration/driver/test_sink_servers.py
+  $(wildcard tests/integration/*/test_*_s3.py) tests/integration/driver/test_sink_servers.py \
+  $(wildcard tests/integration/*/test_*standby.py)
 
-STREAMS := $(filter-out %/test_sinks.py %/test_standby.py %/test_hot_standby.py %/test_sink_servers.py, \
+STREAMS := $(filter-out %/test_sinks.py %/test_sink_servers.py %standby.py, \
   $(wildcard tests/integration/stream/test_*.py tests/integration/driver/test_*.py))
 
 # The unit tests make and remove some hundred thousand small files: where memory can hold them, that
@@ -55,10 +56,11 @@ check: $(INSTALLED) ## The same, and the unit tests.
 
 test: setup $(S3A) $(ICEBERG) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
 	@{ scripts/leg.sh unit env $(IN_MEMORY) $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed; unit=$$?; \
-	scripts/leg.sh streams $(BIN)/pytest $(STREAMS) -q --durations=20; exit $$((unit | $$?)); } & streams=$$!; \
-	scripts/leg.sh airflow $(BIN)/pytest tests/system $(SERVERS) -q --durations=20 & airflow=$$!; \
+	scripts/leg.sh servers $(BIN)/pytest $(SERVERS) -q --durations=20; exit $$((unit | $$?)); } & units=$$!; \
+	scripts/leg.sh streams $(BIN)/pytest $(STREAMS) -q --durations=20 & streams=$$!; \
+	scripts/leg.sh airflow $(BIN)/pytest tests/system -q --durations=20 & airflow=$$!; \
 	scripts/leg.sh spark $(BIN)/pytest tests/integration -q --durations=20 $(patsubst %,--ignore=%,$(SERVERS) $(STREAMS)); \
-	spark=$$?; wait $$streams; streams=$$?; wait $$airflow; exit $$((spark | streams | $$?))
+	failed=$$?; for leg in $$units $$streams $$airflow; do wait $$leg; failed=$$((failed | $$?)); done; exit $$failed
 
 bench: setup ## Measure; the figures go to the screen and say what they were measured on.
 	@for program in launch listener restart triggers rules detection inspecting backup backup_batches gates cutover; do $(BIN)/python -m benchmarks.$$program || exit 1; done

@@ -43,13 +43,6 @@ from demo.stage import MARK, REPOSITORY
 from demo.waiting import Progress, Say, wait_for
 
 GOAL_SECONDS: Final = 8.0
-REST_SECONDS: Final = (36.0, 43.0)
-"""
-Time from a commit to the next kill. The trigger holds events for 15 s after a deferral (ADR 25). A restart
-brings two, its own and that of the task which tells of the recovery and starts the next standby; a driver
-that dies meanwhile waits for the end of the hold, and the goal speaks of one that runs.
-"""
-
 KEEPERS: Final = ("loop", "beside", "provider", "standby", "submit")
 PATIENCE: Final = 180.0
 LOOK_SECONDS: Final = 0.02
@@ -161,7 +154,7 @@ class Bench:
             )
             with SlotMeter(keeper.slots) as meter:
                 restarts = [
-                    self._kill_once(keeper, chance.uniform(*REST_SECONDS))
+                    self._kill_once(keeper, chance.uniform(*keeper.rest_seconds))
                     for _ in range(self._kills)
                 ]
         finally:

@@ -74,7 +74,7 @@ def main() -> None:
         write(more, 500, 0.5, 60.0)
         with served(more) as (address, _):
             scrolling(address)
-    store_requests(home)
+        store_requests(home)
 
 
 def write(home: Path, count: int, hours: float, batch: float) -> None:

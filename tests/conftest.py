@@ -45,6 +45,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a name that tells a memory address: the processes of `make check` would each have other tests."""
+    if adrift := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"Give 'ids' a function that names the cases of {adrift[0]}.")
+
+
 def find_runtimes() -> dict[str, Path]:
     """Return the Spark runtimes on this machine, by name."""
     named = json.loads(os.environ.get("AIRFLOW_STREAMING_TEST_RUNTIMES", "{}"))

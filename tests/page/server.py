@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import threading
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -194,21 +195,30 @@ def form_of(dag_id: str) -> dict[str, Any]:
     }
 
 
-def page_app(folder: Path, patch: Callable[[Any, str, Any], None], **changes: Any) -> FastAPI:
+def page_app(
+    folder: Path, patch: Callable[[Any, str, Any], None], *, every: float = 0.0, **changes: Any
+) -> FastAPI:
     """
     Return the app for one home.
 
     :param patch: Sets an attribute, as ``monkeypatch.setattr`` does.
+    :param every: Seconds between two looks at which streams there are; ``Keepers`` takes 10.
     :param changes: Of every stream that is kept.
     """
     from airflow.api_fastapi.core_api import security
 
     lake = folder.parent / "lake"
     known = [replace(one, **changes) for one in kept_in(folder)]
+    found: list[Kept] = []
+    found_at = float("-inf")
 
     def find() -> list[Kept]:
-        found = [replace(one, **changes) for one in kept_in(folder)] or known
-        return [*found, *([external_in(lake)] if lake.is_dir() else [])]
+        nonlocal found, found_at
+        if time.monotonic() - found_at >= every:
+            ours = [replace(one, **changes) for one in kept_in(folder)] or known
+            found = [*ours, *([external_in(lake)] if lake.is_dir() else [])]
+            found_at = time.monotonic()
+        return found
 
     manager = Manager(lambda: [one.dag.dag_id for one in find()])
     for module in (api, security):
@@ -299,7 +309,7 @@ def main() -> None:
         threading.Thread(target=beat, args=(arguments.home, threading.Event()), daemon=True).start()
     root = FastAPI()
     AirflowApi().add_to(root)
-    root.mount("/streaming", page_app(arguments.home, setattr))
+    root.mount("/streaming", page_app(arguments.home, setattr, every=10.0))
     uvicorn.run(root, host="127.0.0.1", port=arguments.port, log_level="warning", ws="none")
 
 
