@@ -19,6 +19,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.fields import Range, checked
 from airflow_streaming.model.names import check_stream_name
 from airflow_streaming.model.uris import check_uri, is_local, local_path
+from airflow_streaming.supervision.external.address import parse_address
 from airflow_streaming.supervision.readiness.asset_events import EventType
 from airflow_streaming.supervision.readiness.snapshot import Subject
 from airflow_streaming.triggers.asset import StreamEventTrigger
@@ -81,6 +82,8 @@ def stream_asset(
         endpoint=endpoint,
         conn_id=conn_id,
     )
+    if endpoint is not None:
+        parse_address(endpoint)
     topic = _topic(on)
     if topic is EventType.LIVE and subject.is_external:
         raise SpecError("Only a stream of this provider has lanes. Give stream and home.")

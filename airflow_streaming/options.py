@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 
 import pendulum
 
@@ -25,9 +25,9 @@ from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
-from airflow_streaming.model.calls import check_call
+from airflow_streaming.model.calls import Called, Notifier
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.fields import Positive, check_values, is_template
+from airflow_streaming.model.fields import Positive, check_values, is_template, named_fields
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from airflow_streaming.spec import CompareTerms, ReadyTerms, RetentionPolicy, SoakTerms
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from airflow_streaming.operators.upgrade import Check
 else:
     # Their modules import this one; checked is that they can be called.
-    Check = CutoverCheck = Callable[..., Any]
+    Check = Annotated[Callable[..., Any], Called(("a Soaked",))]
+    CutoverCheck = Annotated[Callable[..., Any], Called(("a SideBySide",))]
 
 __all__ = [
     "Approval",
@@ -131,6 +132,7 @@ class Edits(TypedDict, total=False):
     """Changes of the configuration, as a mapping or as JSON; ``None`` takes a key out."""
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connections:
     """
@@ -149,6 +151,7 @@ class Connections:
         check_values(self)
 
 
+@named_fields
 @dataclass(frozen=True, kw_only=True)
 class ChangeOptions:
     """
@@ -169,7 +172,7 @@ class ChangeOptions:
     approvers: Sequence[str] = ()
     need_approval: bool | str | None = None
     approval_timeout: timedelta | None = timedelta(days=1)
-    approval_notifiers: Sequence[Any] = ()
+    approval_notifiers: Sequence[Notifier] = ()
     dry_run: bool | str | None = None
     sink_habits: Mapping[str, SinkReplaySemantics | str] = field(default_factory=dict)
 
@@ -178,6 +181,7 @@ class ChangeOptions:
         _check_soak(f"{type(self).__name__}.soak", self.soak)
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalOptions:
     """
@@ -206,23 +210,7 @@ class RehearsalOptions:
         check_values(self)
 
 
-def _check_functions(options: RestartOptions | UpgradeOptions) -> None:
-    name = type(options).__name__
-    _check_checks(name, options.checks, "a Soaked")
-    if options.rewind_sink is not None:
-        check_call(f"{name}.rewind_sink", options.rewind_sink, "a Rewinding")
-
-
-def _check_checks(
-    options: str, checks: Callable[..., Any] | Sequence[Callable[..., Any]], given: str
-) -> None:
-    if callable(checks):
-        check_call(f"{options}.checks", checks, given)
-        return
-    for index, check in enumerate(checks):
-        check_call(f"{options}.checks[{index}]", check, given)
-
-
+@named_fields
 @dataclass(frozen=True, kw_only=True)
 class RestartOptions(ChangeOptions):
     """
@@ -241,11 +229,8 @@ class RestartOptions(ChangeOptions):
     conf: Mapping[str, Any] | str | None = None
     prewarm: bool | str | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_functions(self)
 
-
+@named_fields
 @dataclass(frozen=True, kw_only=True)
 class UpgradeOptions(ChangeOptions):
     """
@@ -273,11 +258,8 @@ class UpgradeOptions(ChangeOptions):
     prewarm: bool | str | None = None
     edits: Edits | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_functions(self)
 
-
+@named_fields
 @dataclass(frozen=True, kw_only=True)
 class CutoverOptions(ChangeOptions):
     """
@@ -325,7 +307,6 @@ class CutoverOptions(ChangeOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_moment("replay_from", self.replay_from)
-        _check_checks("CutoverOptions", self.checks, "a SideBySide")
 
 
 KEEP: Final = RetentionPolicy(
@@ -341,6 +322,7 @@ KEEP: Final = RetentionPolicy(
 """Backups that are kept unless the author says otherwise."""
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupOptions:
     """
@@ -359,6 +341,7 @@ class BackupOptions:
         check_values(self)
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneOptions:
     """

@@ -19,11 +19,19 @@ from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, pro
 from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import ANY_SIGN, Range, check_values, is_filled_in, of_named
+from airflow_streaming.model.fields import (
+    ANY_SIGN,
+    Range,
+    check_values,
+    is_filled_in,
+    named_fields,
+    of_named,
+)
 from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
 from airflow_streaming.model.lease import LONGEST_LEASE, SHORTEST_LEASE, USUAL_LEASE, OnLostHost
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.names import check_is_stream, check_stream_name, other_lane, standby_of
+from airflow_streaming.model.placeholders import OF_ARGUMENTS, check_placeholders
 from airflow_streaming.model.records.autoscale import (
     CORES_EACH,
     EXECUTORS,
@@ -42,6 +50,7 @@ from airflow_streaming.model.uris import check_uri
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StreamSpec:
     """
@@ -194,6 +203,9 @@ class StreamSpec:
         for what in ("home", "output", "checkpoint"):
             if uri := given.get(what):
                 check_uri(uri, what)
+        arguments = given.get("application_args", ())
+        where = f"application_args of {of_named('stream', self.name)}"
+        check_placeholders(where, (one for one in arguments if not is_filled_in(one)), OF_ARGUMENTS)
         for what in _KEY_OF:
             _check_shipped(self.name, what, given.get(what, ()))
         conf = given.get("conf")

@@ -28,7 +28,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import Range, check_values, checked, of_named
+from airflow_streaming.model.fields import Range, check_values, checked, named_fields, of_named
 from airflow_streaming.model.spark.conf import SparkVersion, conf_text, parse_spark_version, redact
 from airflow_streaming.model.spark.releases import CHECKPOINT_FORMAT, FILE_CHECKSUM, first_with
 
@@ -56,6 +56,7 @@ def is_rocksdb(provider: str) -> bool:
     return provider.rpartition(".")[2] == "RocksDBStateStoreProvider"
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """

@@ -7,17 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_streaming.changes.pointers.port import back_to, fill, mark_of
+from airflow_streaming.changes.pointers.port import back_to, filled, mark_of
 from airflow_streaming.exceptions import PointerFailed, SpecError, StreamingError
 from airflow_streaming.home.consumers import LiveOutput
-from airflow_streaming.model.fields import check_values
+from airflow_streaming.model.fields import check_values, named_fields
 from airflow_streaming.model.jobs.pointing import Mark, should_write
+from airflow_streaming.model.placeholders import OF_STATEMENTS, check_placeholders
 
 TABLE: Final = "airflow_streaming_pointers"
 """Where a database remembers the newest word about each of its pointers."""
 _COLUMNS: Final = ("stream", "lane", "deployment_number", "written_to", "word", "is_undone")
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlPointer:
     """
@@ -61,6 +63,9 @@ class SqlPointer:
             object.__setattr__(self, "name", self.conn_id)
         if not _statements(self.sql):
             raise SpecError(f"Pointer {self.name!r} has no SQL. Give the statement that moves it.")
+        for what in ("sql", "undo_sql"):
+            statements = _statements(getattr(self, what))
+            check_placeholders(f"{what} of pointer {self.name!r}", statements, OF_STATEMENTS)
 
     def move(self, to: LiveOutput, before: LiveOutput) -> None:
         """Run the statements with what becomes live; see ``Pointer``."""
@@ -201,4 +206,4 @@ def _statements(sql: str | Sequence[str]) -> list[str]:
 
 
 def _filled(sql: str | Sequence[str], live: LiveOutput) -> list[str]:
-    return [fill(statement, live) for statement in _statements(sql)]
+    return [filled(statement, live) for statement in _statements(sql)]

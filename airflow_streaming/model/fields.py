@@ -5,7 +5,8 @@ A wrong field or argument is refused where it is written, by its name. Python it
 fail later, in a task or a trigger, with an error that names neither the field nor the value.
 
 The annotations are the rule: kinds, members of lists and mappings, keys of a ``TypedDict``, choices of
-an enum, and bounds as ``Annotated[int, Range(least=1)]``. A number or a duration without bounds of its
+an enum, bounds as ``Annotated[int, Range(least=1)]``, and of a function what it is called with, as
+``Annotated[Callable[..., Any], Called(("a context",))]``. A number or a duration without bounds of its
 own is finite, not negative, and fits into 64 bits. Where a text may stand in the place of a choice or a
 switch, it is one of its words, or a template.
 """
@@ -36,12 +37,13 @@ from typing import (
 )
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.calls import Called, parameters_of, written_at
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.spark.conf import REDACTED, is_secret
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_PACKAGE: Final = __name__.split(".")[0]
+_T = TypeVar("_T")
 _BEYOND: Final = 2**63
 """Records and the JVM hold 64 bits."""
 _SWITCH: Final = ("true", "false")
@@ -136,6 +138,8 @@ def check_values(value: Any, *, of: str = "", templated: Collection[str] | None 
     """
     kind: Any = type(value)
     for name, hint in _hints_of_fields(kind).items():
+        if _is_plain(hint)(getattr(value, name)):
+            continue
         given = _member(getattr(value, name), hint)
         if given is not getattr(value, name):
             object.__setattr__(value, name, given)
@@ -161,10 +165,11 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError:
-            return function(*args, **kwargs)  # Python's own error names the argument.
+            _refuse_names(function, function.__name__, len(args), kwargs)
+            return function(*args, **kwargs)  # Python's own error says the rest.
         templated = getattr(given.get("self"), "template_fields", ())
         for name, hint in _hints_of_arguments(function).items():
-            if name in given:
+            if name in given and not _is_plain(hint)(given[name]):
                 _check(
                     _Where(name),
                     given[name],
@@ -174,6 +179,34 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
         return function(*args, **kwargs)
 
     return call
+
+
+def named_fields(kind: type[_T]) -> type[_T]:
+    """
+    Have the names of a value's fields checked where the value is written.
+
+    :raises SpecError: by the constructor of the returned class, with the nearest name that there is.
+    """
+    init: Callable[..., None] = kind.__init__
+
+    @functools.wraps(init)
+    def call(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            init(self, *args, **kwargs)
+        except TypeError:
+            _refuse_names(init, type(self).__name__, len(args) + 1, kwargs)
+            raise
+
+    kind.__init__ = call  # type: ignore[method-assign]
+    return kind
+
+
+def _refuse_names(
+    function: Callable[..., Any], of: str, positions: int, names: Collection[str]
+) -> None:
+    known = parameters_of(function, of)
+    if known is not None and (wrong := known.wrong(positions, names)):
+        raise SpecError(f"{wrong}{written_at()}") from None
 
 
 def of_named(kind: str, name: object) -> str:
@@ -208,31 +241,58 @@ def _hints_of_arguments(function: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
+@functools.cache
+def _is_plain(hint: Any) -> Callable[[Any], bool]:
+    """
+    Return a quick test by which most values fit; what does not pass it is looked at in full.
+
+    Records are read a thousand times for each time that an author writes one.
+    """
+    kinds = _kinds(hint)
+    tests = [test for kind, bounds in kinds if (test := _plain_test(kind, bounds, _words(kinds)))]
+    return lambda given: any(test(given) for test in tests)
+
+
+def _plain_test(
+    kind: Any, bounds: Range | Called | None, words: Sequence[str]
+) -> Callable[[Any], bool] | None:
+    origin, inner = get_origin(kind), get_args(kind)
+    if words and kind in (str, Any, object):
+        return None
+    if kind is str:
+        return _is_plain_text
+    if kind in (Any, object):
+        return lambda _: True
+    if kind in (int, float, timedelta):
+        usual = _NOT_BACKWARDS if kind is timedelta else _NOT_NEGATIVE
+        return functools.partial(_is_plain_number, kind, bounds or usual)
+    if origin in (tuple, Sequence) and inner:
+        # A list in the place of a tuple is made one.
+        takes, member = (tuple,) if origin is tuple else (tuple, list), _is_plain(inner[0])
+        return lambda given: type(given) in takes and all(map(member, given))
+    if origin is Mapping:
+        key, value = map(_is_plain, inner)
+        return lambda given: (
+            type(given) is dict and all(map(key, given)) and all(map(value, given.values()))
+        )
+    is_class = origin is None and isinstance(kind, type)
+    return (lambda given: type(given) is kind) if is_class and bounds is None else None
+
+
+def _is_plain_text(given: Any) -> bool:
+    return type(given) is str and given.isascii() and "\0" not in given
+
+
+def _is_plain_number(kind: Any, bounds: Any, given: Any) -> bool:
+    is_kind = type(given) is kind or (kind is float and type(given) is int)
+    # What is not finite, and numbers beyond 64 bits, are told in words of their own.
+    return is_kind and (kind is timedelta or -_BEYOND < given < _BEYOND) and given in bounds
+
+
 def _check(where: _Where, given: object, hint: Any, left: _Left) -> None:
     is_quoted = not any(_may_be_secret(kind) for kind, _ in _kinds(hint))
     if wrong := _wrong(where, given, hint, left, is_quoted=is_quoted):
-        raise SpecError(f"{wrong}{_written_at()}")
-
-
-def _written_at() -> str:
-    """
-    Return file and line of the author's call, as the end of a message.
-
-    Airflow shows the last two frames of a dag that cannot be imported, and both would be of this
-    package. Empty for what is checked while a task runs.
-    """
-    frame = inspect.currentframe()
-    while frame is not None and _is_between(frame.f_globals.get("__name__", "")):
-        frame = frame.f_back
-    if frame is None or not (file := frame.f_code.co_filename).endswith(".py"):
-        return ""
-    is_airflow = frame.f_globals.get("__name__", "").split(".")[0] == "airflow"
-    return "" if is_airflow else f" See {file.rpartition('/')[2]}, line {frame.f_lineno}."
-
-
-def _is_between(module: str) -> bool:
-    """Tell whether a module only passes on what an author has written."""
-    return module.split(".")[0] == _PACKAGE or module.startswith("airflow.sdk.bases.")
+        raise SpecError(f"{wrong}{written_at()}")
 
 
 def _wrong(where: _Where, given: Any, hint: Any, left: _Left, *, is_quoted: bool) -> str | None:
@@ -264,11 +324,11 @@ def _is_left(given: object, kinds: Sequence[tuple[Any, Any]], left: _Left) -> bo
 
 
 @functools.cache
-def _kinds(hint: Any) -> tuple[tuple[Any, Range | None], ...]:
-    """Return the kinds that a hint names, each with the bounds that it has."""
+def _kinds(hint: Any) -> tuple[tuple[Any, Range | Called | None], ...]:
+    """Return the kinds that a hint names, each with the bounds or the call that it has."""
     if get_origin(hint) is Annotated:
         inner, *extras = get_args(hint)
-        bounds = next((one for one in extras if isinstance(one, Range)), None)
+        bounds = next((one for one in extras if isinstance(one, Range | Called)), None)
         return tuple((kind, bounds or own) for kind, own in _kinds(inner))
     if get_origin(hint) in (Union, UnionType):
         return tuple(kind for one in get_args(hint) for kind in _kinds(one))
@@ -338,7 +398,9 @@ def _members(where: _Where, given: Any, kind: Any) -> Iterator[tuple[_Where, Any
             yield where.at(index), member, inner[0]
 
 
-def _wrong_value(where: _Where, given: object, bounds: Range | None) -> str | None:
+def _wrong_value(where: _Where, given: Any, bounds: Range | Called | None) -> str | None:
+    if isinstance(bounds, Called):
+        return bounds.wrong(where, given)
     if isinstance(given, str):
         return _wrong_text(where, given)
     if isinstance(given, bool) or not isinstance(given, int | float | timedelta):
@@ -374,7 +436,12 @@ def _instead(
 ) -> str:
     shown = _shown(given) if is_quoted or given is None else f"of type {type(given).__name__}"
     template = ["a template"] if _words(kinds) and left is not _Left.NOWHERE else []
-    return f"{where} is {shown}; give {' or '.join([_named_all(kinds), *template])}."
+    path = (
+        " Write a path as str(path)."
+        if hasattr(given, "__fspath__") and (str, None) in kinds
+        else ""
+    )
+    return f"{where} is {shown}; give {' or '.join([_named_all(kinds), *template])}.{path}"
 
 
 def _named_all(kinds: Sequence[tuple[Any, Any]]) -> str:

@@ -19,7 +19,14 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Self
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import ANY_SIGN, Positive, Range, check_values, checked
+from airflow_streaming.model.fields import (
+    ANY_SIGN,
+    Positive,
+    Range,
+    check_values,
+    checked,
+    named_fields,
+)
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.wire import JsonValue
 
@@ -54,6 +61,7 @@ RuleWindow = Annotated[timedelta, Range(least=timedelta(0), most=timedelta(days=
 """A window of a rule: no longer than the history of a stream is kept, by the files of its summary."""
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthRule(JsonValue):
     """
@@ -405,6 +413,7 @@ _WINDOWS: Final = (
 )
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthRules(JsonValue):
     """

@@ -16,7 +16,7 @@ import contextvars
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from threading import Thread
@@ -27,6 +27,7 @@ from airflow.sdk import BaseNotifier
 
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.control import MAX_TRIES
+from airflow_streaming.model.calls import Notifier
 from airflow_streaming.model.records.alert import BACKUP_KEY, Alert, AlertKind
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.policy import RestartDecision
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from airflow_streaming.supervision.decide import Step
 
 log: Final = logging.getLogger(__name__)
-Notifier = Callable[[Any], Any]
-"""A notifier of Airflow, or any callable that takes a context."""
 Notifiers = Notifier | Sequence[Notifier] | None
 """What a dag gives: one, several, or none."""
 

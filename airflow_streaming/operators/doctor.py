@@ -13,6 +13,7 @@ from airflow_streaming.advice.examined import Advice, Outcome, RiskLevel
 from airflow_streaming.advice.gathering import gather
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.hooks.home import StreamHomeHook, spec_errors_are_final
+from airflow_streaming.model.calls import NamedParameters
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.fields import checked
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 FAIL_ON: Final = ("never", *(level.value for level in RiskLevel))
 
 
-class StreamDoctorOperator(BaseOperator):
+class StreamDoctorOperator(NamedParameters, BaseOperator):
     """
     Examine a stream as ``airflow-streaming doctor`` does; only reads.
 

@@ -18,6 +18,7 @@ from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.home import StreamHomeHook, spec_errors_are_final
+from airflow_streaming.model.calls import NamedParameters
 from airflow_streaming.model.fields import Pause, checked
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.operators.common.base import blocked_message, who
@@ -34,7 +35,7 @@ MAX_ACTS = 4
 """Acts in one worker slice; stopping needs two."""
 
 
-class StreamSwitch(BaseOperator):
+class StreamSwitch(NamedParameters, BaseOperator):
     """
     What stopping and starting have in common.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from airflow.sdk import TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
+from airflow_streaming.model.calls import Called
 from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
@@ -261,7 +262,7 @@ class Soaked:
     context: Any
 
 
-Check = Callable[[Soaked], bool | str | None]
+Check = Annotated[Callable[[Soaked], bool | str | None], Called(("a Soaked",))]
 """
 Looks at what a new deployment has written. ``None``, ``True`` and an empty text say that it is well;
 ``False``, or a text that says what is wrong, has the upgrade rolled back. An exception is none of

@@ -139,6 +139,7 @@ def rescale_params(
     }
 
 
+@checked
 def restore_params() -> dict[str, Param]:
     """Return the form that verifies a backup and restores a stream from it."""
     return {

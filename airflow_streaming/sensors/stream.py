@@ -15,11 +15,13 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.hooks.home import spec_errors_are_final
+from airflow_streaming.model.calls import NamedParameters
 from airflow_streaming.model.codec import parse_time
 from airflow_streaming.model.fields import checked, is_filled_in
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.literals import OF_A_STREAM, check_literals, uri_of
 from airflow_streaming.model.names import check_stream_name
+from airflow_streaming.supervision.external.address import parse_address
 from airflow_streaming.supervision.readiness.conditions import BacklogUnit, Condition
 from airflow_streaming.supervision.readiness.snapshot import (
     Readiness,
@@ -36,7 +38,7 @@ LISTEN: Final = timedelta(seconds=15)
 """How long a poke listens for a sign of life: drivers beat every 2 s, and every 10 s under load."""
 
 
-class StreamGateSensor(BaseSensorOperator):
+class StreamGateSensor(NamedParameters, BaseSensorOperator):
     """
     Wait until a stream meets a condition; the sensors of this provider are made of it.
 
@@ -100,7 +102,10 @@ class StreamGateSensor(BaseSensorOperator):
         self._gate: StreamGate | None = None
         # So that a stream that is named wrongly breaks the dag and not its run.
         self.subject()
-        check_literals(self, {**OF_A_STREAM, "checkpoint": uri_of("checkpoint")})
+        check_literals(
+            self,
+            {**OF_A_STREAM, "checkpoint": uri_of("checkpoint"), "endpoint": parse_address},
+        )
 
     @abstractmethod
     def condition(self) -> Condition:

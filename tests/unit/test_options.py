@@ -7,17 +7,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from math import inf, nan
+from pathlib import Path, PurePosixPath
 from types import FunctionType
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG
 
+from airflow_streaming.assets import stream_asset
 from airflow_streaming.changes.pointers.file import PointerFile
 from airflow_streaming.changes.pointers.spark import SparkView
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.operators.backup import CheckpointBackupOperator
+from airflow_streaming.operators.cutover import CutoverStepOperator
 from airflow_streaming.operators.stream import SparkStreamOperator
+from airflow_streaming.operators.upgrade import UpgradeCheckOperator, UpgradeStepOperator
 from airflow_streaming.options import (
     BackupOptions,
     Connections,
@@ -30,6 +34,8 @@ from airflow_streaming.options import (
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.orchestration.stream_dags import stream_dags
 from airflow_streaming.orchestration.upgrade import rescale, rolling_restart, upgrade_in_place
+from airflow_streaming.pointers import CallablePointer, SqlPointer
+from airflow_streaming.sensors.stream import StreamHealthSensor
 from airflow_streaming.spec import (
     Autoscale,
     Blackout,
@@ -51,8 +57,28 @@ def a_comparison(**given: Any) -> CompareTerms:
     return CompareTerms(stream="orders", **given)
 
 
+def a_sql_pointer(**given: Any) -> SqlPointer:
+    return SqlPointer(conn_id="c", **given)
+
+
+def a_spec(**given: Any) -> StreamSpec:
+    return replace(SPEC, **given)
+
+
+def a_sensor(**given: Any) -> StreamHealthSensor:
+    return StreamHealthSensor(task_id="t", checkpoint="/c", **given)
+
+
 def a_view(**given: Any) -> SparkView:
     return SparkView(view="lake.orders", runtime="spark-4.3", **given)
+
+
+def a_task(kind: Callable[..., Any], **given: Any) -> Any:
+    return kind(task_id="t", stream=SPEC, **given)
+
+
+def a_backup(**given: Any) -> Any:
+    return CheckpointBackupOperator(task_id="t", home="/srv/h", stream="orders", **given)
 
 
 WRONG: list[tuple[Callable[..., Any], str, Any]] = [
@@ -183,6 +209,35 @@ def test_a_function_that_cannot_take_what_it_is_given_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("build", "where"),
+    [
+        (lambda f: CallablePointer(name="p", forward=f, backward=print), "CallablePointer.forward"),
+        (
+            lambda f: CallablePointer(name="p", forward=print, backward=f),
+            "CallablePointer.backward",
+        ),
+        (lambda f: UpgradeOptions(approval_notifiers=[f]), "UpgradeOptions.approval_notifiers[0]"),
+        (lambda f: a_task(UpgradeCheckOperator, checks=[f], preflight_task_id="p"), "checks[0]"),
+        (
+            lambda f: a_task(
+                UpgradeStepOperator, rewind_sink=f, until="ready", preflight_task_id="p"
+            ),
+            "rewind_sink",
+        ),
+        (lambda f: a_task(CutoverStepOperator, checks=[f], until="ready"), "checks[0]"),
+        (lambda f: a_task(SparkStreamOperator, on_gave_up=f), "on_gave_up"),
+        (lambda f: a_task(SparkStreamOperator, on_restart=[print, f]), "on_restart[1]"),
+        (lambda f: a_backup(on_late=f), "on_late"),
+    ],
+)
+def test_a_function_is_refused_wherever_one_is_given(
+    build: Callable[[Callable[..., Any]], Any], where: str
+) -> None:
+    with DAG("d"), pytest.raises(SpecError, match=f"^{re.escape(where)} is called with "):
+        build(lambda: None)
+
+
+@pytest.mark.parametrize(
     "function",
     [
         print,
@@ -205,10 +260,18 @@ NONSENSE: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (SoakTerms, {"queries": ("",)}, r"SoakTerms\.queries has an empty name"),
     (SoakTerms, {"queries": ("a", "a")}, "'a' twice"),
     (a_comparison, {"keys": ("k",), "ignore": ("x", "k")}, "'k' in keys and in ignore"),
+    (a_comparison, {"format": "parqet"}, r"format is 'parqet'; did you mean 'parquet'\?"),
+    (a_comparison, {"format": "jsonl"}, r"format is 'jsonl'; did you mean 'json'\?"),
     (a_comparison, {"sums": ("x", "x")}, r"CompareTerms\.sums has 'x' twice"),
     (a_comparison, {"keys": ("",)}, r"CompareTerms\.keys has an empty name"),
     (a_view, {"select": "SELECT * FROM parquet.`/lake/blue`"}, "whichever lane is live"),
     (a_view, {"select": "SELECT * FROM lake.{stream}"}, "whichever lane is live"),
+    (a_view, {"select": "SELECT * FROM {outptu} {lane}"}, r"{outptu}, .* mean {output}\?"),
+    (a_sql_pointer, {"sql": "SELECT {lan}"}, r"^sql of pointer 'c' has {lan}"),
+    (a_sql_pointer, {"sql": "SELECT 1", "undo_sql": ["{lan}"]}, "^undo_sql of pointer 'c'"),
+    (a_spec, {"application_args": ["--out={outptu}"]}, "^application_args of stream 'orders'"),
+    (stream_asset, {"checkpoint": "/c", "endpoint": "nope"}, "metrics endpoint 'nope'"),
+    (a_sensor, {"endpoint": "driver:4040"}, "metrics endpoint 'driver:4040'"),
     (PointerFile, {"uri": "rel/p.json"}, "is relative"),
     (PointerFile, {"uri": "./p.json"}, "is relative"),
     (PointerFile, {"uri": "s3://lake/../p.json"}, r"has '\.\.'"),
@@ -233,8 +296,12 @@ def test_what_cannot_be_meant_is_refused(
     [
         (SoakTerms, {"batches": 0}),
         (RehearsalOptions, {"batches": 0}),
+        (a_comparison, {"format": "com.example.ParqetSource"}),
+        (a_comparison, {"format": "excel"}),
+        (a_comparison, {"format": "Parquet"}),
         (a_comparison, {"keys": ("k",), "sums": ("x",), "ignore": ("x",)}),
         (a_view, {"select": "SELECT * FROM lake.orders_{color}"}),
+        (a_spec, {"application_args": ['{"date": "{date}"}', "{{ params.outptu }}"]}),
         (PointerFile, {"uri": "memory://feeds/orders.json"}),
     ],
     ids=named,
@@ -243,6 +310,23 @@ def test_what_the_docs_give_a_meaning_stays(
     kind: Callable[..., Any], given: dict[str, Any]
 ) -> None:
     assert kind(**given) == kind(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"application": Path("a.py")}, "application"),
+        ({"home": Path("/srv/h")}, "home"),
+        ({"output": Path("/x/y")}, "output"),
+        ({"py_files": [Path("/x/y.py")]}, "py_files[0]"),
+        ({"application_args": ["--x", PurePosixPath("/y")]}, "application_args[1]"),
+    ],
+)
+def test_a_path_in_place_of_a_text_is_told_how_to_be_one(given: dict[str, Any], where: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        replace(SPEC, **given)
+    assert str(refused.value).startswith(f"{where} of stream 'orders' is of type ")
+    assert " Write a path as str(path)." in str(refused.value)
 
 
 @pytest.mark.parametrize("edits", [{"runtimes": "x"}, {"conf": 5}, {5: "x"}, {"runtime": 5}])

@@ -25,7 +25,7 @@ from airflow_streaming.gates.findings import (
     worst,
 )
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.fields import Positive, check_values
+from airflow_streaming.model.fields import Positive, check_values, named_fields
 from airflow_streaming.model.records.change_table import words
 from airflow_streaming.model.records.cutover import (
     DEADLINES,
@@ -40,6 +40,7 @@ from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.upgrade import SoakTerms
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverPlan:
     """

@@ -18,12 +18,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, StreamingError, closed
 from airflow_streaming.home.consumers import LiveOutput
-from airflow_streaming.model.fields import check_values
+from airflow_streaming.model.calls import Called
+from airflow_streaming.model.fields import check_values, named_fields
 from airflow_streaming.model.jobs.pointing import Mark
+from airflow_streaming.model.placeholders import OF_STATEMENTS, fill, placeholders_in
 
 _UNSAFE: Final = re.compile(r"""['"`;\\\x00-\x1f]""")
 
@@ -84,11 +86,11 @@ def back_to(before: LiveOutput, to: LiveOutput) -> Mark:
     return replace(mark_of(before), number=to.number, undone=True)
 
 
-OF_A_LANE: Final = ("{output}", "{lane}", "{color}", "{deployment}", "{number}")
+OF_A_LANE: Final = tuple(name for name in OF_STATEMENTS if name != "stream")
 """Placeholders of a statement that differ between two lanes of a stream."""
 
 
-def fill(statement: str, live: LiveOutput, *, output: str = "") -> str:
+def filled(statement: str, live: LiveOutput, *, output: str = "") -> str:
     """
     Return a statement with its placeholders replaced by values of a lane.
 
@@ -96,27 +98,30 @@ def fill(statement: str, live: LiveOutput, *, output: str = "") -> str:
     :raises PointerRefused: a value has a sign in it by which it could end its quotes.
     """
     values = {
-        "{stream}": live.stream,
-        "{lane}": live.lane,
-        "{color}": live.color.value,
-        "{deployment}": str(live.deployment),
-        "{number}": str(live.number),
-        "{output}": output or live.output,
+        "stream": live.stream,
+        "lane": live.lane,
+        "color": live.color.value,
+        "deployment": str(live.deployment),
+        "number": str(live.number),
+        "output": output or live.output,
     }
-    for name, value in values.items():
-        if name in statement and _UNSAFE.search(value):
+    for name in placeholders_in(statement, values):
+        if _UNSAFE.search(value := values[name]):
             raise PointerRefused(
-                f"{name} of stream {live.stream!r} is {value!r} and cannot be part of a statement. "
+                f"{{{name}}} of stream {live.stream!r} is {value!r} and cannot be part of a statement. "
                 "Choose an output without quotes, ';', '\\' and control characters."
             )
-    # Not str.format: a statement may have braces that are none of our business.
-    return re.sub("|".join(map(re.escape, values)), lambda match: values[match[0]], statement)
+    return fill(statement, values)
 
 
-Word = Callable[[LiveOutput, LiveOutput], None]
+Word = Annotated[
+    Callable[[LiveOutput, LiveOutput], None],
+    Called(("what becomes live", "what is live until then")),
+]
 """Is given what becomes live and what is live until then."""
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallablePointer:
     """

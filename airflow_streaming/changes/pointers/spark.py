@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.changes.pointers.port import OF_A_LANE, Pointer, back_to, fill, mark_of
+from airflow_streaming.changes.pointers.port import OF_A_LANE, Pointer, back_to, filled, mark_of
 from airflow_streaming.exceptions import (
     LaunchError,
     PointerFailed,
@@ -19,8 +19,9 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.launch.runtime import resolve_runtime
-from airflow_streaming.model.fields import Positive, check_values
+from airflow_streaming.model.fields import Positive, check_values, named_fields
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
+from airflow_streaming.model.placeholders import OF_STATEMENTS, check_placeholders, placeholders_in
 from airflow_streaming.model.uris import to_hadoop
 from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask, scratch_folder
 
@@ -76,6 +77,7 @@ class _InCatalog:
             raise PointerFailed(f"{what} could not be moved: {err}") from err
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkView(_InCatalog):
     """
@@ -112,10 +114,11 @@ class SparkView(_InCatalog):
     def __post_init__(self) -> None:
         check_values(self)
         check_entry(self.view, Entry.VIEW)
-        if not any(name in self.select for name in OF_A_LANE):
+        check_placeholders(f"select of the view {self.view}", (self.select,), OF_STATEMENTS)
+        if not placeholders_in(self.select, OF_A_LANE):
             raise SpecError(
                 f"The view {self.view} would show the same whichever lane is live: give a "
-                f"query with one of {', '.join(OF_A_LANE)} in it."
+                f"query with one of {', '.join(f'{{{name}}}' for name in OF_A_LANE)} in it."
             )
         if not self.name:
             object.__setattr__(self, "name", self.view)
@@ -130,10 +133,11 @@ class SparkView(_InCatalog):
 
     def _queries(self, *lives: LiveOutput) -> dict[str, str]:
         return {
-            live.output: fill(self.select, live, output=to_hadoop(live.output)) for live in lives
+            live.output: filled(self.select, live, output=to_hadoop(live.output)) for live in lives
         }
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkTable(_InCatalog):
     """

@@ -29,7 +29,7 @@ from itertools import pairwise
 from typing import Annotated, Final
 
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.fields import Range, check_values
+from airflow_streaming.model.fields import Range, check_values, named_fields
 from airflow_streaming.model.records.removal import RemovalKind
 from airflow_streaming.model.uris import overlap
 
@@ -46,6 +46,7 @@ SIZES_KEPT: Final = 50
 """Changes of a stream's size that stay, however old; the newest one says what its driver gets."""
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunePolicy:
     """

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
 from airflow_streaming.checkpoints.backup.records import Backup, QueryBackup
@@ -27,6 +27,7 @@ from airflow_streaming.checkpoints.restore.sink_output import open_output
 from airflow_streaming.checkpoints.vault.contents import Contents, Verified
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointRefused, StreamingError
+from airflow_streaming.model.calls import Called
 from airflow_streaming.model.records.upgrade import KAFKA, SinkFacts, SinkReplaySemantics
 from airflow_streaming.model.uris import is_same_place, join
 
@@ -54,7 +55,7 @@ class Rewinding:
     target: str
 
 
-AuthorsRewind = Callable[[Rewinding], None]
+AuthorsRewind = Annotated[Callable[[Rewinding], None], Called(("a Rewinding",))]
 
 
 class SinkRewind:

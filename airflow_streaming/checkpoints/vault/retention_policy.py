@@ -45,7 +45,7 @@ from airflow_streaming.checkpoints.vault.backup_trust import (
 )
 from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.fields import Positive, check_values, checked
+from airflow_streaming.model.fields import Positive, check_values, checked, named_fields
 from airflow_streaming.model.wire import parse_json_value
 
 LARGEST_GAP: Final = 4
@@ -175,6 +175,7 @@ def _of(others: int) -> str:
 _COUNTS: Final = ("keep_last", "daily", "weekly", "monthly")
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPolicy:
     """

@@ -52,7 +52,8 @@ _OF_ONE_RUN: Final = frozenset(
 _ANSI: Final = frozenset({"failOnError", "ansiEnabled"})
 _ZONES: Final = frozenset({"timeZoneId", "zoneId"})
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_PLAIN_WORD: Final = re.compile(r"[^()\[\]{},'`]+")
+_PLAIN_WORD: Final = re.compile(r"(?!(?:true|false|null|nan|infinity)$)[^\W\d]\w*", re.IGNORECASE)
+"""A name that reads as nothing else: no field of a struct, number, literal or operator."""
 _SIMPLE: Final = re.compile(
     r"(smallint|tinyint|float|date|timestamp|timestamp_ntz|decimal|interval)\b"
 )
@@ -154,7 +155,7 @@ def _text(node: Node, wording: Wording) -> str:
         text, said = _call(node, inner), set()
     more = quoted(_more(node, wording, said))
     if node.name == "Alias" and more:
-        return _alias(f"{inner[0]}{more}", _word(str(node.fields.get("name"))))
+        return _alias(f"{inner[0]}{more}", word(str(node.fields.get("name"))))
     return f"{text}{more}"
 
 
@@ -164,8 +165,9 @@ def quoted(parts: list[str]) -> str:
     return f"['{told}']" if told else ""
 
 
-def _word(name: str) -> str:
-    return name if _PLAIN_WORD.fullmatch(name) else f"`{name}`"
+def word(name: str) -> str:
+    """Return a name as texts have it: in backquotes where it could be read as something else."""
+    return name if _PLAIN_WORD.fullmatch(name) else "`{}`".format(name.replace("`", "``"))
 
 
 def _literal(node: Node, wording: Wording) -> str:
@@ -205,7 +207,7 @@ def _other(node: Node, key: str, value: Any, wording: Wording) -> str:
     if key in _ZONES:
         return "" if not wording.zone or value == wording.zone else str(value)
     if _is_metadata(key):
-        return ""  # the JSON shows none of it; the JVM is asked
+        return ""  # the JSON shows an empty one in the place of any; the JVM is asked
     if key == "udfDeterministic":
         return "" if value is True else "false"
     if value is False or value == {} or (isinstance(value, list) and not any(value)):
@@ -269,8 +271,8 @@ def _aggregate(node: Node, inner: list[str]) -> str:
 
 
 def _python_udf(node: Node, inner: list[str]) -> str:
-    of = type_name(node.fields.get("dataType"))
-    return f"{node.fields.get('name')}({', '.join(inner)}): {of}"
+    # What it does is in its fingerprint; by another name it is no other function.
+    return f"python_udf({', '.join(inner)}): {type_name(node.fields.get('dataType'))}"
 
 
 def _alias(text: str, name: str) -> str:
@@ -279,11 +281,45 @@ def _alias(text: str, name: str) -> str:
 
 
 def _field(node: Node, inner: list[str]) -> str:
-    return f"{inner[0]}.{node.fields.get('name') or node.fields.get('ordinal')}"
+    """Write a field of a struct by its name; ``select("o.*")`` gives Catalyst its place alone."""
+    name, place = _field_name(node), node.fields.get("ordinal")
+    return f"{inner[0]}.{place if name is None else word(name)}"
+
+
+def _field_name(node: Node) -> str | None:
+    """Return a field's name, which is the author's own text where the type of its struct is not known."""
+    place = node.fields.get("ordinal")
+    names = [field.get("name") for field in _struct_fields(node.children[0])]
+    if isinstance(place, int) and 0 <= place < len(names):
+        # Of two fields of one name only the place tells which is meant.
+        return str(names[place]) if names.count(names[place]) == 1 else None
+    name = node.fields.get("name")
+    return None if name is None else str(name)
+
+
+def _struct_fields(node: Node) -> list[Mapping[str, Any]]:
+    """Return the fields of the struct that an expression gives; none where that is not known."""
+    told = _json_type(node)
+    fields = told.get("fields") if isinstance(told, Mapping) else None
+    found = fields if isinstance(fields, list) else []
+    return found if all(isinstance(field, Mapping) for field in found) else []
+
+
+def _json_type(node: Node) -> Any:
+    if node.name == "Alias":
+        return _json_type(node.children[0])
+    if node.name == "GetStructField":
+        place, fields = node.fields.get("ordinal"), _struct_fields(node.children[0])
+        if isinstance(place, int) and 0 <= place < len(fields):
+            return fields[place].get("type")
+        return None
+    # Of a function that parses text: the schema, or the part of it that the optimizer leaves.
+    told = (node.fields.get(name) for name in ("dataType", "requiredSchema", "schema"))
+    return next(filter(None, told), None)
 
 
 _FORMS: Final[Mapping[str, Callable[[Node, list[str]], str]]] = {
-    "Alias": lambda node, inner: _alias(inner[0], _word(str(node.fields.get("name")))),
+    "Alias": lambda node, inner: _alias(inner[0], word(str(node.fields.get("name")))),
     "Cast": lambda node, inner: f"cast({inner[0]} as {type_name(node.fields.get('dataType'))})",
     "AggregateExpression": _aggregate,
     "PythonUDF": _python_udf,
@@ -364,7 +400,7 @@ class Names:
 
     def name(self, attribute: Node) -> str:
         """Return what a column is called."""
-        return self._own.get(attribute.expression_id) or _word(plain_name(attribute))
+        return self._own.get(attribute.expression_id) or word(plain_name(attribute))
 
     def text(self, expression: Node) -> str:
         """Return an expression with the columns' names."""
@@ -448,7 +484,7 @@ def _of_sources(tree: Node) -> Iterator[tuple[str, str]]:
         places.setdefault(name, set()).add(place)
     for key, (name, place) in columns.items():
         if len(places[name]) > 1:
-            yield key, f"{_word(name)}@{place}"
+            yield key, f"{word(name)}@{place}"
 
 
 def _leaves_below(tree: Node) -> Iterator[tuple[Node, frozenset[int]]]:

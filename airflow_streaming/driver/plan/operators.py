@@ -20,6 +20,7 @@ from airflow_streaming.driver.plan.expressions import (
     time_column,
     unnamed,
     window_of,
+    word,
 )
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import Node
@@ -48,7 +49,7 @@ def functions_of(node: Node, names: Names) -> dict[str, Node]:
 def outputs_of(function: str, node: Node, names: Names) -> list[str]:
     """Return the names of the columns that an aggregate function is in."""
     return [
-        str(output.fields.get("name", "?"))
+        word(str(output.fields.get("name", "?")))
         for output in node.expressions("aggregateExpressions")
         if any(
             one.name == "AggregateExpression" and names.key(one) == function

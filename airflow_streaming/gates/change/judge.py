@@ -15,6 +15,7 @@ from airflow_streaming.gates.change import (
     aggregation,
     closed_world,
     joins,
+    json_fields,
     operators,
     projection,
     settings,
@@ -31,6 +32,7 @@ from airflow_streaming.gates.change.checkpoint import (
     held_watermarks,
 )
 from airflow_streaming.gates.change.closed_world import judge_the_rest
+from airflow_streaming.gates.change.json_fields import without_added_fields
 from airflow_streaming.gates.change.operators import (
     judge_operators,
     judge_output_mode,
@@ -291,7 +293,8 @@ def _is_unread(plan: QueryPlan) -> bool:
 
 
 def _against_plan(pair: Pair) -> list[GateFinding]:
-    found = [*_by_rules(pair)]
+    pair, added = without_added_fields(pair)
+    found = [*added, *_by_rules(pair)]
     return [*found, *judge_the_rest(pair, found)]
 
 
@@ -474,6 +477,7 @@ CHANGE_RULES: Final[tuple[Rule, ...]] = (
     *user_state.VARIABLE_RULES,
     *steps.RULES,
     *steps.STEPS_BEFORE_RULES,
+    *json_fields.RULES,
     *operators.OUTPUT_MODE_RULES,
     *operators.WATERMARK_RULES,
     *projection.RULES,

@@ -16,9 +16,12 @@ from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.stored import StoreSchema
 from airflow_streaming.model.spark.plan import Column, OperatorPlan, QueryPlan, type_name
 
-_QUOTED: Final = re.compile(r"'[^']*'")
-_ALIAS: Final = re.compile(r"(?P<text>.*) AS (?P<name>[^()\[\],]+)", re.DOTALL)
+QUOTED: Final = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'")
+"""A name that is no word, or a literal."""
+_NAME: Final = r"`(?:[^`]|``)+`(?:@\d+)?|[^()\[\],`]+"
+_ALIAS: Final = re.compile(rf"(?P<text>.*) AS (?P<name>{_NAME})", re.DOTALL)
 _TAG: Final = re.compile(r"@(\d+)")
+_TAGGED: Final = re.compile(r"(?P<base>.+)@(?P<number>\d+)", re.DOTALL)
 _CUT: Final = re.compile(r"\.\.\. \(\d+ characters, digest")
 """How a text continues that was too long to be kept whole."""
 
@@ -32,7 +35,7 @@ def items_of(text: str) -> dict[str, str] | None:
     if _CUT.search(text):
         return None
     found: dict[str, str] = {}
-    for item in _split(text):
+    for item in split(text):
         match = _ALIAS.fullmatch(item)
         name, expression = (match["name"], match["text"]) if match else (item, item)
         if name in found:
@@ -43,32 +46,47 @@ def items_of(text: str) -> dict[str, str] | None:
 
 def names_in(texts: Iterable[str], names: Iterable[str]) -> set[str] | None:
     """Return those of some columns that texts name; ``None`` when a text is not whole."""
-    whole = " ".join(_QUOTED.sub(" ", text) for text in texts)
+    whole = " ".join(map(without_literals, texts))
     if _CUT.search(whole):
         return None
     return {name for name in names if pattern_of(name).search(whole)}
 
 
 def pattern_of(name: str) -> re.Pattern[str]:
-    """Return the pattern that finds a column in a text; without a number it is of any source."""
-    base, _, tag = name.rpartition("@") if _TAG.search(name) else (name, "", "")
-    numbered = re.escape(f"@{tag}") if tag else r"@\d+"
-    return re.compile(rf"(?<![\w@]){re.escape(base)}(?:{numbered})?(?![\w@])")
+    """
+    Return the pattern that finds a column in a text; without a number it is of any source.
+
+    Texts quote a name that is no word, and lists of columns do not: it is found in both.
+    """
+    tagged = _TAGGED.fullmatch(name)
+    plain = unquoted(tagged["base"] if tagged else name)
+    forms = "|".join(map(re.escape, dict.fromkeys((plain, plain.replace("`", "``")))))
+    number = tagged["number"] if tagged else r"\d+"
+    return re.compile(rf"(?<![\w@])(?:{forms})(?:`?@{number})?(?!\w|`?@)")
+
+
+def unquoted(name: str) -> str:
+    """Return a column's name as lists of columns have it."""
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def tags_in(texts: Iterable[str]) -> list[int]:
     """Return the numbers of sources that texts name, rising."""
-    return sorted({int(tag) for text in texts for tag in _TAG.findall(_QUOTED.sub(" ", text))})
+    return sorted({int(tag) for text in texts for tag in _TAG.findall(without_literals(text))})
 
 
-def _split(text: str) -> list[str]:
-    found, depth, start, quoted = [], 0, 0, False
-    for place, letter in enumerate(text):
-        if letter == "'":
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif letter in "([{":
+def without_literals(text: str) -> str:
+    """Return a text without what stands in single quotes; names in backquotes stay."""
+    return QUOTED.sub(lambda found: found[0] if found[0].startswith("`") else " ", text)
+
+
+def split(text: str) -> list[str]:
+    """Return what stands between the commas of a text, those inside brackets and quotes left out."""
+    found, depth, start = [], 0, 0
+    # What is quoted holds no comma or bracket that counts.
+    bare = QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
+    for place, letter in enumerate(bare):
+        if letter in "([{":
             depth += 1
         elif letter in ")]}":
             depth -= 1

@@ -24,6 +24,7 @@ from airflow_streaming.gates.change.pair import (
     names_in,
     pattern_of,
     shown,
+    split,
 )
 from airflow_streaming.gates.change.sinks import FOREACH
 from airflow_streaming.gates.findings import GateFinding
@@ -90,7 +91,7 @@ def _outputs(operator: OperatorPlan) -> dict[str, list[str]] | None:
         return None
     found: dict[str, list[str]] = {}
     for value, names in zip(operator.values, operator.outputs, strict=True):
-        for name in filter(None, names.split(",")):
+        for name in split(names):
             found.setdefault(name, []).append(value)
     return found
 

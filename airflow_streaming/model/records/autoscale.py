@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import check_values
+from airflow_streaming.model.fields import check_values, named_fields
 from airflow_streaming.model.wire import JsonValue, Record
 
 EXECUTORS: Final = "spark.executor.instances"
@@ -24,6 +24,7 @@ MOST_EXECUTORS: Final = 100_000
 """More than any cluster has, and few enough for every count that Spark keeps of them."""
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Autoscale(JsonValue):
     """

@@ -21,8 +21,9 @@ from types import MappingProxyType
 from typing import Annotated, ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.calls import nearest
 from airflow_streaming.model.durations import age_of
-from airflow_streaming.model.fields import Positive, Range, check_values
+from airflow_streaming.model.fields import Positive, Range, check_values, named_fields
 from airflow_streaming.model.names import check_names, is_path_part
 from airflow_streaming.model.records.cutover_table import (
     CutoverEvent,
@@ -84,6 +85,7 @@ class Pair:
     sinks: tuple[SinkFacts, ...] = ()
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyTerms:
     """
@@ -107,13 +109,30 @@ class ReadyTerms:
         check_values(self)
 
 
+FORMATS: Final = (
+    "parquet",
+    "orc",
+    "json",
+    "csv",
+    "text",
+    "xml",
+    "avro",
+    "delta",
+    "iceberg",
+    "hudi",
+)
+"""Names of formats that many have."""
+
+
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareTerms:
     """
     How the outputs of one stream are compared: a PySpark job reads both.
 
     :param stream: The stream.
-    :param format: ``parquet``, ``json``, ``delta`` or whatever the runtime can read.
+    :param format: ``parquet``, ``json``, ``delta`` or whatever the runtime can read; that is Spark's to
+        know, so only a slip of a well-known name is refused here.
     :param time: Column by whose buckets rows are counted; empty for one bucket.
     :param bucket: Length of a bucket.
     :param keys: Columns by which rows belong together.
@@ -144,6 +163,12 @@ class CompareTerms:
 
     def __post_init__(self) -> None:
         check_values(self)
+        near = nearest(self.format.lower(), FORMATS, likeness=0.8)
+        if near is not None and near != self.format.lower():
+            raise SpecError(
+                f"CompareTerms.format is {self.format!r:.80}; did you mean {near!r}? For a data source of "
+                "that very name give its class."
+            )
         for name in ("keys", "sums", "ignore"):
             check_names(f"CompareTerms.{name}", getattr(self, name))
         both = sorted({*self.keys} & {*self.ignore})

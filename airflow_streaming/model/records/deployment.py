@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -17,6 +16,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final
 
 from airflow_streaming.model.names import check_place
+from airflow_streaming.model.placeholders import fill
 from airflow_streaming.model.uris import for_spark
 from airflow_streaming.model.wire import Record
 
@@ -104,15 +104,15 @@ class Deployment(Record):
     def arguments(self, home: str) -> list[str]:
         """Return the script's arguments with the placeholders replaced; places as Spark opens them."""
         known = {
-            "{stream}": self.stream,
-            "{output}": for_spark(self.output),
-            "{checkpoint}": for_spark(self.checkpoint),
-            "{home}": for_spark(home),
-            "{deployment}": str(self.number),
-            "{replay_from}": self.replay_from,
-            "{replay_from_ms}": str(_milliseconds(self.replay_from)),
+            "stream": self.stream,
+            "output": for_spark(self.output),
+            "checkpoint": for_spark(self.checkpoint),
+            "home": for_spark(home),
+            "deployment": str(self.number),
+            "replay_from": self.replay_from,
+            "replay_from_ms": str(_milliseconds(self.replay_from)),
         }
-        return [_fill(argument, known) for argument in self.application_args]
+        return [fill(argument, known) for argument in self.application_args]
 
 
 class ProposalAction(StrEnum):
@@ -139,9 +139,3 @@ def decide_proposal(
 def _milliseconds(iso: str) -> int:
     # The beginning is 0, which every source that takes a time understands as such.
     return int(datetime.fromisoformat(iso).timestamp() * 1000) if iso else 0
-
-
-def _fill(text: str, known: Mapping[str, str]) -> str:
-    # Not str.format: an argument may be JSON, full of braces that are none of our business.
-    pattern = "|".join(re.escape(name) for name in known)
-    return re.sub(pattern, lambda match: known[match[0]], text)

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.durations import CLOCKS_DIFFER
-from airflow_streaming.model.fields import check_values
+from airflow_streaming.model.fields import check_values, named_fields
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
@@ -22,6 +22,7 @@ _ZONE: Final = re.compile(r"[A-Za-z0-9_+-]{1,32}(?:/[A-Za-z0-9_+-]{1,32}){0,2}")
 _DAYS_A_WEEK: Final = 7
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blackout:
     """
@@ -75,6 +76,7 @@ def _is_zone(name: str) -> bool:
     return True
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """
@@ -93,6 +95,7 @@ class Budget:
             raise SpecError("A restart budget needs a positive window.")
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy(JsonValue):
     """

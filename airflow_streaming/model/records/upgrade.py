@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.durations import age_of
-from airflow_streaming.model.fields import check_values
+from airflow_streaming.model.fields import check_values, named_fields
 from airflow_streaming.model.names import check_names
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade_table import Stage
@@ -166,6 +166,7 @@ def _cannot_reread(source: SourcePlan) -> str:
     return ""
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakTerms:
     """

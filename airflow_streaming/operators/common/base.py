@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import StreamFailed
 from airflow_streaming.hooks.home import spec_errors_are_final
+from airflow_streaming.model.calls import NamedParameters
 from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartDecision
@@ -113,7 +114,7 @@ class ProgressLogger:
         return True
 
 
-class SpecTask(BaseOperator):
+class SpecTask(NamedParameters, BaseOperator):
     """
     A task on one stream, given as its dag describes it.
 

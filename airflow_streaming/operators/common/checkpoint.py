@@ -20,6 +20,7 @@ from airflow_streaming.exceptions import (
     SpecError,
     StreamingError,
 )
+from airflow_streaming.model.calls import NamedParameters
 from airflow_streaming.model.fields import checked
 from airflow_streaming.model.literals import OF_A_STREAM, check_literals, uri_of
 from airflow_streaming.model.names import Color, check_stream_name, color_of
@@ -45,7 +46,7 @@ class Terminated(BaseException):
     """The task was killed while it was at work; raised where it was, so that all is let go."""
 
 
-class CheckpointTask(BaseOperator):
+class CheckpointTask(NamedParameters, BaseOperator):
     """
     A task on the backups of one stream.
 

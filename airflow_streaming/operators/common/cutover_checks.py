@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow_streaming.changes.judging.green import Judgment, judge_reports
 from airflow_streaming.changes.judging.lane_figures import bound_of
@@ -14,6 +14,7 @@ from airflow_streaming.checkpoints.progress import Progress
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.calls import Called
 from airflow_streaming.model.jobs.comparison import Bound, CompareReport
 from airflow_streaming.model.names import base_of, is_path_part
 from airflow_streaming.model.progress import BatchProgress
@@ -53,7 +54,7 @@ class SideBySide:
     context: Any
 
 
-CutoverCheck = Callable[[SideBySide], bool | str | None]
+CutoverCheck = Annotated[Callable[[SideBySide], bool | str | None], Called(("a SideBySide",))]
 """
 Looks at what green has written beside blue. ``None``, ``True`` and an empty text say that it is well;
 ``False``, or a text that says what is wrong, ends the cutover, and blue stays. An exception is none

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.model.calls import NamedParameters
 from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
 from airflow_streaming.operators.common.base import ProgressLogger
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_streaming.supervision.observer import Observer
 
 
-class StreamApprovalOperator(ApprovalOperator):
+class StreamApprovalOperator(NamedParameters, ApprovalOperator):
     """
     Ask a user yes or no; silence until ``response_timeout`` is a no.
 

@@ -10,6 +10,12 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.gates.change_gate import gate_change
+from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.launch.runtime import resolve_runtime
+from airflow_streaming.model.spark.plan import ScriptPlan
+from airflow_streaming.spark_jobs.plan_mode import plan_script
+from airflow_streaming.spark_jobs.runner import Program
 from airflow_streaming.testing import StreamTester, compare_rows
 from demo.feeds.feed import parsed
 from demo.feeds.shapes import FEEDS
@@ -141,6 +147,35 @@ def test_spark_refuses_a_window_under_a_trigger_without_batches(
 
     assert run.error is not None
     assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+def test_the_gate_knows_which_version_goes_on(
+    stream_tester: StreamTester, feed: Feeding, dags: Path, tmp_path: Path, spark_4_3: Path
+) -> None:
+    script, checkpoint = dags / "schema_evolution" / "jobs" / "orders.py", tmp_path / "checkpoint"
+    places = ("--input", str(tmp_path / "in"), "--output", str(tmp_path / "out"))
+    feed("orders", tmp_path / "in", range(2))
+    assert stream_tester.run(script, *places, checkpoint=checkpoint).check()
+    runtime = resolve_runtime("spark-4.3", {"spark-4.3": str(spark_4_3)})
+    checkpoints = {name: str(checkpoint / name) for name in ("orders", "bad_records", "totals")}
+
+    def planned(version: str) -> ScriptPlan:
+        arguments = (*places, "--version", version)
+        source = script.read_bytes()
+        return plan_script(
+            Program(application=str(script), source=source, arguments=arguments), runtime
+        )
+
+    old = planned("1").queries
+    answers = {
+        version: gate_change(checkpoints, old, planned(version)) for version in ("2", "3", "4")
+    }
+
+    assert {version: report.decision for version, report in answers.items()} == {
+        "2": GateDecision.ALLOWED_WITH_CONSEQUENCE,
+        "3": GateDecision.NOT_ALLOWED,
+        "4": GateDecision.NOT_ALLOWED,
+    }, answers["2"]
 
 
 def test_bad_records_are_kept_apart_and_state_decides_which_version_goes_on(

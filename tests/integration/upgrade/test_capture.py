@@ -104,6 +104,11 @@ FRAMES: Final = {
         'F.aggregate(F.array("v"), F.lit(0).cast("bigint"), lambda total, one: total - one)',
         'F.aggregate(F.array("v"), F.lit(0).cast("bigint"), lambda total, one: one - total)',
     ),
+    "metadata_of_an_alias": (
+        'counted(read().select({}), "k")',
+        'F.col("k").alias("k")',
+        'F.col("k").alias("k", metadata={"unit": "km"})',
+    ),
     "binary_literal": (COLUMN, 'F.lit(bytearray(b"a"))', 'F.lit(bytearray(b"b"))'),
     "aggregate_of_the_same_name": (
         'read().groupBy("k").agg(F.expr("{}(v)").alias("x"))',

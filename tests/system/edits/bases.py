@@ -14,9 +14,40 @@ REVENUE: Final = Base(
     arguments=("--input", "{run}/input/orders", "--output", "{run}/output/main"),
 )
 CLICKS: Final = Base(name="clicks", script=job("clicks"))
+CLICKS_BY_SHOP: Final = Base(
+    name="clicks_by_shop",
+    script=job("clicks"),
+    changes=(
+        (
+            '.format("json")\n        .trigger',
+            '.format("json")\n        .partitionBy("shop")\n        .trigger',
+        ),
+    ),
+)
 BOTH: Final = Base(name="both", script=job("both"))
 TOTALS: Final = Base(name="totals", script=job("totals"))
+MINUTES: Final = Base(
+    name="minutes",
+    script=job("totals"),
+    changes=(
+        (
+            'groupBy("user", "kind")',
+            'groupBy(F.date_format("ts", "yyyy-MM-dd HH:mm").alias("minute"), "kind")',
+        ),
+    ),
+)
 LEDGER: Final = Base(name="ledger", script=job("ledger"))
+PARSED: Final = Base(name="parsed", script=job("parsed"))
+PARSED_ONCE: Final = Base(
+    name="parsed_once",
+    script=job("parsed"),
+    changes=(
+        (
+            'sales.groupBy("shop").agg(F.sum("amount").alias("total"), F.count("id").alias("number"))',
+            'sales.dropDuplicates(["id"])',
+        ),
+    ),
+)
 HIDDEN: Final = Base(name="hidden", script=job("hidden"))
 FRAMES: Final = Base(name="frames", script=job("frames"))
 TOTALS_ROCKSDB: Final = Base(name="totals_rocksdb", script=job("totals"), conf=ROCKSDB)
@@ -26,6 +57,31 @@ WINDOWS_UPDATED: Final = Base(
     script=job("windows"),
     changes=(('.outputMode("append")', '.outputMode("update")'),),
     conf={**ROCKSDB, CHANGELOG: "true"},
+)
+_BOOKED: Final = (
+    (
+        'events.withWatermark("ts", LATENESS)',
+        (
+            'events.withColumn("booked", F.expr("ts + INTERVAL 7 SECONDS"))\n'
+            '        .withWatermark("ts", LATENESS)'
+        ),
+    ),
+    ('.outputMode("append")', '.outputMode("update")'),
+)
+WINDOWS_BOOKED: Final = Base(name="windows_booked", script=job("windows"), changes=_BOOKED)
+WINDOWS_ENDLESS: Final = Base(
+    name="windows_endless",
+    script=job("windows"),
+    changes=(*_BOOKED, ('F.window("ts",', 'F.window("booked",')),
+)
+WINDOWS_QUOTED: Final = Base(
+    name="windows_quoted",
+    script=job("windows"),
+    changes=(
+        *WINDOWS_ENDLESS.changes,
+        ('F.sum("amount").alias("total")', 'F.sum("amount").alias("total (EUR, gross)")'),
+        ('"total", "number")', '"`total (EUR, gross)`", "number")'),
+    ),
 )
 FIRST_SEEN: Final = Base(name="first_seen", script=job("first_seen"))
 FIRST_EVER: Final = Base(
@@ -41,6 +97,15 @@ FIRST_EVER: Final = Base(
 PAIRS: Final = Base(name="pairs", script=job("pairs"))
 PAIRS_OUTER: Final = Base(
     name="pairs_outer", script=job("pairs"), changes=(('"inner"', '"left_outer"'),), conf=ROCKSDB
+)
+PAIRS_ENDLESS: Final = Base(
+    name="pairs_endless",
+    script=job("pairs"),
+    changes=(
+        ('sales.withWatermark("ts", "10 seconds")', "sales"),
+        ('payments.withWatermark("at", "10 seconds")', "payments"),
+        ("id = sale AND at >= ts AND at <= ts + INTERVAL 5 SECONDS", "id = sale"),
+    ),
 )
 SESSIONS: Final = Base(name="sessions", script=job("sessions"))
 PURSES: Final = Base(name="purses", script=job("purses"))
@@ -86,4 +151,12 @@ BASES: Final = (
     HIDDEN,
     FRAMES,
     LEDGER,
+    MINUTES,
+    WINDOWS_BOOKED,
+    WINDOWS_ENDLESS,
+    WINDOWS_QUOTED,
+    PAIRS_ENDLESS,
+    CLICKS_BY_SHOP,
+    PARSED,
+    PARSED_ONCE,
 )

@@ -64,6 +64,7 @@ def arrivals() -> Arrivals:
             f"events/{number:03}.json": _lines(rows),
             f"moved/{number:03}.json": _lines(rows),
             f"payments/{number:03}.json": _lines(payments),
+            f"texts/{number:03}.json": "".join(_texts(rows)),
             f"orders/{number:03}.csv": "".join(_orders(number, chance)),
             "shops/all.json": _lines(
                 [{"shop": f"s{n}", "town": f"t{n}", "size": n + 1} for n in range(3)]
@@ -118,6 +119,17 @@ def _orders(number: int, chance: random.Random) -> Iterator[str]:
                 f"{chance.choice(_COUNTRIES)}\n",
             )
         )
+
+
+def _texts(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield lines of JSON with a field of every kind, and a few lines that no schema fits."""
+    coupons = ("ten", 5, 2.5, True, None, {"of": "ten"}, ["ten", 5], "")
+    for place, row in enumerate(rows):
+        made = row if place % 9 == 8 else {**row, "coupon": coupons[place % len(coupons)]}
+        if place % 11 == 10:
+            made = {**made, "amount": "many"}
+        text = json.dumps(made)
+        yield f"{text[: len(text) // 2] if place % 13 == 12 else text}\n"
 
 
 def _lines(rows: list[dict[str, Any]]) -> str:

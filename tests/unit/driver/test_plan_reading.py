@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.driver.plan import reading
-from airflow_streaming.driver.plan.expressions import Wording, whole_text
+from airflow_streaming.driver.plan.expressions import Names, Wording, whole_text
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import read_tree
 from airflow_streaming.driver.plan.reading import Taken, read_plan
@@ -220,10 +220,18 @@ def test_steps_are_told_from_the_sink_up_and_a_join_with_a_table_is_one() -> Non
     static = read("4.3.0", "static")
     assert static.operators == ()
     assert "join" in [step.step for step in static.steps]
-    assert "up(k@0): string['evalType=101'] AS u" in static.steps[2].text
+    assert "python_udf(k@0): string['evalType=101'] AS u" in static.steps[2].text
     assert [step.step for step in static.steps].count("table") == 1
     having = read("4.3.0", "sql")
     assert [(s.step, s.below) for s in having.steps] == [("filter", 0), ("project", 1)]
+
+
+def test_a_function_by_another_name_is_no_other_function() -> None:
+    nodes = recorded()["4.3.0"]["static"]
+    renamed = json.loads(json.dumps(nodes).replace('"name": "up"', '"name": "upper"'))
+    assert renamed != nodes
+    old, new = (read_plan(taken(one, "4.3.0")) for one in (nodes, renamed))
+    assert (new.steps, new.nodes) == (old.steps, old.nodes)
 
 
 def test_sources_come_in_the_order_of_the_offset_log_with_secrets_marked() -> None:
@@ -314,7 +322,7 @@ def variable(name: str, number: int) -> list[Any]:
     return [{"class": f"{EXPRESSIONS}NamedLambdaVariable", "num-children": 0, **fields}]
 
 
-def nested(name: str, *children: list[Any], **fields: Any) -> list[Any]:
+def nested(name: str, /, *children: list[Any], **fields: Any) -> list[Any]:
     """An expression of others."""
     top = {"class": EXPRESSIONS + name, "num-children": len(children), **fields}
     return [top, *(node for child in children for node in child)]
@@ -379,3 +387,72 @@ def test_a_lambda_function_has_the_same_text_inside_another_one() -> None:
 
 def test_a_variable_without_a_function_keeps_its_name() -> None:
     assert worded(X) == "lambda x_1"
+
+
+def field(child: list[Any], place: int, **name: str) -> list[Any]:
+    return nested("GetStructField", child, child=0, ordinal=place, **name)
+
+
+def struct(**types: Any) -> dict[str, Any]:
+    """The type of a struct as Spark's JSON has it."""
+    fields = [
+        {"name": name, "type": of, "nullable": True, "metadata": {}} for name, of in types.items()
+    ]
+    return {"type": "struct", "fields": fields}
+
+
+def column(of: Any) -> list[Any]:
+    identity = {"product-class": f"{EXPRESSIONS}ExprId", "id": 4, "jvmId": "a-b"}
+    return nested("AttributeReference", name="o", dataType=of, nullable=True, exprId=identity)
+
+
+SALE = struct(id="string", amount="long", at=struct(day="string", hour="integer"))
+TWICE = {"type": "struct", "fields": [*struct(id="string")["fields"]] * 2}
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        pytest.param(field(column(SALE), 1), "o.amount", id="a star"),
+        pytest.param(field(column(SALE), 1, name="AMOUNT"), "o.amount", id="in other letters"),
+        pytest.param(field(field(column(SALE), 2), 1), "o.at.hour", id="a star inside"),
+        pytest.param(field(column("string"), 1), "o.1", id="a type that is not known"),
+        pytest.param(field(column("string"), 1, name="x"), "o.x", id="a name that is not known"),
+        pytest.param(field(column(SALE), 3), "o.3", id="no such place"),
+        pytest.param(field(column(TWICE), 1, name="id"), "o.1", id="two of one name"),
+        pytest.param(field(column(struct(**{"1": "int"})), 0), "o.`1`", id="a name of digits"),
+        pytest.param(field(column(struct(**{"a.b": "int"})), 0), "o.`a.b`", id="a name with a dot"),
+        pytest.param(field(column(struct(**{"a`b": "int"})), 0), "o.`a``b`", id="a quote"),
+        pytest.param(
+            field(nested("Alias", column(SALE), child=0, name="o"), 0), "o.id", id="an alias"
+        ),
+        pytest.param(
+            field(nested("CsvToStructs", column("string"), schema=SALE, child=0), 0),
+            "csv_to_structs(o).id",
+            id="parsed",
+        ),
+        pytest.param(
+            field(
+                nested(
+                    "CsvToStructs",
+                    column("string"),
+                    schema=SALE,
+                    child=0,
+                    requiredSchema=struct(amount="long"),
+                ),
+                0,
+            ),
+            "csv_to_structs(o).amount",
+            id="pruned",
+        ),
+    ],
+)
+def test_a_field_of_a_struct_is_told_by_its_name(told: list[Any], text: str) -> None:
+    assert re.sub(r"\['.*?'\]", "", worded(told)) == text
+
+
+def test_a_column_with_a_dot_in_its_name_is_no_field() -> None:
+    dotted = nested("AttributeReference", name="o.amount", dataType="long", nullable=True)
+
+    tree = read_tree(json.dumps(dotted))
+    assert Names(tree).text(tree) == "`o.amount`"

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.model import fields
 from airflow_streaming.model.fields import checked
 from airflow_streaming.spec import Metric, RetentionPolicy, SoakTerms, StreamSpec
 from tests.unit.fuzz.test_fuzz import quick
@@ -150,6 +151,9 @@ def public() -> dict[str, Any]:
 PUBLIC: Final = public()
 
 
+SEVERAL: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
 def parameters(one: Any) -> dict[str, inspect.Parameter]:
     """Return what is ours of its parameters; those of every task are Airflow's to check."""
     kinds = one.__mro__ if is_task(one) else (one,)
@@ -158,7 +162,7 @@ def parameters(one: Any) -> dict[str, inspect.Parameter]:
         name: parameter
         for kind in reversed(ours)
         for name, parameter in inspect.signature(kind).parameters.items()
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD and name != "trigger_rule"
+        if parameter.kind not in SEVERAL and name != "trigger_rule"
     }
 
 
@@ -239,6 +243,37 @@ def test_one_wrong_argument_is_refused_by_our_own_error_or_taken(name: str, argu
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_a_mistyped_name_is_refused_with_the_right_one(name: str) -> None:
+    arguments, taken = usual(name), parameters(PUBLIC[name])
+    for argument in taken:
+        refused = build(name, {**arguments, f"{argument}x": None})
+        assert str(refused).startswith(
+            f"{name} has no parameter '{argument}x'; did you mean '{argument}'?"
+        )
+    refused = build(name, {**arguments, "qqqqqq": None})
+    assert str(refused).startswith(f"{name} has no parameter 'qqqqqq'; give one of ")
+    assert all(argument in str(refused) for argument in taken)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in PUBLIC if is_task(PUBLIC[name])))
+def test_a_mistyped_name_of_every_tasks_own_is_refused_too(name: str) -> None:
+    refused = build(name, {**usual(name), "retires": 3})
+    assert str(refused).startswith(f"{name} has no parameter 'retires'; did you mean 'retries'?")
+
+
+def test_a_subclass_with_a_constructor_of_its_own_takes_what_it_likes() -> None:
+    class Own(PUBLIC["SparkStreamOperator"]):  # type: ignore[misc]
+        def __init__(self, **kwargs: Any) -> None:
+            self.mine = kwargs.pop("mine")
+            super().__init__(**kwargs)
+
+    with DAG("d"):
+        assert Own(**usual("SparkStreamOperator"), mine=5).mine == 5
+    with DAG("d"), pytest.raises(TypeError, match="yours"):
+        Own(**usual("SparkStreamOperator"), mine=5, yours=5)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_several_wrong_ones_are_refused_as_well(name: str) -> None:
     names = sorted(parameters(PUBLIC[name]))
     if not names:
@@ -259,6 +294,27 @@ def test_several_wrong_ones_are_refused_as_well(name: str) -> None:
         build(name, {**usual(name), **wrong})
 
     attempt()
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_what_passes_the_quick_test_passes_in_full(name: str) -> None:
+    values = (*JUNK, *([one] for one in JUNK), *((one, one) for one in JUNK))
+    where, left = fields._Where("x"), fields._Left.NOWHERE
+    for hint in hints_of(PUBLIC[name]):
+        is_plain = fields._is_plain(hint)
+        for value in filter(is_plain, values):
+            assert fields._wrong(where, value, hint, left, is_quoted=False) is None
+
+
+def hints_of(one: Any) -> Iterator[Any]:
+    """Return by what its arguments are checked."""
+    if is_dataclass(one) and not is_task(one):
+        yield from fields._hints_of_fields(one).values()
+        return
+    own = [vars(kind).get("__init__") for kind in one.__mro__] if is_task(one) else [one]
+    for function in filter(None, own):
+        if str(getattr(function, "__module__", "")).startswith("airflow_streaming."):
+            yield from fields._hints_of_arguments(inspect.unwrap(function)).values()
 
 
 def test_a_fault_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from tests.system.edits.catalogue import (
     deduplication,
     hidden,
     joins,
+    parsing,
     plain,
     queries,
     reading,
@@ -33,6 +34,7 @@ EDITS: Final[tuple[Edit, ...]] = (
     *joins.EDITS,
     *user_state.EDITS,
     *hidden.EDITS,
+    *parsing.EDITS,
     *reading.EDITS,
     *refusals.EDITS,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.system.edits.bases import FRAMES, HIDDEN
-from tests.system.edits.catalogue.said import NO, YES, YES_BUT, edit
+from tests.system.edits.catalogue.said import NO, UNKNOWN, YES, YES_BUT, edit
 
 _BODY: Final = "return (amount or 0) * factor + FEE"
 _JSON: Final = '"n int, m int")'
@@ -34,6 +34,14 @@ EDITS: Final = (
         YES,
         "a comment is no change",
         (_BODY, f"# In cents.\n        {_BODY}"),
+    ),
+    edit(
+        HIDDEN,
+        "constant_of_module",
+        "function",
+        NO,
+        "the function reaches it",
+        ("FEE = 3", "FEE = 4"),
     ),
     edit(
         HIDDEN,
@@ -219,8 +227,8 @@ EDITS: Final = (
         FRAMES,
         "filter_of_frames_renamed",
         "function",
-        NO,
-        "in front of state that never ends, what is called otherwise counts as another",
+        YES,
+        "the name of a function is no value",
         ("def dear(frames)", "def expensive(frames)"),
         ("mapInPandas(dear,", "mapInPandas(expensive,"),
     ),
@@ -228,8 +236,8 @@ EDITS: Final = (
         FRAMES,
         "frames_in_another_way",
         "function",
-        NO,
-        "another code, in front of state that never ends",
+        UNKNOWN,
+        "another code that gives the same rows, as a run shows",
         (
             '        yield frame[frame["amount"] > 20]',
             '        yield frame.loc[frame["amount"].gt(20)]',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.system.edits.bases import PAIRS, PAIRS_OUTER
+from tests.system.edits.bases import PAIRS, PAIRS_ENDLESS, PAIRS_OUTER
 from tests.system.edits.catalogue.said import NO, YES, YES_BUT, edit
 
 _LEFT: Final = '.select("id", "user", "amount", "ts")'
@@ -188,5 +188,37 @@ EDITS: Final = (
         YES_BUT,
         "Spark applies it in front of the join",
         (_TAIL, f'{_TAIL}.where("amount > 20")'),
+    ),
+    edit(
+        PAIRS_ENDLESS,
+        "filter_below",
+        "filter",
+        NO,
+        "what was kept for ever passed the old filter",
+        (_LEFT, f'.where("amount > 20"){_LEFT}'),
+    ),
+    edit(
+        PAIRS_ENDLESS,
+        "filter_of_left_above",
+        "filter",
+        NO,
+        "Spark applies it in front of a join that keeps all",
+        (_TAIL, f'{_TAIL}.where("amount > 20")'),
+    ),
+    edit(
+        PAIRS_ENDLESS,
+        "amount_doubled_below",
+        "projection",
+        NO,
+        "what is kept for ever is half of it",
+        (_LEFT, '.withColumn("amount", F.expr("amount * 2"))' + _LEFT),
+    ),
+    edit(
+        PAIRS_ENDLESS,
+        "projection_above",
+        "projection",
+        YES_BUT,
+        "what was written is not revised",
+        (_TAIL, '.selectExpr("id", "amount - paid AS amount", "paid", "means")'),
     ),
 )

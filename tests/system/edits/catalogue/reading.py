@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.system.edits.bases import LEDGER
-from tests.system.edits.catalogue.said import NO, edit
+from tests.system.edits.bases import LEDGER, MINUTES
+from tests.system.edits.catalogue.said import NO, YES, edit
 
 _FORMAT: Final = '"timestampFormat", "yyyy-MM-dd HH:mm:ss"'
 _HEADER: Final = '.option("header", "true")'
@@ -124,5 +124,45 @@ EDITS: Final = (
         NO,
         "a name may find another column",
         _conf("ledger", "spark.sql.caseSensitive", "true"),
+    ),
+    edit(
+        LEDGER,
+        "corrupt_files_ignored",
+        "conf",
+        NO,
+        "rows of files that cannot be read are missing for ever",
+        _conf("ledger", "spark.sql.files.ignoreCorruptFiles", "true"),
+    ),
+    edit(
+        LEDGER,
+        "adaptive",
+        "conf",
+        YES,
+        "how a batch is run is no value",
+        _conf("ledger", "spark.sql.adaptive.enabled", "false"),
+    ),
+    edit(
+        MINUTES,
+        "time_format",
+        "source",
+        NO,
+        "the same texts are other days, or none",
+        (_READ, f'{_READ}.option("timestampFormat", "yyyy-dd-MM\'T\'HH:mm:ssXXX")'),
+    ),
+    edit(
+        MINUTES,
+        "time_zone",
+        "conf",
+        NO,
+        "minutes are shown in another zone",
+        _conf("totals", "spark.sql.session.timeZone", "Asia/Tokyo"),
+    ),
+    edit(
+        MINUTES,
+        "numbers_as_texts",
+        "source",
+        NO,
+        "the same texts are read as something else",
+        (_READ, f'{_READ}.option("primitivesAsString", "true")'),
     ),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.system.edits.bases import CHAINED, CLICKS, WINDOWS
-from tests.system.edits.catalogue.said import NO, edit
+from tests.system.edits.bases import CHAINED, CLICKS, CLICKS_BY_SHOP, WINDOWS
+from tests.system.edits.catalogue.said import NO, YES_BUT, edit
 
 _SELECT: Final = '"id", "user", spelled("shop").alias("shop"), "amount", "ts"'
 _JSON: Final = '.format("json")\n        .trigger'
@@ -70,6 +70,46 @@ EDITS: Final = (
         NO,
         "a file cannot hold two columns of one name",
         _one_more('F.col("user").alias("id")'),
+    ),
+    edit(
+        CLICKS_BY_SHOP,
+        "partition_column_gone",
+        "sink",
+        NO,
+        "the sink has no column for its folders",
+        (_SELECT, '"id", "user", "amount", "ts"'),
+    ),
+    edit(
+        CLICKS_BY_SHOP,
+        "partition_column_other",
+        "sink",
+        NO,
+        "readers find two layouts in one folder",
+        (_BY, '.partitionBy("user")'),
+    ),
+    edit(
+        CLICKS_BY_SHOP,
+        "not_partitioned",
+        "sink",
+        NO,
+        "readers find two layouts in one folder",
+        (f"\n        {_BY}", ""),
+    ),
+    edit(
+        CLICKS_BY_SHOP,
+        "every_column_in_folders",
+        "sink",
+        NO,
+        "nothing is left for the files",
+        (_BY, '.partitionBy("id", "user", "shop", "amount", "ts")'),
+    ),
+    edit(
+        CLICKS_BY_SHOP,
+        "function_of_partition_column",
+        "function",
+        YES_BUT,
+        "new rows go to other folders",
+        ('shop.upper() if shop else "NONE"', 'shop.lower() if shop else "none"'),
     ),
     edit(
         CHAINED,

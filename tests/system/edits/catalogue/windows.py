@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.system.edits.bases import CHAINED, SESSIONS, WINDOWS, WINDOWS_UPDATED
+from tests.system.edits.bases import (
+    CHAINED,
+    SESSIONS,
+    WINDOWS,
+    WINDOWS_BOOKED,
+    WINDOWS_ENDLESS,
+    WINDOWS_QUOTED,
+    WINDOWS_UPDATED,
+)
 from tests.system.edits.catalogue.said import NO, YES_BUT, edit
 
 _UPDATE: Final = '.outputMode("update")'
@@ -212,6 +220,106 @@ EDITS: Final = (
         (
             '"total", "number")\n',
             '"total", "number")\n        .where(F.col("begin") > "2026-01-01 00:01:00")\n',
+        ),
+    ),
+    edit(
+        WINDOWS_BOOKED,
+        "window_of_another_column",
+        "window",
+        NO,
+        "open windows are of another time",
+        (_WINDOW, 'F.window("booked", "20 seconds")'),
+    ),
+    edit(
+        WINDOWS_BOOKED,
+        "watermark_of_another_column",
+        "watermark",
+        NO,
+        "no watermark ends the windows any more",
+        ('withWatermark("ts", LATENESS)', 'withWatermark("booked", LATENESS)'),
+    ),
+    edit(
+        WINDOWS_BOOKED,
+        "alias_without_event_time",
+        "watermark",
+        NO,
+        "the column is not the watermark's any more",
+        (
+            '.withWatermark("ts", LATENESS)',
+            (
+                '.withWatermark("ts", LATENESS)\n'
+                '        .withColumn("ts", F.col("ts").alias("ts", metadata={"unit": "s"}))'
+            ),
+        ),
+    ),
+    edit(
+        WINDOWS_BOOKED,
+        "filter_below",
+        "filter",
+        YES_BUT,
+        "open windows hold what was let through",
+        ("events.withColumn", 'events.where("amount > 20").withColumn'),
+    ),
+    edit(
+        WINDOWS_ENDLESS,
+        "filter_below",
+        "filter",
+        NO,
+        "windows that never end hold what is now left out",
+        ("events.withColumn", 'events.where("amount > 20").withColumn'),
+    ),
+    edit(
+        WINDOWS_ENDLESS,
+        "filter_of_event_time_below",
+        "filter",
+        NO,
+        "that the filter is of the watermark's column ends no window",
+        (
+            "events.withColumn",
+            'events.where(F.col("ts") > "2026-01-01 00:01:00").withColumn',
+        ),
+    ),
+    edit(
+        WINDOWS_ENDLESS,
+        "amount_doubled_below",
+        "projection",
+        NO,
+        "windows that never end hold half of it",
+        ("events.withColumn", 'events.withColumn("amount", F.expr("amount * 2")).withColumn'),
+    ),
+    edit(
+        WINDOWS_ENDLESS,
+        "window_of_event_time",
+        "window",
+        NO,
+        "windows that never end are of another time",
+        ('F.window("booked", "20 seconds")', _WINDOW),
+    ),
+    edit(
+        WINDOWS_QUOTED,
+        "amount_doubled_below",
+        "projection",
+        NO,
+        "windows that never end hold half of it, whatever the sum is called",
+        ("events.withColumn", 'events.withColumn("amount", F.expr("amount * 2")).withColumn'),
+    ),
+    edit(
+        WINDOWS_QUOTED,
+        "maximum",
+        "aggregates",
+        NO,
+        "the state holds a sum",
+        ('F.sum("amount")', 'F.max("amount")'),
+    ),
+    edit(
+        WINDOWS_QUOTED,
+        "projection_above",
+        "projection",
+        YES_BUT,
+        "what was written is not revised",
+        (
+            '"`total (EUR, gross)`", "number")',
+            'F.expr("`total (EUR, gross)` * 2").alias("total (EUR, gross)"), "number")',
         ),
     ),
 )

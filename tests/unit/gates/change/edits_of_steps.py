@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from airflow_streaming.model.spark.plan import Column
 from tests.unit.gates.change import builders as b
 from tests.unit.gates.change.edit import (
     ABOVE,
     BEFORE,
     ENDLESS,
+    JOIN,
     NO,
     STATELESS,
     TO_CONSOLE,
@@ -24,6 +26,11 @@ from tests.unit.gates.change.edit import (
     output,
 )
 
+QUOTED: Final = b.with_operator(
+    JOIN,
+    left=(Column(name="k", type="string"), Column(name="v (EUR)", type="bigint")),
+    ends=False,
+)
 PROJECTIONS: Final = (
     edit_of(
         "an output column more",
@@ -201,6 +208,13 @@ PROJECTIONS: Final = (
             ("project", "k, (v * 2) AS v, ts", 1),
             ("filter", "(v > 0)", 1),
         ),
+        "step.column_before_state",
+        NO,
+    ),
+    edit_of(
+        "a column that a join keeps, whose name is no word",
+        b.with_steps(QUOTED, ("project", "k, v AS `v (EUR)`", 1)),
+        b.with_steps(QUOTED, ("project", "k, (v * 2) AS `v (EUR)`", 1)),
         "step.column_before_state",
         NO,
     ),

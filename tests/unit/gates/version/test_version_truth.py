@@ -104,14 +104,15 @@ def test_hardly_anything_is_refused_that_spark_went_on_with(has_plan: bool) -> N
     assert len(refused) <= MOST_REFUSED * len(fine), [asked.name for asked in refused]
 
 
-def test_with_its_plan_every_measured_pair_is_decided() -> None:
-    undecided = [
-        asked.name
+def test_with_its_plan_every_measured_pair_is_decided_but_those_of_a_source_of_the_users() -> None:
+    undecided = {
+        asked.name.partition("/")[0]
         for asked in ways_there(has_plan=True)
         if asked.said.decision is GateDecision.UNKNOWN
-    ]
+    }
 
-    assert undecided == []
+    # What another Spark makes of the offsets of a source in Python only its author knows.
+    assert undecided <= {"python_source"}
 
 
 @KNOWS

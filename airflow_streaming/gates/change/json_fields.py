@@ -1,0 +1,254 @@
+"""
+Text fields that ``from_json`` takes out besides: every other field is read as it was.
+
+Spark reads any JSON value as a text, so that one more text field makes no record corrupt, in whatever
+mode it parses. A field of another type does: a record whose value does not fit it is null, kept as
+corrupt, or ends the query. So a schema that has more text fields, each of which may be null, gives the
+same values to what takes the old fields out of it one by one; what takes the struct whole gets another.
+
+Such a change is named by one finding, and the other rules judge the new plan as if its schema were the
+old one. The columns that are made of the new fields are judged as any new column.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
+from typing import Any, Final
+
+from airflow_streaming.gates.change.closed_world import leaves
+from airflow_streaming.gates.change.pair import QUOTED, Pair, items_of, pattern_of, unquoted
+from airflow_streaming.gates.findings import GateFinding
+from airflow_streaming.gates.rules import rule_named
+from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan
+
+ADDED: Final = rule_named("step.json_text_field_added")
+RULES: Final = (ADDED,)
+_FUNCTION: Final = "json_to_structs("
+_SCHEMA: Final = "schema="
+_CORRUPT: Final = "_corrupt_record"
+"""Spark's own name for the column of corrupt records, where no option or setting gives another."""
+_NODES: Final = {OperatorKind.AGGREGATE: "Aggregate", OperatorKind.DEDUPLICATE: "Deduplicate"}
+"""Operators that it was measured in front of, and their nodes in Spark's plan."""
+_STEPS: Final = frozenset({"project", "filter"})
+_FIELD: Final = re.compile(r"`?\.(?!\d)")
+"""By name: fields that a plan takes by their place are others in another schema."""
+_BRACKETS: Final = re.compile(rf"{QUOTED.pattern}|[()]")
+_CALL: Final = "\x00"
+"""Stands for a call in a text."""
+_DECODER: Final = json.JSONDecoder()
+Field = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonCall:
+    """
+    A call of ``from_json`` in a text of a plan.
+
+    :param key: All that it says but the fields: what it parses, and what stands around the schema.
+    :param fields: Of the schema, as Spark's JSON has them.
+    """
+
+    text: str
+    key: tuple[str, str, str]
+    fields: tuple[Field, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the fields."""
+        return [str(field.get("name")) for field in self.fields]
+
+
+def without_added_fields(pair: Pair) -> tuple[Pair, tuple[GateFinding, ...]]:
+    """
+    Return the pair with the old schemas in the new plan, and the finding that says so.
+
+    Where it cannot be proved that nothing else changes, the pair comes back as it was.
+    """
+    widened = [*_widened(pair)] if pair.is_stateful and _has_known_shape(pair) else []
+    if not widened or not _is_taken_apart(pair.new, [call.text for call, _ in widened]):
+        return pair, ()
+    new = _with_texts(pair.new, {call.text: old.text for call, old in widened})
+    added = {name for call, old in widened for name in call.names if name not in old.names}
+    finding = ADDED.found(
+        new=", ".join(sorted(added)),
+        evidence=pair.shown_at("schemas of from_json"),
+        about=tuple(_places(pair.new, new)),
+    )
+    return replace(pair, new=new), (finding,)
+
+
+def _widened(pair: Pair) -> Iterator[tuple[JsonCall, JsonCall]]:
+    """Yield each call of the new plan that has more fields, with that of the old plan."""
+    before, after = _by_key(pair.old), _by_key(pair.new)
+    settings = {_CORRUPT, *pair.new.conf.values(), *pair.new.settings.values()}
+    for key, calls in after.items():
+        old = before.get(key, [])
+        was, now = (
+            [c for c in some if c not in others] for some, others in ((old, calls), (calls, old))
+        )
+        # Where several schemas of one text change it is not known which became which.
+        if len(was) == len(now) == 1 and _adds_texts_alone(was[0], now[0], settings):
+            yield now[0], was[0]
+
+
+def _adds_texts_alone(old: JsonCall, new: JsonCall, settings: Collection[str]) -> bool:
+    added = [field for field in new.fields if field.get("name") not in old.names]
+    kept = [field for field in new.fields if field.get("name") in old.names]
+    names = [name.lower() for name in new.names]
+    return (
+        bool(added)
+        and kept == list(old.fields)
+        and len(names) == len({*names})
+        and all(one.get("type") == "string" and one.get("nullable") is True for one in added)
+        and not any(one.get("metadata") for one in added)
+        # One that keeps corrupt records is no field of the JSON.
+        and not any(one["name"] in settings or _is_said(new, one["name"]) for one in added)
+    )
+
+
+def _is_said(call: JsonCall, name: str) -> bool:
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+    return any(word.search(said) for said in call.key[1:])
+
+
+def _has_known_shape(pair: Pair) -> bool:
+    old, new = ([(n.node, n.below, n.branch) for n in plan.nodes] for plan in (pair.old, pair.new))
+    plan = pair.new
+    return (
+        bool(old)
+        and old == new
+        and all(operator.sort in _NODES for operator in plan.operators)
+        and all(step.step in _STEPS for step in plan.steps)
+    )
+
+
+def _is_taken_apart(plan: QueryPlan, calls: Collection[str]) -> bool:
+    """Tell whether nothing takes a struct whole but a projection that gives it a name."""
+    bare = _with_texts(plan, dict.fromkeys(calls, _CALL))
+    computed, names = [], set[str]()
+    for step in bare.steps:
+        items = (items_of(step.text) if step.step == "project" else None) or {"": step.text}
+        names |= {name for name, way in items.items() if way == _CALL}
+        # One that only passes a column on takes nothing of it.
+        computed += [way for name, way in items.items() if way not in (_CALL, name)]
+    if {*map(unquoted, names)} & {column.name for column in plan.sink.schema}:
+        return False
+    texts = [*computed, *_texts(replace(bare, steps=()))]
+    return all(
+        _FIELD.match(text, match.end())
+        for text in texts
+        for pattern in (re.compile(_CALL), *map(pattern_of, names))
+        for match in pattern.finditer(text)
+    )
+
+
+def _places(new: QueryPlan, narrowed: QueryPlan) -> Iterator[str]:
+    """Yield the places at which the new plan differs for its schemas alone."""
+    was, now = leaves(new), leaves(narrowed)
+    for at in sorted(at for at in was if was[at] != now[at]):
+        yield at
+        if at.startswith("steps["):
+            yield at.replace("steps", "nodes", 1)
+    for number, operator in enumerate(new.operators):
+        if operator != narrowed.operators[number]:
+            yield f"nodes[{number}].{_NODES[operator.sort]}"
+
+
+def _by_key(plan: QueryPlan) -> dict[tuple[str, str, str], list[JsonCall]]:
+    found: dict[tuple[str, str, str], list[JsonCall]] = {}
+    for call in {call.text: call for text in _texts(plan) for call in calls_in(text)}.values():
+        found.setdefault(call.key, []).append(call)
+    return found
+
+
+def calls_in(text: str) -> Iterator[JsonCall]:
+    """Yield the calls of ``from_json`` in a text whose schema is a struct."""
+    begin = text.find(_FUNCTION)
+    while begin >= 0:
+        call = _call_at(text, begin)
+        if call is not None:
+            yield call
+        begin = text.find(_FUNCTION, begin + 1)
+
+
+def _call_at(text: str, begin: int) -> JsonCall | None:
+    inside = begin + len(_FUNCTION)
+    close = _closing(text, inside)
+    if close is None or not text.startswith("['", close + 1):
+        return None
+    end = _quote_end(text, close + len(")['"))
+    if end is None or not text.startswith("]", end + 1):
+        return None
+    said = text[close + len(")['") : end].replace("''", "'")
+    at = said.find(_SCHEMA)
+    try:
+        schema, stop = _DECODER.raw_decode(said, at + len(_SCHEMA))
+    except ValueError:
+        return None
+    told = schema.get("fields") if at >= 0 and isinstance(schema, Mapping) else None
+    if not isinstance(told, list) or not all(isinstance(one, Mapping) for one in told):
+        return None
+    key = (text[inside:close], said[:at], said[stop:])
+    return JsonCall(text=text[begin : end + len("']")], key=key, fields=tuple(told))
+
+
+def _closing(text: str, begin: int) -> int | None:
+    """Return where a call ends, whose arguments begin at a place."""
+    depth = 1
+    for found in _BRACKETS.finditer(text, begin):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if not depth:
+            return found.start()
+    return None
+
+
+def _quote_end(text: str, begin: int) -> int | None:
+    """Return where a quoted text ends, in which a quote is written twice."""
+    place = begin
+    while (place := text.find("'", place)) >= 0:
+        if not text.startswith("''", place):
+            return place
+        place += 2
+    return None
+
+
+def _texts(plan: QueryPlan) -> Iterator[str]:
+    return _texts_in((plan.operators, plan.steps, plan.watermarks))
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _texts_in(one)
+    elif is_dataclass(value):
+        for one in fields(value):
+            yield from _texts_in(getattr(value, one.name))
+
+
+def _with_texts(plan: QueryPlan, others: Mapping[str, str]) -> QueryPlan:
+    """Return a plan with other texts in its operators, steps and watermarks."""
+    return replace(
+        plan,
+        operators=_changed(plan.operators, others),
+        steps=_changed(plan.steps, others),
+        watermarks=_changed(plan.watermarks, others),
+    )
+
+
+def _changed(value: Any, others: Mapping[str, str]) -> Any:
+    if isinstance(value, str) and not isinstance(value, Enum):
+        for text, other in others.items():
+            value = value.replace(text, other)
+        return value
+    if isinstance(value, tuple):
+        return tuple(_changed(one, others) for one in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        told = {one.name: _changed(getattr(value, one.name), others) for one in fields(value)}
+        return replace(value, **told)
+    return value

@@ -1,0 +1,61 @@
+"""What the JSON of a plan leaves out, asked of a JVM that is made up."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_streaming.driver.plan.expressions import Wording, text_of
+from airflow_streaming.driver.plan.hidden import Hidden
+from airflow_streaming.driver.plan.nodes import read_tree
+
+EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+ON_TIME: dict[str, Any] = {"spark.watermarkDelayMs": 10_000}
+
+
+def metadata(told: Any) -> SimpleNamespace:
+    kind = SimpleNamespace(getName=lambda: "org.apache.spark.sql.types.Metadata")
+    return SimpleNamespace(getClass=lambda: kind, json=lambda: json.dumps(told))
+
+
+def alias(own: dict[str, Any] | None, of_column: dict[str, Any]) -> str:
+    """Return the text of a column with an alias, each with its metadata; ``None`` for none."""
+    told = [
+        # Spark's JSON has an empty object for metadata of any kind.
+        {"class": f"{EXPRESSIONS}Alias", "num-children": 1, "child": 0, "name": "at"}
+        | ({} if own is None else {"explicitMetadata": {}}),
+        {"class": f"{EXPRESSIONS}AttributeReference", "num-children": 0, "name": "ts"},
+    ]
+    column = SimpleNamespace(metadata=lambda: metadata(of_column))
+    kind = SimpleNamespace(getName=lambda: "scala.Some")
+    some = SimpleNamespace(getClass=lambda: kind, get=lambda: metadata(own))
+    top = SimpleNamespace(child=lambda: column, explicitMetadata=lambda: some)
+    tree = read_tree(json.dumps(told))
+    return text_of(tree, Wording(hidden=Hidden(top).placed(tree)))
+
+
+@pytest.mark.parametrize(
+    ("own", "of_column", "text"),
+    [
+        pytest.param(None, ON_TIME, "ts AS at", id="none"),
+        pytest.param(ON_TIME, ON_TIME, "ts AS at", id="the column's"),
+        pytest.param({"__dataset_id": 1}, {}, "ts AS at", id="of this run"),
+        pytest.param(
+            {"unit": "s"},
+            ON_TIME,
+            """ts['explicitMetadata={"unit": "s"}'] AS at""",
+            id="its own, without the event time",
+        ),
+        pytest.param({}, ON_TIME, "ts['explicitMetadata={}'] AS at", id="empty"),
+        pytest.param(
+            {"unit": "s"}, {}, """ts['explicitMetadata={"unit": "s"}'] AS at""", id="one more"
+        ),
+    ],
+)
+def test_metadata_of_an_alias_is_told_where_it_is_not_the_columns(
+    own: dict[str, Any] | None, of_column: dict[str, Any], text: str
+) -> None:
+    assert alias(own, of_column) == text
