@@ -267,7 +267,7 @@ def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
 
 @pytest.mark.parametrize("pattern", [SECRET_KEY, _AUTHORIZATION, _SECRET, _GIVEN])
 def test_what_is_not_looked_at_in_full_has_nothing_to_mask(pattern: re.Pattern[str]) -> None:
-    @settings(max_examples=300)
+    @settings(max_examples=25, database=None, derandomize=True)
     @given(st.from_regex(pattern))
     def attempt(text: str) -> None:
         assert may_name_secret(text)
