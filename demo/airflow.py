@@ -20,7 +20,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,9 @@ from demo.waiting import PATIENCE, Say, wait_for
 COMPONENTS: Final = ("api-server", "scheduler", "dag-processor", "triggerer")
 STOP_SECONDS: Final = 20.0
 """A component's time to end; then its whole group is killed."""
+
+ENDED: Final = frozenset({"success", "failed"})
+"""States of runs and tasks that do not change any more."""
 
 REPEATABLE: Final = frozenset({"GET", "PATCH"})
 SERVER_ERRORS: Final = 5
@@ -183,6 +186,38 @@ class Airflow:
     def run_state(self, dag_id: str, run_id: str) -> str:
         """Return the state of a dag run."""
         return str(self.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
+
+    def await_run(
+        self,
+        dag_id: str,
+        run_id: str,
+        say: Say,
+        *,
+        failing: Callable[[], str | None] = lambda: None,
+    ) -> str:
+        """
+        Wait until a dag run has ended, and return its state.
+
+        :param failing: Says why waiting has become useless, or ``None``.
+        """
+        wait_for(
+            lambda: self.run_state(dag_id, run_id) in ENDED,
+            what=f"the run of {dag_id}",
+            say=say,
+            failing=lambda: self.ended_component() or failing(),
+            seen=lambda: str(self.task_states(dag_id, run_id)),
+        )
+        return self.run_state(dag_id, run_id)
+
+    def task_states(self, dag_id: str, run_id: str) -> dict[str, str]:
+        """Return the state of each task of a run."""
+        found = self.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+        return {one["task_id"]: one["state"] for one in found["task_instances"]}
+
+    def returned(self, dag_id: str, run_id: str, task_id: str) -> Any:
+        """Return what a task of a run has returned."""
+        task = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
+        return self.get(f"{task}/xcomEntries/return_value?deserialize=true")["value"]
 
     def get(self, path: str) -> Any:
         """Read from the REST API; raises ``OSError`` when it does not answer well."""

@@ -31,7 +31,6 @@ ORDERS: Final = "order_lines"
 def variables(folder: Path, runtime: Path) -> dict[str, str]:
     """Return the Airflow variables of the examples, as environment variables."""
     given = {
-        "STREAMS_INPUT": folder / "input",
         "UPSERT_DATABASE": folder / "upsert.db",
         "MODELS": folder / "models",
         "SPARK_PYTHON": runtime.absolute() / "bin" / "python",

@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 import psutil
 
 from airflow_streaming.home.home import open_home
+from airflow_streaming.live import HOME_VARIABLE
 from demo.airflow import Airflow
 from demo.drivers import DriverCount
 from demo.events import Arrivals
@@ -93,6 +94,9 @@ class Stage:
             MARK: str(self.folder),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             "AIRFLOW_VAR_STREAMS_HOME": str(self.home),
+            "AIRFLOW_VAR_STREAMS_INPUT": str(self.folder / "input"),
+            # For dags that watch a stream as an asset: its home is no template.
+            HOME_VARIABLE: str(self.home),
             # A variable gives the home, so the API server opens it only if it is listed.
             "AIRFLOW__STREAMING__HOMES": str(self.home),
             "AIRFLOW_VAR_RETAIL_INPUT": str(self.orders),

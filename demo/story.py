@@ -151,7 +151,7 @@ def _finish(stage: Stage, shop: Shop, say: Say) -> list[Check]:
     final = _newest_event(shop) - LATENESS
     _wait(stage, say, lambda: stage.stream.has_passed(final), "all files to be consumed")
     arrived = stage.arrivals.dropped
-    gated = _outcome(stage, say, "retail_report", report)
+    gated = stage.airflow.await_run("retail_report", report, say, failing=stage.stream.failure)
     return [
         Check(what="input consumed", seen=f"{arrived} of {DAYS} files", holds=arrived == DAYS),
         Check(what="report gated by the sensor", seen=gated, holds=gated == "success"),
@@ -182,20 +182,12 @@ def _compare(stage: Stage, say: Say) -> Check:
 
 def _stop(stage: Stage, say: Say) -> Check:
     run = stage.airflow.trigger("stream_switch", action="stop", reason="The story ends.")
-    state, gone = _outcome(stage, say, "stream_switch", run), stage.stream.is_gone()
+    state, gone = stage.airflow.await_run("stream_switch", run, say), stage.stream.is_gone()
     return Check(
         what="stopped from a dag",
         seen=f"{state}, driver {'gone' if gone else 'still there'}",
         holds=state == "success" and gone,
     )
-
-
-def _outcome(stage: Stage, say: Say, dag_id: str, run: str) -> str:
-    def is_over() -> bool:
-        return stage.airflow.run_state(dag_id, run) in ("success", "failed")
-
-    _wait(stage, say, is_over, f"the run of {dag_id}")
-    return stage.airflow.run_state(dag_id, run)
 
 
 def _wait(stage: Stage, say: Say, condition: Callable[[], bool], what: str) -> float:

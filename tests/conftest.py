@@ -42,6 +42,8 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        # Tests make much that goes away by itself.
+        gc.set_threshold(20_000, 20, 20)
         gc.enable()
 
 

@@ -116,21 +116,37 @@ def _topics(options: Mapping[str, str], topics: Sequence[str]) -> Iterator[Datas
         yield from (DatasetName(f"kafka://{server}", topic) for topic in topics)
 
 
-def operator_lineage(plans: Callable[[], Sequence[QueryPlan]]) -> OperatorLineage | None:
+def operator_lineage(
+    plans: Callable[[], Sequence[QueryPlan]],
+    *,
+    inlets: Sequence[object] = (),
+    outlets: Sequence[object] = (),
+) -> OperatorLineage | None:
     """
     Return what the OpenLineage provider asks an operator for; ``None`` where it is not installed.
 
+    The provider looks at what a task declares only where nothing else is known. A plan does not know
+    all: a model that the script loads, a table that a ``foreachBatch`` function writes.
+
     :param plans: Returns the recorded plans; not called without the provider.
+    :param inlets: What the task declares to read beside; what has no name in OpenLineage is left out.
+    :param outlets: The same of what it writes.
     """
     try:
         from airflow.providers.openlineage.extractors import OperatorLineage
+        from airflow.providers.openlineage.extractors.manager import ExtractorManager
         from openlineage.client.event_v2 import Dataset
     except ImportError:
         return None
+
+    def datasets(names: Sequence[DatasetName], declared: Sequence[object]) -> list[Dataset]:
+        known = [Dataset(namespace=one.namespace, name=one.name) for one in names]
+        more = filter(None, map(ExtractorManager.convert_to_ol_dataset, declared))
+        return [*{(one.namespace, one.name): one for one in (*more, *known)}.values()]
+
     found = stream_datasets(plans())
     return OperatorLineage(
-        inputs=[Dataset(namespace=one.namespace, name=one.name) for one in found.inputs],
-        outputs=[Dataset(namespace=one.namespace, name=one.name) for one in found.outputs],
+        inputs=datasets(found.inputs, inlets), outputs=datasets(found.outputs, outlets)
     )
 
 

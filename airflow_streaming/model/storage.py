@@ -23,7 +23,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
-from airflow_streaming.exceptions import AccessDenied, AlreadyExists, HomeUnavailable, RecordError
+from airflow_streaming.exceptions import (
+    AccessDenied,
+    AlreadyExists,
+    HomeUnavailable,
+    RecordError,
+    StreamingError,
+)
 from airflow_streaming.model.wire import MAX_RECORD_BYTES
 
 _NO_PARTS: Final = frozenset({"", ".", ".."})
@@ -87,6 +93,7 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_FILE: Final = {errno.ELOOP, errno.ENXIO}
 """What opening a symbolic link or a socket ends in."""
+_CHUNK: Final = 64 * 1024
 FORGOTTEN: Final = 86_400.0
 """Seconds after which no writer is still writing a temporary file."""
 _UNFINISHED: Final = re.compile(r"\..{1,200}\.[0-9a-f]{32}\.tmp")
@@ -129,6 +136,7 @@ class LocalFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._text = str(path)
 
     def open(self, path: str) -> int | None:
         """
@@ -141,8 +149,11 @@ class LocalFolder:
         """
         folder, _, name = check_relative(path).rpartition("/")
         try:
-            with self.folder(folder) as handle:
+            handle = self._entered(folder)
+            try:
                 return self._opened(handle, name, path)
+            finally:
+                os.close(handle)
         except BehindLink:
             raise
         except (FileNotFoundError, NotADirectoryError):
@@ -157,18 +168,50 @@ class LocalFolder:
         :raises BehindLink: a folder on the way is none.
         :raises OSError: it cannot be opened.
         """
-        parts = check_relative(path).split("/") if path else []
         if make:
             self.path.mkdir(parents=True, exist_ok=True)
-        handle, done = os.open(self.path, _ROOT), str(self.path)
+        handle = self._entered(check_relative(path), make=make)
         try:
-            for part in parts:
-                # Only a message needs it, and making a Path of it takes longer than opening it.
-                done = f"{done}/{part}"
-                below = _enter(handle, part, done, make=make)
-                os.close(handle)
-                handle = below
             yield handle
+        finally:
+            os.close(handle)
+
+    def _entered(self, path: str, *, make: bool = False) -> int:
+        # Every look at a stream comes through here some twenty times.
+        handle = os.open(self._text, _ROOT)
+        parts = path.split("/") if path else ()
+        for index, part in enumerate(parts):
+            try:
+                if make:
+                    _make(handle, part)
+                below = os.open(part, _FOLDER, dir_fd=handle)
+            except OSError as err:
+                # With O_NOFOLLOW a link to a folder is "not a directory", like a file in its place.
+                is_other = err.errno in {errno.ENOTDIR, errno.ELOOP}
+                if is_other and (sort := _sort_of(handle, part)):
+                    place = "/".join((self._text, *parts[: index + 1]))
+                    raise BehindLink(errno.ENOTDIR, sort, place) from err
+                raise
+            finally:
+                os.close(handle)
+            handle = below
+        return handle
+
+    def names(self, path: str) -> list[str]:
+        """
+        Return the names in a folder below this one, in no order; empty when there is none.
+
+        :raises BehindLink: it, or a folder on the way, is none.
+        :raises OSError: it cannot be opened.
+        """
+        try:
+            handle = self._entered(check_relative(path))
+        except BehindLink:
+            raise
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        try:
+            return os.listdir(handle)  # noqa: PTH208 - it has no path, only a handle
         finally:
             os.close(handle)
 
@@ -249,12 +292,16 @@ class LocalStore:
         self._swept: set[str] = set()
 
     def read(self, path: str) -> bytes | None:
-        with self._reporting(path):
+        try:
             handle = self._files.open(path)
             if handle is None:
                 return None
-            with open(handle, "rb", buffering=0) as file:  # noqa: PTH123 - only a handle
-                data = file.read(MAX_RECORD_BYTES + 1)
+            try:
+                data = _content(handle)
+            finally:
+                os.close(handle)
+        except OSError as err:
+            raise self._unusable(path, err) from err
         if len(data) > MAX_RECORD_BYTES:
             raise RecordError(f"{self._root / path} is larger than {MAX_RECORD_BYTES} bytes.")
         return data
@@ -269,14 +316,10 @@ class LocalStore:
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def names(self, folder: str) -> list[str]:
-        with self._reporting(folder):
-            try:
-                with self._files.folder(folder) as handle:
-                    names = os.listdir(handle)  # noqa: PTH208 - it has no path, only a handle
-            except BehindLink:
-                raise
-            except (FileNotFoundError, NotADirectoryError):
-                return []
+        try:
+            names = self._files.names(folder)
+        except OSError as err:
+            raise self._unusable(folder, err) from err
         return sorted(name for name in names if not name.startswith("."))
 
     def delete(self, path: str) -> None:
@@ -305,21 +348,37 @@ class LocalStore:
     def _reporting(self, path: str) -> Iterator[None]:
         try:
             yield
-        except BehindLink as err:
-            raise RecordError(
+        except OSError as err:
+            raise self._unusable(path, err) from err
+
+    def _unusable(self, path: str, err: OSError) -> StreamingError:
+        if isinstance(err, BehindLink):
+            return RecordError(
                 f"{err.filename} is {err.strerror}, not a folder; nothing was read or written "
                 "through it. Find out who put it there, and move it away."
-            ) from err
-        except OSError as err:
-            said = f"{self._root / check_relative(path)} cannot be used: {err.strerror or err}."
-            if err.errno == errno.EACCES:
-                raise AccessDenied(
-                    f"{said} Give the user of this process the rights of the home's owner to it."
-                ) from err
-            raise HomeUnavailable(
-                f"{said} Check that the folder exists on this host, that this user may write there "
-                "and that its file system has hard links."
-            ) from err
+            )
+        said = f"{self._root / check_relative(path)} cannot be used: {err.strerror or err}."
+        if err.errno == errno.EACCES:
+            return AccessDenied(
+                f"{said} Give the user of this process the rights of the home's owner to it."
+            )
+        return HomeUnavailable(
+            f"{said} Check that the folder exists on this host, that this user may write there "
+            "and that its file system has hard links."
+        )
+
+
+def _content(handle: int) -> bytes:
+    """Return what is in a file, up to one byte more than a record may have."""
+    chunks, size = [], 0
+    while size <= MAX_RECORD_BYTES:
+        # Nearly every record comes at once, and the second call says that it was all.
+        chunk = os.read(handle, min(_CHUNK, MAX_RECORD_BYTES + 1 - size))
+        if not chunk:
+            break
+        chunks.append(chunk)
+        size += len(chunk)
+    return b"".join(chunks)
 
 
 def _sweep(handle: int) -> None:
@@ -331,18 +390,10 @@ def _sweep(handle: int) -> None:
                 os.unlink(name, dir_fd=handle)
 
 
-def _enter(handle: int, part: str, path: str, *, make: bool) -> int:
-    if make:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(part, dir_fd=handle)
-            os.fsync(handle)
-    try:
-        return os.open(part, _FOLDER, dir_fd=handle)
-    except OSError as err:
-        # With O_NOFOLLOW a link to a folder is "not a directory", like a file in its place.
-        if err.errno in {errno.ENOTDIR, errno.ELOOP} and (sort := _sort_of(handle, part)):
-            raise BehindLink(errno.ENOTDIR, sort, path) from err
-        raise
+def _make(handle: int, part: str) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(part, dir_fd=handle)
+        os.fsync(handle)
 
 
 def _sort_of(handle: int, name: str) -> str:

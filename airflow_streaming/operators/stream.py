@@ -169,10 +169,10 @@ class SparkStreamOperator(SpecTask):
         self.log.info("The stream is left running; the next attempt adopts it.")
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage | None:
-        """Return what the stream reads and writes, by the plans that its drivers have recorded."""
+        """Return what the stream reads and writes, by its drivers' recorded plans and by its own word."""
         from airflow_streaming.hooks.lineage import operator_lineage  # not at dag parse
 
-        return operator_lineage(self._recorded_plans)
+        return operator_lineage(self._recorded_plans, inlets=self.inlets, outlets=self.outlets)
 
     def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage | None:
         """Return the same; by then the first driver of a new deployment has recorded its plans."""

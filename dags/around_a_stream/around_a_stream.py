@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.providers.http.notifications import HttpNotifier
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, Param, task
 
 from airflow_streaming.assets import stream_asset
 from airflow_streaming.operators.doctor import StreamDoctorOperator
@@ -33,11 +33,26 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 OURS = {"home": HOME, "stream": "retail_revenue", "deferrable": True, "timeout": 900}
 
 # [START howto_every_sensor]
-with DAG("every_sensor", schedule=None, catchup=False, tags=["streaming", "example"]):
+with DAG(
+    "every_sensor",
+    schedule=None,
+    catchup=False,
+    params={
+        "day": Param(
+            "2026-01-06",
+            type="string",
+            format="date",
+            description="Day of event time up to which everything must be complete.",
+        )
+    },
+    tags=["streaming", "example"],
+):
     _ = [
         StreamHealthSensor(task_id="healthy", healthy_for=timedelta(minutes=1), **OURS),
         StreamProgressSensor(task_id="batch_3", batch=3, **OURS),
-        StreamWatermarkSensor(task_id="day_complete", past="{{ ds }}T00:00:00+00:00", **OURS),
+        StreamWatermarkSensor(
+            task_id="day_complete", past="{{ params.day }}T00:00:00+00:00", **OURS
+        ),
         StreamBacklogSensor(task_id="little_left", below=5, unit="files", **OURS),
         StreamCaughtUpSensor(task_id="caught_up", with_stream="example_revenue", **OURS),
         # A stream that this provider did not launch: only its checkpoint is read.

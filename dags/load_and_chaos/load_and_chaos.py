@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from airflow.sdk import DAG, Asset, Metadata, Param, get_current_context, task
 
@@ -166,18 +166,32 @@ def await_health(home: str, stream: str, minutes: int) -> bool:
     return False
 
 
-def is_equal_within(compare: str, minutes: int) -> bool:
+class Compared(NamedTuple):
     """
-    Run a command until it succeeds, for so many minutes at most; return whether it did.
+    Whether a stream's output is what it should be.
+
+    :param is_equal: The command succeeded in time.
+    :param found: The last line that it printed.
+    """
+
+    is_equal: bool
+    found: str
+
+
+def compared_within(compare: str, minutes: int) -> Compared:
+    """
+    Run a command until it succeeds, for so many minutes at most; return what it found.
 
     A stream that is well may not have read and written everything yet.
     """
     until = time.monotonic() + 60 * minutes
-    while subprocess.run(shlex.split(compare), check=False).returncode:
-        if time.monotonic() > until:
-            return False
+    while True:
+        done = subprocess.run(shlex.split(compare), stdout=subprocess.PIPE, text=True, check=False)
+        found = (done.stdout.splitlines() or [""])[-1]
+        print(found)  # noqa: T201 - goes to the task log
+        if done.returncode == 0 or time.monotonic() > until:
+            return Compared(done.returncode == 0, found)
         time.sleep(LOOK_EVERY)
-    return True
 
 
 STREAM = Param("load_and_chaos", type="string", minLength=1, description="Name of a marked stream.")
@@ -274,13 +288,16 @@ with DAG(
         stream, minutes = given["stream"], int(given["minutes"])
         check_is_marked(status(home, stream))
         killed = kill_at_random(home, stream, int(given["kills"]), minutes)
-        is_well, compared = await_health(home, stream, minutes), None
+        is_well, output = await_health(home, stream, minutes), "not compared"
+        report: dict[str, Any] = {"killed": killed, "well_again": is_well}
         if given["compare"]:
-            compared = "equal" if is_equal_within(given["compare"], minutes) else "different"
-        report = {"killed": killed, "well_again": is_well, "output": compared or "not compared"}
+            compared = compared_within(given["compare"], minutes)
+            output = "equal" if compared.is_equal else "different"
+            report["compared"] = compared.found
+        report["output"] = output
         print(json.dumps(report, indent=2))  # noqa: T201 - goes to the task log
         yield Metadata(CHAOS_REPORT, report)
-        if not is_well or compared == "different":
+        if not is_well or output == "different":
             raise RuntimeError(f"Stream {stream} did not come through: {report}")
 
     kill_and_report(HOME)

@@ -103,10 +103,21 @@ def test_the_output_has_time_to_become_equal(
 ) -> None:
     asked = tmp_path / "asked"
     script = tmp_path / "compare.sh"
-    script.write_text(f"echo >> {asked}; [ $(wc -l < {asked}) -ge {succeeds_at} ]")
-    dag["is_equal_within"].__globals__["time"] = Clock()
+    script.write_text(
+        f"echo >> {asked}; echo noise; wc -l < {asked}; [ $(wc -l < {asked}) -ge {succeeds_at} ]"
+    )
+    dag["compared_within"].__globals__["time"] = Clock()
 
-    assert dag["is_equal_within"](f"sh {script}", 1) is is_equal
+    compared = dag["compared_within"](f"sh {script}", 1)
+
+    assert compared.is_equal is is_equal
+    assert compared.found.strip() == str(len(asked.read_text().splitlines()))
+
+
+def test_a_command_that_prints_nothing_found_nothing(dag: dict[str, Any]) -> None:
+    dag["compared_within"].__globals__["time"] = Clock()
+
+    assert dag["compared_within"]("true", 1) == (True, "")
 
 
 def test_a_driver_is_found_by_its_token_only(dag: dict[str, Any]) -> None:

@@ -380,8 +380,12 @@ class BackupStore:
 
     def at_once(self, act: Callable[[One], Other], items: Iterable[One]) -> list[Other]:
         """Return an act's answers in order, as many at once as help with this store."""
-        with ThreadPoolExecutor(self.blobs.workers, "store") as pool:
-            return list(pool.map(act, items))
+        asked = list(items)
+        workers = min(self.blobs.workers, len(asked))
+        if workers < 2:
+            return [act(one) for one in asked]
+        with ThreadPoolExecutor(workers, "store") as pool:
+            return list(pool.map(act, asked))
 
     def _wrote(self, index: str, bundle: Bundle) -> None:
         self._insides[index] = inside(bundle)

@@ -47,7 +47,11 @@ _SYMBOLS: Final = {
 }
 _NAMES: Final = {"Average": "avg", "CreateNamedStruct": "named_struct", "CreateArray": "array"}
 _OF_ONE_RUN: Final = frozenset(
-    {"class", "num-children", "exprId", "resultId", "qualifier", "nonInheritableMetadataKeys"}
+    {
+        *("class", "num-children", "exprId", "resultId", "qualifier", "nonInheritableMetadataKeys"),
+        # Of observed metrics: how many frames the session had made before.
+        "dataframeId",
+    }
 )
 _ANSI: Final = frozenset({"failOnError", "ansiEnabled"})
 _ZONES: Final = frozenset({"timeZoneId", "zoneId"})

@@ -28,7 +28,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from airflow_streaming.model.spark.conf import KNOWN_TOKEN, REDACTED, SECRET_KEY, names_class
+from airflow_streaming.model.spark.conf import (
+    KNOWN_TOKEN,
+    REDACTED,
+    SECRET_KEY,
+    may_name_secret,
+    names_class,
+)
 from airflow_streaming.model.spark.failure_signs import WEIGHTS, Diagnosis, FailureKind, Sign
 
 MAX_TEXT: Final = 2_000
@@ -189,7 +195,8 @@ def mask_secrets(text: str) -> str:
     """Return the text with known secrets and values after secret-looking names marked."""
     text = mask_hidden(text)
     # Headers first: what follows their name is two words, of which the second is the secret.
-    for pattern in (KNOWN_TOKEN, _AUTHORIZATION, _SECRET):
+    text = KNOWN_TOKEN.sub(_marked, text)
+    for pattern in (_AUTHORIZATION, _SECRET) if may_name_secret(text) else ():
         text = pattern.sub(_marked, text)
     return _USER_INFO.sub(lambda found: f"{found[1] or found[2]}{REDACTED}@", text)
 

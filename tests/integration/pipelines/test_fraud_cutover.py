@@ -6,35 +6,23 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from airflow_streaming.changes.cutover.begin import PlanRequest, plan_pair
-from airflow_streaming.changes.cutover.engine import Cutover
-from airflow_streaming.changes.cutover.lanes import Candidate
-from airflow_streaming.changes.cutover.plan import CutoverPlan, PairPreflight
-from airflow_streaming.changes.handover.green_start import StoredCheckpoints
-from airflow_streaming.checkpoints.reader import inspect
-from airflow_streaming.exceptions import CheckpointError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.live import live
 from airflow_streaming.model.names import other_lane
-from airflow_streaming.model.records.cutover import Pair, ReadyTerms, StartWay, SwitchMethod
+from airflow_streaming.model.records.cutover import StartWay
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.upgrade import SoakTerms
-from airflow_streaming.spark_jobs.runner import Program
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.testing import StreamTester
 from demo.events import drop
-from demo.feeds.shapes import FEEDS
+from tests.integration.pipelines.cutting_over import Arriving, CuttingOver
 from tests.integration.pipelines.test_fraud import COLUMNS, frauds, payments, table
-from tests.patience import tail, until
 from tests.system.cutovers.keeping import KeepAlive, start
-from tests.system.cutovers.lanes import StageLanes
 from tests.system.cutovers.stage import CONF, Stage
 
 STREAM: Final = "fraud"
@@ -87,24 +75,15 @@ class FraudStage(Stage):
         )
 
 
-class Payments:
-    """The files of payments, which arrive one after another."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self.files = folder, 0
-
-    def arrive(self) -> None:
-        """Let the next file arrive."""
-        lines = FEEDS["payments"].lines(self.files)
-        drop(self._folder, f"{self.files:06}.json", "\n".join(lines) + "\n")
-        self.files += 1
+class Payments(Arriving):
+    """The files of payments."""
 
     def archive(self, table: Path, files: int) -> set[str]:
         """Move the oldest files out of the input into a table; return the ids of their payments."""
         known = payments(range(files))
         drop(table, "known.json", "\n".join(map(json.dumps, known)))
         for number in range(files):
-            (self._folder / f"{number:06}.json").unlink()
+            (self.folder / f"{number:06}.json").unlink()
         return {row["id"] for row in known}
 
 
@@ -127,23 +106,28 @@ def stage(tmp_path: Path, spark_4_3: Path, dags: Path) -> Iterator[FraudStage]:
 def test_another_state_schema_is_refused_then_cut_over_and_no_alert_differs(
     stage: FraudStage, stream_tester: StreamTester, tmp_path: Path
 ) -> None:
-    arriving = Payments(stage.input)
+    arriving = Payments(stage.input, "payments")
+    moving = CuttingOver(
+        stage=stage, stream=STREAM, query="alerts", green_script=stage.folder / "new.py"
+    )
     for _ in range(BEFORE):
         arriving.arrive()
     start(stage, stage.folder / "old.py")
     with KeepAlive(stage) as keep_alive:
         blue = stage.lane(STREAM).deployment(1)
-        wait(stage, lambda: len(batches(blue)) >= BEFORE, f"{BEFORE} batches of blue")
+        moving.wait(lambda: len(batches(blue)) >= BEFORE, f"{BEFORE} batches of blue")
         known = arriving.archive(stage.initial, ARCHIVED)
 
-        found = examined(stage)
+        found = moving.preflight()
         refused = {f.rule for f in found.gates.findings if f.severity is GateDecision.NOT_ALLOWED}
         assert "variable.changed" in refused
         assert found.gates.decision is GateDecision.NOT_ALLOWED
         assert found.pair.start is StartWay.FRESH
         assert stage.drivers() == [(STREAM, 1)]
 
-        cut_over(stage, found.pair, arriving)
+        # Green never reads the files that are archived.
+        ended = moving.cut_over(found.pair, "the test", arriving, ahead=ARCHIVED + 1)
+        assert ended.state is CutoverState.FINALIZED
         assert live(STREAM, home=stage.home_uri).lane == other_lane(STREAM)
         assert stage.drivers() == [(other_lane(STREAM), 1)]
         after = arriving.files
@@ -152,11 +136,10 @@ def test_another_state_schema_is_refused_then_cut_over_and_no_alert_differs(
         green = stage.lane(other_lane(STREAM)).deployment(1)
         expected = frauds(payments(range(arriving.files)))
         assert set_of(expected) - set_of(frauds(payments(range(after))))
-        wait(
-            stage,
+        moving.wait(
             lambda: set_of(expected) <= set_of(alerts(blue)) | set_of(alerts(green)),
             "the last alerts",
-            keep_alive,
+            keep_alive.said,
         )
     stage.end()
 
@@ -173,67 +156,11 @@ def test_another_state_schema_is_refused_then_cut_over_and_no_alert_differs(
     assert sorted(set_of(untouched)) == sorted(set_of(expected))
 
 
-def examined(stage: FraudStage) -> PairPreflight:
-    """Ask what the preflight of an upgrade and of a cutover ask about the new script."""
-    blue, green = stage.lane(STREAM), other_lane(STREAM)
-
-    def program(deployment: Deployment, source: bytes) -> Program:
-        return Program(
-            application=deployment.application,
-            source=source,
-            arguments=tuple(deployment.arguments(stage.home_uri)),
-            conf=deployment.conf,
-            py_files=deployment.py_files,
-        )
-
-    candidate = Candidate(
-        stream=STREAM,
-        home=stage.home_uri,
-        blue=blue,
-        green=green,
-        propose=lambda conf: stage.proposal(
-            green, stage.folder / "new.py", fresh=True, carried_on=conf
-        ),
-        program=program,
-        runtime=stage.runtime,
-    )
-    return plan_pair(candidate, PlanRequest(way=SwitchMethod.PARALLEL))
-
-
-def cut_over(stage: FraudStage, pair: Pair, arriving: Payments) -> None:
-    """Take the cutover to its end while payments arrive."""
-    engine = Cutover(
-        STREAM, StageLanes(stage, "a test"), by="a test", checkpoints=StoredCheckpoints()
-    )
-    plan = CutoverPlan(
-        ready=ReadyTerms(well_for=timedelta(seconds=2), batches=3),
-        soak=SoakTerms(batches=2, at_least=timedelta(seconds=1), at_most=timedelta(minutes=5)),
-        promotes_by_itself=True,
-    )
-    source = (stage.folder / "new.py").read_bytes()
-    engine.begin(plan.terms(SwitchMethod.PARALLEL, (pair,), "the test"), {STREAM: source})
-    lanes = [stage.lane(lane) for lane in (STREAM, other_lane(STREAM))]
-
-    def is_there() -> bool:
-        # No machine is too slow to keep pace with files that come when the last was read by both.
-        read = [files_read(lane.deployment(1)) for lane in lanes if lane.newest_deployment()]
-        if min(read) > arriving.files - ARCHIVED - 1:
-            arriving.arrive()
-        progress = engine.advance(CutoverState.FINALIZED)
-        assert not progress.needs_person, progress
-        return progress.is_there
-
-    wait(stage, is_there, "the cutover's end")
-    home = stage.lane(STREAM)
-    (change,) = home.changes()
-    assert home.steps(change.number)[-1].after is CutoverState.FINALIZED
-
-
 def never_touched(
     stage: FraudStage, tester: StreamTester, files: int, folder: Path
 ) -> list[dict[str, Any]]:
     """Return the alerts of the old script over the same payments, in one run."""
-    arriving = Payments(folder / "in")
+    arriving = Payments(folder / "in", "payments")
     for _ in range(files):
         arriving.arrive()
     tester.run(
@@ -245,30 +172,12 @@ def never_touched(
     return table(folder / "alerts.db", "alerts")
 
 
-def wait(stage: FraudStage, condition: Any, what: str, *seen: Any) -> None:
-    def shown() -> str:
-        logs = sorted((stage.folder / "logs").glob("*.log"))
-        said = [line for one in seen for line in one.said]
-        return "\n".join([*said, *map(tail, logs)])
-
-    until(condition, what, seen=shown)
-
-
 def alerts(deployment: Deployment) -> list[dict[str, Any]]:
     return rows(deployment, "alerts")
 
 
 def batches(deployment: Deployment) -> list[dict[str, Any]]:
     return rows(deployment, "batches")
-
-
-def files_read(deployment: Deployment) -> int:
-    """Return how many files a lane has taken into committed batches."""
-    try:
-        (source,) = inspect(f"{deployment.checkpoint}/alerts").sources
-    except (CheckpointError, ValueError):
-        return 0
-    return int(source.committed["logOffset"]) + 1 if source.committed else 0
 
 
 def rows(deployment: Deployment, name: str) -> list[dict[str, Any]]:

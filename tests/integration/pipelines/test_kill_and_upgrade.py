@@ -95,6 +95,10 @@ def of_hours(run: Run) -> None:
     assert not compare_rows(run.rows(), expected)
 
 
+def of_schema(run: Run) -> None:
+    test_small.check_orders(run.tester, run.output, run.example.files)
+
+
 def of_scoring(run: Run) -> None:
     found = run.rows()
     sent = [row for n in range(run.example.files) for row in parsed(FEEDS["sensors"].lines(n))]
@@ -168,6 +172,19 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         per_batch=2,
         upgrade=Version(changes=(TWO_FILES,)),
         check=of_social,
+    ),
+    "schema_evolution": Example(
+        script="schema_evolution/jobs/orders.py",
+        feed="orders",
+        query="totals",
+        files=14,
+        per_batch=2,
+        upgrade=Version(arguments=("--version", "2")),
+        refused=(
+            Version(arguments=("--version", "3")),
+            Version(arguments=("--version", "4")),
+        ),
+        check=of_schema,
     ),
     "scoring": Example(
         script="scoring/jobs/score_readings.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,11 +34,7 @@ class Plans:
     @classmethod
     def of(cls, spark: str) -> Plans:
         """Return the recorded ones; none where nothing was recorded with that Spark."""
-        kept = _all().get(spark, {})
-        full: dict[str, Any] = {}
-        for name, plan in kept.items():
-            full[name] = _completed(plan, full.get(name.partition(".")[0]))
-        return cls(spark, {name: ScriptPlan.from_dict(plan) for name, plan in full.items()})
+        return cls(spark, dict(_recorded(spark)))
 
     def __getitem__(self, name: str) -> ScriptPlan:
         return self._plans[name]
@@ -62,6 +59,14 @@ class Plans:
             for spark, found in sorted(every.items())
         ]
         FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+@cache
+def _recorded(spark: str) -> Mapping[str, ScriptPlan]:
+    full: dict[str, Any] = {}
+    for name, plan in _all().get(spark, {}).items():
+        full[name] = _completed(plan, full.get(name.partition(".")[0]))
+    return {name: ScriptPlan.from_dict(plan) for name, plan in full.items()}
 
 
 def _all() -> dict[str, dict[str, Any]]:

@@ -1,15 +1,34 @@
 from __future__ import annotations
 
+import argparse
+import os
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from airflow_streaming.cli.common import HOME_VARIABLE
 from airflow_streaming.cli.main import main
+from airflow_streaming.cli.parser import build_parser
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.storage.probe import ensure_exclusive
 from tests.unit.cli.host import FakeHost, Run
 from tests.unit.home.make import SCRIPT, make_deployment
+
+
+@cache
+def _parser(_home: str | None) -> argparse.ArgumentParser:
+    return build_parser()
+
+
+@pytest.fixture(autouse=True)
+def one_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command builds its parser once, and here hundreds of commands are one process."""
+    # The home in the environment is a default of it.
+    monkeypatch.setattr(
+        "airflow_streaming.cli.main.build_parser", lambda: _parser(os.environ.get(HOME_VARIABLE))
+    )
 
 
 @pytest.fixture

@@ -290,6 +290,19 @@ def test_an_unknown_node_is_a_step_and_an_unreadable_plan_a_note() -> None:
     assert broken.sink.sink == "file"
 
 
+def test_observed_metrics_are_the_same_after_other_frames_of_the_session() -> None:
+    (node,) = [n for n in recorded()["4.3.0"]["dedup"] if n["class"].endswith("StreamingRelation")]
+
+    def observed(name: str, frame: int) -> QueryPlan:
+        fields = {"name": name, "metrics": [], "child": 0, "dataframeId": frame}
+        top = {"class": "x.CollectMetrics", "num-children": 1, **fields}
+        return read_plan(taken([top, node], "4.3.0"))
+
+    assert observed("quality", 12).steps
+    assert observed("quality", 12) == observed("quality", 14)
+    assert observed("quality", 12) != observed("other", 12)
+
+
 def test_a_plan_made_in_a_loop_is_deeper_than_pythons_stack() -> None:
     (node,) = [n for n in recorded()["4.3.0"]["dedup"] if n["class"].endswith("StreamingRelation")]
     alias = {"class": "x.SubqueryAlias", "num-children": 1, "child": 0}

@@ -49,8 +49,12 @@ class _Watch:
     def __init__(self) -> None:
         self._here = threading.local()
         self._is_set = False
+        self._watching = 0
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        # Nearly always nobody watches, and Python tells of each frame that is looked at.
+        if not self._watching:
+            return
         seen = getattr(self._here, "seen", None)
         # A zone's name is checked, and its rules lie in a file of Python's.
         is_zone = event == "open" and "/zoneinfo/" in str(arguments[0])
@@ -64,9 +68,11 @@ class _Watch:
             sys.addaudithook(self)
             self._is_set = True
         self._here.seen = seen = []
+        self._watching += 1
         try:
             yield seen
         finally:
+            self._watching -= 1
             self._here.seen = None
 
 

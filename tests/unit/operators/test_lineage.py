@@ -176,3 +176,31 @@ def test_the_provider_gets_the_datasets_of_the_live_lane(world: World, task: Any
             ("file", "/in/b"),
         ]
         assert [(one.namespace, one.name) for one in found.outputs] == [("s3://lake", "out")]
+
+
+def test_what_the_task_declares_is_reported_beside_its_plans(world: World, task: Any) -> None:
+    del task
+    from openlineage.client.event_v2 import Dataset
+
+    model, table = Dataset("s3://lake", "models/7"), Dataset("postgres://db:5432", "shop.orders")
+    world.run(world.operator())
+    planned = plan(SinkPlan(sink="foreachbatch", target="write"), FILES)
+    world.home.store.replace(
+        Layout("orders").place(QueryPlan, epoch=1, query=planned.query), planned.to_bytes()
+    )
+    again = Dataset("file", "/in/a")
+
+    operator = world.operator()
+    # A dag gives assets, whose conversion is the business of the providers that own their schemes.
+    operator.inlets, operator.outlets = [model, again, "no dataset"], [table]
+    found = operator.get_openlineage_facets_on_start()
+
+    assert found is not None
+    assert sorted((one.namespace, one.name) for one in found.inputs) == [
+        ("file", "/in/a"),
+        ("file", "/in/b"),
+        ("s3://lake", "models/7"),
+    ]
+    assert [(one.namespace, one.name) for one in found.outputs] == [
+        ("postgres://db:5432", "shop.orders")
+    ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -48,12 +48,24 @@ def _quoted(more: str) -> Callable[[re.Match[str]], str]:
     return one
 
 
-def edits() -> Iterator[tuple[str, QueryPlan, QueryPlan]]:
-    """Yield every recorded edit with the old plan and the new one of each query."""
+class Edit(NamedTuple):
+    """A recorded edit of one query: both plans, as records too, and what the gate says of it."""
+
+    name: str
+    old: dict[str, Any]
+    new: dict[str, Any]
+    answer: GateDecision
+
+
+@pytest.fixture(scope="module")
+def edits() -> list[Edit]:
     plans = Plans.of("4.3.0")
-    for name, plan in plans._plans.items():
-        pairs = product(plans[name.partition(".")[0]].queries, plan.queries)
-        yield from ((name, old, new) for old, new in pairs if old.query == new.query)
+    return [
+        Edit(name, old.to_dict(), new.to_dict(), answer(old, new))
+        for name, plan in plans._plans.items()
+        for old, new in product(plans[name.partition(".")[0]].queries, plan.queries)
+        if old.query == new.query
+    ]
 
 
 def answer(old: QueryPlan, new: QueryPlan) -> GateDecision:
@@ -61,12 +73,12 @@ def answer(old: QueryPlan, new: QueryPlan) -> GateDecision:
 
 
 @pytest.mark.parametrize("more", [" (EUR, x)", ".x", " AS z", " 'n", " `a, b", "@3"])
-def test_columns_whose_names_are_no_words_change_no_answer(more: str) -> None:
+def test_columns_whose_names_are_no_words_change_no_answer(edits: list[Edit], more: str) -> None:
     other = {}
-    for name, old, new in edits():
-        as_is = answer(old, new)
-        quoted = answer(*(QueryPlan.from_dict(renamed(one.to_dict(), more)) for one in (old, new)))
-        if quoted is not as_is:
-            other[name] = (as_is, quoted)
+    for edit in edits:
+        old, new = (QueryPlan.from_dict(renamed(one, more)) for one in (edit.old, edit.new))
+        quoted = answer(old, new)
+        if quoted is not edit.answer:
+            other[edit.name] = (edit.answer, quoted)
 
     assert other == {}
