@@ -73,6 +73,8 @@ class SideRun:
         the reason in ``unread``, a sentence.
     :param failure: Why it came to no end, a sentence; empty when it did.
     :param broke: The code or Spark failed; else it was cut off, or did nothing.
+    :param script_failure: Why the script failed although its query had run, a sentence; its driver
+        would end with it.
     """
 
     batches: Mapping[int, Bag] = field(default_factory=dict)
@@ -81,6 +83,7 @@ class SideRun:
     unread: str = ""
     failure: str = ""
     broke: bool = False
+    script_failure: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +225,16 @@ def _failed(found: _Found) -> _Answered | None:
             return Answer.UNDECIDED, f"The {name} version did not get through: {run.failure}"
     if found.old.batches.keys() != found.new.batches.keys():
         return Answer.UNDECIDED, "The two versions did not run the same batches."
-    return None
+    return _script_failed(found.old.script_failure, found.new.script_failure)
+
+
+def _script_failed(old: str, new: str) -> _Answered | None:
+    if not new:
+        return None
+    if not old:
+        return Answer.FAILS, f"The new script failed after its query had run: {new}"
+    # The rehearsal itself may be the cause, which ends every query and leaves sinks out.
+    return Answer.UNDECIDED, f"Both scripts failed after their query had run, the new one: {new}"
 
 
 def _nothing_proved(found: _Found) -> _Answered | None:

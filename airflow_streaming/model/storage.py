@@ -178,11 +178,20 @@ class LocalFolder:
 
     def _entered(self, path: str, *, make: bool = False) -> int:
         # Every look at a stream comes through here some twenty times.
-        handle, done = os.open(self._text, _ROOT), self._text
-        for part in path.split("/") if path else ():
-            done = f"{done}/{part}"
+        handle = os.open(self._text, _ROOT)
+        parts = path.split("/") if path else ()
+        for index, part in enumerate(parts):
             try:
-                below = _enter(handle, part, done, make=make)
+                if make:
+                    _make(handle, part)
+                below = os.open(part, _FOLDER, dir_fd=handle)
+            except OSError as err:
+                # With O_NOFOLLOW a link to a folder is "not a directory", like a file in its place.
+                is_other = err.errno in {errno.ENOTDIR, errno.ELOOP}
+                if is_other and (sort := _sort_of(handle, part)):
+                    place = "/".join((self._text, *parts[: index + 1]))
+                    raise BehindLink(errno.ENOTDIR, sort, place) from err
+                raise
             finally:
                 os.close(handle)
             handle = below
@@ -381,18 +390,10 @@ def _sweep(handle: int) -> None:
                 os.unlink(name, dir_fd=handle)
 
 
-def _enter(handle: int, part: str, path: str, *, make: bool) -> int:
-    if make:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(part, dir_fd=handle)
-            os.fsync(handle)
-    try:
-        return os.open(part, _FOLDER, dir_fd=handle)
-    except OSError as err:
-        # With O_NOFOLLOW a link to a folder is "not a directory", like a file in its place.
-        if err.errno in {errno.ENOTDIR, errno.ELOOP} and (sort := _sort_of(handle, part)):
-            raise BehindLink(errno.ENOTDIR, sort, path) from err
-        raise
+def _make(handle: int, part: str) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(part, dir_fd=handle)
+        os.fsync(handle)
 
 
 def _sort_of(handle: int, name: str) -> str:

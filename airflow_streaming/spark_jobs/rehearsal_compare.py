@@ -141,9 +141,10 @@ def side_of(
     figures = [e.figures for e in told if e.seen is Seen.BATCH and e.figures is not None]
     unread = [event.text for event in told if event.seen is Seen.STATE_UNREAD]
     broken = [e.text for e in told if e.seen is Seen.FAILED]
+    script = [e.text for e in events if e.seen is Seen.SCRIPT_FAILED]
     if not rows:
         # A script that fails before its query has run a batch; with its query it is one failure.
-        broken += [e.text for e in events if e.seen is Seen.SCRIPT_FAILED]
+        broken += script
     not_started = "" if rows or broken else _no_batch(told, run_note)
     return SideRun(
         batches={batch: bag for batch, bag in rows.items() if batch in wanted},
@@ -154,6 +155,8 @@ def side_of(
         unread=next(iter(unread), ""),
         failure=next(iter(broken), "") or failure or not_started,
         broke=bool(broken),
+        # Where a query failed, it may have ended the script with it.
+        script_failure="" if any(e.seen is Seen.FAILED for e in events) else next(iter(script), ""),
     )
 
 

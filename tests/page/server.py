@@ -11,6 +11,7 @@ import argparse
 import threading
 import time
 from collections.abc import Callable, Collection
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -19,6 +20,7 @@ from typing import Any
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import FastAPI, HTTPException, Request
+from starlette.datastructures import State
 
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.names import GREEN_SUFFIX, Layout
@@ -232,11 +234,24 @@ def page_app(
     patch(api, "all_reports", lambda _: REPORTS)
     patch(api, "one_report", lambda *asked: REPORT if asked[2] == "gate" else None)
     patch(api, "action_logging", lambda: _not_logged)
+    app, looks = copy(_routed()), Looks()
+    app.state = State(
+        {
+            "looks": looks,
+            "answers": {},
+            "keepers": FixedKeepers(find),
+            "boards": Boards(looks),
+            "manager": manager,
+        }
+    )
+    return app
+
+
+@cache
+def _routed() -> FastAPI:
+    """Return the app with its routes: to add them takes longer than most of what is asked of them."""
     app = create_app(Looks())
     app.dependency_overrides[get_user] = _user
-    app.state.keepers = FixedKeepers(find)
-    app.state.boards = Boards(app.state.looks)
-    app.state.manager = manager
     return app
 
 

@@ -140,6 +140,27 @@ CASES = {
         ran(failure="Input is gone."),
         Answer.SAME,
     ),
+    "the new script failed behind its query": (
+        ENDLESS,
+        OLD,
+        replace(OLD, script_failure="It broke."),
+        OLD,
+        Answer.FAILS,
+    ),
+    "both scripts failed behind their query": (
+        ENDLESS,
+        replace(OLD, script_failure="It broke."),
+        replace(OLD, script_failure="It broke."),
+        OLD,
+        Answer.UNDECIDED,
+    ),
+    "the old script failed behind its query": (
+        ENDLESS,
+        replace(OLD, script_failure="It broke."),
+        OLD,
+        OLD,
+        Answer.SAME,
+    ),
     "other batches": (ENDLESS, OLD, ran(A, A, A), None, Answer.UNDECIDED),
     "nothing was read": (
         ENDLESS,
@@ -190,6 +211,22 @@ def test_what_counts_as_a_failure_of_a_version(
     found = side_of(events, "q", failure=late, run_note="so it is.")
 
     assert (found.failure, found.broke) == (failure, broke)
+
+
+@pytest.mark.parametrize(
+    ("events", "failure"),
+    [
+        pytest.param((ROWS,), "", id="it went on"),
+        pytest.param((ROWS, SCRIPT_FAILED), SCRIPT_FAILED.text, id="it failed"),
+        pytest.param(
+            (ROWS, replace(FAILED, query="other"), SCRIPT_FAILED), "", id="by another query"
+        ),
+    ],
+)
+def test_a_script_that_fails_behind_its_query_is_told_apart(
+    events: tuple[RehearsalEvent, ...], failure: str
+) -> None:
+    assert side_of(events, "q").script_failure == failure
 
 
 def test_the_old_version_is_named_where_it_ran_no_batch_for_the_new_one_to_run() -> None:

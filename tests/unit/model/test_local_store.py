@@ -53,6 +53,14 @@ def test_a_home_that_cannot_be_made_says_where_and_why(tmp_path: Path) -> None:
         store.create("a.json", b"x")
 
 
+def test_a_folder_in_place_of_a_file_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.json").mkdir()
+    store = LocalStore(str(tmp_path))
+
+    with pytest.raises(RecordError, match=r"a\.json is not a file but a folder; it was not opened"):
+        store.read("a.json")
+
+
 def test_a_file_system_without_hard_links_is_named_as_a_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

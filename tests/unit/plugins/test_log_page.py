@@ -1,10 +1,11 @@
-"""The page with the end of a driver's log, which Spark and Java write too."""
+"""The pages behind a task's links: the end of its driver's log, and the Spark UI."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from fastapi import HTTPException
 
 from airflow_streaming.launch.port import DriverLog
 from tests.unit.world import World
@@ -30,3 +31,49 @@ def test_the_log_page_masks_what_the_jvm_wrote(world: World) -> None:
 
     assert b"canary-4711" not in shown
     assert b"made progress" in shown
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_spark_ui_is_not_known_before_the_driver_has_told_it(world: World) -> None:
+    from airflow_streaming.plugins import routes
+
+    with pytest.raises(HTTPException) as refused:
+        routes._to_spark_ui(world.home)
+    assert (refused.value.status_code, refused.value.detail) == (
+        404,
+        "The stream has no driver yet.",
+    )
+
+    world.run()
+    with pytest.raises(HTTPException) as refused:
+        routes._to_spark_ui(world.home)
+    assert refused.value.status_code == 404
+    assert "Spark UI address" in refused.value.detail
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "rendered",
+    [
+        {},
+        {"bash_command": "true"},
+        {"stream_home": "/srv/streams"},
+        {"stream_name": "orders"},
+        {"stream_home": "", "stream_name": "orders"},
+        {"stream_home": "/srv/streams", "stream_name": {"name": "orders"}},
+    ],
+    ids=str,
+)
+def test_a_task_that_keeps_no_stream_has_no_page(
+    rendered: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow_streaming.plugins import routes
+    from airflow_streaming.plugins.access import kept
+
+    unread: Any = None
+    monkeypatch.setattr(routes, "kept_by", lambda *_: kept._kept(unread, rendered, unread))
+
+    with pytest.raises(HTTPException) as refused:
+        routes.kept("orders", "run-1", "transform", -1)
+    assert refused.value.status_code == 404
+    assert "keeps no stream" in refused.value.detail

@@ -262,12 +262,12 @@ def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
         return time.process_time() - began
 
     # Twenty times the text; quadratic work would take four hundred times as long.
-    assert seconds(100_000) < 100 * max(seconds(5_000), 0.01)
+    assert seconds(40_000) < 100 * max(seconds(2_000), 0.004)
 
 
 @pytest.mark.parametrize("pattern", [SECRET_KEY, _AUTHORIZATION, _SECRET, _GIVEN])
 def test_what_is_not_looked_at_in_full_has_nothing_to_mask(pattern: re.Pattern[str]) -> None:
-    @settings(max_examples=300)
+    @settings(max_examples=25, database=None, derandomize=True)
     @given(st.from_regex(pattern))
     def attempt(text: str) -> None:
         assert may_name_secret(text)
