@@ -32,7 +32,7 @@ class Called:
     """
     What an author's function is called with, for ``Annotated[Callable[..., Any], Called(...)]``.
 
-    It is called once, by a plain call in a task: what would have to be awaited, iterated or built first
+    It is called once, by a plain call in a task: what needs to be awaited, iterated or built first
     is refused, because its body would never run.
 
     :param given: Its arguments, by position, e.g. ``a Soaked``.
