@@ -10,9 +10,9 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from airflow_streaming.exceptions import SpecError
 
@@ -23,20 +23,40 @@ _IMPLIED: Final = ("self", "cls")
 _SEVERAL: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+class NeverRan(TypeError):
+    """A function has returned a coroutine or a generator in place of a value: nothing was done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Called:
     """
     What an author's function is called with, for ``Annotated[Callable[..., Any], Called(...)]``.
 
+    It is called once, by a plain call in a task: what needs to be awaited, iterated or built first
+    is refused, because its body would never run.
+
     :param given: Its arguments, by position, e.g. ``a Soaked``.
+    :param is_notifier: A notifier of Airflow may stand here.
     """
 
     given: tuple[str, ...]
+    is_notifier: bool = False
 
     def wrong(self, where: object, function: Callable[..., Any]) -> str | None:
         """Return why a function cannot be called so; ``None`` if it can, or has no signature."""
+        if kind := _never_runs(function):
+            return f"{where} is {kind}; give a plain function, whose body runs when it is called."
+        if isinstance(function, type):
+            instead = f"an instance, {function.__name__}(...)" if self.is_notifier else "a function"
+            return f"{where} is the class {function.__name__}; give {instead}."
+        if not self.is_notifier and _is_notifier(type(function)):
+            return (
+                f"{where} is the notifier {type(function).__name__}, which only sends a message; give a "
+                f"function that takes {' and '.join(self.given)}."
+            )
         try:
-            signature = inspect.signature(function)
+            # A decorator may give an argument itself, or lose one: what is called is what counts.
+            signature = inspect.signature(function, follow_wrapped=False)
         except (TypeError, ValueError):
             return None
         try:
@@ -50,7 +70,52 @@ class Called:
         return None
 
 
-Notifier = Annotated[Callable[[Any], Any], Called(("a context",))]
+def run(function: Callable[..., Any], *given: Any) -> Any:
+    """
+    Call an author's function and return what it returns.
+
+    :raises NeverRan: that is a coroutine, another awaitable or a generator, as of
+        ``lambda to, before: move(to)`` with an async ``move``; a coroutine is closed.
+    """
+    returned = function(*given)
+    if (
+        inspect.isawaitable(returned)
+        or inspect.isgenerator(returned)
+        or inspect.isasyncgen(returned)
+    ):
+        if inspect.iscoroutine(returned) or inspect.isgenerator(returned):
+            returned.close()
+        name = getattr(function, "__name__", None) or type(function).__name__
+        raise NeverRan(
+            f"{name} returned a {type(returned).__name__}, so its work never ran. Give a function that "
+            "does it before it returns, e.g. with asyncio.run(...)."
+        )
+    return returned
+
+
+def _never_runs(function: Callable[..., Any]) -> str | None:
+    """Return what a function is whose body does not run when it is called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if isinstance(function, type):
+        return None
+    for one in (function, type(function).__call__):
+        if inspect.iscoroutinefunction(one):
+            return "an async function"
+        if inspect.isasyncgenfunction(one) or inspect.isgeneratorfunction(one):
+            return "a generator function"
+    return None
+
+
+def _is_notifier(kind: type) -> bool:
+    # By name, as nothing of Airflow is imported here.
+    return any(
+        one.__name__ == "BaseNotifier" and one.__module__.startswith("airflow.")
+        for one in kind.__mro__
+    )
+
+
+Notifier = Annotated[Callable[[Any], Any], Called(("a context",), is_notifier=True)]
 """A notifier of Airflow, or any callable that takes a context."""
 
 
@@ -139,13 +204,54 @@ def _parameters_of_task(kind: type) -> Parameters:
     return Parameters(of=kind.__name__, names=(*ours, *others), listed=tuple(ours))
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """
+    One of several ways to say the same to a task, e.g. which stream is meant.
+
+    :param by: Parameters that choose it.
+    :param more: Parameters that go with it.
+    """
+
+    by: tuple[str, ...]
+    more: tuple[str, ...] = ()
+
+
+def overruled(
+    ways: Sequence[Way], written: Collection[str], given: Mapping[str, Any]
+) -> frozenset[str]:
+    """
+    Return the parameters whose values ``default_args`` brought and another way makes void.
+
+    What is written on the task chooses the way, or else what is given in full. Where that is none, or
+    more than one, nothing is void, and the task says what is wrong.
+
+    :param written: What is written on the task itself, and is not ``None``.
+    :param given: That and what ``default_args`` brought, as far as it is known yet.
+    """
+    chosen = [way for way in ways if any(name in written for name in way.by)] or [
+        way for way in ways if all(given.get(name) is not None for name in way.by)
+    ]
+    if len(chosen) != 1:
+        return frozenset()
+    others = (way for way in ways if way is not chosen[0])
+    return frozenset(name for way in others for name in (*way.by, *way.more)).difference(written)
+
+
 class NamedParameters:
     """
-    A task that refuses an argument of a name it does not have.
+    A task that refuses an argument of a name it does not have, and knows which were written on it.
 
     Airflow itself says of ``strem=...`` that ``stream`` is missing, and of what class it does not say.
     A subclass with a constructor of its own may take what it likes; there the rest is Airflow's to check.
+
+    Airflow fills in the ``default_args`` of the dag, its task groups and the task as if they were written
+    on the task. They are shared by many tasks, so they give way to what is written: see ``either``.
     """
+
+    either: ClassVar[Sequence[Sequence[Way]]] = ()
+    """Ways to say the same, of which one is taken; one sequence for each thing that is said."""
+    _written: frozenset[str] = frozenset()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         names = [name for name in kwargs if not name.startswith(_AIRFLOWS_OWN)]
@@ -153,7 +259,18 @@ class NamedParameters:
             known = _parameters_of_task(cls)  # type: ignore[arg-type]
             if not all(name in known.names for name in names):
                 raise SpecError(f"{known.wrong(0, names)}{written_at()}")
-        return super().__new__(cls)
+        task = super().__new__(cls)
+        # Not by the setattr of Airflow's operators, which are not made yet.
+        written = frozenset(name for name in names if kwargs[name] is not None)
+        object.__setattr__(task, "_written", written)
+        return task
+
+    def without_overruled(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments without those of ``default_args`` that what is written makes void."""
+        void = frozenset[str]().union(
+            *(overruled(ways, self._written, given) for ways in self.either)
+        )
+        return {name: it for name, it in given.items() if it is None or name not in void}
 
 
 def written_at() -> str:

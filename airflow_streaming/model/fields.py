@@ -37,7 +37,7 @@ from typing import (
 )
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.calls import Called, parameters_of, written_at
+from airflow_streaming.model.calls import Called, NamedParameters, parameters_of, written_at
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.spark.conf import REDACTED, is_secret
 
@@ -154,7 +154,8 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """
     Have the arguments of a public function or operator checked against its annotations.
 
-    Of an operator, the arguments that are templated may hold a template, or what another task returns.
+    Of an operator, the arguments that are templated may hold a template, or what another task returns;
+    and those of ``default_args`` give way to what is written on the task.
 
     :raises SpecError: by the returned function, with the argument and what to give instead.
     """
@@ -162,6 +163,8 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if args and isinstance(args[0], NamedParameters):
+            kwargs = args[0].without_overruled(kwargs)  # type: ignore[assignment] # fewer of the same
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError:

@@ -27,7 +27,7 @@ from airflow.sdk import BaseNotifier
 
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.control import MAX_TRIES
-from airflow_streaming.model.calls import Notifier
+from airflow_streaming.model.calls import Notifier, run
 from airflow_streaming.model.records.alert import BACKUP_KEY, Alert, AlertKind
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.policy import RestartDecision
@@ -108,7 +108,7 @@ def _call(parcel: Notification) -> str:
         # message again; and it adds its fields to the context it is given.
         notifier = copy.copy(notifier)
     try:
-        notifier(dict(parcel.context))
+        run(notifier, dict(parcel.context))
     except BaseException as err:  # noqa: BLE001 - whatever it is, it ends here
         log.warning("%s did not take an alert: %s", parcel.label, type(err).__name__)
         # HTTP errors quote the URL, and a webhook's URL is its password: the record gets the class.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.calls import Way
 from airflow_streaming.model.fields import Positive, checked, is_filled_in
 from airflow_streaming.model.literals import check_literals, uri_of
 from airflow_streaming.model.records.policy import Blackout
@@ -71,6 +72,10 @@ class CheckpointBackupOperator(CheckpointTask):
         "origin",
         "note",
         "sink_logs",
+    )
+    # The stream's name may go with a checkpoint too, so it is the home that chooses.
+    either: ClassVar[Sequence[Sequence[Way]]] = (
+        (Way(("home",), ("stream",)), Way(("checkpoint",), ("checkpoint_conn_id",))),
     )
 
     @checked

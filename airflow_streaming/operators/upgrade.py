@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
-from airflow_streaming.model.calls import Called
+from airflow_streaming.model.calls import Called, run
 from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
@@ -305,7 +305,7 @@ class UpgradeCheckOperator(UpgradeTask):
     @staticmethod
     def _answer(check: Check, soaked: Soaked, context: Context) -> bool | str | None:
         try:
-            return check(soaked)
+            return run(check, soaked)  # type: ignore[no-any-return]
         except Exception as err:
             said = presentable(f"{type(err).__name__}: {err}")
             wrong = f"Check {name_of(check)!r} raised {said}"

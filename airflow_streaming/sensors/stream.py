@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from airflow.sdk import BaseSensorOperator
 from airflow.sdk.bases.sensor import PokeReturnValue
@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.hooks.home import spec_errors_are_final
-from airflow_streaming.model.calls import NamedParameters
+from airflow_streaming.model.calls import NamedParameters, Way
 from airflow_streaming.model.codec import parse_time
 from airflow_streaming.model.fields import checked, is_filled_in
 from airflow_streaming.model.health_rules import HealthRules
@@ -73,6 +73,12 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
         "query",
     )
     ui_color = "#f9e0c7"
+    either: ClassVar[Sequence[Sequence[Way]]] = (
+        (
+            Way(("stream", "home"), ("home_conn_id",)),
+            Way(("checkpoint",), ("endpoint", "conn_id")),
+        ),
+    )
 
     @checked
     def __init__(
@@ -352,6 +358,13 @@ class StreamCaughtUpSensor(StreamGateSensor):
         "with_home_conn_id",
         "with_checkpoint",
         "with_conn_id",
+    )
+    either: ClassVar[Sequence[Sequence[Way]]] = (
+        *StreamGateSensor.either,
+        (
+            Way(("with_stream",), ("with_home", "with_home_conn_id")),
+            Way(("with_checkpoint",), ("with_conn_id",)),
+        ),
     )
 
     @checked

@@ -22,7 +22,7 @@ from typing import Annotated, Final, Protocol
 
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, StreamingError, closed
 from airflow_streaming.home.consumers import LiveOutput
-from airflow_streaming.model.calls import Called
+from airflow_streaming.model.calls import Called, run
 from airflow_streaming.model.fields import check_values, named_fields
 from airflow_streaming.model.jobs.pointing import Mark
 from airflow_streaming.model.placeholders import OF_STATEMENTS, fill, placeholders_in
@@ -157,7 +157,7 @@ class CallablePointer:
 
     def _call(self, word: Word, to: LiveOutput, before: LiveOutput, what: str) -> None:
         try:
-            word(to, before)
+            run(word, to, before)
         except StreamingError:
             raise
         except Exception as err:

@@ -1,10 +1,14 @@
 """
 Text fields that ``from_json`` takes out besides: every other field is read as it was.
 
-Spark reads any JSON value as a text, so that one more text field makes no record corrupt, in whatever
-mode it parses. A field of another type does: a record whose value does not fit it is null, kept as
-corrupt, or ends the query. So a schema that has more text fields, each of which may be null, gives the
-same values to what takes the old fields out of it one by one; what takes the struct whole gets another.
+Spark reads any valid JSON value as a text, so that one more text field makes no valid record corrupt. A
+field of another type does: a record whose value does not fit it is null, kept as corrupt, or ends the
+query. A record that is no JSON is read otherwise, though: where the fault lies in a field that the schema
+lacks, the whole record is null; where it has the field, only that field is. So the change is let pass only
+where corrupt records are left out in front of all state, by a filter on the column that keeps them.
+
+A schema that has more text fields, each of which may be null, then gives the same values to what takes the
+old fields out of it one by one; what takes the struct whole gets another.
 
 Such a change is named by one finding, and the other rules judge the new plan as if its schema were the
 old one. The columns that are made of the new fields are judged as any new column.
@@ -20,7 +24,22 @@ from enum import Enum
 from typing import Any, Final
 
 from airflow_streaming.gates.change.closed_world import leaves
-from airflow_streaming.gates.change.pair import QUOTED, Pair, items_of, pattern_of, unquoted
+from airflow_streaming.gates.change.faulty_records import (
+    CORRUPT,
+    STEPS,
+    are_null_before_state,
+    corrupt_column,
+    made_only_as,
+    projections,
+    texts_in,
+)
+from airflow_streaming.gates.change.pair import (
+    QUOTED,
+    Pair,
+    items_of,
+    pattern_of,
+    unquoted,
+)
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import rule_named
 from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan
@@ -29,11 +48,8 @@ ADDED: Final = rule_named("step.json_text_field_added")
 RULES: Final = (ADDED,)
 _FUNCTION: Final = "json_to_structs("
 _SCHEMA: Final = "schema="
-_CORRUPT: Final = "_corrupt_record"
-"""Spark's own name for the column of corrupt records, where no option or setting gives another."""
 _NODES: Final = {OperatorKind.AGGREGATE: "Aggregate", OperatorKind.DEDUPLICATE: "Deduplicate"}
 """Operators that it was measured in front of, and their nodes in Spark's plan."""
-_STEPS: Final = frozenset({"project", "filter"})
 _FIELD: Final = re.compile(r"`?\.(?!\d)")
 """By name: fields that a plan takes by their place are others in another schema."""
 _BRACKETS: Final = re.compile(rf"{QUOTED.pattern}|[()]")
@@ -71,6 +87,12 @@ def without_added_fields(pair: Pair) -> tuple[Pair, tuple[GateFinding, ...]]:
     widened = [*_widened(pair)] if pair.is_stateful and _has_known_shape(pair) else []
     if not widened or not _is_taken_apart(pair.new, [call.text for call, _ in widened]):
         return pair, ()
+    if not all(
+        _leaves_corrupt_out(plan, call)
+        for made, old in widened
+        for plan, call in ((pair.new, made), (pair.old, old))
+    ):
+        return pair, ()
     new = _with_texts(pair.new, {call.text: old.text for call, old in widened})
     added = {name for call, old in widened for name in call.names if name not in old.names}
     finding = ADDED.found(
@@ -84,7 +106,7 @@ def without_added_fields(pair: Pair) -> tuple[Pair, tuple[GateFinding, ...]]:
 def _widened(pair: Pair) -> Iterator[tuple[JsonCall, JsonCall]]:
     """Yield each call of the new plan that has more fields, with that of the old plan."""
     before, after = _by_key(pair.old), _by_key(pair.new)
-    settings = {_CORRUPT, *pair.new.conf.values(), *pair.new.settings.values()}
+    settings = {CORRUPT, *pair.new.conf.values(), *pair.new.settings.values()}
     for key, calls in after.items():
         old = before.get(key, [])
         was, now = (
@@ -122,7 +144,7 @@ def _has_known_shape(pair: Pair) -> bool:
         bool(old)
         and old == new
         and all(operator.sort in _NODES for operator in plan.operators)
-        and all(step.step in _STEPS for step in plan.steps)
+        and all(step.step in STEPS for step in plan.steps)
     )
 
 
@@ -137,12 +159,22 @@ def _is_taken_apart(plan: QueryPlan, calls: Collection[str]) -> bool:
         computed += [way for name, way in items.items() if way not in (_CALL, name)]
     if {*map(unquoted, names)} & {column.name for column in plan.sink.schema}:
         return False
-    texts = [*computed, *_texts(replace(bare, steps=()))]
+    texts = [*computed, *_texts_of(replace(bare, steps=()))]
     return all(
         _FIELD.match(text, match.end())
         for text in texts
         for pattern in (re.compile(_CALL), *map(pattern_of, names))
         for match in pattern.finditer(text)
+    )
+
+
+def _leaves_corrupt_out(plan: QueryPlan, call: JsonCall) -> bool:
+    """Tell whether a filter in front of all state lets only records pass that are no corrupt ones."""
+    corrupt = corrupt_column(plan, " ".join(call.key[1:]))
+    steps = _with_texts(plan, {call.text: _CALL}).steps
+    structs = made_only_as(projections(steps), {_CALL})
+    return corrupt in call.names and are_null_before_state(
+        plan, steps, {f"{one}.{corrupt}" for one in (_CALL, *structs)}
     )
 
 
@@ -160,7 +192,7 @@ def _places(new: QueryPlan, narrowed: QueryPlan) -> Iterator[str]:
 
 def _by_key(plan: QueryPlan) -> dict[tuple[str, str, str], list[JsonCall]]:
     found: dict[tuple[str, str, str], list[JsonCall]] = {}
-    for call in {call.text: call for text in _texts(plan) for call in calls_in(text)}.values():
+    for call in {call.text: call for text in _texts_of(plan) for call in calls_in(text)}.values():
         found.setdefault(call.key, []).append(call)
     return found
 
@@ -216,19 +248,8 @@ def _quote_end(text: str, begin: int) -> int | None:
     return None
 
 
-def _texts(plan: QueryPlan) -> Iterator[str]:
-    return _texts_in((plan.operators, plan.steps, plan.watermarks))
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, tuple):
-        for one in value:
-            yield from _texts_in(one)
-    elif is_dataclass(value):
-        for one in fields(value):
-            yield from _texts_in(getattr(value, one.name))
+def _texts_of(plan: QueryPlan) -> Iterator[str]:
+    return texts_in((plan.operators, plan.steps, plan.watermarks))
 
 
 def _with_texts(plan: QueryPlan, others: Mapping[str, str]) -> QueryPlan:

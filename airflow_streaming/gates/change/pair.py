@@ -96,6 +96,29 @@ def split(text: str) -> list[str]:
     return [item for item in (*found, text[start:].strip()) if item]
 
 
+def conjuncts(text: str) -> list[str]:
+    """Return the conditions of a filter that must all hold."""
+    inner = text
+    if text.startswith("(") and text.endswith(")"):
+        inner = text[1:-1]
+    # What is quoted holds no bracket and no word that counts.
+    bare = QUOTED.sub(lambda quoted: "_" * len(quoted[0]), inner)
+    depth, ends = 0, []
+    for place, letter in enumerate(bare):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth < 0:
+            return [text]
+        if depth == 0 and bare.startswith(" AND ", place):
+            ends.append(place)
+        elif depth == 0 and bare.startswith(" OR ", place):
+            return [text]
+    if not ends:
+        return [text]
+    starts = [0, *(end + len(" AND ") for end in ends)]
+    parts = [inner[begin:end] for begin, end in zip(starts, [*ends, None], strict=True)]
+    return [one for part in parts for one in conjuncts(part.strip())]
+
+
 _WIDER: Final = {
     "tinyint": ("smallint", "int", "bigint", "double"),
     "smallint": ("int", "bigint", "double"),

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from airflow_streaming.gates.change.faulty_records import reads_faulty_records_otherwise
 from airflow_streaming.gates.change.pair import (
     ColumnChange,
     Pair,
@@ -32,17 +33,26 @@ WIDENED: Final = rule_named("source.column_widened")
 RETYPED: Final = rule_named("source.column_type")
 RENAMED: Final = rule_named("source.column_renamed")
 BY_PLACE: Final = rule_named("source.column_places")
-SOURCE_SCHEMA_RULES: Final = (ADDED, REMOVED, WIDENED, RETYPED, RENAMED, BY_PLACE)
+FAULTY: Final = rule_named("source.faulty_records")
+SOURCE_SCHEMA_RULES: Final = (FAULTY, ADDED, REMOVED, WIDENED, RETYPED, RENAMED, BY_PLACE)
 _MATTER_BY_PLACE: Final = "csv"
 
 
 def judge_schema(
-    old: SourcePlan, new: SourcePlan, who: str, evidence: str, at: str
+    pair: Pair, old: SourcePlan, new: SourcePlan, who: str, evidence: str, at: str
 ) -> Iterator[GateFinding]:
     """Compare the columns that a source gives, at a place of the plan."""
     change = column_change(old.schema, new.schema)
     if not change:
         return
+    moved = {column.name for column in (*change.added, *change.removed)}
+    if moved and reads_faulty_records_otherwise(pair, old, new, moved):
+        yield FAULTY.found(
+            f"{who}: {FAULTY.sentence}",
+            old=shown(change.removed),
+            new=shown(change.added),
+            evidence=evidence,
+        )
     if old.format == _MATTER_BY_PLACE and not _is_kept(old, new):
         rule = RENAMED if _is_renamed(old, new) else BY_PLACE
         yield rule.found(
@@ -215,7 +225,7 @@ def _judge_one(
             about=(f"{at}.paths",) if is_same else (),
         )
     yield from judge_options(pair, old, new, who, at)
-    yield from judge_schema(old, new, who, f"{at}.schema in {pair.shown_by_plan}", at)
+    yield from judge_schema(pair, old, new, who, f"{at}.schema in {pair.shown_by_plan}", at)
 
 
 def _is_reordered(old: Sequence[SourcePlan], new: Sequence[SourcePlan]) -> bool:

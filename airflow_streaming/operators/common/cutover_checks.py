@@ -14,7 +14,7 @@ from airflow_streaming.checkpoints.progress import Progress
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.calls import Called
+from airflow_streaming.model.calls import Called, run
 from airflow_streaming.model.jobs.comparison import Bound, CompareReport
 from airflow_streaming.model.names import base_of, is_path_part
 from airflow_streaming.model.progress import BatchProgress
@@ -79,7 +79,7 @@ def answer_of(check: CutoverCheck, pairs: Iterable[SideBySide]) -> Answer:
     name = name_of(check)
     for pair in pairs:
         try:
-            said = check(pair)
+            said = run(check, pair)
         except Exception as err:  # noqa: BLE001 - whatever an author's code raises proves nothing
             told = presentable(f"{type(err).__name__}: {err}")
             return Answer(passed=None, reason=f"Check {name!r} raised {told}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import CheckpointBusy, CheckpointError, SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport
+from airflow_streaming.model.calls import Way
 from airflow_streaming.model.fields import checked, is_filled_in
 from airflow_streaming.operators.common.base import Log, SpecTask
 from airflow_streaming.reports.gate import gate_report
@@ -139,6 +140,9 @@ class GateTask(SpecTask):
         "fail_on",
     )
     ui_color = "#f6e7a9"
+    either: ClassVar[Sequence[Sequence[Way]]] = (
+        (Way(("stream",)), Way(("checkpoint",), ("checkpoint_conn_id",))),
+    )
 
     @checked
     def __init__(

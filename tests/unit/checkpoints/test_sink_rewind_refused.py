@@ -163,6 +163,14 @@ def test_a_function_that_fails_is_told_with_what_to_do(world: World) -> None:
         world.rewind(SinkRewind(failing), sinks=[facts])
 
 
+def test_a_function_whose_work_was_not_done_has_not_put_the_sink_back(world: World) -> None:
+    async def rewind(asked: Rewinding) -> None: ...
+
+    facts = world.facts(sink="foreachbatch", habit=SinkReplaySemantics.REMEMBERS, target="")
+    with pytest.raises(CheckpointRefused, match="NeverRan"):
+        world.rewind(SinkRewind(lambda asked: rewind(asked)), sinks=[facts])
+
+
 def test_the_checkpoint_of_the_boundary_may_have_gone_on(world: World, tmp_path: Path) -> None:
     run(tmp_path / "checkpoint", 5)
     write_new(world.sink, 5, at=NOON_MS + 1)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import pytest
+from airflow.sdk import BaseNotifier
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.calls import Called, Parameters, nearest, parameters_of
+from airflow_streaming.model.calls import (
+    Called,
+    NeverRan,
+    Parameters,
+    Way,
+    nearest,
+    overruled,
+    parameters_of,
+    run,
+)
 from airflow_streaming.model.fields import checked, named_fields
 
 PLACES = Parameters(of="move", names=("to", "before", "note"), by_position=2, needed=("to",))
@@ -111,13 +123,171 @@ def test_what_fits_is_built_and_an_error_of_the_value_stays_its_own() -> None:
         Size(executors=1, cores=13)
 
 
-@pytest.mark.parametrize("function", [lambda: 1, lambda a, b: 1, dict.fromkeys, Size])
+@pytest.mark.parametrize("function", [lambda: 1, lambda a, b: 1, dict.fromkeys])
 def test_a_function_that_does_not_take_what_it_is_called_with(function: Any) -> None:
     wrong = Called(("a", "b", "c")).wrong("checks[0]", function)
     assert wrong is not None
     assert wrong.startswith("checks[0] is called with a and b and c, which ")
 
 
-@pytest.mark.parametrize("function", [print, lambda a, b=1: 1, lambda *a: 1, str, iter])
+@pytest.mark.parametrize("function", [print, lambda a, b=1: 1, lambda *a: 1, iter])
 def test_a_function_that_takes_it_or_does_not_say(function: Any) -> None:
     assert Called(("a context",)).wrong("on_gave_up", function) is None
+
+
+def with_session(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give an argument of its own, as ``provide_session`` of Airflow does."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, session="s", **kwargs)
+
+    return call
+
+
+def without_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call() -> Any:
+        return function("x")
+
+    return call
+
+
+@with_session
+def in_a_session(one: str, session: str) -> str:
+    return f"{one} in {session}"
+
+
+@mock.patch("os.getcwd")
+def patched(one: str, getcwd: mock.Mock) -> str:
+    return one
+
+
+@without_arguments
+def loses_it(one: str) -> str:
+    return one
+
+
+async def later(one: str) -> None: ...
+
+
+async def pages(one: str) -> AsyncIterator[str]:
+    yield one
+
+
+def rows(one: str) -> Iterator[str]:
+    yield one
+
+
+@functools.wraps(later)
+def at_once(one: str) -> None: ...
+
+
+class Bound:
+    """Methods of every kind."""
+
+    async def later(self, one: str) -> None: ...
+
+    def rows(self, one: str) -> Iterator[str]:
+        yield one
+
+    def at_once(self, one: str) -> None: ...
+
+
+class Later:
+    async def __call__(self, one: str) -> None: ...
+
+
+class Sends(BaseNotifier):
+    """A notifier of Airflow."""
+
+    def notify(self, context: Any) -> None: ...
+
+
+ONE = Called(("a Soaked",))
+CONTEXT = Called(("a context",), is_notifier=True)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [in_a_session, patched, at_once, Bound().at_once, functools.partial(at_once), mock.Mock()],
+)
+def test_what_is_really_called_counts(function: Any) -> None:
+    assert ONE.wrong("checks[0]", function) is None
+    assert CONTEXT.wrong("on_late", function) is None
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (loses_it, "is called with a "),
+        (later, "is an async function"),
+        (pages, "is a generator function"),
+        (rows, "is a generator function"),
+        (Bound().later, "is an async function"),
+        (Bound().rows, "is a generator function"),
+        (Later(), "is an async function"),
+        (functools.partial(later), "is an async function"),
+        (functools.partial(functools.partial(Bound().rows)), "is a generator function"),
+        (functools.partial(Later()), "is an async function"),
+        (mock.AsyncMock(), "is an async function"),
+        (Size, "is the class Size"),
+        (str, "is the class str"),
+        (Sends, "is the class Sends"),
+    ],
+)
+def test_what_would_never_run_is_refused(function: Any, why: str) -> None:
+    for called in (ONE, CONTEXT):
+        wrong = called.wrong("checks[0]", function)
+        assert wrong is not None
+        assert wrong.removeprefix("checks[0] ").startswith(why)
+
+
+def test_a_notifier_stands_only_where_one_is_meant() -> None:
+    assert CONTEXT.wrong("on_late", Sends()) is None
+    wrong = ONE.wrong("checks[0]", Sends())
+    assert wrong is not None
+    assert "is the notifier Sends" in wrong
+
+
+@pytest.mark.parametrize("function", [later, pages, rows, Later(), lambda one: later(one)])
+def test_work_that_was_returned_and_not_done_is_an_error(function: Any) -> None:
+    with pytest.raises(NeverRan):
+        run(function, "x")
+
+
+def test_a_value_that_was_returned_is_passed_on() -> None:
+    assert run(in_a_session, "x") == "x in s"
+    assert run(lambda one: [one], "x") == ["x"]
+    assert run(print) is None
+
+
+OURS_OR_ANY = (
+    Way(("stream", "home"), ("home_conn_id",)),
+    Way(("checkpoint",), ("endpoint", "conn_id")),
+)
+FULL = {"stream": "s", "home": "/h", "conn_id": "c"}
+
+
+@pytest.mark.parametrize(
+    ("written", "given", "void"),
+    [
+        # What is written chooses.
+        (["stream"], FULL, ["checkpoint", "conn_id", "endpoint"]),
+        (["checkpoint"], {**FULL, "checkpoint": "/c"}, ["home", "home_conn_id", "stream"]),
+        (["checkpoint", "home_conn_id"], FULL, ["home", "stream"]),
+        # Else what is given in full.
+        ([], FULL, ["checkpoint", "conn_id", "endpoint"]),
+        ([], {"checkpoint": "/c", "home": "/h"}, ["home", "home_conn_id", "stream"]),
+        (["conn_id"], FULL, ["checkpoint", "endpoint"]),
+        # A contradiction is told by the task.
+        (["stream", "checkpoint"], FULL, []),
+        ([], {**FULL, "checkpoint": "/c"}, []),
+        ([], {"home": "/h", "conn_id": "c"}, []),
+        ([], {"stream": "s", "home": None}, []),
+    ],
+)
+def test_what_default_args_brought_gives_way(
+    written: list[str], given: dict[str, Any], void: list[str]
+) -> None:
+    assert sorted(overruled(OURS_OR_ANY, written, given)) == void

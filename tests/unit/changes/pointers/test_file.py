@@ -160,3 +160,17 @@ def test_a_function_that_raises_is_called_again_and_one_that_refuses_is_not() ->
         pointer.move(GREEN, BLUE)
     with pytest.raises(PointerRefused, match="frozen"):
         pointer.undo(GREEN, BLUE)
+
+
+def test_a_function_whose_work_was_not_done_has_moved_nothing() -> None:
+    async def lead(to: LiveOutput, before: LiveOutput) -> None: ...
+
+    pointer = CallablePointer(
+        name="router",
+        forward=lambda to, before: lead(to, before),
+        backward=lambda to, before: (one for one in (to, before)),
+    )
+    with pytest.raises(PointerFailed, match="NeverRan"):
+        pointer.move(GREEN, BLUE)
+    with pytest.raises(PointerFailed, match="NeverRan"):
+        pointer.undo(GREEN, BLUE)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from airflow_streaming.gates.change.judge import judge_change
+from airflow_streaming.gates.change.pair import conjuncts
 from airflow_streaming.gates.findings import GateDecision, worst
 from airflow_streaming.model.spark.plan import (
     NodePlan,
@@ -37,7 +38,7 @@ class Script(NamedTuple):
     fields: tuple[str, ...] = (K, N, CORRUPT)
     options: str = PERMISSIVE
     summed: str = "sum({call}.n)"
-    kept: str = "isnull(_corrupt)"
+    kept: str = "is_null(_corrupt)"
     taken: tuple[str, ...] = ("k", "n", "_corrupt")
     named: str = "{call} AS o"
     sort: OperatorKind = OperatorKind.AGGREGATE
@@ -100,7 +101,18 @@ ALLOWED = {
     "as the first": (OLD, OLD._replace(fields=(COUPON, *OLD.fields))),
     "two more": (OLD, OLD.more(COUPON, "shop string")),
     "one more that is taken out": (OLD, OLD.more(COUPON, taken=(*OLD.taken, "coupon"))),
-    "without options": (OLD._replace(options=""), OLD._replace(options="").more(COUPON)),
+    "with Spark's own column of corrupt records": tuple(
+        one._replace(
+            options="",
+            fields=(*one.fields[:-1], "_corrupt_record string"),
+            kept="is_null(o._corrupt_record)",
+        )
+        for one in (OLD, OLD.more(COUPON))
+    ),
+    "with one more condition": tuple(
+        one._replace(kept="((n > 'a OR b') AND is_null({call}._corrupt))")
+        for one in (OLD, OLD.more(COUPON))
+    ),
     "of a struct whose name is no word": tuple(
         one._replace(named="{call} AS `an o`", struct="`an o`") for one in (OLD, OLD.more(COUPON))
     ),
@@ -130,6 +142,21 @@ REFUSED = {
     "another type too": (OLD, Script(fields=(K, "n bigint", COUPON, CORRUPT))),
     "another order too": (OLD, Script(fields=(N, K, COUPON, CORRUPT))),
     "one less too": (OLD, Script(fields=(K, N, COUPON))),
+    "corrupt records are no column": tuple(
+        one._replace(options="", kept="(n > 1)") for one in (OLD, OLD.more(COUPON))
+    ),
+    "corrupt records are kept": tuple(
+        one._replace(kept="(n > 1)") for one in (OLD, OLD.more(COUPON))
+    ),
+    "corrupt records are kept alone": tuple(
+        one._replace(kept="is_not_null(_corrupt)") for one in (OLD, OLD.more(COUPON))
+    ),
+    "some corrupt records are kept": tuple(
+        one._replace(kept="(is_null(_corrupt) OR (n > 1))") for one in (OLD, OLD.more(COUPON))
+    ),
+    "another column has the name": tuple(
+        one._replace(named="{call} AS o, value AS _corrupt") for one in (OLD, OLD.more(COUPON))
+    ),
     "the struct is summed up": (WHOLE, WHOLE.more(COUPON)),
     "fields are taken by their place": tuple(
         one._replace(summed="sum({call}.1)") for one in (OLD, OLD.more(COUPON))
@@ -176,7 +203,9 @@ def test_what_may_read_a_record_otherwise_is_not(old: Script, new: Script) -> No
     ("other", "rule"),
     [
         pytest.param(
-            {"kept": "isnotnull(_corrupt)"}, "step.filter_before_endless_state", id="filter"
+            {"kept": "(is_null(_corrupt) AND (n > 1))"},
+            "step.filter_before_endless_state",
+            id="filter",
         ),
         pytest.param({"summed": "sum({call}.k)"}, "aggregation.aggregates", id="another sum"),
         pytest.param(
@@ -189,6 +218,30 @@ def test_other_differences_are_found_beside_it(other: dict[str, str], rule: str)
 
     assert worst(finding.severity for finding in found) is NO
     assert {"step.json_text_field_added", rule} <= {finding.rule for finding in found}
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("is_null(a)", ["is_null(a)"]),
+        ("((a > 1) AND is_null(b))", ["(a > 1)", "is_null(b)"]),
+        (
+            "(((a > 1) AND is_null(b)) AND (c = ' AND '))",
+            ["(a > 1)", "is_null(b)", "(c = ' AND ')"],
+        ),
+        ("((a > 1) OR is_null(b))", ["((a > 1) OR is_null(b))"]),
+        ("not((a AND b))", ["not((a AND b))"]),
+        ("(a AND b) OR (c AND d)", ["(a AND b) OR (c AND d)"]),
+        ("((a AND b) OR (c AND d))", ["((a AND b) OR (c AND d))"]),
+        ("(a OR b AND c)", ["(a OR b AND c)"]),
+        ("(a AND b OR c)", ["(a AND b OR c)"]),
+        ("(`x AND y` AND b)", ["`x AND y`", "b"]),
+    ],
+)
+def test_a_filter_is_taken_apart_where_all_its_conditions_must_hold(
+    text: str, parts: list[str]
+) -> None:
+    assert conjuncts(text) == parts
 
 
 def recorded(name: str) -> QueryPlan:

@@ -1,0 +1,143 @@
+"""
+Records that are not of their format, and which of them a query lets through to its state.
+
+Spark reads them in part: a JSON record whose fault lies in a field that the schema lacks is null as a whole,
+and where the schema has the field, only that one is. So a change of a schema changes what such records give,
+unless they are left out in front of all state, or the field is not read at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+from airflow_streaming.gates.change.pair import Pair, conjuncts, items_of, names_in
+from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan, SourcePlan, StepPlan
+
+CORRUPT: Final = "_corrupt_record"
+"""Spark's own name for the column of corrupt records, where no option or setting gives another."""
+_CORRUPT_SETTING: Final = "spark.sql.columnNameOfCorruptRecord"
+_CORRUPT_OPTION: Final = re.compile(r"columnNameOfCorruptRecord(?:=| -> )(\w+)")
+_CORRUPT_OF_SOURCE: Final = "columnnameofcorruptrecord"
+_STRICT: Final = frozenset({"dropmalformed", "failfast"})
+_MARKED_UP: Final = frozenset({"json", "xml"})
+_PRUNED: Final = frozenset({OperatorKind.AGGREGATE, OperatorKind.SESSION_WINDOW})
+"""Operators below which Spark reads no column that is not named."""
+_IS_NULL: Final = re.compile(r"is_?null\((?P<column>.*)\)", re.DOTALL)
+STEPS: Final = frozenset({"project", "filter"})
+"""Steps that take a row apart by names."""
+
+
+def reads_faulty_records_otherwise(
+    pair: Pair, old: SourcePlan, new: SourcePlan, names: Collection[str]
+) -> bool:
+    """
+    Tell whether records that are not of their format may be read otherwise when columns come or go.
+
+    A JSON record whose fault lies in a column that the schema lacks is null as a whole; where the schema
+    has the column, only that is. What the schema has and the query does not read, Spark does not parse.
+    A CSV record with more or fewer values than columns is a faulty one, with all its values.
+    """
+    if not pair.is_stateful or not any(_reads(plan, names) for plan in (pair.old, pair.new)):
+        return False
+    is_strict = old.options.get("mode", "").lower() in _STRICT
+    sides = ((pair.old, old), (pair.new, new))
+    if old.format == "csv":
+        keeps_them = any(_corrupt_of(plan, one) for plan, one in sides)
+        return len(old.schema) != len(new.schema) and (is_strict or keeps_them)
+    if old.format not in _MARKED_UP or is_strict:
+        return False
+    return not all(_leaves_faulty_out(plan, one) for plan, one in sides)
+
+
+def _leaves_faulty_out(plan: QueryPlan, source: SourcePlan) -> bool:
+    corrupt = _corrupt_of(plan, source)
+    made = projections(plan.steps)
+    return (
+        bool(corrupt)
+        and all(items.get(corrupt, corrupt) == corrupt for items in made)
+        and are_null_before_state(plan, plan.steps, {corrupt})
+    )
+
+
+def _corrupt_of(plan: QueryPlan, source: SourcePlan) -> str:
+    """Return the column of a source that keeps faulty records; empty when it has none."""
+    name = source.options.get(_CORRUPT_OF_SOURCE) or corrupt_column(plan, "")
+    return name if any(column.name == name for column in source.schema) else ""
+
+
+def _reads(plan: QueryPlan, names: Collection[str]) -> bool:
+    if any(column.name in names for column in plan.sink.schema) or not (
+        all(operator.sort in _PRUNED for operator in plan.operators)
+        and all(step.step in STEPS for step in plan.steps)
+    ):
+        return True
+    texts = [*texts_in((plan.operators, plan.watermarks))]
+    for step in plan.steps:
+        items = (items_of(step.text) if step.step == "project" else None) or {"": step.text}
+        texts += [way for name, way in items.items() if way != name]
+    found = names_in(texts, names)
+    return found is None or bool(found)
+
+
+def are_null_before_state(
+    plan: QueryPlan, steps: Sequence[StepPlan], tested: Collection[str]
+) -> bool:
+    """
+    Tell whether a filter in front of all state lets only rows pass in which a column is null.
+
+    :param steps: Of the plan, the last one first.
+    :param tested: How the column is written where it is made; a projection may give it a name.
+    """
+    made = projections(steps)
+    columns = made_only_as(made, tested)
+    return any(
+        column in tested
+        or (column in columns and any(column in items for items in made[place + 1 :]))
+        for place, step in enumerate(steps)
+        if step.step == "filter" and step.below == len(plan.operators)
+        for column in _asked_to_be_null(step.text)
+    )
+
+
+def projections(steps: Sequence[StepPlan]) -> list[dict[str, str]]:
+    """Return what each step makes, by column; nothing for a step that is no projection."""
+    return [(items_of(step.text) if step.step == "project" else None) or {} for step in steps]
+
+
+def _asked_to_be_null(text: str) -> list[str]:
+    found = map(_IS_NULL.fullmatch, conjuncts(text))
+    return [one["column"] for one in found if one is not None]
+
+
+def corrupt_column(plan: QueryPlan, options: str) -> str:
+    """Return the name of the column that keeps corrupt records, by a call's options or the session."""
+    said = _CORRUPT_OPTION.search(options)
+    if said is not None:
+        return said[1]
+    told = plan.settings.get(_CORRUPT_SETTING) or plan.conf.get(_CORRUPT_SETTING)
+    return told or CORRUPT
+
+
+def made_only_as(made: Sequence[Mapping[str, str]], ways: Collection[str]) -> set[str]:
+    """Return the columns that no projection makes in any other way."""
+    names = {name for items in made for name, way in items.items() if way in ways}
+    return {
+        name
+        for name in names
+        if all(items[name] in (*ways, name) for items in made if name in items)
+    }
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield every text of some parts of a plan."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from texts_in(one)
+    elif is_dataclass(value):
+        for one in fields(value):
+            yield from texts_in(getattr(value, one.name))
