@@ -132,7 +132,7 @@ class RefusalCode(StrEnum):
     SINK_SKIPS_STATE = "sink_skips_state"
     """Spark would not execute batches that the file sink has, so the query would lack their state."""
     SINK_BEHIND = "sink_behind"
-    """The file sink lacks batches that the checkpoint has committed; nobody would write them again."""
+    """The file sink lacks batches that the checkpoint has committed, which would never be written again."""
     SINK_UNSEEN = "sink_unseen"
     """A file sink's log is not where it is known to be, or cannot be read."""
     SINK_NOT_REWOUND = "sink_not_rewound"
@@ -149,7 +149,7 @@ OF_SINKS: Final = frozenset(
         RefusalCode.SINK_UNSEEN,
     }
 )
-"""A file sink does not fit the checkpoint, or nobody can see whether it does."""
+"""A file sink does not fit the checkpoint, or it cannot be seen whether it does."""
 ACCEPTABLE: Final = OF_SINKS | {
     RefusalCode.OTHER_STREAM,
     RefusalCode.QUERY_ID_DIFFERS,

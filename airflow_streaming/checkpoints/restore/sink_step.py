@@ -111,8 +111,8 @@ def unseen_refusal(query: str, seen: SinkSight) -> Refusal:
     who = f"query {query!r}" if query else "the query"
     return Refusal(
         code=RefusalCode.SINK_UNSEEN,
-        message=f"The log of the file sink of {who} cannot be seen: {seen.unseen} So nobody knows "
-        "whether it fits the checkpoint. Mount the output or correct its place, or accept "
+        message=f"The log of the file sink of {who} cannot be seen: {seen.unseen} So it is "
+        "unknown whether it fits the checkpoint. Mount the output or correct its place, or accept "
         "'sink_unseen' if the query is going to write to a new output folder.",
         query=query,
     )
