@@ -177,7 +177,8 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
                     _Where(name),
                     given[name],
                     hint,
-                    _Left.RESULTS if name in templated else _Left.TEXTS,
+                    # Airflow has a method ``dry_run``, so the field of that argument is ``is_dry_run``.
+                    _Left.RESULTS if {name, f"is_{name}"} & {*templated} else _Left.TEXTS,
                 )
         return function(*args, **kwargs)
 

@@ -1,13 +1,14 @@
-"""Checks of templated fields, made when a dag is parsed where there is no template to be filled in."""
+"""Templated fields: what is checked of them when a dag is parsed, and how a run reads what was filled in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import is_template
+from airflow_streaming.model.fields import is_filled_in, is_template
 from airflow_streaming.model.names import check_stream_name, is_path_part
 from airflow_streaming.model.uris import check_uri
 
@@ -51,3 +52,49 @@ OF_A_STREAM: Final[Mapping[str, Check]] = {
     "home": uri_of("home"),
 }
 """Checks of the fields that name a stream of this provider."""
+
+
+def mapping_of(given: Mapping[str, Any] | str | None, what: str) -> dict[str, Any]:
+    """
+    Return a mapping that a run has filled in; a template gives it as JSON, unless it gives values.
+
+    :param what: Its name, for the message; its values are not repeated, as they may be secret.
+    :raises SpecError: it is neither a mapping nor a JSON object.
+    """
+    read = _read(given, {})
+    if isinstance(read, Mapping) and all(isinstance(key, str) for key in read):
+        return dict(read)
+    raise SpecError(f"{what} is no mapping; give one, or a JSON object as text.")
+
+
+def texts_of(given: Sequence[str] | str | None, what: str) -> list[str]:
+    """
+    Return a list of texts that a run has filled in; a template gives it as JSON, unless it gives values.
+
+    :raises SpecError: it is neither a list nor a JSON array.
+    """
+    read = _read(given, [])
+    if isinstance(read, list | tuple):
+        return [str(one) for one in read]
+    raise SpecError(f"{what} is no list; give one, or a JSON array as text.")
+
+
+def mapping_or_template(given: Any, what: str) -> Any:
+    """Return what a run fills in as it is, and else the mapping; raises as ``mapping_of``."""
+    return given if is_filled_in(given) else mapping_of(given, what)
+
+
+def texts_or_template(given: Any, what: str) -> Any:
+    """Return what a run fills in as it is, and else the list; raises as ``texts_of``."""
+    return given if is_filled_in(given) else texts_of(given, what)
+
+
+def _read(given: Any, empty: Any) -> Any:
+    if given is None or (isinstance(given, str) and not given.strip()):
+        return empty
+    if not isinstance(given, str):
+        return given
+    try:
+        return json.loads(given)
+    except ValueError:
+        return None

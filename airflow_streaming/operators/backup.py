@@ -14,7 +14,12 @@ from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.calls import Way
 from airflow_streaming.model.fields import Positive, checked, is_filled_in
-from airflow_streaming.model.literals import check_literals, uri_of
+from airflow_streaming.model.literals import (
+    check_literals,
+    mapping_of,
+    mapping_or_template,
+    uri_of,
+)
 from airflow_streaming.model.records.policy import Blackout
 from airflow_streaming.notifications.alerts import Notifiers
 from airflow_streaming.operators.common.base import who
@@ -55,7 +60,8 @@ class CheckpointBackupOperator(CheckpointTask):
     :param origin: Why it is taken; retention may keep each sort differently. (templated)
     :param note: Words to be kept with it. (templated)
     :param sink_logs: From the name of a query with a file sink to the URI of its output, whose
-        metadata log is backed up too; the name is empty for a single checkpoint. (templated)
+        metadata log is backed up too; the name is empty for a single checkpoint. As a mapping or JSON.
+        (templated)
     :param verify: Verify the backup at once: ``quick``, ``full`` or ``None``.
     :param blackouts: Times of day in which none is taken; the task is skipped.
     :param max_age: The longest that may lie between now and what the newest good backup holds;
@@ -86,7 +92,7 @@ class CheckpointBackupOperator(CheckpointTask):
         checkpoint_conn_id: str | None = None,
         origin: str = Origin.SCHEDULED,
         note: str = "",
-        sink_logs: Mapping[str, str] | None = None,
+        sink_logs: Mapping[str, str] | str | None = None,
         verify: Level | str | None = None,
         blackouts: Sequence[Blackout] = (),
         max_age: Positive | None = None,
@@ -99,7 +105,7 @@ class CheckpointBackupOperator(CheckpointTask):
         self.checkpoint_conn_id = checkpoint_conn_id
         self.origin = origin
         self.note = note
-        self.sink_logs = dict(sink_logs or {})
+        self.sink_logs = mapping_or_template(sink_logs, "sink_logs")
         self.verify = verify.value if isinstance(verify, Level) else verify
         self.blackouts = tuple(blackouts)
         self.max_age = max_age
@@ -171,7 +177,7 @@ class CheckpointBackupOperator(CheckpointTask):
             origin=_origin_of(self.origin),
             by=by,
             note=self.note,
-            sink_logs=self.sink_logs,
+            sink_logs=mapping_of(self.sink_logs, "sink_logs"),
             open_folders=self.open_folders,
             progress=narrator,
         )

@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Any
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateReport
 from airflow_streaming.model.fields import checked
+from airflow_streaming.model.literals import (
+    mapping_of,
+    mapping_or_template,
+    texts_of,
+    texts_or_template,
+)
 from airflow_streaming.operators.common.gate import GateTask, asked, fail_if_refused, publish
 
 if TYPE_CHECKING:
@@ -51,15 +57,15 @@ class ChangeGateOperator(GateTask):
         self,
         *,
         application: str | None = None,
-        application_args: Sequence[str] = (),
-        conf: Mapping[str, Any] | None = None,
+        application_args: Sequence[str] | str = (),
+        conf: Mapping[str, Any] | str | None = None,
         runtime: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.application = application
-        self.application_args = list(application_args)
-        self.conf = dict(conf or {})
+        self.application_args = texts_or_template(application_args, "application_args")
+        self.conf = mapping_or_template(conf, "conf")
         self.runtime = runtime
         if self.checkpoint and not (application and runtime):
             raise SpecError(
@@ -101,7 +107,8 @@ class ChangeGateOperator(GateTask):
         from airflow_streaming.gates.change_gate import gate_change  # not at dag parse
         from airflow_streaming.spark_jobs.plan_mode import plan_script
 
-        program = self.script(str(self.application), self.application_args, self.conf)
+        arguments = texts_of(self.application_args, "application_args")
+        program = self.script(str(self.application), arguments, mapping_of(self.conf, "conf"))
         new = plan_script(program, self.runtime_of(str(self.runtime)))
         places = by_query(self.checkpoints(), new)
         return gate_change(places, [], new, storage_options=self.storage_options())
@@ -160,14 +167,14 @@ class SparkVersionGateOperator(GateTask):
         from_version: str | None = None,
         to_version: str | None = None,
         to_runtime: str | None = None,
-        conf: Mapping[str, Any] | None = None,
+        conf: Mapping[str, Any] | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.from_version = from_version
         self.to_version = to_version
         self.to_runtime = to_runtime
-        self.conf = dict(conf or {})
+        self.conf = mapping_or_template(conf, "conf")
         if self.checkpoint and not (from_version and (to_version or to_runtime)):
             raise SpecError(
                 f"Task {self.task_id!r}: a checkpoint does not record which patch release wrote it. Give "
@@ -209,6 +216,6 @@ class SparkVersionGateOperator(GateTask):
             str(self.checkpoint),
             str(self.from_version),
             target,
-            conf={key: str(value) for key, value in self.conf.items()},
+            conf={key: str(value) for key, value in mapping_of(self.conf, "conf").items()},
             storage_options=self.storage_options(),
         )

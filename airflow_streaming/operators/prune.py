@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_streaming.changes.pruning.decide import PrunePolicy, describe
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import checked
+from airflow_streaming.model.fields import checked, is_filled_in
+from airflow_streaming.model.literals import mapping_of
 from airflow_streaming.operators.common.base import who
 from airflow_streaming.operators.common.checkpoint import CheckpointTask, truth
 
@@ -30,8 +31,8 @@ class StreamPruneOperator(CheckpointTask):
     :param stream: The stream's name; both lanes are looked at. (templated)
     :param home: The home's URI. (templated)
     :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
-    :param policy: How long things are kept: a ``PrunePolicy``, or its fields as a mapping with
-        ``keep`` in days. (templated)
+    :param policy: How long things are kept: a ``PrunePolicy``, or its fields as a mapping or a
+        JSON text with ``keep`` in days. (templated)
     :param dry_run: Plan only; the log says what would go and why the rest stays. (templated)
     """
 
@@ -41,7 +42,7 @@ class StreamPruneOperator(CheckpointTask):
     def __init__(
         self,
         *,
-        policy: PrunePolicy | Mapping[str, Any] = PrunePolicy(),
+        policy: PrunePolicy | Mapping[str, Any] | str = PrunePolicy(),
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
@@ -50,7 +51,7 @@ class StreamPruneOperator(CheckpointTask):
         self.is_dry_run = dry_run
         if not self.home or not self.stream:
             raise SpecError(f"Task {self.task_id!r}: give home and stream.")
-        if isinstance(policy, Mapping) and "{{" not in str(policy):
+        if not is_filled_in(policy) and "{{" not in str(policy):
             prune_policy_of(policy)
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -100,14 +101,16 @@ class StreamPruneOperator(CheckpointTask):
         return backed_up_in(self.open_store())
 
 
-def prune_policy_of(given: PrunePolicy | Mapping[str, Any]) -> PrunePolicy:
+def prune_policy_of(given: PrunePolicy | Mapping[str, Any] | str) -> PrunePolicy:
     """
-    Return the policy that was given in one of two forms.
+    Return the policy that was given in one of three forms.
 
     :raises SpecError: it is none.
     """
     if isinstance(given, PrunePolicy):
         return given
+    if isinstance(given, str):
+        given = mapping_of(given, "policy")
     known = {field.name for field in fields(PrunePolicy)}
     if not isinstance(given, Mapping) or not set(given) <= known:
         raise SpecError(f"policy is {given!r:.80}; its fields are {', '.join(sorted(known))}.")

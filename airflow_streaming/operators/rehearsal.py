@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.fields import Positive, checked
 from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
+from airflow_streaming.model.literals import mapping_of, texts_of, texts_or_template
 from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.checkpoint import Terminated
 from airflow_streaming.operators.common.form_edits import pulled
@@ -106,7 +107,7 @@ class RehearsalOperator(GateTask):
         self,
         *,
         application: str | None = None,
-        application_args: Sequence[str] = (),
+        application_args: Sequence[str] | str = (),
         conf: Mapping[str, Any] | str | None = None,
         runtime: str | None = None,
         backup_id: str | None = None,
@@ -117,7 +118,7 @@ class RehearsalOperator(GateTask):
     ) -> None:
         super().__init__(**kwargs)
         self.application = application
-        self.application_args = list(application_args)
+        self.application_args = texts_or_template(application_args, "application_args")
         self.conf = conf
         self.runtime = runtime
         self.backup_id = backup_id
@@ -157,8 +158,8 @@ class RehearsalOperator(GateTask):
             place = OfCheckpoints(
                 checkpoints=self.checkpoints(), storage_options=self.storage_options()
             )
-            conf = self.conf if isinstance(self.conf, Mapping) else None
-            program = self.script(str(self.application), self.application_args, conf)
+            arguments = texts_of(self.application_args, "application_args")
+            program = self.script(str(self.application), arguments, mapping_of(self.conf, "conf"))
             runtime = self.runtime_of(str(self.runtime))
             return rehearse(place, program, runtime, bounds=bounds, progress=narrator)
         proposed = self.proposed(context)

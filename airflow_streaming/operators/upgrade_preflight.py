@@ -147,11 +147,11 @@ class UpgradePreflightOperator(UpgradeTask):
         hook = self.hook(context)
         self._carry_out(hook)
         self._check_is_new(hook, context)
-        sizes = asked_sizes(self.size)
+        sizes = asked_sizes(self.sizes())
         if takes_advice:
             taken = take_advice(hook.home)
             self.log.info("%s: %s. %s", taken.size, taken.value, taken.source)
-            self.size, sizes = {**self.size, taken.size: taken.value}, [*sizes, taken]
+            self.size, sizes = {**self.sizes(), taken.size: taken.value}, [*sizes, taken]
             hook = self.hook(context)
         candidate, _ = candidate_of(hook)
         current = self._current(hook)

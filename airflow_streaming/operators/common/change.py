@@ -22,6 +22,7 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
 from airflow_streaming.model.fields import Pause, checked
+from airflow_streaming.model.literals import mapping_of, mapping_or_template
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.operators.common.base import SpecTask
 from airflow_streaming.operators.common.checkpoint import Terminated
@@ -78,7 +79,7 @@ class ChangeTask(SpecTask):
     :param conf: Changes of the configuration, as a mapping or JSON; ``null`` takes a key out.
         (templated)
     :param size: Changes of what it runs with: ``executors``, ``executor_cores``,
-        ``executor_memory``, ``shuffle_partitions``. (templated)
+        ``executor_memory``, ``shuffle_partitions``; as a mapping or JSON. (templated)
     :param backup_store: URI of the backups; ``<home>/_backups`` when not given. (templated)
     :param patience: How long a wait keeps the worker, before the task is deferred. A driver that
         stops is worth waiting for: nothing is committed meanwhile.
@@ -103,7 +104,7 @@ class ChangeTask(SpecTask):
         runtime: str | None = None,
         application: str | None = None,
         conf: Mapping[str, Any] | str | None = None,
-        size: Mapping[str, Any] | None = None,
+        size: Mapping[str, Any] | str | None = None,
         backup_store: str | None = None,
         patience: timedelta = timedelta(seconds=90),
         poll_interval: Pause = timedelta(seconds=5),
@@ -113,7 +114,7 @@ class ChangeTask(SpecTask):
         self.runtime = runtime
         self.application = application
         self.conf = conf
-        self.size = dict(size or {})
+        self.size = mapping_or_template(size, "size")
         self.backup_store = backup_store
         self.patience = patience
         self.poll_interval = poll_interval
@@ -125,6 +126,14 @@ class ChangeTask(SpecTask):
             raise Terminated(
                 f"Task {self.task_id!r} was killed; its next attempt resumes where it stopped."
             )
+
+    def sizes(self) -> dict[str, Any]:
+        """
+        Return the changes of what it runs with, as a run has filled them in.
+
+        :raises SpecError: they are neither a mapping nor a JSON object.
+        """
+        return mapping_of(self.size, "size")
 
     def hook(self, context: Context) -> SparkStreamHook:
         """
@@ -142,7 +151,7 @@ class ChangeTask(SpecTask):
                 runtime=self.runtime,
                 application=self.application,
                 conf=self.conf,
-                size=self.size,
+                size=self.sizes(),
             )
         except SpecError as err:
             raise AirflowFailException(str(err)) from err

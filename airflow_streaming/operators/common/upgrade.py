@@ -152,13 +152,13 @@ class UpgradeTask(ChangeTask):
         """
         if self.takes_advice:
             # Before there is a report it is left as it is, and nothing is begun with that.
-            self.size = {**self.size, "executors": self._advised(context)}
+            self.size = {**self.sizes(), "executors": self._advised(context)}
         return super().hook(context)
 
     @property
     def takes_advice(self) -> bool:
         """Tell whether the number of executors is to be what the figures advise."""
-        return str(self.size.get("executors")) == ADVISED
+        return str(self.sizes().get("executors")) == ADVISED
 
     def _advised(self, context: Context) -> str:
         if not self.preflight_task_id:
