@@ -121,7 +121,14 @@ def _has_lanes(streams: Home, lane: str) -> bool:
 
 def _change(home: StreamHome) -> str:
     change = change_in_progress(home)
-    return "" if change is None else str(change)
+    if change is not None:
+        return str(change)
+    unfinished = home.unfinished_change()
+    if unfinished is None:
+        return ""
+    from airflow_streaming.changes.restore.switch import words  # not for every look
+
+    return f"{unfinished.number}, not finished: {words(unfinished)}"
 
 
 def observe(

@@ -47,7 +47,8 @@ class StreamView:
     :param incidents: Alerts that are not over.
     :param is_live: Whether it is the lane that consumers of the stream read.
     :param has_lanes: Whether the stream has a second lane.
-    :param change: How far an open upgrade or cutover is; empty when none is open.
+    :param change: How far an open upgrade or cutover is, or what an unfinished restore or undo does;
+        empty when none is open.
     :param standby: How the hot standby stands; empty where there was none.
     """
 

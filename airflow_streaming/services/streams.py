@@ -32,6 +32,7 @@ from airflow_streaming.launch.port import Heartbeat
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.control import (
+    ChangeKind,
     Circuit,
     CircuitState,
     Desired,
@@ -113,26 +114,37 @@ def start(home: StreamHome, *, by: str, reason: str) -> Started:
     keep it down all the same. Its restart budget is whole again.
 
     :raises CircuitReopened: the desired state is recorded, and the circuit is open all the same.
-    :raises RestoreRefused: a restore has given the stream its checkpoint and not put its sinks back.
+    :raises RestoreRefused: a restore or its undo was begun and has not given the stream its checkpoint,
+        or not put its sinks back.
     """
-    _check_sinks_are_back(home, by)
+    _check_no_open_restore(home, by)
     wish, is_new = _want(home, DesiredState.RUNNING, by, reason)
     with recorded(_recorded_state(home, wish)):
         closed = close_circuit(home, by=by, reason=reason)
     return Started(wish=wish, is_new=is_new, closed=closed)
 
 
-def _check_sinks_are_back(home: StreamHome, by: str) -> None:
-    from airflow_streaming.changes.restore.switch import Switching  # which reads checkpoints
-
+def _check_no_open_restore(home: StreamHome, by: str) -> None:
     change = home.unfinished_change()
-    if change is None or not change.rewinds_sinks:
+    if change is None or change.what not in (ChangeKind.RESTORE, ChangeKind.UNDO):
         return
-    if Switching(home, None, by=by).is_made(change):
+    from airflow_streaming.changes.restore.switch import Switching, words  # which reads checkpoints
+
+    switching = Switching(home, None, by=by)
+    if switching.is_made(change):
+        if change.rewinds_sinks:
+            raise RestoreRefused(
+                f"The restore of backup {change.backup} (change {change.number}) of stream "
+                f"{home.name!r} has not put its file sinks back yet: a driver would pass over batches "
+                "that they have. Ask for the same restore again, which finishes it, and then start the "
+                "stream."
+            )
+    elif not switching.is_overtaken(change):
         raise RestoreRefused(
-            f"The restore of backup {change.backup} (change {change.number}) of stream {home.name!r} has "
-            "not put its file sinks back yet: a driver would pass over batches that they have. Ask for "
-            "the same restore again, which finishes it, and then start the stream."
+            f"Change {change.number} of stream {home.name!r} is not finished: {words(change)} A driver "
+            "would run on the checkpoint that it replaces. Ask for the same again, which finishes it, or "
+            f"give it up with 'airflow-streaming checkpoint abandon {home.name}', and then start the "
+            "stream."
         )
 
 

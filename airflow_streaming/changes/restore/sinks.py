@@ -17,9 +17,10 @@ from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.reader import Reader
 from airflow_streaming.checkpoints.restore.file_sink_rewind import RewindPlan
-from airflow_streaming.checkpoints.restore.sink_log import newest_batch
-from airflow_streaming.checkpoints.restore.sink_output import names_in
+from airflow_streaming.checkpoints.restore.replay import Refusal
+from airflow_streaming.checkpoints.restore.sink_look import look
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
+from airflow_streaming.checkpoints.restore.sink_step import refusal_of, step_of, unseen_refusal
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
 from airflow_streaming.home.home import StreamHome
@@ -107,26 +108,35 @@ def known_sinks(home: StreamHome, deployment: Deployment) -> tuple[SinkFacts, ..
     return sink_facts_of(plans, checkpoint=deployment.checkpoint)
 
 
-def sinks_ahead(
-    home: StreamHome, current: Deployment, checkpoint: str, options: Options
-) -> dict[str, tuple[int, int]]:
-    """
-    Return the queries whose file sink has batches that a checkpoint of theirs has never planned.
+def known_logs(home: StreamHome, deployment: Deployment) -> dict[str, str]:
+    """Return the log of each file sink of a stream that is known by its full URI, by query."""
+    return {
+        facts.query: join(facts.target, SINK_LOG)
+        for facts in known_sinks(home, deployment)
+        if facts.habit is SinkReplaySemantics.FILE_LOG and facts.target
+    }
 
-    :param current: The deployment that wrote last.
-    :param checkpoint: URI of the checkpoints that the queries would continue from.
-    :return: By query, the newest batch that the checkpoint has planned and the newest of the sink.
+
+def of_sinks(
+    home: StreamHome, writer: Deployment, checkpoint: str, options: Options
+) -> list[Refusal]:
     """
-    found = {}
-    for facts in known_sinks(home, current):
-        report = inspected(join(checkpoint, facts.query), options)
-        if facts.habit is not SinkReplaySemantics.FILE_LOG or not facts.target or report is None:
+    Say which file sinks of a stream do not fit checkpoints that its queries would continue from.
+
+    :param writer: The deployment that wrote to the sinks last.
+    :param checkpoint: URI of the checkpoints.
+    """
+    found = []
+    for query, log in sorted(known_logs(home, writer).items()):
+        report = inspected(join(checkpoint, query), options)
+        if report is None or report.last_committed_batch is None:
             continue
-        names = names_in(open_folders(facts.target, options), SINK_LOG)
-        newest = newest_batch(names)
-        planned = -1 if report.last_planned_batch is None else report.last_planned_batch
-        if newest is not None and newest > planned:
-            found[facts.query] = (planned, newest)
+        seen = look(log, options)
+        step = step_of(report, seen.newest)
+        if seen.unseen:
+            found.append(unseen_refusal(query, seen))
+        elif step is not None:
+            found.append(refusal_of(query, report.last_committed_batch, step, seen.aside))
     return found
 
 

@@ -42,7 +42,6 @@ from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Deployment
 
 log: Final = logging.getLogger(__name__)
-_OF_SINKS: Final = frozenset({RefusalCode.SINK_GAP, RefusalCode.SINK_SKIPS_STATE})
 BackupBefore = Callable[[Deployment], str]
 """Backs up the checkpoints of the deployment that is being replaced; returns the backup's id."""
 
@@ -154,7 +153,7 @@ class StreamRestore:
 
     def _judge(self, pending: Change | None) -> _Judged:
         ready = self._prepare(self._place() if pending is None else pending.checkpoint)
-        if self._asked.rewind_sinks if pending is None else pending.rewinds_sinks:
+        if self._rewinds(pending):
             ready = replace(ready, plan=self._with_sinks(ready.plan, pending))
         if pending is None or not self._is_restored(pending):
             return _Judged(ready=ready, is_restored=False)
@@ -167,6 +166,9 @@ class StreamRestore:
         plan = replace(ready.plan, refusals=others)
         return _Judged(ready=replace(ready, plan=plan), is_restored=True)
 
+    def _rewinds(self, pending: Change | None) -> bool:
+        return self._asked.rewind_sinks if pending is None else pending.rewinds_sinks
+
     def _with_sinks(self, plan: RestorePlan, pending: Change | None) -> RestorePlan:
         number = self._home.next_change() if pending is None else pending.number
         try:
@@ -174,9 +176,7 @@ class StreamRestore:
         except CheckpointRefused as err:
             refused = Refusal(code=RefusalCode.SINK_NOT_REWOUND, message=str(err))
             return replace(plan, refusals=(*plan.refusals, refused))
-        others = tuple(one for one in plan.refusals if one.code not in _OF_SINKS)
-        told = tuple(map(rewound_words, sinks))
-        return replace(plan, refusals=others, warnings=(*told, *plan.warnings))
+        return replace(plan, warnings=(*map(rewound_words, sinks), *plan.warnings))
 
     def _sinks(self, replaced: Deployment) -> RestoredSinks:
         return RestoredSinks(
@@ -190,14 +190,18 @@ class StreamRestore:
     def _prepare(self, to: str) -> Prepared:
         current, asked = self._switching.current(), self._asked
         known = with_claims(self._circumstances(), self._home, current)
-        place = place_of(self._backup, known, current, to, asked.sink_logs, asked.storage_options)
+        place = place_of(
+            *(self._home, self._backup, known, current, to),
+            *(asked.sink_logs, asked.storage_options),
+        )
         return prepare(self._store, self._backup, place, known, asked.accept, asked.progress)
 
     def _circumstances(self) -> Circumstances:
         pending = self._pending()
         is_in_the_way = pending is None or self._switching.is_overtaken(pending)
         other = self._home.unfinished_change() if is_in_the_way else None
-        return circumstances(self._switching, other)
+        known = circumstances(self._switching, other)
+        return replace(known, rewinds_sinks=self._rewinds(pending))
 
     def _check_not_overtaken(self, change: Change) -> None:
         if self._switching.is_overtaken(change):

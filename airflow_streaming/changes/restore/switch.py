@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from airflow_streaming.changes.restore.sinks import known_logs
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.reader import Reader, query_folders
 from airflow_streaming.checkpoints.restore.refusal import Circumstances, of_driver
@@ -182,14 +183,15 @@ class Switching:
         self._end(change, ChangeOutcome.DONE, change.reason, backup_before)
         return self._home.deployment(change.deployment)
 
-    def abandon(self, change: Change, reason: str) -> ChangeOutcome:
+    def abandon(self, change: Change, reason: str, note: str = "") -> ChangeOutcome:
         """
         Give up a change; return how it ended, which is done when it was made already.
 
         :param reason: Why, in words.
+        :param note: What else the timeline says of it.
         """
         outcome = ChangeOutcome.DONE if self.is_made(change) else ChangeOutcome.ABANDONED
-        return self._end(change, outcome, reason, "")
+        return self._end(change, outcome, reason, "", note)
 
     def _check_none_unfinished(self) -> None:
         unfinished = self._home.unfinished_change()
@@ -240,7 +242,12 @@ class Switching:
                 self._home.add_claim(change.deployment, claim)
 
     def _end(
-        self, change: Change, outcome: ChangeOutcome, reason: str, backup_before: str
+        self,
+        change: Change,
+        outcome: ChangeOutcome,
+        reason: str,
+        backup_before: str,
+        note: str = "",
     ) -> ChangeOutcome:
         end = ChangeEnd(
             number=change.number,
@@ -252,11 +259,11 @@ class Switching:
         )
         if self._home.change_end(change.number) is None:
             self._home.end_change(end)
-            self._tell(change, outcome)
+            self._tell(change, outcome, note)
         return outcome
 
-    def _tell(self, change: Change, outcome: ChangeOutcome) -> None:
-        message = f"Change {change.number} {outcome}: {words(change)}"
+    def _tell(self, change: Change, outcome: ChangeOutcome, note: str) -> None:
+        message = f"Change {change.number} {outcome}: {words(change)} {note}".rstrip()
         log.info("%s", message)
         self._home.add_event(
             Event(
@@ -298,6 +305,7 @@ def beside(home: StreamHome, current: Deployment, change: int) -> str:
 
 
 def place_of(
+    home: StreamHome,
     backup: Backup,
     known: Circumstances,
     current: Deployment,
@@ -306,17 +314,25 @@ def place_of(
     storage_options: Mapping[str, Any] | None,
 ) -> Place:
     """
-    Return where the queries of a backup go, and which checkpoints they replace.
+    Return where the queries of a backup go, which checkpoints they replace, and what they write to.
 
+    :param sink_logs: Logs of file sinks by query, above those that the stream's drivers have recorded
+        and those that the backup names.
     :raises RestoreRefused: a backup of a single checkpoint, and several queries that it may be of.
     """
     folders = _folders(backup, known)
+    names = {folder: name for name, folder in folders.items()}
+    logs = {query.folder: query.sink_log for query in backup.queries if query.sink_log}
+    for query, uri in known_logs(home, current).items():
+        if query in names:
+            logs[names[query]] = uri
+    logs |= {names.get(query, query): uri for query, uri in (sink_logs or {}).items()}
     return Place(
         to=to,
         storage_options=storage_options,
         folders=folders,
         current={name: join(current.checkpoint, folder) for name, folder in folders.items()},
-        sink_logs=sink_logs,
+        sink_logs=logs,
     )
 
 

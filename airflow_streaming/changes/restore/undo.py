@@ -12,11 +12,12 @@ where it ended, once all has been judged anew.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from airflow_streaming.changes.restore.sinks import sinks_ahead
+from airflow_streaming.changes.restore.sinks import of_sinks
 from airflow_streaming.changes.restore.stream_restore import (
     BackupBefore,
     RestoreRequest,
@@ -32,7 +33,7 @@ from airflow_streaming.changes.restore.switch import (
 )
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.restore.refusal import of_driver
-from airflow_streaming.checkpoints.restore.replay import RefusalCode, RestorePlan
+from airflow_streaming.checkpoints.restore.replay import OF_SINKS, RefusalCode, RestorePlan
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.home.home import StreamHome
@@ -42,6 +43,7 @@ from airflow_streaming.model.records.control import Change, ChangeKind, ChangeOu
 from airflow_streaming.model.records.deployment import Deployment
 
 __all__ = ["BackupBefore", "Switched", "abandon", "plan_switch", "switch", "undo", "unfinished"]
+log: Final = logging.getLogger(__name__)
 _EXCHANGES: Final = frozenset({ChangeKind.RESTORE, ChangeKind.UNDO})
 
 
@@ -135,16 +137,21 @@ def undo(
     *,
     by: str,
     reason: str = "",
+    accept: Collection[RefusalCode] = (),
     storage_options: Mapping[str, Any] | None = None,
     now: Callable[[], datetime] = now_in_utc,
 ) -> Switched:
     """
     Go back to the checkpoint that the newest switch or undo left; a second undo undoes the first.
 
+    :param accept: What of the file sinks is accepted, of ``replay.OF_SINKS``.
     :raises RestoreRefused: nothing was ever switched, the old checkpoint is not sound, the stream
-        is wanted running, its driver is not proved dead, or a file sink has batches that the old
-        checkpoint never planned.
+        is wanted running, its driver is not proved dead, or a file sink is ahead of the old
+        checkpoint, behind it, or cannot be seen.
+    :raises ValueError: a reason that cannot be accepted.
     """
+    if final := sorted(set(accept) - OF_SINKS):
+        raise ValueError(f"An undo cannot accept {', '.join(final)}.")
     switching = Switching(home, launcher, by=by, now=now)
     change = home.unfinished_change()
     if change is None or change.what is not ChangeKind.UNDO:
@@ -153,7 +160,7 @@ def undo(
             raise RestoreRefused(" ".join(refusal.message for refusal in refused))
         wish = _undoing(home, switching, reason)
         checkpoints_at(wish.checkpoint, storage_options)
-        _check_sinks(home, switching.current(), wish.checkpoint, storage_options)
+        _check_sinks(home, switching.current(), wish.checkpoint, accept, storage_options)
         change = switching.begin(wish)
     removal = home.removal_of(change.checkpoint)
     if removal is not None:
@@ -168,17 +175,15 @@ def undo(
 
 
 def _check_sinks(
-    home: StreamHome, current: Deployment, checkpoint: str, options: Mapping[str, Any] | None
+    home: StreamHome,
+    current: Deployment,
+    checkpoint: str,
+    accept: Collection[RefusalCode],
+    options: Mapping[str, Any] | None,
 ) -> None:
-    ahead = sinks_ahead(home, current, checkpoint, options)
-    if ahead:
-        query, (planned, newest) = min(ahead.items())
-        raise RestoreRefused(
-            f"Query {query!r} of stream {home.name!r} would go back to batch {planned}, and its file sink "
-            f"has batches up to {newest} by now: Spark would pass over those that come, with their rows "
-            "and their state. Restore the backup that was taken before the change with "
-            "--rewind-sinks instead."
-        )
+    found = of_sinks(home, current, checkpoint, options)
+    if refused := [one.message for one in found if one.code not in accept]:
+        raise RestoreRefused(" ".join(refused))
 
 
 def unfinished(home: StreamHome) -> Change | None:
@@ -187,18 +192,25 @@ def unfinished(home: StreamHome) -> Change | None:
 
 
 def abandon(
-    home: StreamHome, *, by: str, reason: str = "", sinks_in_step: bool = False
+    home: StreamHome,
+    *,
+    by: str,
+    reason: str = "",
+    sinks_in_step: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> ChangeOutcome | None:
     """
     Give up an unfinished change; the stream stays on its old checkpoint.
 
     What was restored already stays where it lies, for a closer look.
 
-    :param sinks_in_step: File sinks that a restore could not put back were put back by hand.
+    :param sinks_in_step: File sinks that a restore could not put back were put back by hand. Their
+        logs are looked at; one that cannot be seen is believed, and the timeline says so.
+    :param storage_options: Passed to fsspec for checkpoints and outputs that are no local folders.
     :return: How it ended: done, when only its last record was missing. ``None`` when no change is
         unfinished.
     :raises RestoreRefused: the unfinished change is an upgrade or a cutover, which are given up in
-        their own ways.
+        their own ways; or a file sink is not in step with the restored checkpoint.
     """
     change = home.unfinished_change()
     if change is None:
@@ -215,13 +227,40 @@ def abandon(
             "stream was switched."
         )
     switching = Switching(home, None, by=by)
-    if change.rewinds_sinks and switching.is_made(change) and not sinks_in_step:
+    words, note = reason or f"Abandoned by {by}.", ""
+    if change.rewinds_sinks and switching.is_made(change):
+        if not sinks_in_step:
+            raise RestoreRefused(
+                f"Change {change.number} of stream {home.name!r} has given it the restored checkpoint, "
+                "and its sinks are not put back yet. Ask for the same restore again, which finishes it; "
+                "or put them back by hand and say so with 'abandon --sinks-in-step'."
+            )
+        note = _declared(home, change, by, words, storage_options)
+    return switching.abandon(change, words, note)
+
+
+def _declared(
+    home: StreamHome, change: Change, by: str, reason: str, options: Mapping[str, Any] | None
+) -> str:
+    """
+    Return what the timeline says of sinks that were declared in step.
+
+    :raises RestoreRefused: they are not.
+    """
+    replaced = home.deployment(change.replaced)
+    found = of_sinks(home, replaced, change.checkpoint, options)
+    unseen = [one.query for one in found if one.code is RefusalCode.SINK_UNSEEN]
+    if wrong := [one.message for one in found if one.query not in unseen]:
         raise RestoreRefused(
-            f"Change {change.number} of stream {home.name!r} has given it the restored checkpoint, and "
-            "its sinks are not put back yet. Ask for the same restore again, which finishes it; or put "
-            "them back by hand and say so with 'abandon --sinks-in-step'."
+            f"The file sinks of stream {home.name!r} are not in step with {change.checkpoint}: "
+            f"{' '.join(wrong)} Ask for the same restore again, which finishes it."
         )
-    return switching.abandon(change, reason or f"Abandoned by {by}.")
+    told = f"Its file sinks were declared in step by {by}: {reason.rstrip('.')}."
+    if unseen:
+        blind = f"The sink's log of {', '.join(map(repr, unseen))} could not be seen."
+        log.warning("Stream %r: %s", home.name, blind)
+        told = f"{told} {blind}"
+    return told
 
 
 def _undoing(home: StreamHome, switching: Switching, reason: str) -> SwitchRequest:

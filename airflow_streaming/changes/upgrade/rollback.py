@@ -40,7 +40,7 @@ from airflow_streaming.checkpoints.read.reading import read_checkpoint
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.restore.file_sink_rewind import RewindPlan
 from airflow_streaming.checkpoints.restore.refusal import Circumstances
-from airflow_streaming.checkpoints.restore.replay import RefusalCode
+from airflow_streaming.checkpoints.restore.replay import OF_SINKS, RefusalCode
 from airflow_streaming.checkpoints.restore.restore import (
     Moved,
     Prepared,
@@ -150,15 +150,9 @@ def _sink_batch(sink: SinkFacts | None, options: Mapping[str, Any] | None) -> in
 
 
 __all__ = ["Restored", "claim_restored", "restore_boundary", "why_restore"]
-_EXPECTED = frozenset(
-    {
-        # The sinks are put in step right after.
-        RefusalCode.SINK_GAP,
-        RefusalCode.SINK_SKIPS_STATE,
-        # A query without a committed batch is in no backup: it starts from nothing, as it had.
-        RefusalCode.QUERY_MISSING,
-    }
-)
+# The sinks are put in step right after, and judged there. A query without a committed batch is in no
+# backup: it starts from nothing, as it had.
+_EXPECTED = OF_SINKS | {RefusalCode.QUERY_MISSING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +259,7 @@ class _Restoring:
         known = Circumstances(stream=self._home.name, driver=fate, driver_detail=detail)
         known = with_claims(known, self._home, replaced)
         to = beside(self._home, replaced, change.number)
-        place = place_of(backup, known, replaced, to, None, self._storage_options)
+        place = place_of(self._home, backup, known, replaced, to, None, self._storage_options)
         ready = prepare(self._store, backup, place, known, _EXPECTED, self._progress)
         if not self._is_written(ready, backup):
             check_allowed(ready.plan)

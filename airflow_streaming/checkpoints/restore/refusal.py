@@ -21,6 +21,7 @@ from airflow_streaming.checkpoints.restore.replay import (
     RefusalCode,
     SourceReplay,
 )
+from airflow_streaming.checkpoints.restore.sink_step import MovedAside, refusal_of, step_of
 from airflow_streaming.model.observation import DriverLiveness
 
 SHOWN: Final = 3
@@ -41,6 +42,7 @@ class Circumstances:
     :param counts_from: By query id, the first batch that was written to the output that the query
         was handed; see ``QueryClaim.counts_from``.
     :param pending: What another change of the stream's checkpoint was about to do.
+    :param rewinds_sinks: What file sinks have after the backup will be moved aside.
     """
 
     stream: str | None = None
@@ -52,6 +54,7 @@ class Circumstances:
     own_locations: Mapping[str, str] = field(default_factory=dict)
     counts_from: Mapping[str, int] = field(default_factory=dict)
     pending: str = ""
+    rewinds_sinks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,12 +170,17 @@ def of_queries(
 
 
 def of_checkpoint(
-    report: Checkpoint, replay: QueryReplay, pinned: int, circumstances: Circumstances
+    report: Checkpoint,
+    replay: QueryReplay,
+    pinned: int,
+    circumstances: Circumstances,
+    aside: tuple[MovedAside, ...] = (),
 ) -> Iterator[Refusal]:
     """
     Say what of one query's backup speaks against a restore.
 
     :param pinned: The batch that the manifest names.
+    :param aside: What restores have moved out of the query's file sink.
     """
     who = named_query(replay.folder)
     if report.problems or report.last_committed_batch != pinned:
@@ -200,29 +208,8 @@ def of_checkpoint(
             f"{circumstances.runtime}. Run the stream on a newer Spark.",
             query=replay.folder,
         )
-    if replay.skips_state is not None:
-        first, last = replay.skips_state
-        yield Refusal(
-            code=RefusalCode.SINK_SKIPS_STATE,
-            message=f"{who} goes back to batch {replay.batch} and its file sink has batches up to "
-            f"{last}. Spark does not execute a batch that the sink has, so the state of batches "
-            f"{first} to {last} would be missing and batch {last + 1} would fail. Restore with the "
-            "sinks rewound (--rewind-sinks, rewind_sinks=True), or accept 'sink_skips_state' if the "
-            "query is going to write to another output folder.",
-            query=replay.folder,
-        )
-    elif replay.dropped is not None:
-        first, last = replay.dropped
-        yield Refusal(
-            code=RefusalCode.SINK_GAP,
-            message=f"{who} goes back to batch {replay.batch} and its file sink has written batches "
-            f"up to {replay.sink_batch}: it would silently drop batches {first} to {last}, and "
-            "with them every row that the new batches of these ids hold and the old ones did not. "
-            "Restore with the sinks rewound (--rewind-sinks, rewind_sinks=True), write to a new "
-            "output folder, restore a newer backup, or accept 'sink_gap' if every batch has the same "
-            "limits again (e.g. one file a batch).",
-            query=replay.folder,
-        )
+    if replay.sink_step is not None:
+        yield refusal_of(replay.folder, replay.batch, replay.sink_step, aside)
 
 
 def warnings(
@@ -272,23 +259,19 @@ def going_back(
     current: Checkpoint | None,
     *,
     sink_batch: int | None = None,
+    rewinds: bool = False,
 ) -> QueryReplay:
     """
     Say what it means that a query continues from another checkpoint of its own.
 
     :param restored: What it will continue from.
     :param current: The checkpoint in use; ``None`` when it cannot be read.
-    :param sink_batch: Newest batch in the file sink's log; ``None`` when there is none or nothing
-        looked.
+    :param sink_batch: Newest batch in the file sink's log, -1 for none; ``None`` when nothing was seen.
+    :param rewinds: What the sink has after the restored batch will be moved aside.
     """
     batch = -1 if restored.last_committed_batch is None else restored.last_committed_batch
     planned = max(batch, restored.last_planned_batch or 0)
     sent = None if current is None else current.last_planned_batch
-    dropped = sink_batch is not None and sink_batch > planned
-    # Spark writes state only while it executes a batch, and FileStreamSink.addBatch returns at once
-    # for one that its log has. Measured on 4.3: CANNOT_READ_DELTA_FILE_NOT_EXISTS in the batch after.
-    is_stateful = bool(restored.is_stateful or restored.operators)
-    skips = is_stateful and sink_batch is not None and sink_batch > batch
     going = QueryReplay(
         folder=folder,
         query_id=restored.query_id,
@@ -297,8 +280,7 @@ def going_back(
         again=(batch + 1, sent) if sent is not None and sent > batch else None,
         sources=tuple(_sources(restored, current)),
         sink_batch=sink_batch,
-        dropped=(planned + 1, sink_batch) if dropped and sink_batch is not None else None,
-        skips_state=(batch + 1, sink_batch) if skips and sink_batch is not None else None,
+        sink_step=step_of(restored, sink_batch, rewinds=rewinds),
         watermark_ms=restored.watermark_ms,
     )
     return replace(going, says=(*_way(going), *_reading(going), *_sink(going, planned)))
@@ -405,30 +387,35 @@ def _sink(replay: QueryReplay, planned: int) -> Iterator[str]:
             yield f"Batch {first} has its old limits; later ones may hold other rows than before."
         else:
             yield "They may hold other rows than before."
-    if replay.sink_batch is None:
+    yield from _sink_log(replay, planned)
+
+
+def _sink_log(replay: QueryReplay, planned: int) -> Iterator[str]:
+    sink, step = replay.sink_batch, replay.sink_step
+    if sink is None:
         if replay.again is not None:
             yield "No file sink's log was looked at; a file sink drops ids that it has seen."
-    elif replay.skips_state is not None:
-        first, last = replay.skips_state
-        yield (
-            f"The file sink has batches {first} to {last} already: Spark does not execute them, and "
-            "their state is missing afterwards."
-        )
-    elif replay.dropped is not None:
-        first, last = replay.dropped
-        yield (
-            f"The file sink has seen batches up to {replay.sink_batch} and drops {first} to {last} "
-            "silently, whatever they hold then."
-        )
-    elif replay.sink_batch > replay.batch:
-        yield (
-            f"The file sink has batch {replay.sink_batch} already and drops it; nothing is lost, "
-            "because it has its old limits."
-        )
-    elif replay.sink_batch < replay.batch:
-        yield (
-            f"The file sink's log ends at batch {replay.sink_batch}: the output lacks batches "
-            f"{replay.sink_batch + 1} to {replay.batch}."
-        )
-    else:
+    elif step is not None:
+        yield _STEPS[step.code].format(first=step.first, last=step.last, sink=sink)
+    elif sink == replay.batch:
         yield "The file sink's log ends at the same batch: nothing is lost and nothing doubled."
+    elif sink <= planned:
+        yield (
+            f"The file sink has batch {sink} already and drops it; nothing is lost, because it has its "
+            "old limits."
+        )
+
+
+_STEPS: Final[Mapping[RefusalCode, str]] = {
+    RefusalCode.SINK_SKIPS_STATE: (
+        "The file sink has batches {first} to {last} already: Spark does not execute them, and their "
+        "state is missing afterwards."
+    ),
+    RefusalCode.SINK_GAP: (
+        "The file sink has seen batches up to {sink} and drops {first} to {last} silently, whatever "
+        "they hold then."
+    ),
+    RefusalCode.SINK_BEHIND: (
+        "The file sink's log ends at batch {sink}: the output lacks batches {first} to {last}."
+    ),
+}

@@ -131,21 +131,30 @@ class RefusalCode(StrEnum):
     """The file sink would silently drop rows."""
     SINK_SKIPS_STATE = "sink_skips_state"
     """Spark would not execute batches that the file sink has, so the query would lack their state."""
+    SINK_BEHIND = "sink_behind"
+    """The file sink lacks batches that the checkpoint has committed, which would never be written again."""
+    SINK_UNSEEN = "sink_unseen"
+    """A file sink's log is not where it is known to be, or cannot be read."""
     SINK_NOT_REWOUND = "sink_not_rewound"
     """A sink that is to be put back cannot be."""
     CHANGE_PENDING = "change_pending"
     """Another change of the stream's checkpoint was begun and not finished."""
 
 
-ACCEPTABLE: Final = frozenset(
+OF_SINKS: Final = frozenset(
     {
-        RefusalCode.OTHER_STREAM,
-        RefusalCode.QUERY_ID_DIFFERS,
-        RefusalCode.QUERY_MISSING,
         RefusalCode.SINK_GAP,
         RefusalCode.SINK_SKIPS_STATE,
+        RefusalCode.SINK_BEHIND,
+        RefusalCode.SINK_UNSEEN,
     }
 )
+"""A file sink does not fit the checkpoint, or it cannot be seen whether it does."""
+ACCEPTABLE: Final = OF_SINKS | {
+    RefusalCode.OTHER_STREAM,
+    RefusalCode.QUERY_ID_DIFFERS,
+    RefusalCode.QUERY_MISSING,
+}
 """What a user may ask for all the same, knowing what it does; nothing else can be accepted."""
 
 
@@ -181,6 +190,20 @@ class SourceReplay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfStep:
+    """
+    How a file sink and a checkpoint do not fit; see ``sink_step.out_of_step``.
+
+    :param code: ``sink_gap``, ``sink_skips_state`` or ``sink_behind``.
+    :param first: The first batch that is lost, or lacks its state; ``last`` the last one.
+    """
+
+    code: RefusalCode
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryReplay:
     """
     What a restore means for one query.
@@ -190,10 +213,7 @@ class QueryReplay:
     :param again: First and last batch id that the sink will see again; ``None`` when none is or
         when it is unknown.
     :param sink_batch: Newest batch in the file sink's log, where that was looked at.
-    :param dropped: First and last batch id that the file sink will take for written already,
-        although their limits may differ; ``None`` when none is.
-    :param skips_state: First and last batch id that Spark will not execute, because the file sink
-        has them, although the query keeps state; ``None`` when none is.
+    :param sink_step: How the file sink does not fit; ``None`` when it does or nothing was seen of it.
     :param watermark_ms: Watermark after the restore, in milliseconds since 1970.
     :param says: The same in sentences.
     """
@@ -205,8 +225,7 @@ class QueryReplay:
     again: tuple[int, int] | None = None
     sources: tuple[SourceReplay, ...] = ()
     sink_batch: int | None = None
-    dropped: tuple[int, int] | None = None
-    skips_state: tuple[int, int] | None = None
+    sink_step: OutOfStep | None = None
     watermark_ms: int | None = None
     says: tuple[str, ...] = ()
 

@@ -40,7 +40,8 @@ from airflow_streaming.checkpoints.restore.replay import (
     RefusalCode,
     RestorePlan,
 )
-from airflow_streaming.checkpoints.restore.sink_log import newest_batch
+from airflow_streaming.checkpoints.restore.sink_look import look
+from airflow_streaming.checkpoints.restore.sink_step import SinkSight, unseen_refusal
 from airflow_streaming.checkpoints.restore.target import Target, open_target
 from airflow_streaming.checkpoints.vault.contents import Contents, verified
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -148,8 +149,9 @@ class Place:
         ``{"counts": "counts"}``; all, under their own names, when not given.
     :param current: URI of each query's checkpoint that is in use now, by the query's folder; where
         the backup was taken from when not given.
-    :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder; what the
-        backup names when not given.
+    :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder, or without a
+        name for the only query; one that cannot be seen refuses the restore. For a query that is
+        not given, what the backup names, if that can be seen.
     """
 
     to: str
@@ -215,6 +217,7 @@ def prepare(
     _check_acceptable(accept)
     target = open_target(place.to, place.storage_options, place.filesystem)
     folders = _folders(backup, place)
+    logs = _sink_logs(backup, place, folders)
     uris = {
         name: join(place.to, folder) if folder else place.to for name, folder in folders.items()
     }
@@ -227,7 +230,7 @@ def prepare(
         if query.folder in folders:
             moved = Moved(whole.contents(query.folder), uris[query.folder])
             found.moved[query.folder] = moved
-            _judge(query, moved, uris[query.folder], place, known, found)
+            _judge(query, moved, uris[query.folder], place, logs, known, found)
     found.refusals += refusal.of_queries(found.reports, known)
     found.warnings += refusal.warnings(found.reports.items(), known)
     counts = [moved.count for moved in found.moved.values()]
@@ -283,6 +286,7 @@ def _judge(
     moved: Moved,
     uri: str,
     place: Place,
+    logs: Mapping[str, str],
     known: Circumstances,
     found: _Found,
 ) -> None:
@@ -296,11 +300,16 @@ def _judge(
         )
         return
     current = _current(query, place, found)
-    sink_batch = _sink_batch(query, place, found)
-    replay = going_back(query.folder, report, current, sink_batch=sink_batch)
+    seen = _seen_sink(query, logs, place)
+    if seen.unseen and query.folder in logs:
+        found.refusals.append(unseen_refusal(query.folder, seen))
+    elif seen.unseen:
+        found.warnings.append(f"The file sink's log cannot be seen: {seen.unseen}")
+    rewinds, sink = known.rewinds_sinks, seen.newest
+    replay = going_back(query.folder, report, current, sink_batch=sink, rewinds=rewinds)
     found.reports[query.folder] = report
     found.replays.append(replay)
-    found.refusals += refusal.of_checkpoint(report, replay, query.batch, known)
+    found.refusals += refusal.of_checkpoint(report, replay, query.batch, known, seen.aside)
 
 
 def _current(query: QueryBackup, place: Place, found: _Found) -> Checkpoint | None:
@@ -314,19 +323,25 @@ def _current(query: QueryBackup, place: Place, found: _Found) -> Checkpoint | No
         return None
 
 
-def _sink_batch(query: QueryBackup, place: Place, found: _Found) -> int | None:
-    uri = (place.sink_logs or {}).get(query.folder, query.sink_log)
-    if not uri:
-        return None
-    try:
-        entries = open_folders(uri, place.storage_options).entries("", list)
-    except StreamingError as err:
-        found.warnings.append(f"The file sink's log cannot be read: {err}")
-        return None
-    if entries is None:
-        found.warnings.append(f"There is no file sink's log at {uri}.")
-        return None
-    return newest_batch(entry.name for entry in entries)
+def _seen_sink(query: QueryBackup, logs: Mapping[str, str], place: Place) -> SinkSight:
+    uri = logs.get(query.folder, query.sink_log)
+    return look(uri, place.storage_options) if uri else SinkSight(log="")
+
+
+def _sink_logs(backup: Backup, place: Place, folders: Mapping[str, str]) -> dict[str, str]:
+    """Return the logs to look at; one without a query's name is that of the only query."""
+    known = [query.folder for query in backup.queries]
+    logs = dict(place.sink_logs or {})
+    if "" in logs and "" not in known and len(known) == 1:
+        logs[known[0]] = logs.pop("")
+    unknown = sorted(set(logs) - set(folders))
+    if unknown:
+        named = f"query {unknown[0]!r}" if unknown[0] else "a query that is not named"
+        raise RestoreRefused(
+            f"A file sink is given for {named}, which is not one that is restored from backup "
+            f"{backup.id}: {', '.join(map(repr, folders))}. Name the query: --sink QUERY=OUTPUT."
+        )
+    return logs
 
 
 def _bytes_to(progress: Progress) -> Any:

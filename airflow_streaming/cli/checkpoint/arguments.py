@@ -11,6 +11,8 @@ from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.cli.common import Person, add_home, add_json, add_person, count, pair, place
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from airflow_streaming.checkpoints.restore.replay import RefusalCode
     from airflow_streaming.cli.parser import Parser
     from airflow_streaming.home.home import StreamHome
@@ -165,28 +167,31 @@ def _fill_restore(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--dry-run", action="store_true", help="show what the restore would do, and write nothing"
     )
-    verb.add_argument(
-        "--accept",
-        action="append",
-        default=[],
-        type=_reason,
-        choices=sorted(ACCEPTABLE),
-        metavar="REASON",
-        help="restore in spite of this refusal; repeatable: " + ", ".join(sorted(ACCEPTABLE)),
-    )
+    _add_accept(verb, ACCEPTABLE, "restore in spite of this refusal")
     verb.add_argument(
         "--rewind-sinks",
         action="store_true",
         help="put the stream's file sinks back to the batches of the backup; what they wrote since is "
         "moved to _rolled_back in their folders",
     )
-    _add_sinks(verb, "whose log is compared (default: the one that the backup names)")
+    _add_sinks(
+        verb,
+        "whose log is compared (default: what the stream's drivers have recorded, and the backup names)",
+    )
     add_person(verb)
 
 
 def _undo(kinds: Kinds) -> None:
-    verb = _verb(kinds, "undo", "Continue a stream from the checkpoint it had before a restore")
+    text = "Continue a stream from the checkpoint it had before a restore"
+    verb = cast("Parser", _verb(kinds, "undo", text))
+    verb.fill = _fill_undo
+
+
+def _fill_undo(verb: argparse.ArgumentParser) -> None:
+    from airflow_streaming.checkpoints.restore.replay import OF_SINKS  # not for the other verbs
+
     verb.add_argument("stream", metavar="STREAM", help="name of the stream")
+    _add_accept(verb, OF_SINKS, "go back in spite of this refusal")
     add_person(verb)
 
 
@@ -257,6 +262,18 @@ _RULES: Final = (
     ("--weekly", "keep the newest of each of N weeks"),
     ("--monthly", "keep the newest of each of N months"),
 )
+
+
+def _add_accept(verb: argparse.ArgumentParser, reasons: Collection[RefusalCode], what: str) -> None:
+    verb.add_argument(
+        "--accept",
+        action="append",
+        default=[],
+        type=_reason,
+        choices=sorted(reasons),
+        metavar="REASON",
+        help=f"{what}; repeatable: {', '.join(sorted(reasons))}",
+    )
 
 
 def _add_sinks(verb: argparse.ArgumentParser, what: str) -> None:

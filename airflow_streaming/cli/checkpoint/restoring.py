@@ -126,7 +126,8 @@ def undo_restore(stream: StreamHome, arguments: Namespace, person: Person) -> in
     from airflow_streaming.changes.restore.undo import undo
     from airflow_streaming.launch.registry import open_launcher
 
-    return _show(undo(stream, open_launcher(), by=person.name, reason=person.reason), arguments)
+    by, reason, accept = person.name, person.reason, arguments.accept
+    return _show(undo(stream, open_launcher(), by=by, reason=reason, accept=accept), arguments)
 
 
 def _show(switched: Switched, arguments: Namespace) -> int:

@@ -18,7 +18,7 @@ from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.checkpoints.restore.clone import carry_over, clone
 from airflow_streaming.checkpoints.restore.file_sink_rewind import begin_sink_log
-from airflow_streaming.checkpoints.restore.replay import RefusalCode
+from airflow_streaming.checkpoints.restore.replay import OutOfStep, RefusalCode
 from airflow_streaming.checkpoints.restore.restore import Place, plan_restore, restore
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.store import open_backup_store
@@ -204,7 +204,7 @@ def test_a_restore_behind_a_file_sink_is_refused_and_with_the_same_limits_does_n
 
     plan = plan_restore(store, backup.id, place)
     assert [refusal.code for refusal in plan.refusals] == [RefusalCode.SINK_GAP]
-    assert plan.queries[0].dropped == (4, 5)
+    assert plan.queries[0].sink_step == OutOfStep(code=RefusalCode.SINK_GAP, first=4, last=5)
     restore(store, backup.id, place, accept=[RefusalCode.SINK_GAP])
     assert spark.run("plain", tmp_path / "new", output) == "done"
 
@@ -227,7 +227,8 @@ def test_state_goes_back_only_together_with_the_file_sink_behind_it(
     alone = Place(to=str(tmp_path / "alone"))
     plan = plan_restore(store, backup.id, alone)
     assert [refusal.code for refusal in plan.refusals] == [RefusalCode.SINK_SKIPS_STATE]
-    assert plan.queries[0].skips_state == (4, 5)
+    skipped = OutOfStep(code=RefusalCode.SINK_SKIPS_STATE, first=4, last=5)
+    assert plan.queries[0].sink_step == skipped
     restore(store, backup.id, alone, accept=[RefusalCode.SINK_SKIPS_STATE])
     spark.feed(6)
     # Batches 4 and 5 are passed over, and batch 6 does not find what they should have left.

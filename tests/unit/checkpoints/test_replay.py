@@ -28,6 +28,7 @@ from airflow_streaming.checkpoints.restore.refusal import (
 )
 from airflow_streaming.checkpoints.restore.replay import (
     ACCEPTABLE,
+    OutOfStep,
     QueryReplay,
     Refusal,
     RefusalCode,
@@ -115,15 +116,24 @@ def test_a_source_is_told_in_its_own_terms(
     assert sentence in said(replay)
 
 
+def a_gap(first: int, last: int) -> OutOfStep:
+    return OutOfStep(code=RefusalCode.SINK_GAP, first=first, last=last)
+
+
 @pytest.mark.parametrize(
-    ("planned", "sink", "dropped", "sentence"),
+    ("planned", "sink", "step", "sentence"),
     [
-        (4, 9, (5, 9), "drops 5 to 9 silently"),
-        (5, 9, (6, 9), "drops 6 to 9 silently"),
-        (4, 5, (5, 5), "drops 5 to 5 silently"),
+        (4, 9, a_gap(5, 9), "drops 5 to 9 silently"),
+        (5, 9, a_gap(6, 9), "drops 6 to 9 silently"),
+        (4, 5, a_gap(5, 5), "drops 5 to 5 silently"),
         (5, 5, None, "drops it; nothing is lost, because it has its old limits"),
         (4, 4, None, "nothing is lost and nothing doubled"),
-        (4, 2, None, "the output lacks batches 3 to 4"),
+        (
+            4,
+            2,
+            OutOfStep(code=RefusalCode.SINK_BEHIND, first=3, last=4),
+            "the output lacks batches 3 to 4",
+        ),
         (4, None, None, "No file sink's log was looked at"),
     ],
     ids=[
@@ -137,11 +147,11 @@ def test_a_source_is_told_in_its_own_terms(
     ],
 )
 def test_what_a_file_sink_does_is_told_by_its_newest_batch(
-    planned: int, sink: int | None, dropped: tuple[int, int] | None, sentence: str
+    planned: int, sink: int | None, step: OutOfStep | None, sentence: str
 ) -> None:
     replay = going_back("q", a_checkpoint(4, planned), a_checkpoint(9), sink_batch=sink)
 
-    assert replay.dropped == dropped
+    assert replay.sink_step == step
     assert sentence in said(replay)
 
 
@@ -303,7 +313,7 @@ def test_rows_that_a_file_sink_would_drop_are_a_reason() -> None:
     ("batch", "sink_batch", "refused"),
     [
         (4, None, []),
-        (4, 3, []),
+        (4, 3, [RefusalCode.SINK_BEHIND]),
         (4, 4, []),
         # Planned and written, but its state is not in the backup.
         (4, 5, [RefusalCode.SINK_SKIPS_STATE]),
@@ -325,8 +335,10 @@ def test_nobody_can_accept_what_would_break_a_stream() -> None:
         "other_stream",
         "query_id_differs",
         "query_missing",
+        "sink_behind",
         "sink_gap",
         "sink_skips_state",
+        "sink_unseen",
     }
 
 

@@ -13,10 +13,13 @@ import pytest
 
 from airflow_streaming.cli.main import main
 from airflow_streaming.home.home import Home
+from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 from airflow_streaming.model.storage import LocalStore
 from tests.golden import golden_checkpoint
-from tests.unit.home.make import NOON, SCRIPT, make_deployment
+from tests.unit.checkpoints.filesink import FileSink
+from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
 Command = Callable[..., tuple[int, Any, str]]
 
@@ -453,3 +456,31 @@ class TestAStreamOfAHome:
         assert Home(LocalStore(str(home))).stream("orders").newest_deployment() == (
             make_deployment(checkpoint=str(home / "orders" / "checkpoints" / "000001"))
         )
+
+    def test_a_file_sink_that_the_drivers_recorded_is_looked_at(
+        self, command: Command, home: Path, tmp_path: Path
+    ) -> None:
+        of_home, store = ("--home", home), tmp_path / "store"
+        taken = command("backup", "--stream", "orders", "--to", store, "--json", *of_home)[1]
+        stream, output = Home(LocalStore(str(home))).stream("orders"), FileSink(tmp_path / "out")
+        stream.create_epoch(make_epoch(1))
+        sink = SinkPlan(sink="file", format="parquet", target=str(output.root))
+        plan = QueryPlan(query="counts", spark="4.3.0", output_mode="append", sink=sink)
+        place = Layout("orders").place(QueryPlan, epoch=1, query="counts")
+        stream.store.create(place, plan.to_bytes())
+        for batch in range(9):
+            output.write(batch)
+        restore = ("restore", store, taken["backup_id"], "--stream", "orders", *of_home)
+
+        code, told, _ = command(*restore, "--dry-run", "--json")
+
+        assert code == 1
+        assert "sink_skips_state" in [one["code"] for one in told["refusals"]]
+
+        code, _, errors = command(*restore, "--dry-run", "--sink", f"cuonts={output.root}")
+        assert code == 1
+        assert "cuonts" in errors
+        nowhere = f"counts={tmp_path / 'nowhere'}"
+        code, told, _ = command(*restore, "--dry-run", "--json", "--sink", nowhere)
+        assert code == 1
+        assert "sink_unseen" in [one["code"] for one in told["refusals"]]

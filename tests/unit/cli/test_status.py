@@ -11,7 +11,7 @@ from airflow_streaming.cli import status as look
 from airflow_streaming.exceptions import AccessDenied
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.observation import Process, ProcessState
-from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.control import Change, ChangeKind, DesiredState
 from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.cli.host import GONE, RUNNING, UNSEEN, FakeHost, Run, begin, end
@@ -62,6 +62,35 @@ class TestStatus:
         code, out, _ = run("status", "orders")
 
         assert (code, out.splitlines()[0]) == (0, "orders: IDLE")
+
+    @pytest.mark.parametrize(
+        ("what", "shown"),
+        [
+            (ChangeKind.RESTORE, "restoring backup b-1 to /ck/restored, started by kim."),
+            (ChangeKind.UNDO, "going back to checkpoint /ck/restored, started by kim."),
+        ],
+    )
+    def test_a_restore_that_is_not_finished_is_a_line(
+        self, run: Run, stream: StreamHome, what: ChangeKind, shown: str
+    ) -> None:
+        begin(stream)
+        change = Change(
+            number=1,
+            stream="orders",
+            what=what,
+            replaced=1,
+            deployment=2,
+            checkpoint="/ck/restored",
+            by="kim",
+            reason="Bad data.",
+            at=NOON,
+            backup="b-1" if what is ChangeKind.RESTORE else "",
+        )
+        stream.begin_change(change)
+
+        _, out, _ = run("status", "orders")
+
+        assert f"1, not finished: {shown}" in out
 
     def test_a_stream_that_has_never_run_is_a_problem(self, run: Run, stream: StreamHome) -> None:
         code, out, _ = run("status", "orders")

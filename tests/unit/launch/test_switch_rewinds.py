@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from airflow_streaming.changes.restore.stream_restore import Switched
 from airflow_streaming.changes.restore.undo import abandon, plan_switch, switch, undo
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import Source
-from airflow_streaming.checkpoints.backup.records import Origin
-from airflow_streaming.checkpoints.restore.replay import RefusalCode
+from airflow_streaming.checkpoints.backup.records import Backup, Origin
+from airflow_streaming.checkpoints.restore.replay import OutOfStep, RefusalCode
 from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout
@@ -42,7 +43,7 @@ BACKED_UP, NEWEST = 3, 7
 class Written:
     """A stopped stream at batch 7 that writes files, with a backup at batch 3."""
 
-    def __init__(self, folder: Path, *, has_plan: bool = True) -> None:
+    def __init__(self, folder: Path, *, has_plan: bool = True, has_log: bool = True) -> None:
         self.launcher = FakeLauncher()
         self.home = StreamHome(LocalStore(str(folder / "home")), "orders")
         self.old = folder / "home/orders/checkpoints/000001"
@@ -60,12 +61,7 @@ class Written:
         self.home.want(DesiredState.STOPPED, by="test", reason="A test.", now=NOON)
         self.run(0, BACKED_UP)
         self.store = new_store(folder)
-        log = open_folders(str(self.sink.log))
-        folders = open_folders(str(self.old / "counts"))
-        source = Source(folder="counts", folders=folders, sink_log=log)
-        self.backup = take_backup(
-            [source], self.store, stream="orders", origin=Origin.MANUAL, by="test"
-        )
+        self.backup = self.back_up(has_log=has_log)
         self.before = self.sink.read()
         self.run(BACKED_UP + 1, NEWEST)
 
@@ -77,11 +73,19 @@ class Written:
         for batch in range(first, last + 1):
             self.sink.write(batch)
 
-    def plan(self, **asked: Any) -> Any:
-        return plan_switch(self.home, self.launcher, self.store, self.backup.id, **asked)
+    def back_up(self, *, has_log: bool = True) -> Backup:
+        log = open_folders(str(self.sink.log)) if has_log else None
+        folders = open_folders(str(self.old / "counts"))
+        source = Source(folder="counts", folders=folders, sink_log=log)
+        return take_backup([source], self.store, stream="orders", origin=Origin.MANUAL, by="test")
 
-    def switch(self, **asked: Any) -> Switched:
-        return switch(self.home, self.launcher, self.store, self.backup.id, by="kim", **asked)
+    def plan(self, of: Backup | None = None, **asked: Any) -> Any:
+        backup = self.backup if of is None else of
+        return plan_switch(self.home, self.launcher, self.store, backup.id, **asked)
+
+    def switch(self, of: Backup | None = None, **asked: Any) -> Switched:
+        backup = self.backup if of is None else of
+        return switch(self.home, self.launcher, self.store, backup.id, by="kim", **asked)
 
     @property
     def checkpoint(self) -> Path:
@@ -185,16 +189,57 @@ def test_an_undo_waits_for_no_batch_that_the_sink_would_pass_over(
         assert written.checkpoint == restored
 
 
-def test_a_person_who_put_the_sinks_back_by_hand_ends_the_restore(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    life = Life(3)
+def half_rewound(folder: Path) -> Written:
+    """Return a stream that has its restored checkpoint, and a sink that is not all back."""
+    written = Written(folder)
     with pytest.MonkeyPatch.context() as patch:
-        dying(patch, life, lambda: None)
+        dying(patch, Life(3), lambda: None)
         with pytest.raises(Killed):
             written.switch(rewind_sinks=True)
+    return written
+
+
+def put_back(sink: FileSink, batch: int) -> None:
+    """Leave a sink's log as a user would who puts it back to a batch by hand."""
+    shutil.rmtree(sink.log)
+    sink.log.mkdir()
+    for number in range(batch + 1):
+        sink.write(number)
+
+
+def test_a_person_who_put_the_sinks_back_by_hand_ends_the_restore(tmp_path: Path) -> None:
+    written = half_rewound(tmp_path)
+    with pytest.raises(RestoreRefused):
+        abandon(written.home, by="kim", sinks_in_step=True)
+    assert written.home.unfinished_change() is not None
+    put_back(written.sink, BACKED_UP)
+    said = {"by": "kim", "reason": "Moved by hand."}
+    assert abandon(written.home, sinks_in_step=True, **said) is ChangeOutcome.DONE
+    told = written.home.events(1)[0].message
+    assert "declared in step by kim: Moved by hand." in told
+    assert "could not be seen" not in told
+    start(written.home, by="kim", reason="The sink is in step.")
+
+
+@pytest.mark.parametrize("batch", [BACKED_UP - 1, BACKED_UP + 1], ids=["behind", "ahead"])
+def test_sinks_that_are_not_in_step_are_not_believed_to_be(tmp_path: Path, batch: int) -> None:
+    written = half_rewound(tmp_path)
+    put_back(written.sink, batch)
+
+    with pytest.raises(RestoreRefused):
+        abandon(written.home, by="kim", sinks_in_step=True)
+
+    assert written.home.unfinished_change() is not None
+    with pytest.raises(RestoreRefused):
+        start(written.home, by="kim", reason="Too early.")
+
+
+def test_sinks_that_cannot_be_seen_are_believed_and_it_is_said(tmp_path: Path) -> None:
+    written = half_rewound(tmp_path)
+    written.sink.root.rename(tmp_path / "unmounted")
 
     assert abandon(written.home, by="kim", sinks_in_step=True) is ChangeOutcome.DONE
-    start(written.home, by="kim", reason="The sink is in step.")
+    assert "could not be seen" in written.home.events(1)[0].message
 
 
 def test_no_file_is_moved_once_the_stream_is_wanted_running(written: Written) -> None:
@@ -213,3 +258,94 @@ def test_no_file_is_moved_once_the_stream_is_wanted_running(written: Written) ->
     written.home.want(DesiredState.STOPPED, by="kim", reason="Seen.", now=NOON)
     written.switch()
     assert written.is_back()
+
+
+def test_the_way_forward_over_a_sink_that_was_put_back_is_refused(written: Written) -> None:
+    ahead = written.back_up()
+    written.switch(rewind_sinks=True)
+    restored = written.checkpoint
+
+    plan = written.plan(of=ahead)
+    assert codes(plan.refusals) == [RefusalCode.SINK_BEHIND]
+    assert plan.queries[0].sink_step == OutOfStep(
+        code=RefusalCode.SINK_BEHIND, first=BACKED_UP + 1, last=NEWEST
+    )
+    # It is said where the batches lie.
+    assert f"_rolled_back/000001-{written.backup.id}" in plan.refusals[0].message
+    for asked in ({}, {"rewind_sinks": True}):
+        with pytest.raises(RestoreRefused):
+            written.switch(of=ahead, **asked)
+    assert written.checkpoint == restored
+
+    written.switch(of=ahead, accept=[RefusalCode.SINK_BEHIND])
+    assert is_sound_at(written.checkpoint / "counts", NEWEST)
+
+
+def test_an_undo_onto_a_checkpoint_that_is_ahead_of_its_sink_is_refused(written: Written) -> None:
+    written.switch(accept=[RefusalCode.SINK_GAP])
+    restored = written.checkpoint
+    put_back(written.sink, BACKED_UP)
+
+    with pytest.raises(RestoreRefused):
+        undo(written.home, written.launcher, by="kim")
+    assert written.checkpoint == restored
+
+    undo(written.home, written.launcher, by="kim", accept=[RefusalCode.SINK_BEHIND])
+    assert written.checkpoint == written.old
+
+
+def test_an_undo_accepts_nothing_but_what_is_said_of_sinks(written: Written) -> None:
+    with pytest.raises(ValueError, match="query_missing"):
+        undo(written.home, written.launcher, by="kim", accept=[RefusalCode.QUERY_MISSING])
+
+
+def test_the_live_sink_is_looked_at_whether_or_not_the_backup_has_its_log(tmp_path: Path) -> None:
+    written = Written(tmp_path, has_log=False)
+    before = written.sink.tree()
+
+    assert codes(written.plan().refusals) == [RefusalCode.SINK_GAP]
+    with pytest.raises(RestoreRefused):
+        written.switch()
+
+    assert (written.sink.tree(), written.checkpoint) == (before, written.old)
+
+
+@pytest.mark.parametrize("has_log", [True, False], ids=["in the backup", "in no backup"])
+@pytest.mark.parametrize("has_plan", [True, False], ids=["recorded", "not recorded"])
+def test_an_output_that_is_not_mounted_is_a_reason_that_can_be_accepted(
+    tmp_path: Path, has_log: bool, has_plan: bool
+) -> None:
+    written = Written(tmp_path, has_log=has_log, has_plan=has_plan)
+    written.sink.root.rename(tmp_path / "unmounted")
+    is_known = has_log or has_plan
+
+    assert codes(written.plan().refusals) == [RefusalCode.SINK_UNSEEN] * is_known
+    written.switch(accept=[RefusalCode.SINK_UNSEEN])
+    assert is_sound_at(written.checkpoint / "counts", BACKED_UP)
+
+
+@pytest.mark.parametrize("named", ["counts", ""], ids=["by its name", "as the only one"])
+def test_a_sink_that_is_named_stands_above_what_is_known(written: Written, named: str) -> None:
+    other = FileSink(written.sink.root.parent / "other")
+    for batch in range(BACKED_UP + 1):
+        other.write(batch)
+
+    assert codes(written.plan(sink_logs={named: str(other.log)}).refusals) == []
+    nowhere = str(other.root / "nowhere/_spark_metadata")
+    plan = written.plan(sink_logs={named: nowhere})
+    assert codes(plan.refusals) == [RefusalCode.SINK_UNSEEN]
+
+
+def test_a_sink_of_a_query_that_is_not_restored_is_refused(written: Written) -> None:
+    with pytest.raises(RestoreRefused, match="cuonts"):
+        written.plan(sink_logs={"cuonts": str(written.sink.log)})
+    assert written.home.changes() == []
+
+
+def test_whoever_asks_for_sinks_to_be_rewound_is_not_told_to_ask_for_it(tmp_path: Path) -> None:
+    written = Written(tmp_path, has_log=False)
+
+    plan = written.plan(rewind_sinks=True)
+
+    assert codes(plan.refusals) == [RefusalCode.SINK_NOT_REWOUND]
+    assert not any("--rewind-sinks" in refusal.message for refusal in plan.refusals)

@@ -13,6 +13,7 @@ from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.exceptions import HomeUnavailable, RestoreRefused
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import ChangeEnd, ChangeOutcome, DesiredState
+from airflow_streaming.services.streams import start
 from tests.unit.checkpoints.restoring import Killed, back_up, codes, run_batches
 from tests.unit.launch.restored_stream import QUERIES, Stream, begun, lives
 
@@ -188,3 +189,22 @@ def test_the_dry_run_of_a_switch_that_was_made_already_says_so(stream: Stream) -
 
     assert not plan.is_refused
     assert "Change 1 was made already" in plan.warnings[0]
+
+
+@pytest.mark.parametrize("is_given_up", [True, False], ids=["given up", "finished"])
+def test_nothing_starts_on_a_checkpoint_that_is_being_replaced(
+    stream: Stream, is_given_up: bool
+) -> None:
+    written(stream)
+
+    with pytest.raises(RestoreRefused):
+        start(stream.home, by="kim", reason="Too early.")
+    desired = stream.home.desired()
+    assert desired is not None
+    assert desired.state is DesiredState.STOPPED
+
+    if is_given_up:
+        abandon(stream.home, by="kim")
+    else:
+        stream.switch()
+    start(stream.home, by="kim", reason="It is decided.")

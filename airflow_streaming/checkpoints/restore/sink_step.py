@@ -1,0 +1,153 @@
+"""
+Whether a file sink is in step with the checkpoint that a query is going to continue from.
+
+Spark passes over a batch that the sink's log has: it writes neither its rows nor its state. And it
+never writes a batch anew that the checkpoint has committed, whether the sink has it or not. So a sink
+that is ahead loses what comes, and one that is behind has lost what was. Restore, undo, the end of a
+restore by hand, and the dry run all judge by ``out_of_step``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_streaming.checkpoints.read.report import Checkpoint
+from airflow_streaming.checkpoints.restore.replay import OutOfStep, Refusal, RefusalCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedAside:
+    """
+    Batches that a restore took out of a sink.
+
+    :param uri: The folder, with ``log`` and ``data``.
+    """
+
+    uri: str
+    batches: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSight:
+    """
+    What can be seen of a file sink's log.
+
+    :param log: URI of its ``_spark_metadata``.
+    :param newest: Its newest batch; -1 for an empty log, ``None`` when it cannot be seen.
+    :param unseen: Why it cannot be seen; empty when it can.
+    :param aside: What restores have moved out of it.
+    """
+
+    log: str
+    newest: int | None = None
+    unseen: str = ""
+    aside: tuple[MovedAside, ...] = ()
+
+
+def out_of_step(
+    batch: int, planned: int, sink: int | None, *, is_stateful: bool, rewinds: bool = False
+) -> OutOfStep | None:
+    """
+    Say how a file sink and a checkpoint do not fit; ``None`` when they do or nothing was seen.
+
+    :param batch: The newest committed batch of the checkpoint, -1 for none; ``planned`` the newest
+        planned one, which has its old limits when it is executed again.
+    :param sink: The newest batch of the sink, -1 for none; ``None`` when it could not be seen.
+    :param is_stateful: The query keeps state.
+    :param rewinds: What the sink has after ``batch`` will be moved aside.
+    """
+    if sink is None or sink == batch:
+        return None
+    if sink < batch:
+        return OutOfStep(code=RefusalCode.SINK_BEHIND, first=sink + 1, last=batch)
+    if rewinds:
+        return None
+    # Spark writes state only while it executes a batch, and FileStreamSink.addBatch returns at once
+    # for one that its log has. Measured on 4.3: CANNOT_READ_DELTA_FILE_NOT_EXISTS in the batch after.
+    if is_stateful:
+        return OutOfStep(code=RefusalCode.SINK_SKIPS_STATE, first=batch + 1, last=sink)
+    if sink > planned:
+        return OutOfStep(code=RefusalCode.SINK_GAP, first=planned + 1, last=sink)
+    return None
+
+
+def step_of(report: Checkpoint, sink: int | None, *, rewinds: bool = False) -> OutOfStep | None:
+    """Return the same for what a checkpoint says of itself."""
+    batch = -1 if report.last_committed_batch is None else report.last_committed_batch
+    return out_of_step(
+        batch,
+        max(batch, -1 if report.last_planned_batch is None else report.last_planned_batch),
+        sink,
+        is_stateful=bool(report.is_stateful or report.operators),
+        rewinds=rewinds,
+    )
+
+
+def refusal_of(
+    query: str, batch: int, found: OutOfStep, aside: tuple[MovedAside, ...] = ()
+) -> Refusal:
+    """
+    Return what is said of a sink that is out of step, with what to do.
+
+    :param batch: The newest committed batch of the checkpoint.
+    """
+    who = f"Query {query!r}" if query else "The query"
+    message = _WORDS[found.code].format(
+        who=who,
+        batch=batch,
+        first=found.first,
+        last=found.last,
+        next=found.last + 1,
+        sink=found.first - 1,
+        back=_put_back(found, aside),
+    )
+    return Refusal(code=found.code, message=message, query=query)
+
+
+def unseen_refusal(query: str, seen: SinkSight) -> Refusal:
+    """Return what is said of a sink whose log cannot be seen."""
+    who = f"query {query!r}" if query else "the query"
+    return Refusal(
+        code=RefusalCode.SINK_UNSEEN,
+        message=f"The log of the file sink of {who} cannot be seen: {seen.unseen} So it is "
+        "unknown whether it fits the checkpoint. Mount the output or correct its place, or accept "
+        "'sink_unseen' if the query is going to write to a new output folder.",
+        query=query,
+    )
+
+
+_WORDS: Final[Mapping[RefusalCode, str]] = {
+    RefusalCode.SINK_SKIPS_STATE: (
+        "{who} would continue after batch {batch} and its file sink has batches up to {last}. Spark "
+        "does not execute a batch that the sink has, so the state of batches {first} to {last} would "
+        "be missing and batch {next} would fail. Restore with the sinks rewound (--rewind-sinks, "
+        "rewind_sinks=True), or accept 'sink_skips_state' if the query is going to write to another "
+        "output folder."
+    ),
+    RefusalCode.SINK_GAP: (
+        "{who} would continue after batch {batch} and its file sink has written batches up to {last}: "
+        "it would silently drop batches {first} to {last}, and with them every row that the new "
+        "batches of these ids hold and the old ones did not. Restore with the sinks rewound "
+        "(--rewind-sinks, rewind_sinks=True), write to a new output folder, restore a newer backup, "
+        "or accept 'sink_gap' if every batch has the same limits again (e.g. one file a batch)."
+    ),
+    RefusalCode.SINK_BEHIND: (
+        "{who} would continue after batch {batch} and its file sink ends at batch {sink}: batches "
+        "{first} to {last} are not in the output and would never be written again. {back} or restore a "
+        "backup of batch {sink} or earlier, or accept 'sink_behind' if the query is going to write to "
+        "another output folder."
+    ),
+}
+
+
+def _put_back(found: OutOfStep, aside: tuple[MovedAside, ...]) -> str:
+    missing = set(range(found.first, found.last + 1))
+    places = [one.uri for one in aside if one.batches & missing]
+    if not places:
+        return "Put the sink's files and the entries of its log back,"
+    return (
+        f"Put them back from {' and '.join(places)} (what lies in data to the output, then what lies in "
+        f"log to _spark_metadata),"
+    )
