@@ -191,6 +191,20 @@ class StreamSpec:
         self._check(())
         check_is_stream(self.name)
 
+    def check_written(self) -> None:
+        """
+        Check what only the author's own text can be wrong in; of what a run fills in any braces are data.
+
+        :raises SpecError: an argument has a placeholder with two letters swapped, e.g. ``{outptu}``.
+        """
+        arguments = () if is_filled_in(self.application_args) else self.application_args
+        check_placeholders(
+            f"application_args of {of_named('stream', self.name)}",
+            (one for one in arguments if not is_filled_in(one)),
+            OF_ARGUMENTS,
+            literally="{{{{ '{{{}}}' }}}}, a template of that text",
+        )
+
     def _check(self, templated: tuple[str, ...]) -> None:
         check_values(self, of=of_named("stream", self.name), templated=templated)
         # What a run fills in is checked then.
@@ -203,9 +217,6 @@ class StreamSpec:
         for what in ("home", "output", "checkpoint"):
             if uri := given.get(what):
                 check_uri(uri, what)
-        arguments = given.get("application_args", ())
-        where = f"application_args of {of_named('stream', self.name)}"
-        check_placeholders(where, (one for one in arguments if not is_filled_in(one)), OF_ARGUMENTS)
         for what in _KEY_OF:
             _check_shipped(self.name, what, given.get(what, ()))
         conf = given.get("conf")

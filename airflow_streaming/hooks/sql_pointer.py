@@ -12,7 +12,7 @@ from airflow_streaming.exceptions import PointerFailed, SpecError, StreamingErro
 from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.model.fields import check_values, named_fields
 from airflow_streaming.model.jobs.pointing import Mark, should_write
-from airflow_streaming.model.placeholders import OF_STATEMENTS, check_placeholders
+from airflow_streaming.model.placeholders import LITERALLY, OF_STATEMENTS, check_placeholders
 
 TABLE: Final = "airflow_streaming_pointers"
 """Where a database remembers the newest word about each of its pointers."""
@@ -65,7 +65,9 @@ class SqlPointer:
             raise SpecError(f"Pointer {self.name!r} has no SQL. Give the statement that moves it.")
         for what in ("sql", "undo_sql"):
             statements = _statements(getattr(self, what))
-            check_placeholders(f"{what} of pointer {self.name!r}", statements, OF_STATEMENTS)
+            check_placeholders(
+                f"{what} of pointer {self.name!r}", statements, OF_STATEMENTS, literally=LITERALLY
+            )
 
     def move(self, to: LiveOutput, before: LiveOutput) -> None:
         """Run the statements with what becomes live; see ``Pointer``."""

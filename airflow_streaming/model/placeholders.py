@@ -2,7 +2,7 @@
 Placeholders such as ``{output}`` in the arguments of a script and in statements.
 
 Not ``str.format``: an argument may be JSON and a statement may have braces, and what is no placeholder
-of ours stays as it is. Only what is most likely meant for one is refused.
+of ours stays as it is. Only a name with two letters swapped is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.calls import nearest, written_at
+from airflow_streaming.model.calls import written_at
 
 OF_ARGUMENTS: Final = (
     "stream",
@@ -24,8 +24,10 @@ OF_ARGUMENTS: Final = (
     "replay_from_ms",
 )
 OF_STATEMENTS: Final = ("stream", "lane", "color", "deployment", "number", "output")
-_LIKENESS: Final = 0.8
-"""Above that of ``{stream_name}`` and ``{stream}``: a script may have placeholders of its own."""
+LITERALLY: Final = "it with spaces, as {{ {} }}, or choose another name"
+"""How a statement has braces of its own, which is no template."""
+_COMMENT: Final = re.compile(r"\{#.*?#\}", re.DOTALL)
+"""Of Jinja, which is gone when placeholders are replaced."""
 _NAME: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -39,18 +41,32 @@ def placeholders_in(text: str, known: Collection[str]) -> list[str]:
     return [name for name in _NAME.findall(text) if name in known]
 
 
-def check_placeholders(what: str, texts: Iterable[object], known: Collection[str]) -> None:
+def check_placeholders(
+    what: str, texts: Iterable[object], known: Collection[str], *, literally: str
+) -> None:
     """
-    Check that texts have nothing in braces that is nearly a placeholder.
+    Check that texts have no placeholder with two letters swapped, such as ``{outptu}``.
+
+    Anything else in braces may be the script's own: ``{team}``, ``{streams}``, ``{stream_id}``.
 
     :param what: What the texts are, for the message, e.g. ``application_args of stream 'orders'``.
     :param known: The names of the placeholders.
-    :raises SpecError: with the placeholder that is most likely meant.
+    :param literally: How to write braces that are no placeholder, with ``{}`` for the name in them.
+    :raises SpecError: with the placeholder that is most likely meant, and how to write the other.
     """
     for text in texts:
-        for name in _NAME.findall(text) if isinstance(text, str) else ():
-            if name not in known and (near := nearest(name, known, likeness=_LIKENESS)):
+        for name in _NAME.findall(_COMMENT.sub("", text)) if isinstance(text, str) else ():
+            meant = [one for one in known if name in _slips_of(one)]
+            if name not in known and meant:
                 raise SpecError(
-                    f"{what} has {{{name}}}, which is not replaced; did you mean {{{near}}}? If the text "
-                    f"is meant as it stands, choose another name for it.{written_at()}"
+                    f"{what} has {{{name}}}, which is not replaced; did you mean {{{meant[0]}}}? If the "
+                    f"braces are meant as they stand, write {literally.format(name)}.{written_at()}"
                 )
+
+
+def _slips_of(name: str) -> set[str]:
+    """Return a name with two letters swapped that stand side by side; more would find ``{master}``."""
+    swapped = (
+        f"{name[:at]}{name[at + 1]}{name[at]}{name[at + 2 :]}" for at in range(len(name) - 1)
+    )
+    return {*swapped} - {name}

@@ -265,9 +265,8 @@ NONSENSE: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (a_view, {"select": "SELECT * FROM parquet.`/lake/blue`"}, "whichever lane is live"),
     (a_view, {"select": "SELECT * FROM lake.{stream}"}, "whichever lane is live"),
     (a_view, {"select": "SELECT * FROM {outptu} {lane}"}, r"{outptu}, .* mean {output}\?"),
-    (a_sql_pointer, {"sql": "SELECT {lan}"}, r"^sql of pointer 'c' has {lan}"),
-    (a_sql_pointer, {"sql": "SELECT 1", "undo_sql": ["{lan}"]}, "^undo_sql of pointer 'c'"),
-    (a_spec, {"application_args": ["--out={outptu}"]}, "^application_args of stream 'orders'"),
+    (a_sql_pointer, {"sql": "SELECT {laen}"}, r"^sql of pointer 'c' has {laen}"),
+    (a_sql_pointer, {"sql": "SELECT 1", "undo_sql": ["{laen}"]}, "^undo_sql of pointer 'c'"),
     (stream_asset, {"checkpoint": "/c", "endpoint": "nope"}, "metrics endpoint 'nope'"),
     (a_sensor, {"endpoint": "driver:4040"}, "metrics endpoint 'driver:4040'"),
     (PointerFile, {"uri": "rel/p.json"}, "is relative"),
@@ -505,3 +504,17 @@ def test_a_schedule_that_cannot_be_leaves_no_dag_out_unseen(options: dict[str, A
 
     with pytest.raises(SpecError, match="'orders_backup'"):
         stream_dags(spec, **options)
+
+
+def test_a_slip_in_an_argument_is_refused_by_every_task_of_the_stream() -> None:
+    stream = a_spec(application_args=["--out={outptu}"])
+    tasks: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+        (SparkStreamOperator, {}),
+        (UpgradeCheckOperator, {"checks": [print], "preflight_task_id": "p"}),
+        (CutoverStepOperator, {"until": "ready"}),
+    ]
+    for kind, needed in tasks:
+        with DAG("d"), pytest.raises(SpecError, match=r"^application_args of stream 'orders'"):
+            kind(task_id="t", stream=stream, **needed)
+    with DAG("d"):
+        SparkStreamOperator(task_id="t", stream=a_spec(application_args=["{team}", "{output}"]))

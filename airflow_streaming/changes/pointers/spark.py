@@ -21,7 +21,12 @@ from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.launch.runtime import resolve_runtime
 from airflow_streaming.model.fields import Positive, check_values, named_fields
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
-from airflow_streaming.model.placeholders import OF_STATEMENTS, check_placeholders, placeholders_in
+from airflow_streaming.model.placeholders import (
+    LITERALLY,
+    OF_STATEMENTS,
+    check_placeholders,
+    placeholders_in,
+)
 from airflow_streaming.model.uris import to_hadoop
 from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask, scratch_folder
 
@@ -114,7 +119,9 @@ class SparkView(_InCatalog):
     def __post_init__(self) -> None:
         check_values(self)
         check_entry(self.view, Entry.VIEW)
-        check_placeholders(f"select of the view {self.view}", (self.select,), OF_STATEMENTS)
+        check_placeholders(
+            f"select of the view {self.view}", (self.select,), OF_STATEMENTS, literally=LITERALLY
+        )
         if not placeholders_in(self.select, OF_A_LANE):
             raise SpecError(
                 f"The view {self.view} would show the same whichever lane is live: give a "

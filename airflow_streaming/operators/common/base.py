@@ -139,6 +139,8 @@ class SpecTask(NamedParameters, BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if stream is not None:
+            stream.check_written()
         # Gates on a checkpoint of another application have no stream.
         self.stream: StreamSpec = stream  # type: ignore[assignment]
         self.conn_id = conn_id

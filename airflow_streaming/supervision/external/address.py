@@ -15,6 +15,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 from airflow_streaming.exceptions import SpecError, closed
+from airflow_streaming.model.spark.conf import mask_uri
 
 _HOST: Final = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_][a-z0-9_-]{0,62})*")
 _NUMERIC: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)")
@@ -108,8 +109,10 @@ def why_forbidden(ip: str) -> str | None:
 
 
 def _refused(text: str, why: str) -> SpecError:
+    # Credentials may be written in ways that no mask knows, as in u:p@h.
+    shown = "" if {"@", "?", "="} & set(text) else f" {mask_uri(text)!a:.100}"
     return SpecError(
-        f"The metrics endpoint {text!a:.100} {closed(why)} Write http://host:port, with the port of the "
+        f"The metrics endpoint{shown} {closed(why)} Write http://host:port, with the port of the "
         "driver's web page."
     )
 

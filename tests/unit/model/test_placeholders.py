@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
+from jinja2 import Template
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.placeholders import (
+    LITERALLY,
     OF_ARGUMENTS,
     OF_STATEMENTS,
     check_placeholders,
     fill,
     placeholders_in,
 )
+from airflow_streaming.spec import StreamSpec
 
 
 @pytest.mark.parametrize(
@@ -41,16 +47,15 @@ def test_the_placeholders_of_a_text() -> None:
     ("text", "meant"),
     [
         ("{outptu}", "output"),
-        ("--out={Output}", "output"),
-        ("{chekpoint}/x", "checkpoint"),
-        ("{streams}", "stream"),
+        ("--out={outupt}", "output"),
+        ("{chekcpoint}/x", "checkpoint"),
         ("{replay_form}", "replay_from"),
-        ("{replay_from_milis}", "replay_from_ms"),
+        ("{# a comment #}{straem}", "stream"),
     ],
 )
 def test_a_slip_is_refused_with_what_is_meant(text: str, meant: str) -> None:
     with pytest.raises(SpecError, match=rf"^args has \{{\w+\}}, .* mean \{{{meant}\}}\?"):
-        check_placeholders("args", ["--plain", text], OF_ARGUMENTS)
+        check_placeholders("args", ["--plain", text], OF_ARGUMENTS, literally=LITERALLY)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +63,34 @@ def test_a_slip_is_refused_with_what_is_meant(text: str, meant: str) -> None:
     [
         *("{output}", "{replay_from_ms}", "{date}/{hour}", "{name}", "{path}", "{table}", "{id}"),
         *('{"output": 1}', "{}", "{0}", "{stream_name}", "${HOME}", "{ outptu }", "{{ outptu }}"),
+        *(
+            "{team}",
+            "{steam}",
+            "{stream_id}",
+            "{replay_to}",
+            "{streams}",
+            "{checkpoints}",
+            "{Output}",
+        ),
+        *("@{outputs}", "{master}", "{lean}", "{# {outptu} #}", "{chekpoint}", "{# {outptu}\n#}"),
     ],
 )
 def test_a_scripts_own_braces_stay(text: str) -> None:
-    check_placeholders("args", [text, 5, None], OF_ARGUMENTS)
+    check_placeholders("args", [text, 5, None], OF_ARGUMENTS, literally=LITERALLY)
+    check_placeholders("sql", [text], OF_STATEMENTS, literally=LITERALLY)
+
+
+def test_what_the_message_advises_is_taken_as_it_stands() -> None:
+    spec = StreamSpec(
+        name="orders",
+        application="a.py",
+        home="/h",
+        runtime="r",
+        application_args=["{output}", "{outptu}", "{{ xs['{outptu}'] }}"],
+    )
+    advised = "{{ '{outptu}' }}"
+    with pytest.raises(SpecError, match=re.escape(advised)):
+        spec.check_written()
+    replace(spec, application_args=[advised]).check_written()
+    assert Template(advised).render() == "{outptu}"
+    replace(spec, application_args=("{outptu}",)).check()

@@ -241,3 +241,12 @@ def test_a_name_that_is_resolved_to_a_forbidden_address_is_refused(ip: str) -> N
 )
 def test_drivers_may_live_on_private_and_loopback_addresses(ip: str) -> None:
     assert why_forbidden(ip) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["http://u:hunter2@h:4040", "u:hunter2@h:4040", "http://h:4040/?token=hunter2"]
+)
+def test_a_secret_in_an_address_is_not_repeated(text: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        parse_address(text)
+    assert "hunter2" not in str(refused.value)
