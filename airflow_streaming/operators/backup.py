@@ -60,8 +60,8 @@ class CheckpointBackupOperator(CheckpointTask):
     :param origin: Why it is taken; retention may keep each sort differently. (templated)
     :param note: Words to be kept with it. (templated)
     :param sink_logs: From the name of a query with a file sink to the URI of its output, whose
-        metadata log is backed up too; the name is empty for a single checkpoint. As a mapping or JSON.
-        (templated)
+        metadata log is backed up too; the name is empty for a single checkpoint. File sinks of
+        a stream that its drivers have recorded need not be given. As a mapping or JSON. (templated)
     :param verify: Verify the backup at once: ``quick``, ``full`` or ``None``.
     :param blackouts: Times of day in which none is taken; the task is skipped.
     :param max_age: The longest that may lie between now and what the newest good backup holds;

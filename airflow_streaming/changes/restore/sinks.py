@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
+from airflow_streaming.checkpoints.backup.recorded_sinks import known_logs, known_sinks
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.reader import Reader
@@ -27,8 +27,6 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import (
     SinkFacts,
-    SinkReplaySemantics,
-    sink_facts_of,
     without_facts,
 )
 from airflow_streaming.model.uris import join
@@ -100,21 +98,6 @@ class RestoredSinks:
     def _newest(self, sinks: tuple[SinkFacts, ...]) -> dict[str, int | None]:
         places = {facts.query: join(self.replaced.checkpoint, facts.query) for facts in sinks}
         return newest_planned(places, self.options)
-
-
-def known_sinks(home: StreamHome, deployment: Deployment) -> tuple[SinkFacts, ...]:
-    """Return what the drivers of a deployment, or of the newest one before it that ran, write to."""
-    plans = next(filter(None, map(home.newest_plans, range(deployment.number, 0, -1))), [])
-    return sink_facts_of(plans, checkpoint=deployment.checkpoint)
-
-
-def known_logs(home: StreamHome, deployment: Deployment) -> dict[str, str]:
-    """Return the log of each file sink of a stream that is known by its full URI, by query."""
-    return {
-        facts.query: join(facts.target, SINK_LOG)
-        for facts in known_sinks(home, deployment)
-        if facts.habit is SinkReplaySemantics.FILE_LOG and facts.target
-    }
 
 
 def of_sinks(

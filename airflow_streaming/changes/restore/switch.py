@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from airflow_streaming.changes.restore.sinks import known_logs
+from airflow_streaming.checkpoints.backup.recorded_sinks import known_logs
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.reader import Reader, query_folders
 from airflow_streaming.checkpoints.restore.refusal import Circumstances, of_driver

@@ -16,6 +16,7 @@ from typing import Final
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, Source, sources_of
+from airflow_streaming.checkpoints.backup.recorded_sinks import with_known_logs
 from airflow_streaming.checkpoints.backup.records import Backup, Origin
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -51,7 +52,7 @@ class BackupRequest:
     :param by: Who asks.
     :param note: Words of the user or task that asks.
     :param sink_logs: URI of the output folder of a file sink by the query's name; its log is backed
-        up too.
+        up too. For a query of a stream that is not given, what its drivers have recorded.
     :param facts: What else the backup says of itself.
     :param open_folders: Opens the checkpoints and outputs.
     """
@@ -70,6 +71,8 @@ def back_up_stream(home: StreamHome, store: BackupStore, asked: BackupRequest) -
     """
     Back up all queries of a stream's newest deployment, while they run or not.
 
+    The logs of file sinks that its drivers have recorded come along.
+
     :raises CheckpointRefused: the stream has nothing to back up, or it cannot be, with the reason.
     :raises CheckpointBusy: a checkpoint changed under every attempt.
     :raises HomeUnavailable: a store cannot be reached.
@@ -80,8 +83,9 @@ def back_up_stream(home: StreamHome, store: BackupStore, asked: BackupRequest) -
             f"Stream {home.name!r} has no deployment, so there is nothing to back up. Start it "
             "first, or correct the name."
         )
+    sources = stream_sources(home, deployment, asked)
     return take_backup(
-        stream_sources(home, deployment, asked),
+        with_known_logs(home, deployment, sources, asked.open_folders),
         store,
         stream=home.name,
         origin=asked.origin,

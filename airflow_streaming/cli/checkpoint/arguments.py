@@ -99,7 +99,9 @@ def _backup(kinds: Kinds) -> None:
         help="stream of the home; with a URI, the name to file the backup under (default: one "
         "made of the URI)",
     )
-    _add_sinks(verb, "whose log is backed up too")
+    _add_sinks(
+        verb, "whose log is backed up too (default: what the stream's drivers have recorded)"
+    )
     add_person(verb)
 
 

@@ -129,3 +129,10 @@ def test_a_damaged_backup_ends_a_switch_without_a_trace(stream: Stream) -> None:
     with pytest.raises(CheckpointError):
         stream.switch()
     assert stream.home.newest_change() is None
+
+
+@pytest.mark.parametrize("named", ["", "cuonts"], ids=["no query", "a query that there is not"])
+def test_a_sink_of_one_of_several_queries_must_name_its_query(stream: Stream, named: str) -> None:
+    with pytest.raises(RestoreRefused):
+        stream.switch(sink_logs={named: str(stream.folder / "out/_spark_metadata")})
+    assert (stream.checkpoint, stream.home.changes()) == (stream.old, [])

@@ -1,0 +1,92 @@
+"""
+What the drivers of a stream have recorded of its sinks, and the logs of the file sinks among them.
+
+A backup takes such a log along unless it is told another place: a restore that puts the sink back with
+the checkpoint needs it. A log that does not reach the checkpoint's newest batch, or cannot be read,
+is left out with a warning: a checkpoint that is backed up without it is better than none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, Source
+from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete, log_tail
+from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.upgrade import (
+    SinkFacts,
+    SinkReplaySemantics,
+    sink_facts_of,
+)
+from airflow_streaming.model.uris import join
+from airflow_streaming.storage.folders import Folders, walk
+
+log: Final = logging.getLogger(__name__)
+
+
+def known_sinks(home: StreamHome, deployment: Deployment) -> tuple[SinkFacts, ...]:
+    """Return what the drivers of a deployment, or of the newest one before it that ran, write to."""
+    plans = next(filter(None, map(home.newest_plans, range(deployment.number, 0, -1))), [])
+    return sink_facts_of(plans, checkpoint=deployment.checkpoint)
+
+
+def known_logs(home: StreamHome, deployment: Deployment) -> dict[str, str]:
+    """Return the log of each file sink of a stream that is known by its full URI, by query."""
+    return {
+        facts.query: join(facts.target, SINK_LOG)
+        for facts in known_sinks(home, deployment)
+        if facts.habit is SinkReplaySemantics.FILE_LOG and facts.target
+    }
+
+
+def with_known_logs(
+    home: StreamHome,
+    deployment: Deployment,
+    sources: Iterable[Source],
+    open_folders: Callable[[str], Folders],
+) -> list[Source]:
+    """
+    Return what is to be copied with the known log of each file sink for which none is given.
+
+    :param open_folders: Opens the outputs, with the credentials for them.
+    """
+    found = list(sources)
+    try:
+        logs = known_logs(home, deployment)
+    except StreamingError as err:
+        log.warning("What stream %r writes to is not known: %s", home.name, err)
+        return found
+    return [
+        replace(source, sink_log=_whole(source, logs[source.folder], open_folders))
+        if source.sink_log is None and source.folder in logs
+        else source
+        for source in found
+    ]
+
+
+def _whole(source: Source, uri: str, open_folders: Callable[[str], Folders]) -> Folders | None:
+    try:
+        folders = open_folders(uri)
+        why = _lacks(source, folders)
+    except StreamingError as err:
+        why = str(err)
+    if not why:
+        return folders
+    log.warning("The file sink's log of query %r is not backed up: %s", source.folder, why)
+    return None
+
+
+def _lacks(source: Source, folders: Folders) -> str:
+    """Return why a log cannot be copied; empty when it can."""
+    # First the checkpoint, then the log, which has a batch before the checkpoint has committed it.
+    commits = source.folders.entries("commits", list) or ()
+    newest = max((int(entry.name) for entry in commits if entry.name.isdecimal()), default=-1)
+    if folders.entries("", list) is None:
+        return f"there is none at {folders.uri}."
+    tail = log_tail(walk(folders), "", newest)
+    return f"{folders.uri}: {tail.why}" if isinstance(tail, Incomplete) else ""
