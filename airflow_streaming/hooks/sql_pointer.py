@@ -7,12 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_streaming.changes.pointers.port import back_to, filled, mark_of
+from airflow_streaming.changes.pointers.port import OF_A_LANE, back_to, filled, mark_of
 from airflow_streaming.exceptions import PointerFailed, SpecError, StreamingError
 from airflow_streaming.home.consumers import LiveOutput
-from airflow_streaming.model.fields import check_values, named_fields
+from airflow_streaming.model.fields import check_values, named_fields, refuse_blank
 from airflow_streaming.model.jobs.pointing import Mark, should_write
-from airflow_streaming.model.placeholders import LITERALLY, OF_STATEMENTS, check_placeholders
+from airflow_streaming.model.placeholders import (
+    LITERALLY,
+    OF_STATEMENTS,
+    check_placeholders,
+    placeholders_in,
+)
 
 TABLE: Final = "airflow_streaming_pointers"
 """Where a database remembers the newest word about each of its pointers."""
@@ -59,6 +64,9 @@ class SqlPointer:
 
     def __post_init__(self) -> None:
         check_values(self)
+        refuse_blank("SqlPointer", conn_id=self.conn_id)
+        if self.name:
+            refuse_blank("SqlPointer", name=self.name)
         if not self.name:
             object.__setattr__(self, "name", self.conn_id)
         if not _statements(self.sql):
@@ -67,6 +75,12 @@ class SqlPointer:
             statements = _statements(getattr(self, what))
             check_placeholders(
                 f"{what} of pointer {self.name!r}", statements, OF_STATEMENTS, literally=LITERALLY
+            )
+
+        if not any(placeholders_in(one, OF_A_LANE) for one in _statements(self.sql)):
+            raise SpecError(
+                f"sql of pointer {self.name!r} does the same whichever lane is live: give a statement with one "
+                f"of {', '.join(f'{{{name}}}' for name in OF_A_LANE)} in it."
             )
 
     def move(self, to: LiveOutput, before: LiveOutput) -> None:

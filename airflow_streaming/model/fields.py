@@ -213,6 +213,18 @@ def _refuse_names(
         raise SpecError(f"{wrong}{written_at()}") from None
 
 
+def refuse_blank(of: str, **texts: object) -> None:
+    """
+    Refuse texts that may not be empty.
+
+    :param of: What they are fields of, e.g. ``SqlPointer``.
+    :raises SpecError: with the first that has nothing but spaces in it.
+    """
+    for name, text in texts.items():
+        if isinstance(text, str) and not text.strip():
+            raise SpecError(f"{of}.{name} is empty; give a text that names one.{written_at()}")
+
+
 def of_named(kind: str, name: object) -> str:
     """Return what fields are of, e.g. ``stream 'orders'``, whatever stands in the place of its name."""
     return f"{kind} {name!r:.80}" if isinstance(name, str) else f"a {kind}"

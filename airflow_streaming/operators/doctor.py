@@ -15,7 +15,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.hooks.home import StreamHomeHook, spec_errors_are_final
 from airflow_streaming.model.calls import NamedParameters
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.fields import checked
+from airflow_streaming.model.fields import checked, refuse_blank
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -54,6 +54,7 @@ class StreamDoctorOperator(NamedParameters, BaseOperator):
         super().__init__(**kwargs)
         if fail_on not in FAIL_ON:
             raise SpecError(f"fail_on is {fail_on!r}; give one of {', '.join(FAIL_ON)}.")
+        refuse_blank("StreamDoctorOperator", home=home, stream=stream)
         self.home = home
         self.stream = stream
         self.home_conn_id = home_conn_id

@@ -17,7 +17,7 @@ from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.model.calls import NamedParameters, Way
 from airflow_streaming.model.codec import parse_time
-from airflow_streaming.model.fields import checked, is_filled_in
+from airflow_streaming.model.fields import checked, is_filled_in, refuse_blank
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.literals import OF_A_STREAM, check_literals, uri_of
 from airflow_streaming.model.names import check_stream_name
@@ -106,6 +106,8 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
         self.rules = rules
         self.deferrable = deferrable
         self._gate: StreamGate | None = None
+        names = {"stream": stream, "home": home, "checkpoint": checkpoint, "endpoint": endpoint}
+        refuse_blank(type(self).__name__, **names)
         # So that a stream that is named wrongly breaks the dag and not its run.
         self.subject()
         check_literals(
@@ -384,6 +386,8 @@ class StreamCaughtUpSensor(StreamGateSensor):
         self.with_home_conn_id = with_home_conn_id
         self.with_checkpoint = with_checkpoint
         self.with_conn_id = with_conn_id
+        names = {"with_stream": with_stream, "with_home": with_home}
+        refuse_blank(type(self).__name__, **names, with_checkpoint=with_checkpoint)
         self.other()
         places = {"with_home": uri_of("home"), "with_checkpoint": uri_of("checkpoint")}
         check_literals(self, {"with_stream": check_stream_name, **places})

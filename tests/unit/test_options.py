@@ -20,6 +20,7 @@ from airflow_streaming.changes.pointers.spark import SparkView
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.operators.backup import CheckpointBackupOperator
 from airflow_streaming.operators.cutover import CutoverStepOperator
+from airflow_streaming.operators.doctor import StreamDoctorOperator
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.operators.upgrade import UpgradeCheckOperator, UpgradeStepOperator
 from airflow_streaming.options import (
@@ -55,6 +56,14 @@ from airflow_streaming.spec import (
 
 def a_comparison(**given: Any) -> CompareTerms:
     return CompareTerms(stream="orders", **given)
+
+
+def a_health_sensor(**given: Any) -> StreamHealthSensor:
+    return StreamHealthSensor(task_id="t", **given)
+
+
+def a_doctor(**given: Any) -> StreamDoctorOperator:
+    return StreamDoctorOperator(task_id="t", **given)
 
 
 def a_sql_pointer(**given: Any) -> SqlPointer:
@@ -265,8 +274,23 @@ NONSENSE: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (a_view, {"select": "SELECT * FROM parquet.`/lake/blue`"}, "whichever lane is live"),
     (a_view, {"select": "SELECT * FROM lake.{stream}"}, "whichever lane is live"),
     (a_view, {"select": "SELECT * FROM {outptu} {lane}"}, r"{outptu}, .* mean {output}\?"),
+    (a_comparison, {"format": ""}, r"^CompareTerms\.format is empty"),
+    (a_comparison, {"format": "parket"}, r"mean 'parquet'\?"),
+    (a_comparison, {"format": "5 minutes"}, "give the name of a format"),
+    (CompareTerms, {"stream": " "}, r"^CompareTerms\.stream is empty"),
+    (a_sql_pointer, {"sql": "SELECT 1"}, "whichever lane is live"),
+    (a_sql_pointer, {"sql": ["SELECT {stream}"]}, "whichever lane is live"),
+    (SqlPointer, {"conn_id": "", "sql": "SELECT {lane}"}, r"^SqlPointer\.conn_id is empty"),
+    (a_sql_pointer, {"name": " ", "sql": "SELECT {lane}"}, r"^SqlPointer\.name is empty"),
+    (SparkView, {"view": "v", "runtime": ""}, r"^SparkView\.runtime is empty"),
+    (CallablePointer, {"name": "", "forward": print, "backward": print}, r"\.name is empty"),
+    (a_health_sensor, {"stream": "", "home": "/h"}, r"^StreamHealthSensor\.stream is empty"),
+    (a_health_sensor, {"stream": "orders", "home": " "}, r"^StreamHealthSensor\.home is empty"),
+    (a_health_sensor, {"checkpoint": ""}, r"^StreamHealthSensor\.checkpoint is empty"),
+    (a_doctor, {"stream": "", "home": "/h"}, r"^StreamDoctorOperator\.stream is empty"),
+    (a_doctor, {"stream": "orders", "home": ""}, r"^StreamDoctorOperator\.home is empty"),
     (a_sql_pointer, {"sql": "SELECT {laen}"}, r"^sql of pointer 'c' has {laen}"),
-    (a_sql_pointer, {"sql": "SELECT 1", "undo_sql": ["{laen}"]}, "^undo_sql of pointer 'c'"),
+    (a_sql_pointer, {"sql": "SELECT {lane}", "undo_sql": ["{laen}"]}, "^undo_sql of pointer 'c'"),
     (stream_asset, {"checkpoint": "/c", "endpoint": "nope"}, "metrics endpoint 'nope'"),
     (a_sensor, {"endpoint": "driver:4040"}, "metrics endpoint 'driver:4040'"),
     (PointerFile, {"uri": "rel/p.json"}, "is relative"),

@@ -23,7 +23,7 @@ from typing import Annotated, Final, Protocol
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, StreamingError, closed
 from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.model.calls import Called, run
-from airflow_streaming.model.fields import check_values, named_fields
+from airflow_streaming.model.fields import check_values, named_fields, refuse_blank
 from airflow_streaming.model.jobs.pointing import Mark
 from airflow_streaming.model.placeholders import OF_STATEMENTS, fill, placeholders_in
 
@@ -146,6 +146,7 @@ class CallablePointer:
 
     def __post_init__(self) -> None:
         check_values(self)
+        refuse_blank("CallablePointer", name=self.name)
 
     def move(self, to: LiveOutput, before: LiveOutput) -> None:
         """Call ``forward``; see ``Pointer``."""

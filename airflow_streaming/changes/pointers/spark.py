@@ -19,7 +19,7 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.launch.runtime import resolve_runtime
-from airflow_streaming.model.fields import Positive, check_values, named_fields
+from airflow_streaming.model.fields import Positive, check_values, named_fields, refuse_blank
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
 from airflow_streaming.model.placeholders import (
     LITERALLY,
@@ -118,6 +118,7 @@ class SparkView(_InCatalog):
 
     def __post_init__(self) -> None:
         check_values(self)
+        refuse_blank(type(self).__name__, runtime=self.runtime)
         check_entry(self.view, Entry.VIEW)
         check_placeholders(
             f"select of the view {self.view}", (self.select,), OF_STATEMENTS, literally=LITERALLY
@@ -171,6 +172,7 @@ class SparkTable(_InCatalog):
 
     def __post_init__(self) -> None:
         check_values(self)
+        refuse_blank(type(self).__name__, runtime=self.runtime)
         check_entry(self.table, Entry.TABLE)
         if not self.name:
             object.__setattr__(self, "name", self.table)

@@ -23,7 +23,7 @@ from typing import Annotated, ClassVar, Final
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.calls import nearest
 from airflow_streaming.model.durations import age_of
-from airflow_streaming.model.fields import Positive, Range, check_values, named_fields
+from airflow_streaming.model.fields import Positive, Range, check_values, named_fields, refuse_blank
 from airflow_streaming.model.names import check_names, is_path_part
 from airflow_streaming.model.records.cutover_table import (
     CutoverEvent,
@@ -163,7 +163,13 @@ class CompareTerms:
 
     def __post_init__(self) -> None:
         check_values(self)
-        near = nearest(self.format.lower(), FORMATS, likeness=0.8)
+        refuse_blank("CompareTerms", stream=self.stream, format=self.format)
+        if " " in self.format.strip():
+            raise SpecError(
+                f"CompareTerms.format is {self.format!r:.80}; give the name of a format, e.g. 'parquet', or "
+                "the class of a data source."
+            )
+        near = nearest(self.format.lower(), FORMATS, likeness=0.75)
         if near is not None and near != self.format.lower():
             raise SpecError(
                 f"CompareTerms.format is {self.format!r:.80}; did you mean {near!r}? For a data source of "

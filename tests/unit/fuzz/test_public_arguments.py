@@ -81,7 +81,7 @@ NEEDED: Final[dict[str, Any]] = {
     "view": "v",
     "table": "t",
     "conn_id": "c",
-    "sql": "SELECT 1",
+    "sql": "SELECT {lane}",
     "forward": print,
     "backward": print,
     "word": "promote",
