@@ -34,7 +34,9 @@ PREFIX: Final = "airflow-streaming-pointer-"
 """Of its scratch folders, by which those of killed tasks are found and removed."""
 POINTER_VARIABLE: Final = "AIRFLOW_STREAMING_POINTER"
 """Set to 1 in a Spark that moves a pointer."""
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){0,2}")
+_PART: Final = "[A-Za-z_][A-Za-z0-9_]*"
+# The name of a catalog is a key of the configuration and may have dashes; Hive's names may not.
+_NAME: Final = re.compile(rf"{_PART}(\.{_PART})?|[A-Za-z_][A-Za-z0-9_-]*\.{_PART}\.{_PART}")
 _CATALOG: Final = "spark.sql.catalogImplementation"
 
 
@@ -209,5 +211,5 @@ def check_entry(name: str, entry: Entry) -> None:
     if not _NAME.fullmatch(name):
         raise SpecError(
             f"{name!r} is not the name of a {entry}. Write name, schema.name or "
-            "catalog.schema.name, in letters, digits and '_'."
+            "catalog.schema.name, in letters, digits and '_'; the catalog may have '-' too."
         )

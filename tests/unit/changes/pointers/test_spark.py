@@ -114,12 +114,22 @@ def test_an_answer_says_whether_to_try_again(
         view.move(GREEN, BLUE)
 
 
-@pytest.mark.parametrize("name", ["", "a.b.c.d", "orders; DROP TABLE x", "`orders`", "1st"])
+@pytest.mark.parametrize(
+    "name", ["", "a.b.c.d", "orders; DROP TABLE x", "`orders`", "1st", "a-b", "a-b.c", "a.b-c.d"]
+)
 def test_what_is_no_name_is_refused_in_the_dag(name: str) -> None:
     with pytest.raises(SpecError, match="is not the name of a view"):
         SparkView(view=name, runtime="/opt/spark")
     with pytest.raises(SpecError, match="is not the name of a table"):
         SparkTable(table=name, runtime="/opt/spark")
+
+
+@pytest.mark.parametrize(
+    "name", ["orders", "lake.orders", "prod.lake.orders", "prod-cat.lake.orders"]
+)
+def test_what_is_a_name_is_taken(name: str) -> None:
+    assert SparkView(view=name, runtime="/opt/spark").view == name
+    assert SparkTable(table=name, runtime="/opt/spark").table == name
 
 
 def test_a_task_gives_the_runtimes_to_those_that_need_them() -> None:
