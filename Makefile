@@ -48,10 +48,15 @@ LINT := $(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(
 lint: $(INSTALLED) ## Format, lint, types, rooms.
 	$(LINT)
 
-# The tests leave a core idle now and then, and mypy uses but one.
-check: $(INSTALLED) ## The same, and the unit tests.
+# What is thrown at every parser, every failing write, and courses by the hundred are left to `make test`: they take
+# a third of the time and seldom find what the rest does not. The tests leave a core idle now and then, and mypy
+# uses but one.
+THOROUGH := tests/unit/fuzz tests/unit/faults $(wildcard tests/unit/*simulated*.py tests/unit/*/*/*simulated*.py tests/unit/*/*/test_killed.py)
+
+check: $(INSTALLED) ## The same, and the unit tests but for the longest.
 	@{ $(LINT); } > .test-lint.log 2>&1 & lint=$$!; \
-	$(IN_MEMORY) $(BIN)/pytest tests/unit -q -n 3 --dist worksteal -o tmp_path_retention_policy=failed $(ARGS); \
+	$(IN_MEMORY) $(BIN)/pytest tests/unit $(patsubst %,--ignore=%,$(THOROUGH)) -q -n 3 --dist worksteal \
+	-o tmp_path_retention_policy=failed $(ARGS); \
 	unit=$$?; wait $$lint; lint=$$?; cat .test-lint.log; exit $$((unit | lint))
 
 test: setup $(S3A) $(ICEBERG) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.

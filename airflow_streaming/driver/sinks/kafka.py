@@ -49,6 +49,7 @@ class KafkaSink:
             self._produce(event, tally)
         under_way = self._producer.flush(self._patience)
         if tally.delivered == len(events):
+            self._last_error = ""
             return
         if under_way:
             # It will be counted as lost, so it must not arrive all the same.
@@ -82,13 +83,13 @@ class KafkaSink:
             tally.take(err.args[0], None)
 
     def _remember(self, error: Any) -> None:
-        # "All brokers are down" follows the error that says why.
+        # Kept until a delivery: the client does not repeat an error that stays the same, and "all brokers
+        # are down" follows the one that says why.
         if error.code() != self._library.KafkaError._ALL_BROKERS_DOWN:
             self._last_error = _said(error)
 
     def _sentence(self, tally: _Tally, asked: int, reason: str) -> str:
         why = f"{reason} ({self._last_error})" if self._last_error else reason
-        self._last_error = ""
         return (
             f"{self._config.bootstrap_servers} confirmed {tally.delivered} of {asked} reports for "
             f"topic {self._config.topic!r}: {closed(why)} Check that the broker answers and the topic "

@@ -81,7 +81,7 @@ def test_every_query_of_a_script_is_told_and_none_is_started(
     window = "window(ts, 20 seconds, 10 seconds, 2 seconds)"
     assert made_of == (window, "upper(k)", "count(1)", "sum(v)")
     assert sums.operators[0].window_us == (20_000_000, 10_000_000, 2_000_000)
-    assert sums.operators[0].outputs == ("n", "sum(v)")
+    assert sums.operators[0].outputs == ("n", "`sum(v)`")
     assert (sums.sink.sink, sums.sink.partitioned_by) == ("file", ("k",))
     assert sums.sink.target == f"{source}/sums"
     assert sums.checkpoint == f"{source}/checkpoints/sums"
