@@ -60,7 +60,8 @@ def test_a_script_without_await_termination_runs_is_watched_and_stops_on_request
     assert not secret.exists()
     script = world.folder / "application" / "orders.py"
     told = f"ARGUMENTS __main__ {script} {[str(world.folder), 'orders']} {script.parent}"
-    assert told in driver.log
+    # Batches run in a thread of their own, and may be ahead of the script.
+    driver.until(lambda: told in driver.log, "the script's arguments")
 
     status, query = driver.status(), driver.query("q")
     assert status is not None
