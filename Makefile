@@ -19,8 +19,8 @@ CLASSES_4 := .runtimes/spark-4.3/.classes
 CLASSES_3 := .runtimes/spark-3.5/.classes
 
 # Four legs beside each other, of about the same time: unit tests, then servers without a JVM and standbys;
-# streams and most drivers, which mostly wait; the whole Airflows, which wait most; and the rest of Spark. One
-# JVM or a stream's few at a time in each: three legs took 28 minutes of two cores and used half of them.
+# streams and most drivers, which mostly wait; the whole Airflows, which wait most, then the comparisons and
+# pointers of cutovers; and the rest of Spark. One JVM or a stream's few at a time in each.
 SERVERS := tests/integration/alerts tests/integration/home tests/integration/plugin \
   $(wildcard tests/integration/*/test_*_s3.py) tests/integration/driver/test_sink_servers.py \
   $(wildcard tests/integration/*/test_*standby.py)
@@ -63,8 +63,8 @@ test: setup $(S3A) $(ICEBERG) lint ## Everything, with real Spark, real stores a
 	@{ scripts/leg.sh unit env $(IN_MEMORY) $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed; unit=$$?; \
 	scripts/leg.sh servers $(BIN)/pytest $(SERVERS) -q --durations=20; exit $$((unit | $$?)); } & units=$$!; \
 	scripts/leg.sh streams $(BIN)/pytest $(STREAMS) -q --durations=20 & streams=$$!; \
-	scripts/leg.sh airflow $(BIN)/pytest tests/system -q --durations=20 & airflow=$$!; \
-	scripts/leg.sh spark $(BIN)/pytest tests/integration -q --durations=20 $(patsubst %,--ignore=%,$(SERVERS) $(STREAMS)); \
+	scripts/leg.sh airflow $(BIN)/pytest tests/system tests/integration/cutover -q --durations=20 & airflow=$$!; \
+	scripts/leg.sh spark $(BIN)/pytest tests/integration -q --durations=20 $(patsubst %,--ignore=%,tests/integration/cutover $(SERVERS) $(STREAMS)); \
 	failed=$$?; for leg in $$units $$streams $$airflow; do wait $$leg; failed=$$((failed | $$?)); done; exit $$failed
 
 bench: setup ## Measure; the figures go to the screen and say what they were measured on.
