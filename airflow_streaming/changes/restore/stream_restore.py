@@ -190,10 +190,8 @@ class StreamRestore:
     def _prepare(self, to: str) -> Prepared:
         current, asked = self._switching.current(), self._asked
         known = with_claims(self._circumstances(), self._home, current)
-        place = place_of(
-            *(self._home, self._backup, known, current, to),
-            *(asked.sink_logs, asked.storage_options),
-        )
+        logs, options = asked.sink_logs, asked.storage_options
+        place = place_of(self._home, self._backup, known, current, to, logs, options)
         return prepare(self._store, self._backup, place, known, asked.accept, asked.progress)
 
     def _circumstances(self) -> Circumstances:

@@ -19,8 +19,11 @@ from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan, SourcePl
 CORRUPT: Final = "_corrupt_record"
 """Spark's own name for the column of corrupt records, where no option or setting gives another."""
 _CORRUPT_SETTING: Final = "spark.sql.columnNameOfCorruptRecord"
-_CORRUPT_OPTION: Final = re.compile(r"columnNameOfCorruptRecord(?:=| -> )(\w+)")
 _CORRUPT_OF_SOURCE: Final = "columnnameofcorruptrecord"
+_CORRUPT_OPTION: Final = re.compile(
+    rf"{_CORRUPT_OF_SOURCE}(?:(?:=| -> )(\w+)(?=[,;\s]|$))?", re.IGNORECASE
+)
+"""Spark takes the names of options in any case; a value that is no word is found without its value."""
 _STRICT: Final = frozenset({"dropmalformed", "failfast"})
 _MARKED_UP: Final = frozenset({"json", "xml"})
 _PRUNED: Final = frozenset({OperatorKind.AGGREGATE, OperatorKind.SESSION_WINDOW})
@@ -42,12 +45,12 @@ def reads_faulty_records_otherwise(
     """
     if not pair.is_stateful or not any(_reads(plan, names) for plan in (pair.old, pair.new)):
         return False
-    is_strict = old.options.get("mode", "").lower() in _STRICT
     sides = ((pair.old, old), (pair.new, new))
+    strict = [one.options.get("mode", "").lower() in _STRICT for _, one in sides]
     if old.format == "csv":
         keeps_them = any(_corrupt_of(plan, one) for plan, one in sides)
-        return len(old.schema) != len(new.schema) and (is_strict or keeps_them)
-    if old.format not in _MARKED_UP or is_strict:
+        return len(old.schema) != len(new.schema) and (any(strict) or keeps_them)
+    if old.format not in _MARKED_UP or all(strict):
         return False
     return not all(_leaves_faulty_out(plan, one) for plan, one in sides)
 
@@ -113,10 +116,14 @@ def _asked_to_be_null(text: str) -> list[str]:
 
 
 def corrupt_column(plan: QueryPlan, options: str) -> str:
-    """Return the name of the column that keeps corrupt records, by a call's options or the session."""
+    """
+    Return the name of the column that keeps corrupt records, by a call's options or the session.
+
+    Empty where the options give one that cannot be read from their text.
+    """
     said = _CORRUPT_OPTION.search(options)
     if said is not None:
-        return said[1]
+        return said[1] or ""
     told = plan.settings.get(_CORRUPT_SETTING) or plan.conf.get(_CORRUPT_SETTING)
     return told or CORRUPT
 

@@ -106,6 +106,12 @@ def test_a_csv_column_under_another_name_leaves_as_many() -> None:
     )
 
 
+def test_a_version_that_begins_to_keep_faulty_records_is_told() -> None:
+    strict = PLAIN._replace(options={"mode": "DROPMALFORMED"})
+
+    assert FAULTY in b.rules_of(plan(strict, OLD), plan(PLAIN, MORE))
+
+
 def test_both_versions_have_to_leave_them_out() -> None:
     guarded = plan(GUARDED, MORE)
 

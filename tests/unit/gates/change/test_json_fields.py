@@ -142,6 +142,22 @@ REFUSED = {
     "another type too": (OLD, Script(fields=(K, "n bigint", COUPON, CORRUPT))),
     "another order too": (OLD, Script(fields=(N, K, COUPON, CORRUPT))),
     "one less too": (OLD, Script(fields=(K, N, COUPON))),
+    "the filter asks for a field that only looks like the column of corrupt records": tuple(
+        one._replace(
+            options="options=COLUMNNAMEOFCORRUPTRECORD -> _bad, mode -> PERMISSIVE; ",
+            fields=(*one.fields[:-1], "_corrupt_record string"),
+            kept="is_null(o._corrupt_record)",
+        )
+        for one in (OLD, OLD.more(COUPON))
+    ),
+    "the column of corrupt records has a name that is no word": tuple(
+        one._replace(
+            options="options=columnNameOfCorruptRecord -> _corrupt_record-1; ",
+            fields=(*one.fields[:-1], "_corrupt_record string"),
+            kept="is_null(o._corrupt_record)",
+        )
+        for one in (OLD, OLD.more(COUPON))
+    ),
     "corrupt records are no column": tuple(
         one._replace(options="", kept="(n > 1)") for one in (OLD, OLD.more(COUPON))
     ),
