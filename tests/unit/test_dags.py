@@ -50,7 +50,8 @@ def inner_rooms(source: str) -> list[str]:
             names = [alias.name for alias in node.names]
         for name in names:
             package, _, rest = name.partition(".")
-            if package == "airflow_streaming" and rest and rest.split(".")[0] not in PUBLIC:
+            room, _, module = rest.partition(".")
+            if package == "airflow_streaming" and rest and (room not in PUBLIC or "." in module):
                 found.append(name)
     return found
 
