@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
+from airflow_streaming.checkpoints.backup.recorded_sinks import RELATIVE
 from airflow_streaming.checkpoints.restore.file_sink_rewind import ASIDE
 from airflow_streaming.checkpoints.restore.sink_log import batch_of_entry, newest_batch
 from airflow_streaming.checkpoints.restore.sink_output import names_in
@@ -18,9 +19,11 @@ def look(log: str, options: Mapping[str, Any] | None) -> SinkSight:
     """
     Look at a file sink's log, and at what was moved out of it.
 
-    :param log: URI of its ``_spark_metadata``.
+    :param log: URI of its ``_spark_metadata``; empty when a relative path is all that is recorded.
     :param options: Passed to fsspec for an output that is no local folder.
     """
+    if not log:
+        return SinkSight(log="", unseen=RELATIVE)
     try:
         entries = open_folders(log, options).entries("", list)
         if entries is None:
