@@ -1,17 +1,17 @@
 """
 What does watching a query cost its batches?
 
-One query runs in one driver under our wrapper. Every few seconds its script changes who watches: nobody (the
-wrapper's beat does nothing), the wrapper, or a plain Python ``StreamingQueryListener`` that writes each
+One query runs in one driver under our wrapper. Every few seconds its script changes how it is watched: not at all (the
+wrapper's beat does nothing), by the wrapper, or by a plain Python ``StreamingQueryListener`` that writes each
 progress to a file. So all three meet the same JVM, state and minute of the machine. The time of a batch is
 Spark's own ``triggerExecution``; from each turn its mean is taken, without the slowest and quickest tenth, and
-compared with the mean of nobody's turn in the same cycle. The first cycles, in which the JVM still
-compiles, are left out. A beat after nobody's turn reads that turn's batches too, so the cost that is printed is
+compared with the mean of the turn without in the same cycle. The first cycles, in which the JVM still
+compiles, are left out. A beat reads the batches of the turn before it too, so the cost that is printed is
 at least the true one.
 
     python -m benchmarks.listener --cycles 100
 
-Goal: watched costs at most 1 % more than nobody. When the interval of 95 % holds the goal, the program says that it
+Goal: watched costs at most 1 %. When the interval of 95 % holds the goal, the program says that it
 cannot tell; more cycles make it narrower.
 """
 
@@ -43,7 +43,7 @@ from benchmarks.figures import machine, table
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 PACKAGE: Final = Path(airflow_streaming.__file__).parent
 LAYOUT: Final = Layout("bench")
-NOBODY, WATCHED, LISTENER = "nobody", "watched", "listener"
+ALONE, WATCHED, LISTENER = "alone", "watched", "listener"
 WARM_UP: Final = 10
 """Cycles that are left out."""
 
@@ -62,7 +62,7 @@ from airflow_streaming.driver.monitoring.heartbeat import Report
 
 result, cycles, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 spark = SparkSession.builder.config("spark.sql.streaming.numRecentProgressUpdates", 1000).getOrCreate()
-kinds, now = ["nobody", "watched", "listener"], "nobody"
+kinds, now = ["alone", "watched", "listener"], "alone"
 beat = Report.beat
 
 def beat_in_turn(self, *, final=False):
@@ -111,7 +111,7 @@ query.stop()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """
-    What one way to watch costs, in percent of a batch that nobody watches.
+    What one way to watch costs, in percent of a batch that is not watched.
 
     :param percent: The mean over all cycles.
     :param error: Half of its interval of 95 %.
@@ -121,9 +121,9 @@ class Cost:
     error: float
 
     @classmethod
-    def of(cls, watched: Sequence[float], nobody: Sequence[float]) -> Self:
+    def of(cls, watched: Sequence[float], alone: Sequence[float]) -> Self:
         """Compare the times of the same cycles."""
-        more = [100 * (one / other - 1) for one, other in zip(watched, nobody, strict=True)]
+        more = [100 * (one / other - 1) for one, other in zip(watched, alone, strict=True)]
         error = NORMAL_95 * statistics.stdev(more) / math.sqrt(len(more))
         return cls(percent=statistics.fmean(more), error=error)
 
@@ -229,10 +229,9 @@ def deploy(store: LocalStore, script: Path, arguments: list[str]) -> None:
 def tell(cycles: Sequence[Mapping[str, Sequence[int]]]) -> int:
     """Print the comparison; the exit code is 1 when the goal is missed."""
     means = {
-        kind: [trimmed_mean(cycle[kind]) for cycle in cycles]
-        for kind in (NOBODY, WATCHED, LISTENER)
+        kind: [trimmed_mean(cycle[kind]) for cycle in cycles] for kind in (ALONE, WATCHED, LISTENER)
     }
-    costs = {kind: Cost.of(means[kind], means[NOBODY]) for kind in (WATCHED, LISTENER)}
+    costs = {kind: Cost.of(means[kind], means[ALONE]) for kind in (WATCHED, LISTENER)}
     rows = [
         [
             kind,

@@ -20,6 +20,7 @@ from airflow_streaming.changes.upgrade.repartition import (
     SparkRepartitioner,
     inspect_all,
 )
+from airflow_streaming.checkpoints.backup.recorded_sinks import known_sinks
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import CheckpointBusy
 from airflow_streaming.model.records.control import DesiredState
@@ -95,6 +96,7 @@ def rescale(stage: Stage, partitions: int) -> None:
             backlog_growth=1000.0,
         ),
         stop_grace=timedelta(seconds=60),
+        sinks=known_sinks(home, to.proposal(STREAM, GOOD, fresh=False)[0]),
         partitions=partitions,
     )
     change = engine.begin(*to.proposal(STREAM, GOOD, fresh=False), terms)
@@ -103,7 +105,7 @@ def rescale(stage: Stage, partitions: int) -> None:
         with suppress(CheckpointBusy):
             progress = engine.advance(Reached.KEPT, change.number)
             if progress.is_there:
-                assert progress.state is Reached.KEPT, progress.reason
+                assert progress.state is Reached.KEPT, home.upgrade_steps(change.number)
                 return
         time.sleep(0.2)
     pytest.fail(f"The rescale was not kept within {PATIENCE:.0f} s.")
