@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import Range, checked
+from airflow_streaming.model.arguments.fields import Range, checked
 from airflow_streaming.model.names import check_stream_name
 from airflow_streaming.model.uris import check_uri, is_local, local_path
 from airflow_streaming.supervision.external.address import parse_address

@@ -17,7 +17,7 @@ from airflow_streaming.home.consumers import LiveOutput, LivePeriod
 from airflow_streaming.home.consumers import live as _live
 from airflow_streaming.home.consumers import live_together as _live_together
 from airflow_streaming.home.home import Home, open_home
-from airflow_streaming.model.fields import checked
+from airflow_streaming.model.arguments.fields import checked
 
 __all__ = ["LiveOutput", "LivePeriod", "live", "live_together"]
 HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"

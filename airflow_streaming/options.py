@@ -25,9 +25,14 @@ from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
-from airflow_streaming.model.calls import Called, Notifier
+from airflow_streaming.model.arguments.calls import Called, Notifier
+from airflow_streaming.model.arguments.fields import (
+    Positive,
+    check_values,
+    is_template,
+    named_fields,
+)
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.fields import Positive, check_values, is_template, named_fields
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from airflow_streaming.spec import CompareTerms, ReadyTerms, RetentionPolicy, SoakTerms

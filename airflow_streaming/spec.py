@@ -19,7 +19,7 @@ from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, pro
 from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import (
+from airflow_streaming.model.arguments.fields import (
     ANY_SIGN,
     Range,
     check_values,
@@ -27,11 +27,11 @@ from airflow_streaming.model.fields import (
     named_fields,
     of_named,
 )
+from airflow_streaming.model.arguments.placeholders import OF_ARGUMENTS, check_placeholders
 from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
 from airflow_streaming.model.lease import LONGEST_LEASE, SHORTEST_LEASE, USUAL_LEASE, OnLostHost
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.names import check_is_stream, check_stream_name, other_lane, standby_of
-from airflow_streaming.model.placeholders import OF_ARGUMENTS, check_placeholders
 from airflow_streaming.model.records.autoscale import (
     CORES_EACH,
     EXECUTORS,

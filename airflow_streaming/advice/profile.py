@@ -28,7 +28,13 @@ from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import Range, check_values, checked, named_fields, of_named
+from airflow_streaming.model.arguments.fields import (
+    Range,
+    check_values,
+    checked,
+    named_fields,
+    of_named,
+)
 from airflow_streaming.model.spark.conf import SparkVersion, conf_text, parse_spark_version, redact
 from airflow_streaming.model.spark.releases import CHECKPOINT_FORMAT, FILE_CHECKSUM, first_with
 

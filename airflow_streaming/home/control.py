@@ -1,7 +1,5 @@
 """
-Desired state, circuit, timeline and alerts of a stream, as records.
-
-Nothing here is read to decide anything. So a fault in it costs a line of history, never a restart.
+Desired state, circuit, owner, timeline and alerts of a stream, as records.
 
 A record says that an alert is due, a mark beside it that it was delivered. A task that dies in
 between leaves a record without a mark, and the next task delivers it. A try is recorded before it
@@ -14,15 +12,15 @@ import contextlib
 import logging
 import re
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from airflow_streaming.exceptions import HomeUnavailable, RecordError, StreamingError
+from airflow_streaming.exceptions import HomeUnavailable, NotTheOwner, RecordError, StreamingError
 from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.names import number_of, numbered
+from airflow_streaming.model.names import base_of, number_of, numbered
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert, AlertSent, AlertTry, is_told
 from airflow_streaming.model.records.autoscale import SizeChange
@@ -34,6 +32,7 @@ from airflow_streaming.model.records.control import (
     Event,
 )
 from airflow_streaming.model.records.epoch import USUAL_STOP_GRACE
+from airflow_streaming.model.records.owner import Actor, Owner, claimed, refusal
 from airflow_streaming.model.records.policy import RestartPolicy, Supervision
 from airflow_streaming.model.wire import decode, parse_json
 
@@ -169,7 +168,11 @@ _EVENT_FILE: Final = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}\.json")
 
 
 class Timeline(StreamFolder):
-    """Read and add to the history of one stream."""
+    """
+    Read and add to the history of one stream.
+
+    Nothing of it is read to decide anything, so a fault in it costs a line of history, never a restart.
+    """
 
     def add_event(self, event: Event) -> None:
         """Add a line to the timeline; a home that cannot take it is logged, not raised."""
@@ -323,3 +326,70 @@ class AlertLog(StreamFolder):
         except RecordError as err:
             log.warning("Left out of the alerts: %s", err)
             return None
+
+
+class Owners(StreamFolder):
+    """Read and change the owner of one stream; both lanes have the same."""
+
+    def owner(self) -> Owner | None:
+        """Return the newest record of the owner, ``None`` before the first deployment."""
+        return self._base()._newest(Owner)
+
+    def check_owner(self, actor: Actor, *, to_keep: bool = False) -> None:
+        """
+        Do nothing for a dag that may change the stream, or for a stream without an owner.
+
+        :param to_keep: The dag wants to deploy the stream and keep it alive.
+        :raises NotTheOwner: the stream belongs to another dag.
+        """
+        owner = self.owner()
+        refused = owner and refusal(owner, actor, self.store.uri, to_keep=to_keep)
+        if refused:
+            raise NotTheOwner(refused)
+
+    def claim_ownership(
+        self, actor: Actor, shared_with: Sequence[str] = (), *, by: str, now: datetime
+    ) -> Owner:
+        """
+        Record the dag that keeps the stream alive as its owner; return the record that counts.
+
+        :param shared_with: Ids of other dags that may change the stream.
+        :raises NotTheOwner: the stream belongs to another dag.
+        """
+
+        def change(newest: Owner | None, number: int) -> Owner | None:
+            return claimed(
+                newest, actor, shared_with, stream=base.name, number=number, by=by, now=now
+            )
+
+        base = self._base()
+        owner = base._append(Owner, change)
+        if owner is None:
+            raise HomeUnavailable(f"The owner of {base.name!r} was not recorded. Try again.")
+        refused = refusal(owner, actor, self.store.uri, to_keep=True)
+        if refused:
+            raise NotTheOwner(refused)
+        return owner
+
+    def hand_over(self, dag_id: str, *, by: str, reason: str, now: datetime) -> Owner:
+        """
+        Record another dag as the owner; return the newest record.
+
+        Its file, bundle and team are recorded when it first keeps the stream alive.
+        """
+
+        def change(newest: Owner | None, number: int) -> Owner | None:
+            if newest is not None and newest.dag_id == dag_id:
+                return None
+            return Owner(
+                number=number, stream=base.name, dag_id=dag_id, by=by, reason=reason, at=now
+            )
+
+        base = self._base()
+        owner = base._append(Owner, change)
+        if owner is None:
+            raise HomeUnavailable(f"The owner of {base.name!r} was not recorded. Try again.")
+        return owner
+
+    def _base(self) -> Owners:
+        return self if base_of(self.name) == self.name else self.beside(base_of(self.name))

@@ -19,11 +19,11 @@ from dataclasses import replace
 from airflow_streaming.exceptions import AlreadyExists, ApplicationNotFound, RecordError
 from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder
 from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.control import Removal, RemovalEnd, RemovalKind
 from airflow_streaming.model.records.cutover import LiveRecord, effective
 from airflow_streaming.model.records.cutover_table import CutoverTransition
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import QueryClaim
-from airflow_streaming.model.records.removal import Removal, RemovalEnd, RemovalKind
 from airflow_streaming.model.uris import join
 from airflow_streaming.model.wire import MAX_RECORD_BYTES
 

@@ -12,10 +12,9 @@ from typing import Any
 
 from airflow_streaming.exceptions import AccessDenied, RecordError
 from airflow_streaming.home.changes import Changes, Cutovers
-from airflow_streaming.home.control import AlertLog, Control, Timeline
+from airflow_streaming.home.control import AlertLog, Control, Owners, Timeline
 from airflow_streaming.home.deployments import Deployments, LivePointer, Removals
 from airflow_streaming.home.epochs import Epochs, Plans, Standby
-from airflow_streaming.home.owners import Owners
 from airflow_streaming.model.names import is_path_part
 from airflow_streaming.model.storage import Store
 from airflow_streaming.storage.fsspec_store import open_store

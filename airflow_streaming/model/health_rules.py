@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Self
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import (
+from airflow_streaming.model.arguments.fields import (
     ANY_SIGN,
     Positive,
     Range,

@@ -27,7 +27,7 @@ from airflow.sdk import BaseNotifier
 
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.control import MAX_TRIES
-from airflow_streaming.model.calls import Notifier, run
+from airflow_streaming.model.arguments.calls import Notifier, run
 from airflow_streaming.model.records.alert import BACKUP_KEY, Alert, AlertKind
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.policy import RestartDecision

@@ -12,9 +12,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.calls import Way
-from airflow_streaming.model.fields import Positive, checked, is_filled_in
-from airflow_streaming.model.literals import (
+from airflow_streaming.model.arguments.calls import Way
+from airflow_streaming.model.arguments.fields import Positive, checked, is_filled_in
+from airflow_streaming.model.arguments.literals import (
     check_literals,
     mapping_of,
     mapping_or_template,

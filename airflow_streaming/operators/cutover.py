@@ -14,8 +14,8 @@ from airflow_streaming.changes.cutover.lanes import Candidate, Facts, pair_of
 from airflow_streaming.changes.cutover.plan import CutoverPlan
 from airflow_streaming.exceptions import CutoverRefused, SpecError
 from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.durations import age_of
-from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.cutover import Pair, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import (
     CUTOVER,

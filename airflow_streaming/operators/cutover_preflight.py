@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.fields import checked
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState

@@ -13,9 +13,9 @@ from airflow_streaming.advice.examined import Advice, Outcome, RiskLevel
 from airflow_streaming.advice.gathering import gather
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.hooks.home import StreamHomeHook, spec_errors_are_final
-from airflow_streaming.model.calls import NamedParameters
+from airflow_streaming.model.arguments.calls import NamedParameters
+from airflow_streaming.model.arguments.fields import checked, refuse_blank
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.fields import checked, refuse_blank
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateReport
-from airflow_streaming.model.fields import checked
-from airflow_streaming.model.literals import (
+from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.literals import (
     mapping_of,
     mapping_or_template,
     texts_of,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_streaming.changes.pruning.decide import PrunePolicy, describe
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import checked, is_filled_in
-from airflow_streaming.model.literals import mapping_of
+from airflow_streaming.model.arguments.fields import checked, is_filled_in
+from airflow_streaming.model.arguments.literals import mapping_of
 from airflow_streaming.operators.common.base import who
 from airflow_streaming.operators.common.checkpoint import CheckpointTask, truth
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import Positive, checked
+from airflow_streaming.model.arguments.fields import Positive, checked
+from airflow_streaming.model.arguments.literals import mapping_of, texts_of, texts_or_template
 from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
-from airflow_streaming.model.literals import mapping_of, texts_of, texts_or_template
 from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.checkpoint import Terminated
 from airflow_streaming.operators.common.form_edits import pulled

@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import Positive, checked, is_filled_in
-from airflow_streaming.model.literals import check_backup_id, check_literals, uri_of
+from airflow_streaming.model.arguments.fields import Positive, checked, is_filled_in
+from airflow_streaming.model.arguments.literals import check_backup_id, check_literals, uri_of
 from airflow_streaming.operators.common.base import actor_of, who
 from airflow_streaming.operators.common.checkpoint import BACKUP_XCOM_KEY, CheckpointTask, truth
 from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY

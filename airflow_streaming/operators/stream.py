@@ -17,7 +17,7 @@ from airflow_streaming import telemetry
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
-from airflow_streaming.model.fields import Pause, Positive, checked, is_template
+from airflow_streaming.model.arguments.fields import Pause, Positive, checked, is_template
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import EventKind

@@ -18,8 +18,8 @@ from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.home import StreamHomeHook, spec_errors_are_final
-from airflow_streaming.model.calls import NamedParameters
-from airflow_streaming.model.fields import Pause, checked
+from airflow_streaming.model.arguments.calls import NamedParameters
+from airflow_streaming.model.arguments.fields import Pause, checked
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.operators.common.base import blocked_message, who
 from airflow_streaming.supervision.decide import Action, decide

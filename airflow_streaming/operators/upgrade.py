@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
-from airflow_streaming.model.calls import Called, run
-from airflow_streaming.model.fields import checked
+from airflow_streaming.model.arguments.calls import Called, run
+from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.advice.sizing import EXECUTORS, SizeSource
 from airflow_streaming.changes.upgrade.preflight_report import Preflight
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import checked
+from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.records.control import ChangeKind
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage

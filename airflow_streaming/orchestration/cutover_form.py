@@ -10,7 +10,7 @@ from airflow.sdk import Param
 
 from airflow_streaming.changes.pointers.port import Pointer
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import checked
+from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.records.upgrade import SoakTerms

@@ -18,7 +18,7 @@ from typing import Any, Final
 from airflow.sdk import Param
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import checked
+from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.common.form_edits import ADVISED
 from airflow_streaming.options import BackupLevel, RehearseWhen, plain

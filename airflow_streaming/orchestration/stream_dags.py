@@ -18,7 +18,7 @@ from airflow.sdk import DAG, BaseOperator, Param
 from airflow.sdk.exceptions import AirflowTimetableInvalid
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import checked, is_template
+from airflow_streaming.model.arguments.fields import checked, is_template
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.operators.backup import CheckpointBackupOperator, CheckpointRetentionOperator
 from airflow_streaming.operators.prune import StreamPruneOperator

@@ -135,7 +135,6 @@ class HomeBoard:
     others: dict[tuple[str, str], ExternalWatch] = field(default_factory=dict)
     store: PageStore | None = None
     problem: str = ""
-    answered_at: float = float("-inf")
     next_at: float = float("-inf")
     task: asyncio.Task[None] | None = None
 
@@ -228,7 +227,7 @@ class Boards:
         begun = self._clock()
         try:
             is_whole = await self.looks.look(ones[0].home, partial(self._slice, board, ones))
-            board.problem, board.answered_at = "", self._clock()
+            board.problem = ""
             rest = max(FRESH, SHARE * (self._clock() - begun)) if is_whole else 0.2
         except LookRefused as err:
             board.problem, rest = str(err), float(err.retry_after)

@@ -15,11 +15,11 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.hooks.home import spec_errors_are_final
-from airflow_streaming.model.calls import NamedParameters, Way
+from airflow_streaming.model.arguments.calls import NamedParameters, Way
+from airflow_streaming.model.arguments.fields import checked, is_filled_in, refuse_blank
+from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_literals, uri_of
 from airflow_streaming.model.codec import parse_time
-from airflow_streaming.model.fields import checked, is_filled_in, refuse_blank
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.literals import OF_A_STREAM, check_literals, uri_of
 from airflow_streaming.model.names import check_stream_name
 from airflow_streaming.supervision.external.address import parse_address
 from airflow_streaming.supervision.readiness.conditions import BacklogUnit, Condition

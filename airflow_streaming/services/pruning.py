@@ -41,9 +41,14 @@ from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.names import Layout, base_of, number_of, other_lane
-from airflow_streaming.model.records.control import Event, EventKind
+from airflow_streaming.model.records.control import (
+    Event,
+    EventKind,
+    Removal,
+    RemovalEnd,
+    RemovalKind,
+)
 from airflow_streaming.model.records.epoch import Epoch
-from airflow_streaming.model.records.removal import Removal, RemovalEnd, RemovalKind
 from airflow_streaming.storage.blobs import Blobs
 
 log: Final = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from airflow_streaming.checkpoints.backup.stream_backup import (
 )
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
-from airflow_streaming.driver.monitoring.heartbeat import History
+from airflow_streaming.driver.monitoring.history import History
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.model.host import this_host

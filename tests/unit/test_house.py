@@ -13,7 +13,8 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +40,10 @@ READS_FOREIGN_TEXTS: Final = frozenset({"model/spark/failure_signs.py", "model/s
 """The tables of what Spark, Java and their clients say."""
 
 EXECUTES_THE_USERS_SCRIPT: Final = frozenset({"driver/script.py", "testing/worker.py"})
+
+MOST_MODULES: Final = 15
+LARGER_ROOMS: Final = {"gates/change": 16}
+"""With the reason in docs/architecture.md."""
 
 WALK: Final = """
 import importlib, json, pkgutil, sys
@@ -433,3 +438,23 @@ def test_the_guard_sees_a_branch_on_a_sentence(source: str, lines: list[int]) ->
 
 def test_no_branch_reads_a_sentence() -> None:
     assert set(offenders(PACKAGE, sentences_read)) <= READS_FOREIGN_TEXTS
+
+
+def crowded(rooms: Iterable[tuple[str, int]]) -> list[str]:
+    """Return the rooms that have more modules than a reader takes in, or lie too deep to be found."""
+    return [
+        room
+        for room, modules in rooms
+        if modules > LARGER_ROOMS.get(room, MOST_MODULES) or room.count("/") > 1
+    ]
+
+
+def test_the_guard_sees_a_crowded_room() -> None:
+    rooms = [("a", 15), ("b", 16), ("gates/change", 17), ("a/b", 1), ("a/b/c", 1)]
+    assert crowded(rooms) == ["b", "gates/change", "a/b/c"]
+
+
+def test_a_room_has_at_most_fifteen_modules_and_one_room_in_it() -> None:
+    modules = (module.parent for module in PACKAGE.rglob("*.py") if module.name != "__init__.py")
+    rooms = Counter(str(room.relative_to(PACKAGE)) for room in modules)
+    assert crowded(rooms.items()) == []

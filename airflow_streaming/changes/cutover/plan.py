@@ -24,8 +24,8 @@ from airflow_streaming.gates.findings import (
     report_of,
     worst,
 )
+from airflow_streaming.model.arguments.fields import Positive, check_values, named_fields
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.fields import Positive, check_values, named_fields
 from airflow_streaming.model.records.change_table import words
 from airflow_streaming.model.records.cutover import (
     DEADLINES,

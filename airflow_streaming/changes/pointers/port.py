@@ -22,10 +22,10 @@ from typing import Annotated, Final, Protocol
 
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, StreamingError, closed
 from airflow_streaming.home.consumers import LiveOutput
-from airflow_streaming.model.calls import Called, run
-from airflow_streaming.model.fields import check_values, named_fields, refuse_blank
+from airflow_streaming.model.arguments.calls import Called, run
+from airflow_streaming.model.arguments.fields import check_values, named_fields, refuse_blank
+from airflow_streaming.model.arguments.placeholders import OF_STATEMENTS, fill, placeholders_in
 from airflow_streaming.model.jobs.pointing import Mark
-from airflow_streaming.model.placeholders import OF_STATEMENTS, fill, placeholders_in
 
 _UNSAFE: Final = re.compile(r"""['"`;\\\x00-\x1f]""")
 

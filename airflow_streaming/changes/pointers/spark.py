@@ -19,14 +19,19 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.launch.runtime import resolve_runtime
-from airflow_streaming.model.fields import Positive, check_values, named_fields, refuse_blank
-from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
-from airflow_streaming.model.placeholders import (
+from airflow_streaming.model.arguments.fields import (
+    Positive,
+    check_values,
+    named_fields,
+    refuse_blank,
+)
+from airflow_streaming.model.arguments.placeholders import (
     LITERALLY,
     OF_STATEMENTS,
     check_placeholders,
     placeholders_in,
 )
+from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
 from airflow_streaming.model.uris import to_hadoop
 from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask, scratch_folder
 

@@ -28,9 +28,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Annotated, Final
 
+from airflow_streaming.model.arguments.fields import Range, check_values, named_fields
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.fields import Range, check_values, named_fields
-from airflow_streaming.model.records.removal import RemovalKind
+from airflow_streaming.model.records.control import RemovalKind
 from airflow_streaming.model.uris import overlap
 
 LEAST: Final = timedelta(days=7)

@@ -30,10 +30,9 @@ from airflow_streaming.model.names import (
     numbered,
     other_lane,
 )
-from airflow_streaming.model.records.control import DesiredState, Event
+from airflow_streaming.model.records.control import DesiredState, Event, RemovalKind
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Outcome
-from airflow_streaming.model.records.removal import RemovalKind
 from airflow_streaming.model.uris import is_local, join, local_path
 from airflow_streaming.storage.blobs import Blobs
 

@@ -18,7 +18,7 @@ from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.reader import Reader
 from airflow_streaming.checkpoints.restore.file_sink_rewind import RewindPlan
 from airflow_streaming.checkpoints.restore.replay import Refusal
-from airflow_streaming.checkpoints.restore.sink_look import look
+from airflow_streaming.checkpoints.restore.sink_output import look_at_sink
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.restore.sink_step import refusal_of, step_of, unseen_refusal
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -114,7 +114,7 @@ def of_sinks(
         report = inspected(join(checkpoint, query), options)
         if report is None or report.last_committed_batch is None:
             continue
-        seen = look(log, options)
+        seen = look_at_sink(log, options)
         step = step_of(report, seen.newest)
         if seen.unseen:
             found.append(unseen_refusal(query, seen))

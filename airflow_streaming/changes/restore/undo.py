@@ -164,7 +164,7 @@ def undo(
         change = switching.begin(wish)
     removal = home.removal_of(change.checkpoint)
     if removal is not None:
-        # Looked for after the change was begun: see ``model.records.removal``.
+        # Looked for after the change was begun: see ``Removal``.
         switching.abandon(change, f"{change.checkpoint} was removed as old.")
         raise RestoreRefused(
             f"The checkpoint {change.checkpoint} of stream {home.name!r} was removed by "

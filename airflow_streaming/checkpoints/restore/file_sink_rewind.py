@@ -30,7 +30,7 @@ from airflow_streaming.checkpoints.restore.sink_log import (
     oldest_file_ms,
     path_in_output,
 )
-from airflow_streaming.checkpoints.restore.sink_output import Move, Output, names_in
+from airflow_streaming.checkpoints.restore.sink_output import ASIDE, Move, Output, names_in
 from airflow_streaming.exceptions import AlreadyExists, CheckpointRefused, RestoreTaken, closed
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.uris import join
@@ -68,8 +68,6 @@ def _empty_entries(batch: int, interval: int) -> Iterator[str]:
     yield from map(str, range(compacted + 1, batch + 1))
 
 
-ASIDE: Final = "_rolled_back"
-"""Folder of an output for what was taken back; Spark passes over names that begin like this."""
 SKEW: Final = timedelta(days=1)
 """
 How far the clock of the files' store may be behind that of the host that took the backup.

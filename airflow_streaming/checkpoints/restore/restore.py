@@ -40,8 +40,8 @@ from airflow_streaming.checkpoints.restore.replay import (
     RefusalCode,
     RestorePlan,
 )
-from airflow_streaming.checkpoints.restore.sink_look import look
-from airflow_streaming.checkpoints.restore.sink_step import SinkSight, unseen_refusal
+from airflow_streaming.checkpoints.restore.sink_output import look_at_sink
+from airflow_streaming.checkpoints.restore.sink_step import SinkSnapshot, unseen_refusal
 from airflow_streaming.checkpoints.restore.target import Target, open_target
 from airflow_streaming.checkpoints.vault.contents import Contents, verified
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -323,9 +323,9 @@ def _current(query: QueryBackup, place: Place, found: _Found) -> Checkpoint | No
         return None
 
 
-def _seen_sink(query: QueryBackup, logs: Mapping[str, str], place: Place) -> SinkSight:
+def _seen_sink(query: QueryBackup, logs: Mapping[str, str], place: Place) -> SinkSnapshot:
     uri = logs.get(query.folder, query.sink_log)
-    return look(uri, place.storage_options) if uri else SinkSight(log="")
+    return look_at_sink(uri, place.storage_options) if uri else SinkSnapshot(log="")
 
 
 def _sink_logs(backup: Backup, place: Place, folders: Mapping[str, str]) -> dict[str, str]:

@@ -1,5 +1,5 @@
 """
-The output folder of a file sink, as a restore works on it: read, given small files, moved within.
+The output folder of a file sink, as a restore works on it: looked at, given small files, moved within.
 
 Nothing is ever deleted in it: files are moved, within the folder. On this machine and on HDFS a move
 is one step. An object store copies and then deletes, so that a file may be in both places for a
@@ -9,17 +9,22 @@ moment, and is moved again by the next attempt.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
+from airflow_streaming.checkpoints.restore.sink_log import batch_of_entry, newest_batch
+from airflow_streaming.checkpoints.restore.sink_step import MovedAside, SinkSnapshot
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, StreamingError
 from airflow_streaming.model.storage import LocalStore, Store, check_relative
 from airflow_streaming.model.uris import check_uri, is_local, local_path, scheme_of, to_fsspec
 from airflow_streaming.storage.folders import Entry, Folders, open_folders
 from airflow_streaming.storage.fsspec_store import FsspecStore
 
+ASIDE: Final = "_rolled_back"
+"""Folder of an output for what was taken back; Spark passes over names that begin like this."""
 WORKERS: Final = 16
 """Files moved at once on an object store, where each is two round trips."""
 _RENAMING: Final = frozenset({"hdfs", "viewfs", "webhdfs"})
@@ -69,6 +74,38 @@ def names_in(folders: Folders, folder: str) -> list[str]:
     """Return the names of the files in a folder, hidden ones too; none when it is missing."""
     found: list[Entry] | None = folders.entries(folder, list)
     return sorted(entry.name for entry in found or () if not entry.is_folder)
+
+
+def look_at_sink(log: str, options: Mapping[str, Any] | None) -> SinkSnapshot:
+    """
+    Look at a file sink's log, and at what was moved out of it.
+
+    :param log: URI of its ``_spark_metadata``.
+    :param options: Passed to fsspec for an output that is no local folder.
+    """
+    try:
+        entries = open_folders(log, options).entries("", list)
+        if entries is None:
+            return SinkSnapshot(log=log, unseen=f"there is none at {log}.")
+        newest = newest_batch(entry.name for entry in entries)
+        aside = _aside(log, options)
+    except StreamingError as err:
+        return SinkSnapshot(log=log, unseen=str(err))
+    return SinkSnapshot(log=log, newest=-1 if newest is None else newest, aside=aside)
+
+
+def _aside(log: str, options: Mapping[str, Any] | None) -> tuple[MovedAside, ...]:
+    output, _, name = log.rstrip("/").rpartition("/")
+    if name != SINK_LOG or not output:
+        return ()
+    folders = open_folders(output, options)
+    found = []
+    for entry in folders.entries(ASIDE, list) or ():
+        if entry.is_folder:
+            names = names_in(folders, f"{ASIDE}/{entry.name}/log")
+            batches = frozenset(n for n in map(batch_of_entry, names) if n is not None)
+            found.append(MovedAside(uri=f"{output}/{ASIDE}/{entry.name}", batches=batches))
+    return tuple(sorted(found, key=lambda one: one.uri))
 
 
 class LocalOutput:

@@ -27,7 +27,7 @@ from airflow_streaming.checkpoints.restore.sink_output import open_output
 from airflow_streaming.checkpoints.vault.contents import Contents, Verified
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointRefused, StreamingError
-from airflow_streaming.model.calls import Called, run
+from airflow_streaming.model.arguments.calls import Called, run
 from airflow_streaming.model.records.upgrade import KAFKA, SinkFacts, SinkReplaySemantics
 from airflow_streaming.model.uris import is_same_place, join
 

@@ -30,7 +30,7 @@ class MovedAside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkSight:
+class SinkSnapshot:
     """
     What can be seen of a file sink's log.
 
@@ -106,7 +106,7 @@ def refusal_of(
     return Refusal(code=found.code, message=message, query=query)
 
 
-def unseen_refusal(query: str, seen: SinkSight) -> Refusal:
+def unseen_refusal(query: str, seen: SinkSnapshot) -> Refusal:
     """Return what is said of a sink whose log cannot be seen."""
     who = f"query {query!r}" if query else "the query"
     return Refusal(

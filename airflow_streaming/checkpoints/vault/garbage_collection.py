@@ -20,8 +20,14 @@ from typing import Final, NamedTuple
 
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow
-from airflow_streaming.checkpoints.vault.gc_marks import MOST_OBJECTS, ActiveHolders, GcCandidate
-from airflow_streaming.checkpoints.vault.holds import DoomedObjects, GcEntry, Held
+from airflow_streaming.checkpoints.vault.holds import (
+    MOST_OBJECTS,
+    ActiveHolders,
+    DoomedObjects,
+    GcCandidate,
+    GcEntry,
+    Held,
+)
 from airflow_streaming.checkpoints.vault.layout import index_path
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import BackupDamaged, RecordError

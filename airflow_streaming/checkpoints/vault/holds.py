@@ -30,18 +30,67 @@ import re
 import socket
 import threading
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar, Final, NamedTuple, TypeVar
 
-from airflow_streaming.checkpoints.vault.gc_marks import ActiveHolders, GcCandidate, GcDeleting
 from airflow_streaming.checkpoints.vault.layout import folder, hold_path, is_hold_id
 from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
 from airflow_streaming.model.names import check_stream_name
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, Record
 from airflow_streaming.storage.blobs import Blobs
 from airflow_streaming.storage.folders import is_for_want_of_rights
+
+MOST_OBJECTS: Final = 5000
+"""Objects in one record; the largest path has about 180 characters, and a record 1 MiB at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcCandidate(Record):
+    """
+    Objects that nothing referred to.
+
+    :param id: Its name in the store.
+    :param objects: Their paths, relative to the store.
+    """
+
+    KIND: ClassVar[str] = "backup-doomed"
+
+    id: str
+    at: datetime
+    by: str
+    objects: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveHolders(Record):
+    """
+    Who worked with the stream's backups when objects were doomed, or since.
+
+    Listed after the doomed record exists: a holder that is not in it has begun later.
+
+    :param doomed: The doomed record's id.
+    :param beats: How often each hold had been written, by the hold's id; 0 for one that cannot be
+        read.
+    """
+
+    KIND: ClassVar[str] = "backup-doomed-bystanders"
+
+    doomed: str
+    beats: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcDeleting(Record):
+    """The mark that the objects of a doomed record are being deleted from now on."""
+
+    KIND: ClassVar[str] = "backup-doomed-going"
+
+    doomed: str
+    at: datetime
+    by: str
+
 
 log: Final = logging.getLogger(__name__)
 BEAT_SECONDS: Final = 30.0

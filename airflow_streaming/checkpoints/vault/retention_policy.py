@@ -44,8 +44,8 @@ from airflow_streaming.checkpoints.vault.backup_trust import (
     unreadable,
 )
 from airflow_streaming.exceptions import RecordError, SpecError
+from airflow_streaming.model.arguments.fields import Positive, check_values, checked, named_fields
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.fields import Positive, check_values, checked, named_fields
 from airflow_streaming.model.wire import parse_json_value
 
 LARGEST_GAP: Final = 4

@@ -35,9 +35,8 @@ from airflow_streaming.model.spark.conf import REDACTED
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
-from airflow_streaming.reports.gate import gate_report, rules_report
+from airflow_streaming.reports.gate import gate_report, plan_report, rules_report
 from airflow_streaming.reports.markdown import markdown
-from airflow_streaming.reports.plan import plan_report
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 
 CODES: Final = {

@@ -1,8 +1,5 @@
 """
-The driver's heartbeat: ``status.json`` and the progress history in chunks.
-
-Stores know no append, so the chunk in progress is rewritten, at most every ten seconds; a finished
-one is never touched again until it is the oldest and goes.
+The driver's heartbeat: ``status.json``, and what it hands to the history of its epoch.
 
 Every beat first asks the JVM something and only then writes, so a frozen JVM makes the heartbeat
 stand still although this process lives. Any other fault, in our own code or in the home, is logged
@@ -11,12 +8,11 @@ and does not disturb the queries; it costs a beat, not a batch.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -28,107 +24,17 @@ from airflow_streaming.driver.launch_context import LaunchContext
 from airflow_streaming.driver.lease import instant
 from airflow_streaming.driver.monitoring.activity import JobsView
 from airflow_streaming.driver.monitoring.executors import ExecutorsView
+from airflow_streaming.driver.monitoring.history import History
 from airflow_streaming.driver.monitoring.queries import NewBatch, Queries
-from airflow_streaming.driver.monitoring.summary import Summary
 from airflow_streaming.driver.sinks.outlet import Sinks
 from airflow_streaming.driver.sinks.port import Origin
 from airflow_streaming.driver.standby.barrier import StandbyBarrier
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.lease import Instant
-from airflow_streaming.model.names import Layout, numbered
-from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.names import Layout
 from airflow_streaming.model.status import DriverState, Status
 from airflow_streaming.model.storage import Store
-
-CHUNK_ROWS: Final = 500
-CHUNK_SECONDS: Final = 300.0
-KEEP_CHUNKS: Final = 300
-"""A day of five-minute chunks, and an hour more."""
-MAX_LINE: Final = 16 * 1024
-"""Bytes of a line that the history's readers take."""
-_WRITE_EVERY: Final = 10.0
-_MAX_WAITING: Final = 4 * CHUNK_ROWS
-
-
-class History:
-    """
-    Writes the chunks of one epoch.
-
-    :param folder: The epoch's progress folder.
-    :param summary: The epoch's summary folder; none is written without it.
-    """
-
-    def __init__(self, store: Store, folder: str, summary: str = "") -> None:
-        self._store, self._folder = store, folder
-        self._summary = Summary(store, summary) if summary else None
-        self._number = 1
-        self._rows: list[BatchProgress] = []
-        self._begun = self._written_at = float("-inf")
-        self._written_rows = 0
-
-    def add(self, rows: Sequence[BatchProgress], *, now: float) -> None:
-        """Take new rows; ``now`` is a monotonic time in seconds."""
-        if rows and not self._rows:
-            self._begun = now
-        self._rows += rows
-        # A home that is away for hours costs old rows, not the driver's memory.
-        del self._rows[:-_MAX_WAITING]
-
-    def write(self, *, now: float, final: bool = False) -> None:
-        """
-        Write what is due.
-
-        :raises HomeUnavailable: nothing is lost; the rows are written by a later call.
-        """
-        is_full = len(self._rows) >= CHUNK_ROWS or now - self._begun >= CHUNK_SECONDS
-        is_due = is_full or final or now - self._written_at >= _WRITE_EVERY
-        if not self._rows or not is_due:
-            return
-        if len(self._rows) != self._written_rows:
-            self._store.replace(self._path(self._number), _lines(self._rows))
-            self._written_rows, self._written_at = len(self._rows), now
-        if self._summary is not None and (is_full or final):
-            self._summary.write(self._rows, chunk=self._number)
-        if is_full:
-            self._roll()
-
-    def _roll(self) -> None:
-        self._rows, self._written_rows = [], 0
-        self._number += 1
-        if self._number > KEEP_CHUNKS:
-            self._store.delete(self._path(self._number - KEEP_CHUNKS))
-
-    def _path(self, number: int) -> str:
-        return f"{self._folder}/{numbered(number)}.jsonl"
-
-
-def _lines(rows: Sequence[BatchProgress]) -> bytes:
-    return b"".join(line_of(row) for row in rows)
-
-
-def line_of(row: BatchProgress) -> bytes:
-    """
-    Return a row as a line that no reader refuses for its length.
-
-    Without the end offsets, which charts do not need and which can be longer than all the rest;
-    the status has those of the latest batch. A line that is still too long loses its observed
-    numbers and RocksDB's figures, and then its sources from the last.
-    """
-    kept = replace(row, sources=tuple(replace(s, end_offset=None) for s in row.sources))
-    line = _dumped(kept)
-    if len(line) > MAX_LINE:
-        kept = replace(kept, observed={}, state_metrics={}, phases_ms={})
-        line = _dumped(kept)
-    while len(line) > MAX_LINE and kept.sources:
-        kept = replace(kept, sources=kept.sources[:-1])
-        line = _dumped(kept)
-    return line
-
-
-def _dumped(row: BatchProgress) -> bytes:
-    return f"{json.dumps(asdict(row))}\n".encode()
-
 
 BEAT_SECONDS: Final = 2.0
 _SHARE: Final = 20

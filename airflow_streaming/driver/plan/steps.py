@@ -17,7 +17,7 @@ from airflow_streaming.driver.plan.expressions import (
 )
 from airflow_streaming.driver.plan.nodes import Node, Origin, expressions_in
 from airflow_streaming.driver.plan.sources import SOURCES
-from airflow_streaming.model.spark.plan import NodePlan, StepPlan
+from airflow_streaming.model.spark.plan import STEP_KINDS, NodePlan, StepPlan
 
 _SILENT: Final = frozenset(
     {
@@ -34,18 +34,6 @@ _SILENT: Final = frozenset(
 """Nodes that change no row, or that are told elsewhere: as source, watermark or operator."""
 _BY_OTHER_WAYS: Final = frozenset({*SOURCES, *NAMING, "ResolvedHint"})
 """Nodes that no list of nodes needs: sources are compared by themselves, names change no row."""
-_STEPS: Final = {
-    "Filter": "filter",
-    "Generate": "generate",
-    "MapInPandas": "map",
-    "MapInArrow": "map",
-    "PythonMapInArrow": "map",
-    "FlatMapGroupsInPandas": "map",
-    "FlatMapGroupsInArrow": "map",
-    "MapElements": "map",
-    "Join": "join",
-    "Union": "union",
-}
 
 
 class Visit(NamedTuple):
@@ -87,10 +75,10 @@ def step_of(visit: Visit, names: Names, times: frozenset[str]) -> StepPlan | Non
     if _belongs_to_window(node, times):
         return None
     said = [names.text(expression) for expression in _telling(node)]
-    sort = _STEPS.get(node.name, "other" if node.children else "table")
+    sort = STEP_KINDS.get(node.name, "other" if node.children else "table")
     if node.name == "Join":
         said.insert(0, node.object("joinType") or "?")
-    elif node.name not in _STEPS:
+    elif node.name not in STEP_KINDS:
         said.insert(0, node.name)
     text = (", ".join(said) or node.name) + quoted(node_fields(node, names.wording))
     return StepPlan(step=sort, text=short_text(text), below=visit.below)

@@ -11,7 +11,7 @@ Left out, because other questions decide them: name and place of the query, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any, Final
 
@@ -20,28 +20,25 @@ from airflow_streaming.gates.change.sources import place, reads
 from airflow_streaming.gates.change.user_state import same_body
 from airflow_streaming.gates.findings import GateDecision, GateFinding
 from airflow_streaming.gates.rules import rule_named
-from airflow_streaming.model.spark.plan import OPAQUE, Column, OperatorPlan, QueryPlan, SourcePlan
+from airflow_streaming.model.spark.plan import (
+    OPAQUE,
+    STEP_KINDS,
+    Column,
+    OperatorPlan,
+    QueryPlan,
+    SourcePlan,
+)
 
 UNEXPLAINED: Final = rule_named("plan.unexplained")
 OPAQUE_BEFORE: Final = rule_named("plan.opaque")
 OPAQUE_BEHIND: Final = rule_named("plan.opaque_behind")
 RULES: Final = (UNEXPLAINED, OPAQUE_BEFORE, OPAQUE_BEHIND)
-Leaves = Mapping[str, Any]
 _SOURCE: Final = ("source", "name", "format")
 _SINK: Final = ("sink", "format", "target", "partitioned_by", "code")
 _MARKED: Final = ("steps[", "operators[")
 _STEP_OF: Final = {
     "Project": "project",
-    "Filter": "filter",
-    "Generate": "generate",
-    "MapInPandas": "map",
-    "MapInArrow": "map",
-    "PythonMapInArrow": "map",
-    "FlatMapGroupsInPandas": "map",
-    "FlatMapGroupsInArrow": "map",
-    "MapElements": "map",
-    "Join": "join",
-    "Union": "union",
+    **STEP_KINDS,
     "LogicalRDD": "table",
     "LocalRelation": "table",
     "LogicalRelation": "table",

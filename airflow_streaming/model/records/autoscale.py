@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import check_values, named_fields
+from airflow_streaming.model.arguments.fields import check_values, named_fields
 from airflow_streaming.model.wire import JsonValue, Record
 
 EXECUTORS: Final = "spark.executor.instances"

@@ -21,9 +21,15 @@ from types import MappingProxyType
 from typing import Annotated, ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.calls import nearest
+from airflow_streaming.model.arguments.calls import nearest
+from airflow_streaming.model.arguments.fields import (
+    Positive,
+    Range,
+    check_values,
+    named_fields,
+    refuse_blank,
+)
 from airflow_streaming.model.durations import age_of
-from airflow_streaming.model.fields import Positive, Range, check_values, named_fields, refuse_blank
 from airflow_streaming.model.names import check_names, is_path_part
 from airflow_streaming.model.records.cutover_table import (
     CutoverEvent,

@@ -15,8 +15,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Final
 
+from airflow_streaming.model.arguments.placeholders import fill
 from airflow_streaming.model.names import check_place
-from airflow_streaming.model.placeholders import fill
 from airflow_streaming.model.uris import for_spark
 from airflow_streaming.model.wire import Record
 

@@ -10,8 +10,8 @@ from typing import ClassVar, Final, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.fields import check_values, named_fields
 from airflow_streaming.model.durations import CLOCKS_DIFFER
-from airflow_streaming.model.fields import check_values, named_fields
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind

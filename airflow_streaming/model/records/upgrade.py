@@ -16,8 +16,8 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.fields import check_values, named_fields
 from airflow_streaming.model.durations import age_of
-from airflow_streaming.model.fields import check_values, named_fields
 from airflow_streaming.model.names import check_names
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade_table import Stage

@@ -144,6 +144,21 @@ class WatermarkPlan:
     time: str = ""
 
 
+STEP_KINDS: Final = {
+    "Filter": "filter",
+    "Generate": "generate",
+    "MapInPandas": "map",
+    "MapInArrow": "map",
+    "PythonMapInArrow": "map",
+    "FlatMapGroupsInPandas": "map",
+    "FlatMapGroupsInArrow": "map",
+    "MapElements": "map",
+    "Join": "join",
+    "Union": "union",
+}
+"""The kind of step that a node of Spark's plan is; of what is not listed the driver tells more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
     """

@@ -14,8 +14,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import StreamFailed
 from airflow_streaming.hooks.home import spec_errors_are_final
-from airflow_streaming.model.calls import NamedParameters
-from airflow_streaming.model.fields import checked
+from airflow_streaming.model.arguments.calls import NamedParameters
+from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartDecision
 from airflow_streaming.spec import StreamSpec

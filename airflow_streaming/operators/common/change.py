@@ -21,8 +21,8 @@ from airflow_streaming.exceptions import (
     UpgradeRefused,
 )
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
-from airflow_streaming.model.fields import Pause, checked
-from airflow_streaming.model.literals import mapping_of, mapping_or_template
+from airflow_streaming.model.arguments.fields import Pause, checked
+from airflow_streaming.model.arguments.literals import mapping_of, mapping_or_template
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.operators.common.base import SpecTask
 from airflow_streaming.operators.common.checkpoint import Terminated

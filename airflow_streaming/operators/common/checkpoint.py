@@ -20,9 +20,9 @@ from airflow_streaming.exceptions import (
     SpecError,
     StreamingError,
 )
-from airflow_streaming.model.calls import NamedParameters
-from airflow_streaming.model.fields import checked
-from airflow_streaming.model.literals import OF_A_STREAM, check_literals, uri_of
+from airflow_streaming.model.arguments.calls import NamedParameters
+from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_literals, uri_of
 from airflow_streaming.model.names import Color, check_stream_name, color_of
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.uris import check_uri

@@ -14,7 +14,7 @@ from airflow_streaming.changes.pointers.spark import with_runtimes
 from airflow_streaming.exceptions import CutoverRefused, RecordError, SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.home import access
-from airflow_streaming.model.fields import checked
+from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.jobs.comparison import CompareReport
 from airflow_streaming.model.names import base_of, other_lane
 from airflow_streaming.model.records.control import Change, ChangeKind

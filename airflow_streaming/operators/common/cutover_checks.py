@@ -14,7 +14,7 @@ from airflow_streaming.checkpoints.progress import Progress
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.calls import Called, run
+from airflow_streaming.model.arguments.calls import Called, run
 from airflow_streaming.model.jobs.comparison import Bound, CompareReport
 from airflow_streaming.model.names import base_of, is_path_part
 from airflow_streaming.model.progress import BatchProgress

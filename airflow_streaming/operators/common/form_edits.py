@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import is_template
+from airflow_streaming.model.arguments.fields import is_template
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, redact
 from airflow_streaming.spec import StreamSpec

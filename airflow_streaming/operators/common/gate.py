@@ -10,8 +10,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import CheckpointBusy, CheckpointError, SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport
-from airflow_streaming.model.calls import Way
-from airflow_streaming.model.fields import checked, is_filled_in
+from airflow_streaming.model.arguments.calls import Way
+from airflow_streaming.model.arguments.fields import checked, is_filled_in
 from airflow_streaming.operators.common.base import Log, SpecTask
 from airflow_streaming.reports.gate import gate_report
 from airflow_streaming.reports.markdown import markdown

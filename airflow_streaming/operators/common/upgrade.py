@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.model.calls import NamedParameters
-from airflow_streaming.model.fields import checked
+from airflow_streaming.model.arguments.calls import NamedParameters
+from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
 from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.change import ChangeTask

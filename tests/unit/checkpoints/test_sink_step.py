@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.checkpoints.restore.replay import OutOfStep, RefusalCode
-from airflow_streaming.checkpoints.restore.sink_look import look
+from airflow_streaming.checkpoints.restore.sink_output import look_at_sink
 from airflow_streaming.checkpoints.restore.sink_step import (
     MovedAside,
-    SinkSight,
+    SinkSnapshot,
     out_of_step,
     refusal_of,
 )
@@ -83,13 +83,13 @@ def test_a_log_is_seen_with_what_was_moved_out_of_it(tmp_path: Path) -> None:
             (folder / name).write_text("v1\n")
 
     moved = MovedAside(uri=str(aside.parent), batches=frozenset({4, 5}))
-    assert look(str(log), None) == SinkSight(log=str(log), newest=3, aside=(moved,))
+    assert look_at_sink(str(log), None) == SinkSnapshot(log=str(log), newest=3, aside=(moved,))
 
 
 def test_an_empty_log_is_not_a_log_that_cannot_be_seen(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
 
-    assert look(str(tmp_path / "empty"), None).newest == -1
-    unseen = look(str(tmp_path / "unmounted/_spark_metadata"), None)
+    assert look_at_sink(str(tmp_path / "empty"), None).newest == -1
+    unseen = look_at_sink(str(tmp_path / "unmounted/_spark_metadata"), None)
     assert unseen.newest is None
     assert unseen.unseen

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.monitoring import heartbeat as history
-from airflow_streaming.driver.monitoring.heartbeat import (
+from airflow_streaming.driver.monitoring import history
+from airflow_streaming.driver.monitoring.history import (
     CHUNK_ROWS,
     CHUNK_SECONDS,
     History,

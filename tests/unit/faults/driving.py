@@ -11,7 +11,7 @@ import pytest
 from airflow_streaming.driver.checkpoint_claims import Claims
 from airflow_streaming.driver.exit_status import ExitRecordWriter, ShutdownState
 from airflow_streaming.driver.launch_context import LaunchContext
-from airflow_streaming.driver.monitoring import heartbeat
+from airflow_streaming.driver.monitoring import history
 from airflow_streaming.driver.monitoring.heartbeat import Report
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.model.records.epoch import Exit, Outcome
@@ -43,8 +43,8 @@ class Driven:
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         patch.setattr("airflow_streaming.driver.exit_status._BETWEEN", 0.0)
-        patch.setattr(heartbeat, "_WRITE_EVERY", 0.0)
-        patch.setattr(heartbeat, "CHUNK_ROWS", 2)
+        patch.setattr(history, "_WRITE_EVERY", 0.0)
+        patch.setattr(history, "CHUNK_ROWS", 2)
         self._store = LocalStore(str(folder / "home"))
         self._checkpoint = CheckpointFolder(str(folder / "checkpoint"))
         self._checkpoint.create("metadata", json.dumps({"id": ID}).encode())

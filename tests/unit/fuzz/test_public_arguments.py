@@ -24,8 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_streaming.exceptions import StreamingError
-from airflow_streaming.model import fields
-from airflow_streaming.model.fields import checked
+from airflow_streaming.model.arguments import fields
+from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.spec import Metric, RetentionPolicy, SoakTerms, StreamSpec
 from tests.unit.fuzz.test_fuzz import quick
 

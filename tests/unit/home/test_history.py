@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.monitoring.heartbeat import CHUNK_SECONDS, History
+from airflow_streaming.driver.monitoring.history import CHUNK_SECONDS, History
 from airflow_streaming.home.history import HistoryReader, Part, PartCache, sparkline
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout

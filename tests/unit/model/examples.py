@@ -16,8 +16,7 @@ from airflow_streaming.checkpoints.backup.records import (
 )
 from airflow_streaming.checkpoints.restore.sink_log import SinkRewound
 from airflow_streaming.checkpoints.vault.deletion import BackupRemoval
-from airflow_streaming.checkpoints.vault.gc_marks import ActiveHolders, GcCandidate, GcDeleting
-from airflow_streaming.checkpoints.vault.holds import Hold
+from airflow_streaming.checkpoints.vault.holds import ActiveHolders, GcCandidate, GcDeleting, Hold
 from airflow_streaming.gates.findings import GateDecision, GateFinding
 from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery
 from airflow_streaming.gates.rehearsal_compare import Answer, Compared, ComparedQuery
@@ -59,6 +58,9 @@ from airflow_streaming.model.records.control import (
     DesiredState,
     Event,
     EventKind,
+    Removal,
+    RemovalEnd,
+    RemovalKind,
 )
 from airflow_streaming.model.records.cutover import (
     CheckResult,
@@ -85,7 +87,6 @@ from airflow_streaming.model.records.epoch import (
 )
 from airflow_streaming.model.records.owner import Owner
 from airflow_streaming.model.records.policy import Blackout, RestartPolicy, Supervision
-from airflow_streaming.model.records.removal import Removal, RemovalEnd, RemovalKind
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
     RollbackPlan,

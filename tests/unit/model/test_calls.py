@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk import BaseNotifier
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.calls import (
+from airflow_streaming.model.arguments.calls import (
     Called,
     NeverRan,
     Parameters,
@@ -22,7 +22,7 @@ from airflow_streaming.model.calls import (
     parameters_of,
     run,
 )
-from airflow_streaming.model.fields import checked, named_fields
+from airflow_streaming.model.arguments.fields import checked, named_fields
 
 PLACES = Parameters(of="move", names=("to", "before", "note"), by_position=2, needed=("to",))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.literals import (
+from airflow_streaming.model.arguments.literals import (
     mapping_of,
     mapping_or_template,
     texts_of,

@@ -36,7 +36,7 @@ EDITS = {
 }
 PROGRAM = """
 import socket
-from airflow_streaming.driver.monitoring.heartbeat import line_of
+from airflow_streaming.driver.monitoring.history import line_of
 from airflow_streaming.driver.sinks.config import StatsdConfig
 from airflow_streaming.driver.sinks.figures import Ledger
 from airflow_streaming.driver.sinks.prometheus import _Collector

@@ -9,7 +9,7 @@ import pytest
 from jinja2 import Template
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.placeholders import (
+from airflow_streaming.model.arguments.placeholders import (
     LITERALLY,
     OF_ARGUMENTS,
     OF_STATEMENTS,

@@ -19,7 +19,7 @@ from airflow_streaming.changes.pruning.decide import (
     kept_for,
 )
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.records.removal import RemovalKind
+from airflow_streaming.model.records.control import RemovalKind
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 HOME = "/streams"

@@ -18,9 +18,14 @@ from airflow_streaming.changes.restore.undo import undo
 from airflow_streaming.exceptions import HomeUnavailable, RestoreRefused, SpecError
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.names import Layout, numbered
-from airflow_streaming.model.records.control import DesiredState, Event, EventKind
+from airflow_streaming.model.records.control import (
+    DesiredState,
+    Event,
+    EventKind,
+    Removal,
+    RemovalKind,
+)
 from airflow_streaming.model.records.epoch import Epoch, Outcome
-from airflow_streaming.model.records.removal import Removal, RemovalKind
 from airflow_streaming.services.pruning import prune
 from airflow_streaming.storage.blobs import LocalBlobs
 from tests.fakes import FakeLauncher

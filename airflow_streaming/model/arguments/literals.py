@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.fields import is_filled_in, is_template
+from airflow_streaming.model.arguments.fields import is_filled_in, is_template
 from airflow_streaming.model.names import check_stream_name, is_path_part
 from airflow_streaming.model.uris import check_uri
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.calls import written_at
+from airflow_streaming.model.arguments.calls import written_at
 
 OF_ARGUMENTS: Final = (
     "stream",

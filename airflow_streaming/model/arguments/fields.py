@@ -37,7 +37,12 @@ from typing import (
 )
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.calls import Called, NamedParameters, parameters_of, written_at
+from airflow_streaming.model.arguments.calls import (
+    Called,
+    NamedParameters,
+    parameters_of,
+    written_at,
+)
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.spark.conf import REDACTED, is_secret
 
