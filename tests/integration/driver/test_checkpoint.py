@@ -57,7 +57,7 @@ def test_a_vanished_or_exchanged_checkpoint_is_refused_until_its_claim_is_delete
     # To start empty on purpose, the claim is deleted too.
     shutil.rmtree(world.checkpoint())
     world.claim().unlink()
-    world.begin_epoch(5, deployment=2)
+    world.begin_epoch(5)
     empty = world.launch(5).has_committed(1)
     claim = json.loads(world.claim().read_text())
     query = empty.query("q")
