@@ -28,6 +28,9 @@ from airflow_streaming.storage.folders import Folders, walk
 
 log: Final = logging.getLogger(__name__)
 
+RELATIVE: Final = "the script gives its output by a relative path, so its place is not known."
+"""Why a file sink's log cannot be found by what the drivers have recorded."""
+
 
 def known_sinks(home: StreamHome, deployment: Deployment) -> tuple[SinkFacts, ...]:
     """Return what the drivers of a deployment, or of the newest one before it that ran, write to."""
@@ -36,11 +39,11 @@ def known_sinks(home: StreamHome, deployment: Deployment) -> tuple[SinkFacts, ..
 
 
 def known_logs(home: StreamHome, deployment: Deployment) -> dict[str, str]:
-    """Return the log of each file sink of a stream that is known by its full URI, by query."""
+    """Return the log of each file sink of a stream, by query; empty where its path is relative."""
     return {
-        facts.query: join(facts.target, SINK_LOG)
+        facts.query: join(facts.target, SINK_LOG) if facts.target else ""
         for facts in known_sinks(home, deployment)
-        if facts.habit is SinkReplaySemantics.FILE_LOG and facts.target
+        if facts.habit is SinkReplaySemantics.FILE_LOG
     }
 
 
@@ -70,11 +73,13 @@ def with_known_logs(
 
 
 def _whole(source: Source, uri: str, open_folders: Callable[[str], Folders]) -> Folders | None:
-    try:
-        folders = open_folders(uri)
-        why = _lacks(source, folders)
-    except StreamingError as err:
-        why = str(err)
+    why = RELATIVE
+    if uri:
+        try:
+            folders = open_folders(uri)
+            why = _lacks(source, folders)
+        except StreamingError as err:
+            why = str(err)
     if not why:
         return folders
     log.warning("The file sink's log of query %r is not backed up: %s", source.folder, why)

@@ -125,6 +125,8 @@ class TrackedQuery:
         self.error: QueryError | None = None
         self.held = False
         """The gate has refused a batch, so that the error which ends the query is ours."""
+        self.unbegun: int | None = None
+        """The batch that the gate has refused, if this driver was the first to plan it."""
         self._faults = ErrorBoundary()
         self.committed_before = 0
         """Batches that older runs under this name committed in this epoch."""

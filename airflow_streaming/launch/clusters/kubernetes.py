@@ -24,6 +24,7 @@ from airflow_streaming.launch.clusters.kubernetes_api import (
     Credentials,
     Namespace,
     Place,
+    is_absent,
     log_in,
     trouble,
 )
@@ -166,6 +167,10 @@ class KubernetesLauncher:
         self, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None = None
     ) -> Process:
         deadline = self._clock() + KILL_PATIENCE
+        try:
+            self._delete_secret(epoch)
+        except (Unreachable, SpecError) as err:
+            return Process.unseen(str(err))
         while True:
             try:
                 seen = self._look(epoch)
@@ -181,7 +186,7 @@ class KubernetesLauncher:
             for file in secret_files(self._folder / epoch.stream, epoch):
                 delete_secret(file)
         with contextlib.suppress(Unreachable, SpecError):
-            self._namespace(epoch).ask("DELETE", f"secrets/{pod_name(epoch)}")
+            self._delete_secret(epoch)
 
     def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         try:
@@ -255,6 +260,16 @@ class KubernetesLauncher:
                 f"The Secret of stream {epoch.stream!r} could not be created in {namespace.place}: "
                 f"{trouble(answer)}. Give the connection's user the Role of docs/launchers.md."
             )
+
+    def _delete_secret(self, epoch: Epoch) -> None:
+        """
+        Delete an epoch's Secret: without it no pod starts that a submission under way may still make.
+
+        :raises Unreachable: it may still be there.
+        """
+        answer = self._namespace(epoch).ask("DELETE", f"secrets/{pod_name(epoch)}")
+        if not answer.is_success and not is_absent(answer):
+            raise Unreachable(f"Secret {pod_name(epoch)} cannot be deleted: {trouble(answer)}")
 
     def _submit(self, request: LaunchRequest, application: ClusterApplication, place: Place) -> int:
         folder = request.log.parent

@@ -23,6 +23,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.launch.clusters.rest import Answer, Unreachable, ask
 
 _PREFIX: Final = "k8s://"
+_NOT_FOUND: Final = 404
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _IN_POD: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MAX_FILE: Final = 2**20
@@ -313,3 +314,8 @@ class Namespace:
 def trouble(answer: Answer) -> str:
     """Return what an API server says is wrong."""
     return f"{answer.status} {answer.text('reason')} {answer.text('message')[:300]}".strip()
+
+
+def is_absent(answer: Answer) -> bool:
+    """Tell whether an API server says that there is no such thing; anything may answer 404."""
+    return answer.status == _NOT_FOUND and answer.text("reason") == "NotFound"

@@ -22,6 +22,7 @@ from airflow_streaming.launch.clusters.kubernetes_api import (
     Credentials,
     Namespace,
     Place,
+    is_absent,
     log_in,
     trouble,
 )
@@ -310,7 +311,7 @@ class OperatorLauncher(KubernetesLauncher):
 
     def _resource(self, epoch: Epoch) -> Mapping[str, Any] | None:
         answer = self._ask(epoch, "GET")
-        if answer.status == _NOT_FOUND and answer.text("reason") == "NotFound":
+        if is_absent(answer):
             return None
         if not answer.is_success:
             raise Unreachable(f"SparkApplication {pod_name(epoch)} is not shown: {trouble(answer)}")

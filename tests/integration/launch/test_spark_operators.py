@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from airflow_streaming.model.records.epoch import Epoch, Launch
 from tests.integration.launch.test_kubernetes import PodWorld
 from tests.integration.servers.kubernetes import ApiServer, api_server, forget_lists
 from tests.integration.servers.operators import PlayedOperator, install
-from tests.patience import until
+from tests.patience import PATIENCE, until
 from tests.unit.launch import test_launcher_contract as contract
 
 
@@ -30,14 +31,7 @@ from tests.unit.launch import test_launcher_contract as contract
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     with api_server(tmp_path_factory.mktemp("cluster")) as running:
         install(running)
-        for kind in OPERATORS:
-            until(lambda kind=kind: is_served(running, kind), "the resources' definitions")
         yield running
-
-
-def is_served(server: ApiServer, kind: str) -> bool:
-    namespace = server.namespace()
-    return namespace.ask("GET", "sparkapplications", api=OPERATORS[kind].api).is_success
 
 
 class OperatorWorld(PodWorld):
@@ -166,6 +160,7 @@ def test_while_the_operator_is_away_a_pod_may_still_come(
 def test_a_pod_outlives_its_resource(world: OperatorWorld, epoch: Epoch) -> None:
     launch = world.start(epoch)
     until(lambda: launch.handle["pod"] in world.kubelet.ran, "the pod's start")
+    world.operator.is_away = True
     admin = world.server.namespace("admin")
     path = f"sparkapplications/{pod_name(epoch)}"
 
@@ -174,6 +169,48 @@ def test_a_pod_outlives_its_resource(world: OperatorWorld, epoch: Epoch) -> None
     assert world.launcher.probe(epoch, launch).state is ProcessState.RUNNING
     assert world.launcher.find(epoch) is not None
     assert world.launcher.kill(epoch, launch).state is ProcessState.GONE
+
+
+def test_a_pod_that_a_slow_operator_makes_after_the_kill_never_starts(
+    world: OperatorWorld, epoch: Epoch
+) -> None:
+    submit = world.operator.submit
+    has_read, may_submit, has_submitted = (threading.Event() for _ in range(3))
+
+    def submit_slowly(resource: Mapping[str, Any]) -> None:
+        if resource["metadata"]["name"] == pod_name(epoch):
+            has_read.set()
+            may_submit.wait(PATIENCE)
+        submit(resource)
+        if may_submit.is_set():
+            has_submitted.set()
+
+    world.operator.submit = submit_slowly
+    launch = world.start(epoch)
+    assert has_read.wait(PATIENCE)
+
+    assert world.launcher.kill(epoch, launch).state is ProcessState.GONE
+    may_submit.set()
+
+    assert has_submitted.wait(PATIENCE)
+    pod, kubelet = launch.handle["pod"], world.kubelet
+    # Apache's operator deletes it at its next look.
+    until(
+        lambda: pod in {*kubelet.waiting, *kubelet.ran} or not world.pod(epoch),
+        "the pod that came late",
+    )
+    assert pod not in kubelet.ran
+
+
+def test_a_resource_may_go_before_its_pod_has_ended(world: OperatorWorld, epoch: Epoch) -> None:
+    launch = world.start(epoch)
+    until(lambda: launch.handle["pod"] in world.kubelet.ran, "the pod's start")
+    world.kubelet.is_lost = True
+    path = f"sparkapplications/{pod_name(epoch)}"
+    world.server.namespace("admin").ask("DELETE", path, api=OPERATORS[world.kind].api)
+    until(lambda: world.resource(epoch) is None, "the end of the resource")
+
+    assert world.launcher.probe(epoch, launch).state is ProcessState.RUNNING
 
 
 def test_a_pod_that_was_deleted_is_gone_and_no_other_follows(

@@ -15,7 +15,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -135,32 +136,18 @@ def forget_lists(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(kubernetes, name, SharedTables())
 
 
-class NotReady(Exception):
-    """A volume of a pod does not exist yet; a kubelet waits for it."""
-
-
 Command = Callable[[Mapping[str, Any]], subprocess.Popen[bytes]]
-"""
-Runs what the container of a pod would run, as leader of a session of its own; raises ``NotReady``.
-"""
+"""Runs what the container of a pod would run, as leader of a session of its own."""
 
 
-class Kubelet:
-    """
-    Plays the kubelet of one node.
+class PlayedPart:
+    """A part of a cluster that the tests play: a thread that looks at the API server until it is closed."""
 
-    :param command: Runs the pods' containers.
-    :param is_lost: It neither reports nor confirms anything, and its processes run on.
-    """
+    EVERY = 0.2
+    """Seconds between two looks."""
 
-    def __init__(self, server: ApiServer, command: Command) -> None:
-        self._namespace, self._command = server.namespace(), command
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.ran: list[str] = []
-        self.most_drivers = 0
-        """The most drivers whose processes lived at once; looked at after each start of one."""
-        self._drivers: list[subprocess.Popen[bytes]] = []
-        self.is_lost = False
+    def __init__(self, server: ApiServer) -> None:
+        self._namespace = server.namespace()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
@@ -168,8 +155,45 @@ class Kubelet:
     def close(self) -> None:
         self._closing.set()
         self._thread.join(PATIENCE)
+
+    def look(self) -> None:
+        """Look once, and do what there is to do."""
+        raise NotImplementedError
+
+    def _work(self) -> None:
+        while not self._closing.wait(self.EVERY):
+            with contextlib.suppress(Unreachable):
+                self.look()
+
+
+class Kubelet(PlayedPart):
+    """
+    Plays the kubelet of one node.
+
+    :param command: Runs the pods' containers.
+    :param is_lost: It neither reports nor confirms anything, and its processes run on.
+    :param grace: Seconds that the containers of a deleted pod are given between SIGTERM and SIGKILL.
+    """
+
+    def __init__(self, server: ApiServer, command: Command) -> None:
+        self._command = command
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.ran: list[str] = []
+        self.waiting: set[str] = set()
+        """The pods that wait for a volume."""
+        self.is_lost = False
+        self.grace = 0.0
+        self._asked_to_end: dict[str, float] = {}
+        super().__init__(server)
+
+    def close(self) -> None:
+        super().close()
         for uid in list(self.processes):
             self._end(uid)
+
+    def alive(self) -> set[str]:
+        """Return the uids of the pods whose processes live."""
+        return {uid for uid, one in list(self.processes.items()) if one.poll() is None}
 
     def kill(self, name: str) -> None:
         """Kill the container of a pod, as the kernel does when memory runs out."""
@@ -177,25 +201,20 @@ class Kubelet:
             if pod["metadata"]["name"] == name:
                 self._end(pod["metadata"]["uid"])
 
-    def _work(self) -> None:
-        while not self._closing.wait(0.2):
-            if self.is_lost:
-                continue
-            with contextlib.suppress(Unreachable):
-                for pod in self._namespace.pods(""):
-                    with contextlib.suppress(NotReady):
-                        self._tend(pod)
+    def look(self) -> None:
+        for pod in [] if self.is_lost else self._namespace.pods(""):
+            self._tend(pod)
 
     def _tend(self, pod: Mapping[str, Any]) -> None:
         metadata, uid = pod["metadata"], pod["metadata"]["uid"]
         process = self.processes.get(uid)
         if metadata.get("deletionTimestamp"):
-            self._end(uid)
-            self._namespace.ask(
-                "DELETE",
-                f"pods/{metadata['name']}",
-                {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}},
-            )
+            if self._has_been_ended(uid):
+                self._namespace.ask(
+                    "DELETE",
+                    f"pods/{metadata['name']}",
+                    {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}},
+                )
         elif not pod["spec"].get("nodeName"):
             target = {"target": {"kind": "Node", "name": "node-1"}}
             self._namespace.ask(
@@ -204,8 +223,10 @@ class Kubelet:
                 {"metadata": {"name": metadata["name"]}, **target},
             )
         elif process is None and pod["status"]["phase"] == "Pending":
+            if not self._has_volumes(pod):
+                self.waiting.add(metadata["name"])
+                return
             self.processes[uid] = self._command(pod)
-            self._count(pod, self.processes[uid])
             self.ran.append(metadata["name"])
             self._report(pod, "Running", {"running": {}})
         elif process is not None and pod["status"]["phase"] == "Running":
@@ -215,12 +236,26 @@ class Kubelet:
                 ended = {"terminated": {"exitCode": code if code >= 0 else 128 - code}}
                 self._report(pod, "Failed" if code else "Succeeded", ended)
 
-    def _count(self, pod: Mapping[str, Any], process: subprocess.Popen[bytes]) -> None:
-        if pod["metadata"].get("labels", {}).get("spark-role") == "driver":
-            self._drivers.append(process)
-            self.most_drivers = max(
-                self.most_drivers, sum(one.poll() is None for one in self._drivers)
-            )
+    def _has_volumes(self, pod: Mapping[str, Any]) -> bool:
+        """Tell whether the Secrets and config maps of a pod exist; a kubelet waits for them."""
+        volumes = pod["spec"].get("volumes", [])
+        paths = [f"secrets/{one['secret']['secretName']}" for one in volumes if "secret" in one]
+        paths += [f"configmaps/{one['configMap']['name']}" for one in volumes if "configMap" in one]
+        return all(self._namespace.ask("GET", path).is_success for path in paths)
+
+    def _has_been_ended(self, uid: str) -> bool:
+        """Ask the container of a deleted pod to end, kill it after its grace, and tell whether it is gone."""
+        process = self.processes.get(uid)
+        if process is None or process.poll() is not None or not self.grace:
+            self._end(uid)
+            return True
+        if uid not in self._asked_to_end:
+            self._asked_to_end[uid] = time.monotonic()
+            process.terminate()
+        elif time.monotonic() - self._asked_to_end[uid] >= self.grace:
+            self._end(uid)
+            return True
+        return False
 
     def _report(self, pod: Mapping[str, Any], phase: str, state: Mapping[str, Any]) -> None:
         container = pod["spec"]["containers"][0]
@@ -252,3 +287,38 @@ class Kubelet:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+class GarbageCollector(PlayedPart):
+    """
+    Plays the part of the control plane that deletes what belongs to nothing any more.
+
+    :param owners: Kinds besides pods that own something: API group and version, and path.
+    """
+
+    EVERY = 1.0
+    OWNED: Final = ("pods", "secrets", "configmaps", "services")
+
+    def __init__(self, server: ApiServer, owners: Iterable[tuple[str, str]] = ()) -> None:
+        self._owners = [("api/v1", "pods"), *owners]
+        super().__init__(server)
+
+    def look(self) -> None:
+        # What is owned is listed first: an owner is there before what belongs to it.
+        owned = [(kind, one) for kind in self.OWNED for one in self._list("api/v1", kind)]
+        owners = {one["uid"] for api, kind in self._owners for one in self._list(api, kind)}
+        for kind, one in owned:
+            belongs_to = {owner["uid"] for owner in one.get("ownerReferences", [])}
+            if belongs_to and not belongs_to & owners and "deletionTimestamp" not in one:
+                body = {"preconditions": {"uid": one["uid"]}}
+                self._namespace.ask("DELETE", f"{kind}/{one['name']}", body)
+
+    def _list(self, api: str, kind: str) -> list[dict[str, Any]]:
+        """Return the metadata of everything of a kind."""
+        answer = self._namespace.ask("GET", kind, api=api, accept=_METADATA)
+        if not answer.is_success:
+            raise Unreachable(f"{kind} cannot be listed: {answer.status}")
+        return [one["metadata"] for one in answer.body.get("items") or []]
+
+
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"

@@ -1,5 +1,5 @@
 """
-Runs what the containers of Spark's pods run, as local processes.
+Runs what the containers of Spark's pods run, as local processes; and makes pods as Spark operators do.
 
 As Spark's own ``entrypoint.sh`` does: ``spark-submit`` in client mode for a driver, the executor's
 main class for an executor. The pod's volumes are folders, and paths of the image that lead there
@@ -9,16 +9,21 @@ are replaced. Names of services inside the cluster are in a hosts file for the J
 from __future__ import annotations
 
 import base64
+import json
 import os
 import socket
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from airflow_streaming.launch.environment import driver_environment
+from airflow_streaming.launch.clusters.spark_operators import APACHE, KUBEFLOW
+from airflow_streaming.launch.environment import driver_environment, properties_text
 from airflow_streaming.launch.runtime import resolve_runtime
-from tests.integration.servers.kubernetes import NAMESPACE, ApiServer, NotReady
+from tests.integration.servers.kubernetes import NAMESPACE, ApiServer
+from tests.integration.servers.operators import owner_of
+from tests.patience import PATIENCE
 
 
 class SparkContainers:
@@ -98,10 +103,8 @@ class SparkContainers:
 
     def _files(self, volume: Mapping[str, Any]) -> dict[str, bytes]:
         if "configMap" in volume:
-            answer = self._admin.ask("GET", f"configmaps/{volume['configMap']['name']}")
-            if not answer.is_success:
-                raise NotReady
-            return {name: text.encode() for name, text in answer.body.get("data", {}).items()}
+            found = self._admin.ask("GET", f"configmaps/{volume['configMap']['name']}").body
+            return {name: text.encode() for name, text in found.get("data", {}).items()}
         if "secret" in volume:
             return self._secret(volume["secret"]["secretName"])
         return {}
@@ -148,3 +151,98 @@ def _placed(text: str, places: Mapping[str, str]) -> str:
     for inside, outside in places.items():
         text = text.replace(inside, outside)
     return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What a resource asks Spark's submission for."""
+
+    conf: Mapping[str, str]
+    main: str
+    arguments: list[str]
+
+
+def _asked_of_apache(resource: Mapping[str, Any]) -> _Asked:
+    # SparkAppSubmissionWorker and SparkAppResourceSpecFactory at d5acafd.
+    spec, name = resource["spec"], resource["metadata"]["name"]
+    conf = {
+        "spark.app.id": f"{name}-0",
+        "spark.authenticate": "true",
+        "spark.io.encryption.enabled": "true",
+        "spark.kubernetes.driver.annotateExitException": "true",
+        "spark.kubernetes.executor.useDriverPodIP": "true",
+        "spark.kubernetes.executor.deleteOnTermination": "false",
+        **spec["sparkConf"],
+        **_labels("spark.operator/spark-app-name", name),
+        "spark.app.name": name,
+    }
+    return _Asked(conf=conf, main=spec["pyFiles"], arguments=spec["driverArgs"])
+
+
+def _asked_of_kubeflow(resource: Mapping[str, Any]) -> _Asked:
+    # buildSparkSubmitArgs at 38082f3.
+    spec, name = resource["spec"], resource["metadata"]["name"]
+    conf = {
+        **spec["sparkConf"],
+        "spark.app.name": name,
+        "spark.submit.pyFiles": ",".join(spec["deps"]["pyFiles"]),
+        "spark.kubernetes.container.image": spec["image"],
+        "spark.kubernetes.pyspark.pythonVersion": spec["pythonVersion"],
+        "spark.kubernetes.driver.pod.name": spec["driver"]["podName"],
+        **_labels("sparkoperator.k8s.io/app-name", name),
+    }
+    return _Asked(conf=conf, main=spec["mainApplicationFile"], arguments=spec["arguments"])
+
+
+def _labels(label: str, value: str) -> dict[str, str]:
+    return {f"spark.kubernetes.{role}.label.{label}": value for role in ("driver", "executor")}
+
+
+_ASKED: Final = {APACHE: _asked_of_apache, KUBEFLOW: _asked_of_kubeflow}
+
+
+class SparkSubmission:
+    """
+    Makes the driver's pod of a resource by Spark's own submission code, as both operators do.
+
+    :param runtime: The virtual environment with the Spark that submits.
+    :param folder: Where each submission has a folder.
+    """
+
+    def __init__(self, server: ApiServer, kind: str, runtime: Path, folder: Path) -> None:
+        image = resolve_runtime("spark", {"spark": str(runtime)})
+        self._submit = str(image.spark_home / "bin" / "spark-submit")
+        self._server, self._kind, self._folder = server, kind, folder
+        self._environment = {**driver_environment({}, image, {}), "PATH": os.environ["PATH"]}
+
+    def __call__(self, resource: Mapping[str, Any]) -> None:
+        asked, name = _ASKED[self._kind](resource), resource["metadata"]["name"]
+        folder = self._folder / name
+        folder.mkdir(parents=True)
+        template, properties = folder / "template.json", folder / "submit.properties"
+        config = folder / "kubeconfig"
+        container = "spark-kubernetes-driver"
+        pod = {
+            "metadata": {"ownerReferences": [owner_of(resource)]},
+            "spec": {"containers": [{"name": container}]},
+        }
+        template.write_text(json.dumps(pod))
+        conf = {
+            **asked.conf,
+            "spark.kubernetes.driver.podTemplateFile": str(template),
+            "spark.kubernetes.driver.podTemplateContainerName": container,
+        }
+        properties.write_text(properties_text(conf))
+        config.write_text(self._server.credentials("admin", by_front=True).kubeconfig())
+        master = ("--master", f"k8s://{self._server.front}", "--deploy-mode", "cluster")
+        options = (*master, "--properties-file", str(properties))
+        with (folder / "log").open("ab") as log:
+            subprocess.run(
+                [self._submit, *options, asked.main, *asked.arguments],
+                env={**self._environment, "KUBECONFIG": str(config)},
+                cwd=folder,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                timeout=PATIENCE,
+                check=False,
+            )

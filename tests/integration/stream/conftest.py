@@ -82,6 +82,11 @@ class RealStream(World):
         """Signal the whole process group of a driver."""
         os.killpg(int(self.launch(epoch).handle["pid"]), what)
 
+    def drivers(self) -> set[str]:
+        """Return the marks of all drivers whose JVM lives."""
+        found = processes_with("org.apache.spark.deploy.SparkSubmit", self.uri)
+        return {_mark_of(process) for process in found if _is_driver(process)} - {""}
+
     def is_gone(self, epoch: int) -> bool:
         seen = LocalLauncher().probe(self.home.epoch(epoch), self.launch(epoch))
         return seen.state is ProcessState.GONE
@@ -167,15 +172,10 @@ class ClusterStream(RealStream):
         assert found is not None
         return found
 
-    def drivers(self) -> set[str]:
-        """Return the marks of all drivers whose JVM lives."""
-        found = processes_with("org.apache.spark.deploy.SparkSubmit", self.uri)
-        return {_mark_of(process) for process in found if _is_of_spark(process)} - {""}
-
     def driver(self, epoch: int) -> psutil.Process:
         """Return the JVM of a driver."""
         found = processes_with("org.apache.spark.deploy.SparkSubmit", self.home.epoch(epoch).mark)
-        (jvm,) = filter(_is_of_spark, found)
+        (jvm,) = filter(_is_driver, found)
         return jvm
 
     def executors(self) -> list[psutil.Process]:
@@ -210,12 +210,13 @@ class ClusterStream(RealStream):
                     process.kill()
 
 
-def _is_of_spark(process: psutil.Process) -> bool:
-    """Tell a driver's JVM from the shell that starts it, and from the JVM that makes its command."""
+def _is_driver(process: psutil.Process) -> bool:
+    """Tell a driver's JVM from the shell that starts it, the JVM that makes its command, and one that submits."""
     with contextlib.suppress(psutil.Error):
         command = process.cmdline()  # nothing of one that ends
         is_java = bool(command) and command[0].endswith("java")
-        return is_java and "org.apache.spark.launcher.Main" not in command
+        is_submission = "--deploy-mode cluster" in " ".join(command)
+        return is_java and not is_submission and "org.apache.spark.launcher.Main" not in command
     return False
 
 

@@ -7,7 +7,7 @@ Everything of ours is real: records, launcher, driver. Only Airflow is missing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -65,6 +65,7 @@ class Stage:
     :param queries: What the application starts.
     :param streams: Their names; all run the same and read the same input.
     :param watches_state: Whoever observes minds how much the state holds.
+    :param conf: What is set beside ``CONF``.
     """
 
     folder: Path
@@ -73,6 +74,7 @@ class Stage:
     queries: tuple[str, ...] = (QUERY,)
     streams: tuple[str, ...] = (STREAM,)
     watches_state: bool = False
+    conf: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def at(
@@ -138,7 +140,7 @@ class Stage:
             ],
             home=self.home_uri,
             runtime=self.runtime.name,
-            conf=CONF,
+            conf={**CONF, **self.conf},
         )
 
     def keeper(

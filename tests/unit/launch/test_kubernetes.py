@@ -236,6 +236,37 @@ def test_an_answer_that_is_no_list_proves_nothing(epoch: Epoch, status: int, bod
     server.close()
 
 
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        ((200, {}), GONE),
+        ((404, {"reason": "NotFound"}), GONE),
+        # Of something in between, which knows nothing of Secrets.
+        ((404, b"<html>"), UNSEEN),
+        ((403, {"reason": "Forbidden"}), UNSEEN),
+        ((503, {}), UNSEEN),
+    ],
+)
+def test_a_killed_driver_is_gone_once_no_later_pod_can_start(
+    epoch: Epoch, answer: tuple[int, Any], state: ProcessState
+) -> None:
+    asked: list[str] = []
+
+    def respond(method: str, path: str, body: Any) -> tuple[int, Any]:
+        asked.append(f"{method} {path.rpartition('/streams/')[2].partition('?')[0]}")
+        return answer if method == "DELETE" else (200, {"items": []})
+
+    server = JsonServer(respond)
+    url = f"http://{server.address}"
+    launcher = KubernetesLauncher(f"k8s://{url}/streams", login=lambda _: Credentials(server=url))
+    asked_for = replace(epoch, host=launcher.host())
+
+    assert launcher.kill(asked_for, None).state is state
+    server.close()
+
+    assert asked == [f"DELETE secrets/{pod_name(asked_for)}", "GET pods"][: 1 + (state is GONE)]
+
+
 COLUMNS = [{"name": "Name"}, {"name": "Ready"}, {"name": "Status"}]
 
 
