@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.model.records.control import Change
-    from airflow_streaming.operators.common.cutover import DagLanes
+    from airflow_streaming.operators.common.cutover_lanes import DagLanes
 
 PROMOTE: Final = CutoverCommand.PROMOTE
 KEEP: Final = CutoverCommand.KEEP
@@ -285,8 +285,8 @@ class CutoverStepOperator(CutoverTask):
         return found.number
 
     def _lay_pointers(self, home: StreamHome) -> None:
-        from airflow_streaming.operators.common.cutover import usable  # not at dag parse
         from airflow_streaming.operators.common.cutover_checks import lay  # not at dag parse
+        from airflow_streaming.operators.common.cutover_lanes import usable  # not at dag parse
 
         for name in lay(usable(self.pointers), home):
             self.log.info("Pointer %s leads to what is live now.", name)

@@ -42,8 +42,9 @@ from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.acts import act_on
 from airflow_streaming.plugins.board import Boards, Lane
 from airflow_streaming.plugins.changes import changes_view
+from airflow_streaming.plugins.lists import deployments_view, lanes_of, timeline_view
 from airflow_streaming.plugins.reports import all_reports, one_report
-from airflow_streaming.plugins.views import deployments_view, lanes_of, now_utc, timeline_view
+from airflow_streaming.plugins.views import now_utc
 
 POINTS: Final = 240
 """Buckets of a chart; more are not seen on a screen of this width."""

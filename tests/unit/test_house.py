@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
 
@@ -458,3 +459,44 @@ def test_a_room_has_at_most_fifteen_modules_and_one_room_in_it() -> None:
     modules = (module.parent for module in PACKAGE.rglob("*.py") if module.name != "__init__.py")
     rooms = Counter(str(room.relative_to(PACKAGE)) for room in modules)
     assert crowded(rooms.items()) == []
+
+
+TYPES_ALONE: Final = ("airflow_streaming.model.metrics", "airflow_streaming.model.progress")
+"""The table of metrics names the type of a batch, which takes its figures by that table."""
+
+
+def imported(source: str) -> set[str]:
+    """Return all that a module imports, wherever: in functions and for types alone as well."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+    return found
+
+
+def circle_in(sources: Mapping[str, str]) -> list[str]:
+    """Return modules that import each other in a circle; none when there is no such circle."""
+    graph = {
+        name: {one for one in imported(source) if one in sources and (name, one) != TYPES_ALONE}
+        for name, source in sources.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as err:
+        return list(err.args[1])
+    return []
+
+
+def test_the_guard_sees_a_circle_of_imports() -> None:
+    lazy = "def f():\n    from b import g"
+    assert circle_in({"a": lazy, "b": "from c import g", "c": "x = 1"}) == []
+    assert set(circle_in({"a": lazy, "b": "from c import g", "c": "from a import f"})) == {*"abc"}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    modules = {
+        ".".join(path.relative_to(REPOSITORY).with_suffix("").parts): path.read_text()
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert circle_in(modules) == []

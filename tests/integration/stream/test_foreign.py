@@ -146,7 +146,7 @@ class Foreign:
         looks: list[StreamSnapshot] = []
 
         def is_so() -> bool:
-            looks.append(observer.sight())
+            looks.append(observer.snapshot())
             return looks[-1].verdict.state is state
 
         until(
@@ -183,13 +183,13 @@ def finding(sight: StreamSnapshot) -> Finding:
 
 def test_a_stream_that_knows_nothing_of_us_is_seen_as_it_is(foreign: Foreign) -> None:
     alone, asking = foreign.observer(asking=False), foreign.observer(asking=True)
-    assert alone.sight().verdict.rule == "no_checkpoint"
+    assert alone.snapshot().verdict.rule == "no_checkpoint"
     foreign.begin()
     foreign.until((foreign.checkpoint / "offsets").exists, "A checkpoint")
 
     def is_healthy() -> bool:
         foreign.feed()
-        looks = [one.sight() for one in (alone, asking)]
+        looks = [one.snapshot() for one in (alone, asking)]
         is_warm = all((look.queries[0].batch_id or 0) >= WARM for look in looks)
         states = {look.verdict.state for look in looks}
         return (
@@ -210,7 +210,7 @@ def test_a_stream_that_knows_nothing_of_us_is_seen_as_it_is(foreign: Foreign) ->
 
     before = fingerprint(foreign.checkpoint)
     for observer in (alone, asking, foreign.observer(asking=False)):
-        observer.sight()
+        observer.snapshot()
     assert fingerprint(foreign.checkpoint) == before, "looking leaves no trace"
 
     foreign.release()
@@ -222,7 +222,7 @@ def test_a_stream_that_knows_nothing_of_us_is_seen_as_it_is(foreign: Foreign) ->
     assert foreign.see(alone, VerdictState.UNREACHABLE).verdict.rule == "quiet"
 
     foreign.signal(signal.SIGSTOP)
-    suspended = asking.sight()
+    suspended = asking.snapshot()
     assert (suspended.verdict.state, suspended.verdict.rule) == ("unreachable", "quiet")
     foreign.signal(signal.SIGCONT)
     foreign.see(asking, VerdictState.IDLE)
@@ -236,6 +236,6 @@ def test_a_stream_that_knows_nothing_of_us_is_seen_as_it_is(foreign: Foreign) ->
     assert dead.verdict.rule == "driver_gone"
     assert finding(dead).figure >= CERTAIN_AFTER
     before = fingerprint(foreign.checkpoint)
-    assert alone.sight().verdict.state == "unreachable"
-    assert foreign.observer(asking=True).sight().verdict.state == "starting", "no evidence yet"
+    assert alone.snapshot().verdict.state == "unreachable"
+    assert foreign.observer(asking=True).snapshot().verdict.state == "starting", "no evidence yet"
     assert fingerprint(foreign.checkpoint) == before, "looking leaves no trace"
