@@ -17,8 +17,11 @@ from typing import Any, Final
 import pytest
 
 FOLDER: Final = "TEST_QUEUE"
-TOGETHER: Final = ("tests/integration/pipelines/",)
-"""Folders that are taken as one, because their files share a Spark."""
+TOGETHER: Final = {
+    "tests/integration/pipelines/": "tests/integration/pipelines/",  # they share a Spark
+    "tests/unit/test_language.py": "tests/unit/test_house.py",  # both look at the syntax of all modules
+}
+"""Files that are taken together, by how their names begin, and what they are taken as."""
 LONG: Final = (
     "tests/integration/pipelines/",
     "tests/integration/stream/test_hot_standby.py",
@@ -41,13 +44,13 @@ LONG: Final = (
 
 
 def name_of(test: str) -> str:
-    """Return what a test is taken with: its file, or its folder."""
+    """Return what a test is taken as: its file, or several of them."""
     file = test.partition("::")[0]
-    return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+    return next((name for begin, name in TOGETHER.items() if file.startswith(begin)), file)
 
 
 def in_order(tests: Sequence[str]) -> dict[str, list[int]]:
-    """Return the places of tests by what they are taken with, what takes longest first."""
+    """Return the places of tests by what they are taken as, what takes longest first."""
     found: dict[str, list[int]] = {}
     for place, test in enumerate(tests):
         found.setdefault(name_of(test), []).append(place)

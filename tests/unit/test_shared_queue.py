@@ -56,7 +56,7 @@ def test_each_is_taken_once_whoever_asks(tmp_path: Path) -> None:
 
 
 def test_what_is_said_to_take_long_exists() -> None:
-    for name in (*LONG, *TOGETHER):
+    for name in (*LONG, *TOGETHER.values()):
         assert (REPOSITORY / name).exists(), name
         assert name_of(f"{name}::test") == name
 
