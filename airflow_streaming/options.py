@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
 import pendulum
 
@@ -34,23 +34,18 @@ from airflow_streaming.model.arguments.fields import (
 )
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
+from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from airflow_streaming.spec import CompareTerms, ReadyTerms, RetentionPolicy, SoakTerms
-
-if TYPE_CHECKING:
-    from airflow_streaming.operators.common.cutover_checks import CutoverCheck
-    from airflow_streaming.operators.upgrade import Check
-else:
-    # Their modules import this one; checked is that they can be called.
-    Check = Annotated[Callable[..., Any], Called(("a Soaked",))]
-    CutoverCheck = Annotated[Callable[..., Any], Called(("a SideBySide",))]
 
 __all__ = [
     "Approval",
     "BackupLevel",
     "BackupOptions",
     "ChangeOptions",
+    "Check",
     "Connections",
+    "CutoverCheck",
     "CutoverOptions",
     "Edits",
     "GateDecision",
@@ -61,10 +56,67 @@ __all__ = [
     "RehearsalOptions",
     "RehearseWhen",
     "RestartOptions",
+    "SideBySide",
     "SinkReplaySemantics",
+    "Soaked",
     "SwitchMethod",
     "UpgradeOptions",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Soaked:
+    """
+    What a check is given: an upgrade whose new deployment has soaked and may still be taken back.
+
+    :param deployment: The new one; ``replaced`` is the one before it.
+    :param begun_at: When the upgrade began.
+    :param context: Airflow's context, for connections and variables.
+    """
+
+    stream: str
+    home: str
+    change: int
+    deployment: Deployment
+    replaced: Deployment
+    begun_at: datetime
+    context: Any
+
+
+Check = Annotated[Callable[[Soaked], bool | str | None], Called(("a Soaked",))]
+"""
+Looks at what a new deployment has written. ``None``, ``True`` and an empty text say that it is well;
+``False``, or a text that says what is wrong, has the upgrade rolled back. An exception is none of
+them: the task is tried again, and at last it counts as wrong.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideBySide:
+    """
+    What a check is given: a stream whose green has kept pace with blue for some time.
+
+    :param blue: The deployment that is live; ``green`` the one beside it, with an ``output`` of its
+        own.
+    :param begun_at: When the cutover began.
+    :param context: Airflow's context, for connections and variables.
+    """
+
+    stream: str
+    home: str
+    change: int
+    blue: Deployment
+    green: Deployment
+    begun_at: datetime
+    context: Any
+
+
+CutoverCheck = Annotated[Callable[[SideBySide], bool | str | None], Called(("a SideBySide",))]
+"""
+Looks at what green has written beside blue. ``None``, ``True`` and an empty text say that it is well;
+``False``, or a text that says what is wrong, ends the cutover, and blue stays. An exception is none
+of them: the check is tried again, and at last it proves nothing, and a user is asked.
+"""
 
 
 class RehearseWhen(StrEnum):
@@ -160,7 +212,7 @@ class Connections:
 @dataclass(frozen=True, kw_only=True)
 class ChangeOptions:
     """
-    What every change of a stream can be told.
+    Options that every change of a stream has.
 
     :param soak: What the new deployment must show before it is kept.
     :param approvers: Ids of the users who may approve; the user who starts a run may name fewer of

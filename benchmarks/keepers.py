@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Protocol
@@ -29,6 +30,9 @@ class Keeper(Protocol):
 
     name: str
     folder: Path
+    dag_id: str | None
+    """Its dag, if Airflow runs it."""
+
     rest_seconds: tuple[float, float]
     """Least and most time from a commit to the next kill."""
 
@@ -40,9 +44,6 @@ class Keeper(Protocol):
 
     def stop(self, say: Say) -> None:
         """Let the script run no more; returns when its driver is gone."""
-
-    def slots(self) -> int:
-        """Return how many worker slots of Airflow are taken just now."""
 
     def driver(self) -> psutil.Process | None:
         """Return the JVM that runs the script for the stream, if there is one."""
@@ -58,12 +59,12 @@ class ShellLoop:
     :param environment: The driver's whole environment.
     """
 
+    name = "shell loop"
+    dag_id = None
     rest_seconds = (5.0, 12.0)
 
-    def __init__(
-        self, name: str, folder: Path, runtime: Runtime, environment: Mapping[str, str]
-    ) -> None:
-        self.name, self.folder = name, folder
+    def __init__(self, folder: Path, runtime: Runtime, environment: Mapping[str, str]) -> None:
+        self.folder = folder
         self._environment = dict(environment)
         options = ["--output", str(folder / "output"), "--checkpoint", str(folder / "checkpoint")]
         submit = [str(runtime.spark_submit), "--master", "local[2]", str(SCRIPT), *options]
@@ -90,9 +91,6 @@ class ShellLoop:
         if self._process is not None:
             kill_group(self._process.pid)
             self._process.wait()
-
-    def slots(self) -> int:
-        return 0
 
     def driver(self) -> psutil.Process | None:
         return find_driver(self.folder)
@@ -150,9 +148,6 @@ class Provider:
         self._stream.stop(say)
         self._airflow.call("PATCH", f"/api/v2/dags/{self.dag_id}", {"is_paused": True})
 
-    def slots(self) -> int:
-        return taken_slots(self._airflow, self.dag_id)
-
 
 class Submit:
     """``SparkSubmitOperator`` of the Spark provider, with retries and no retry delay."""
@@ -185,9 +180,6 @@ class Submit:
         if driver := find_driver(self.folder):
             driver.kill()
 
-    def slots(self) -> int:
-        return taken_slots(self._airflow, self.dag_id)
-
     def driver(self) -> psutil.Process | None:
         return find_driver(self.folder)
 
@@ -207,10 +199,10 @@ def unpause(airflow: Airflow, dag_id: str, say: Say) -> None:
     airflow.unpause(dag_id)
 
 
-def taken_slots(airflow: Airflow, dag_id: str) -> int:
-    """Return the dag's tasks that a pool counts: those that run and those handed to a worker."""
-    tasks = f"/api/v2/dags/{dag_id}/dagRuns/~/taskInstances?state=running&state=queued"
-    return int(airflow.get(tasks)["total_entries"])
+def taken_slots(airflow: Airflow) -> Mapping[str, int]:
+    """Return the tasks of each dag that a pool counts: those that run and those handed to a worker."""
+    tasks = "/api/v2/dags/~/dagRuns/~/taskInstances?state=running&state=queued"
+    return Counter(task["dag_id"] for task in airflow.get(tasks)["task_instances"])
 
 
 def find_driver(folder: Path) -> psutil.Process | None:

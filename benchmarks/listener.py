@@ -1,15 +1,18 @@
 """
-What does watching a query cost it?
+What does watching a query cost its batches?
 
-The same query runs 300 batches in each of three drivers: bare (``spark-submit script.py``), watched
-(through our wrapper, which polls) and with a plain Python ``StreamingQueryListener`` that writes
-each progress to a file. They take turns, so that a slow minute of the machine meets all three. The
-time of a batch is Spark's own ``triggerExecution``. The first batches of a JVM are left out, and
-the median over all the others is compared: on a busy machine the mean tells of the neighbors.
+One query runs in one driver under our wrapper. Every few seconds its script changes how it is watched: not at all (the
+wrapper's beat does nothing), by the wrapper, or by a plain Python ``StreamingQueryListener`` that writes each
+progress to a file. So all three meet the same JVM, state and minute of the machine. The time of a batch is
+Spark's own ``triggerExecution``; from each turn its mean is taken, without the slowest and quickest tenth, and
+compared with the mean of the turn without in the same cycle. The first cycles, in which the JVM still
+compiles, are left out. A beat reads the batches of the turn before it too, so the cost that is printed is
+at least the true one.
 
-    python -m benchmarks.listener --rounds 3
+    python -m benchmarks.listener --cycles 100
 
-Goal: watched costs at most 1 % more than bare.
+Goal: watched costs at most 1 %. When the interval of 95 % holds the goal, the program says that it
+cannot tell; more cycles make it narrower.
 """
 
 from __future__ import annotations
@@ -17,13 +20,17 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final, Self
 
 import airflow_streaming
 from airflow_streaming.launch.package import build_driver_package
@@ -31,23 +38,38 @@ from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Host, LaunchCause, mark_of
 from airflow_streaming.model.storage import LocalStore
+from benchmarks.figures import machine, table
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-PACKAGE = Path(airflow_streaming.__file__).parent
-LAYOUT = Layout("bench")
-WARM_UP = 50
-GOAL_PERCENT = 1.0
-TOO_NOISY_PERCENT = 5.0
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+PACKAGE: Final = Path(airflow_streaming.__file__).parent
+LAYOUT: Final = Layout("bench")
+ALONE, WATCHED, LISTENER = "alone", "watched", "listener"
+WARM_UP: Final = 10
+"""Cycles that are left out."""
 
-SCRIPT = """
-import json, os, sys, time
+CUT: Final = 0.1
+"""Share of the batches of a turn that is left out at either end."""
+
+GOAL_PERCENT: Final = 1.0
+NORMAL_95: Final = 1.96
+
+SCRIPT: Final = """
+import json, os, random, sys, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
+from airflow_streaming.driver.monitoring.heartbeat import Report
 
-checkpoint, result, batches, listen = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-spark = (SparkSession.builder
-         .config("spark.sql.streaming.numRecentProgressUpdates", batches + 100).getOrCreate())
+result, cycles, seconds = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+spark = SparkSession.builder.config("spark.sql.streaming.numRecentProgressUpdates", 1000).getOrCreate()
+kinds, now = ["alone", "watched", "listener"], "alone"
+beat = Report.beat
+
+def beat_in_turn(self, *, final=False):
+    if now == "watched" or final:
+        beat(self, final=final)
+
+Report.beat = beat_in_turn
 
 class Listener(StreamingQueryListener):
     def onQueryStarted(self, event): pass
@@ -58,55 +80,79 @@ class Listener(StreamingQueryListener):
         Path(target + ".tmp").write_text(event.progress.json)
         os.replace(target + ".tmp", target)
 
-if listen == "yes":
-    spark.streams.addListener(Listener())
+listener = Listener()
 rows = (spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1000)
         .option("numPartitions", 1).load().selectExpr("value % 10 AS key")
         .groupBy("key").count().writeStream.outputMode("update").format("noop"))
-if listen != "ours":
-    rows = rows.option("checkpointLocation", checkpoint)
-query = rows.queryName("q").start()
-while query._jsq.lastProgress() is None or query._jsq.lastProgress().batchId() < batches:
-    time.sleep(3)
-told = [json.loads(p.json()) for p in query._jsq.recentProgress()]
-result.write_text(json.dumps([p["durationMs"]["triggerExecution"] for p in told][:batches]))
+query = rows.queryName("q").start()._jsq
+while query.lastProgress() is None:
+    time.sleep(0.5)
+told, chance = [], random.Random(1)
+for cycle in range(cycles):
+    chance.shuffle(kinds)
+    turn = {}
+    for now in kinds:
+        if now == "listener":
+            spark.streams.addListener(listener)
+        first = query.lastProgress().batchId() + 2
+        time.sleep(seconds)
+        last = query.lastProgress().batchId()
+        if now == "listener":
+            spark.streams.removeListener(listener)
+        turn[now] = [p.durationMs().get("triggerExecution") for p in query.recentProgress()
+                     if first <= p.batchId() <= last]
+    told.append(turn)
+    result.with_suffix(".part").write_text(json.dumps(told))
+    result.with_suffix(".part").replace(result)
 query.stop()
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """
+    What one way to watch costs, in percent of a batch that is not watched.
+
+    :param percent: The mean over all cycles.
+    :param error: Half of its interval of 95 %.
+    """
+
+    percent: float
+    error: float
+
+    @classmethod
+    def of(cls, watched: Sequence[float], alone: Sequence[float]) -> Self:
+        """Compare the times of the same cycles."""
+        more = [100 * (one / other - 1) for one, other in zip(watched, alone, strict=True)]
+        error = NORMAL_95 * statistics.stdev(more) / math.sqrt(len(more))
+        return cls(percent=statistics.fmean(more), error=error)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--runtime", type=Path, default=REPOSITORY / ".runtimes" / "spark-4.3")
-    parser.add_argument("--batches", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cycles", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of one turn")
     args = parser.parse_args()
-    homes = list(args.runtime.glob("lib/python*/site-packages/pyspark"))
+    homes = list(args.runtime.absolute().glob("lib/python*/site-packages/pyspark"))
     if not homes:
         print(f"There is no Spark in {args.runtime}; run 'make setup' or give --runtime.")
         return 2
-    times: dict[str, list[list[int]]] = {"bare": [], "watched": [], "listener": []}
-    for turn in range(args.rounds):
-        # The first in a round may meet a slower machine; each is first now and then.
-        order = list(times)[turn % 3 :] + list(times)[: turn % 3]
-        for kind in order:
-            times[kind].append(run(kind, homes[0], args.runtime, args.batches)[WARM_UP:])
-            said = f"round {turn + 1}, {kind}: {statistics.median(times[kind][-1]):.0f} ms a batch"
-            print(said, flush=True)
-    return tell(times, args.batches)
+    minutes = (WARM_UP + args.cycles) * 3 * args.seconds / 60
+    print(f"{args.cycles} cycles and {WARM_UP} before them take {minutes:.0f} minutes", flush=True)
+    cycles = run(homes[0], args.runtime.absolute(), WARM_UP + args.cycles, args.seconds)
+    return tell(cycles[WARM_UP:])
 
 
-def run(kind: str, spark_home: Path, runtime: Path, batches: int) -> list[int]:
-    """Run one driver and return the times of its batches in ms."""
+def run(
+    spark_home: Path, runtime: Path, cycles: int, seconds: float
+) -> list[Mapping[str, list[int]]]:
+    """Run the driver and return the milliseconds of the batches of each turn, by cycle."""
     with tempfile.TemporaryDirectory(prefix="airflow-streaming-bench-") as made:
         folder = Path(made)
-        result = folder / "times.json"
-        script = folder / "script.py"
+        result, script = folder / "times.json", folder / "script.py"
         script.write_text(SCRIPT)
-        listen = {"bare": "no", "watched": "ours", "listener": "yes"}[kind]
-        arguments = [str(folder / "checkpoint"), str(result), str(batches), listen]
-        command = [str(script), *arguments]
-        if kind == "watched":
-            command = wrapped(folder, script, arguments)
+        arguments = [str(result), str(cycles), str(seconds)]
         python = str(runtime / "bin" / "python")
         spark = {"SPARK_HOME": str(spark_home), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": ""}
         done = subprocess.run(
@@ -115,7 +161,7 @@ def run(kind: str, spark_home: Path, runtime: Path, batches: int) -> list[int]:
                 *("--master", "local[2]"),
                 *("--conf", "spark.ui.enabled=false"),
                 *("--conf", "spark.sql.shuffle.partitions=2"),
-                *command,
+                *wrapped(folder, script, arguments),
             ],
             env={**os.environ, **spark, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python},
             cwd=folder,
@@ -123,10 +169,10 @@ def run(kind: str, spark_home: Path, runtime: Path, batches: int) -> list[int]:
             text=True,
             check=False,
         )
-        if not result.exists():
-            sys.exit(f"The driver ({kind}) failed:\n{done.stdout}\n{done.stderr}")
-        times: list[int] = json.loads(result.read_text())
-        return times
+        told = json.loads(result.read_text()) if result.exists() else []
+        if len(told) < cycles:
+            sys.exit(f"The driver failed after {len(told)} cycles:\n{done.stdout}\n{done.stderr}")
+        return told
 
 
 def wrapped(folder: Path, script: Path, arguments: list[str]) -> list[str]:
@@ -157,7 +203,7 @@ def deploy(store: LocalStore, script: Path, arguments: list[str]) -> None:
         files=(),
         runtime="spark-4.3",
         spark_version="4.3.0",
-        checkpoint=arguments[0],
+        checkpoint=str(script.parent / "checkpoint"),
         output=str(script.parent),
         fair_pools=False,
         created_at=now,
@@ -180,28 +226,37 @@ def deploy(store: LocalStore, script: Path, arguments: list[str]) -> None:
     store.create(LAYOUT.place(Epoch, number=1), epoch.to_bytes())
 
 
-def tell(times: dict[str, list[list[int]]], batches: int) -> int:
-    """Print the comparison; the exit code is 1 when the goal was measurably missed."""
-    pooled = {kind: [ms for run_ in runs for ms in run_] for kind, runs in times.items()}
-    medians = {kind: statistics.median(values) for kind, values in pooled.items()}
-    print(f"\n{batches} batches a run, the first {WARM_UP} left out, {os.cpu_count()} cores")
-    for kind, values in pooled.items():
-        more = 100 * (medians[kind] / medians["bare"] - 1)
-        spread = [statistics.median(run_) for run_ in times[kind]]
+def tell(cycles: Sequence[Mapping[str, Sequence[int]]]) -> int:
+    """Print the comparison; the exit code is 1 when the goal is missed."""
+    means = {
+        kind: [trimmed_mean(cycle[kind]) for cycle in cycles] for kind in (ALONE, WATCHED, LISTENER)
+    }
+    costs = {kind: Cost.of(means[kind], means[ALONE]) for kind in (WATCHED, LISTENER)}
+    rows = [
+        [
+            kind,
+            str(sum(len(cycle[kind]) for cycle in cycles)),
+            f"{statistics.fmean(values):.1f}",
+            f"{costs[kind].percent:+.2f} ± {costs[kind].error:.2f}" if kind in costs else "",
+        ]
+        for kind, values in means.items()
+    ]
+    print(f"\n{machine()}\n\n{table(['', 'batches', 'ms a batch', 'percent'], rows)}\n")
+    cost = costs[WATCHED]
+    if cost.percent - cost.error <= GOAL_PERCENT < cost.percent + cost.error:
         print(
-            f"{kind:9} median {medians[kind]:6.1f} ms  mean {statistics.fmean(values):6.1f} ms  "
-            f"{more:+5.1f} %  (medians of the runs {min(spread):.0f} to {max(spread):.0f} ms)"
-        )
-    bare = [statistics.median(run_) for run_ in times["bare"]]
-    if max(bare) > (1 + TOO_NOISY_PERCENT / 100) * min(bare):
-        print(
-            f"The bare runs differ by more than {TOO_NOISY_PERCENT:.0f} % among themselves: the "
-            "machine does too much else to tell. Repeat on an idle one."
+            f"Whether watching costs at most {GOAL_PERCENT:.0f} % cannot be told from {len(cycles)} cycles."
         )
         return 0
-    cost = 100 * (medians["watched"] / medians["bare"] - 1)
-    print(f"watched costs {cost:+.1f} %; the goal is at most {GOAL_PERCENT:.0f} %")
-    return 0 if cost <= GOAL_PERCENT else 1
+    is_met = cost.percent <= GOAL_PERCENT
+    print(f"Goal: at most {GOAL_PERCENT:.0f} %: {'met' if is_met else 'missed'}.")
+    return 0 if is_met else 1
+
+
+def trimmed_mean(values: Sequence[int]) -> float:
+    """Return the mean without the slowest and quickest tenth."""
+    cut = int(len(values) * CUT)
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])
 
 
 if __name__ == "__main__":

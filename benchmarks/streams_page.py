@@ -36,8 +36,9 @@ from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.plugins.board import Lane
+from airflow_streaming.plugins.lists import timeline_view
 from airflow_streaming.plugins.page_store import PageStore
-from airflow_streaming.plugins.views import now_utc, timeline_view
+from airflow_streaming.plugins.views import now_utc
 from demo.airflow import free_port
 from demo.waiting import PATIENCE
 from tests.page.homes import KINDS, many, write_home

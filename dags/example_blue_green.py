@@ -13,8 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
-from airflow_streaming.operators.common.cutover_checks import SideBySide
-from airflow_streaming.options import CutoverOptions, GreenStart, SwitchMethod
+from airflow_streaming.options import CutoverOptions, GreenStart, SideBySide, SwitchMethod
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.orchestration.cutover_form import cutover_params
 from airflow_streaming.orchestration.stream_dags import stream_dags

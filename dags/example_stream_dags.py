@@ -10,8 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from airflow_streaming.operators.upgrade import Soaked
-from airflow_streaming.options import RehearsalOptions, RehearseWhen, UpgradeOptions
+from airflow_streaming.options import RehearsalOptions, RehearseWhen, Soaked, UpgradeOptions
 from airflow_streaming.orchestration.stream_dags import stream_dags
 from airflow_streaming.spec import HealthRules, SoakTerms, StreamSpec
 

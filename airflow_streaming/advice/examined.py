@@ -151,7 +151,7 @@ class Facts:
         return self.pinned.get(query, {}).get(key) or self.conf.get(key)
 
 
-NO_DRIVER: Final = "No driver of the stream has told of its queries yet."
+NO_DRIVER: Final = "No driver of the stream has reported its queries yet."
 
 
 def pinned_conf(offsets: bytes) -> dict[str, str]:

@@ -28,7 +28,7 @@ def executors(facts: Facts) -> Iterator[Advice]:
         return
     seen = facts.status.executors
     if seen is None:
-        yield fine(rule, "The driver works without executors of their own, or has told of none.")
+        yield fine(rule, "The driver works without executors of their own, or has reported none.")
         return
     if not seen.missing and seen.lost_last_hour < OFTEN and not seen.failed_tasks:
         yield fine(rule, f"{seen.alive} executors, and no task has failed in this epoch.")
@@ -46,7 +46,7 @@ def executors(facts: Facts) -> Iterator[Advice]:
             rule,
             RiskLevel.MEDIUM,
             f"{seen.lost_last_hour} executors were lost in the last hour.",
-            evidence=seen.reason or "no reason was told",
+            evidence=seen.reason or "no reason was reported",
             remedy="With exit code 137 or 'OOMKilled' give executors more memory "
             "(spark.executor.memoryOverhead); on spot nodes use others, or decommissioning "
             "(spark.decommission.enabled).",

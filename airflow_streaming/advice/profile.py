@@ -216,7 +216,7 @@ def _shared(profile: Profile) -> Iterator[Setting]:
         key=WATERMARK_POLICY,
         value="min",
         pinned=True,
-        why="Spark's default, said aloud: with several watermarks the slowest counts, so that no "
+        why="Spark's default, set explicitly: with several watermarks the slowest counts, so that no "
         "row of a late input is dropped. 'max' moved the watermark 65 s further on the same "
         "data.",
     )
@@ -299,7 +299,7 @@ def _rocksdb(spark: SparkVersion, provider: str) -> Iterator[Setting]:
     yield Setting(
         key=FILE_CHECKSUM,
         value="true",
-        why="Spark's default, said aloud: a checksum beside every state file, by which a backup "
+        why="Spark's default, set explicitly: a checksum beside every state file, by which a backup "
         "can be verified without Spark. It doubles the number of state files.",
     )
 

@@ -310,7 +310,7 @@ def agreed(
     """
     Look between two readings of the history until both agree.
 
-    So no move is decided from a state and a sight of the stream that never were at the same time.
+    So no move is decided from a state and a snapshot of the stream that never were at the same time.
 
     :param where: Names the change in the message.
     :raises HomeUnavailable: the steps changed during every look.

@@ -102,7 +102,7 @@ class CutoverPage:
     What a home tells of one cutover.
 
     :param terms: ``None`` when they cannot be read.
-    :param live: Name of the lane that is live; empty when it cannot be told.
+    :param live: Name of the lane that is live; empty when it is not known.
     :param problems: What is wrong with the records, a sentence each.
     """
 
@@ -243,7 +243,7 @@ def _step(step: CutoverTransition) -> dict[str, Any]:
     }
 
 
-_STATUS: Final = "show where it stands, and what can be said; exit code 1 when there is none"
+_STATUS: Final = "show its state and the commands it accepts; exit code 1 when there is none"
 _NEXT: Final = (
     "The task of the cutover continues from here. If its run has failed, clear the failed task."
 )

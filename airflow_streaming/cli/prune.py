@@ -29,7 +29,7 @@ from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.codec import encode
 from airflow_streaming.reports.pruning import pruning_report
 from airflow_streaming.services.pruning import prune
-from airflow_streaming.storage.blobs import open_blobs
+from airflow_streaming.storage.fsspec_blobs import open_blobs
 
 FOLDER_VARIABLE: Final = "AIRFLOW__STREAMING__DRIVER_FOLDER"
 _days: Final = number(LEAST.days, MOST.days, "days")

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -162,6 +163,7 @@ class RunEnd:
 
     :param started: At least one query was started.
     :param still_active: Queries that were cut off.
+    :param unbegun: See ``Exit``.
     :param cut_off: The process ends itself at once, and no batch boundary was waited for.
     """
 
@@ -174,13 +176,14 @@ class RunEnd:
     failed_query: str | None = None
     query_error: QueryError | None = None
     still_active: tuple[str, ...] = ()
+    unbegun: Mapping[str, int] = field(default_factory=dict)
     jvm_gone: bool = False
     cut_off: bool = False
 
 
 def conclude(end: RunEnd) -> Exit:
     """Say why the driver ended."""
-    return replace(_concluded(end), cut_off=end.cut_off)
+    return replace(_concluded(end), cut_off=end.cut_off, unbegun=end.unbegun)
 
 
 def _concluded(end: RunEnd) -> Exit:

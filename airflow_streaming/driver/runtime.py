@@ -331,6 +331,11 @@ class Driver:
                 failed_query=None if failed is None else failed.name,
                 query_error=None if failed is None else failed.error,
                 still_active=self._still_active,
+                unbegun={
+                    query.name: query.unbegun
+                    for query in self._queries.all()
+                    if query.unbegun is not None
+                },
                 jvm_gone=jvm_gone,
                 cut_off=cut_off,
             )

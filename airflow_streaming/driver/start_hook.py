@@ -49,6 +49,7 @@ class Gate:
         self, check_fence: Callable[[], None], ending: ShutdownState, queries: Queries
     ) -> None:
         self._check_fence, self._ending, self._queries = check_fence, ending, queries
+        self._passed: dict[str, int] = {}
 
     def wrap(
         self, function: Callable[[Any, int], None], name: Callable[[], str | None]
@@ -76,11 +77,16 @@ class Gate:
         :raises StopRequested: the driver is coming to its end.
         """
         self._check_fence()
+        before = self._passed.get(query or "")
         if not self._ending.begun.is_set():
+            self._passed[query or ""] = batch_id
             return
         tracked = self._queries.named(query or "")
         if tracked is not None:
             tracked.held = True
+            # Spark planned it after it had committed the one before, which passed here: no earlier
+            # driver can have begun it.
+            tracked.unbegun = batch_id if before == batch_id - 1 else None
         shift = self._queries.batch_shift(query or "")
         told = f"Batch {batch_id}{f' ({batch_id + shift} to its function)' if shift else ''}"
         raise StopRequested(

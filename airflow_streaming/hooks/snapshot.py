@@ -75,7 +75,7 @@ something else is the matter."""
 class SnapshotReader(Protocol):
     """Looks at one stream again and again, and remembers what only a listener can know."""
 
-    def sight(self) -> StreamSnapshot:
+    def snapshot(self) -> StreamSnapshot:
         """
         Look once.
 
@@ -109,7 +109,7 @@ class StreamSnapshotReader:
         self._of_epoch: int | None = None
         self._earlier: Status | None = None
 
-    def sight(self) -> StreamSnapshot:
+    def snapshot(self) -> StreamSnapshot:
         lane = self._live()
         if lane != self._lane:
             # Nothing that was learned of the one lane is true of the other.

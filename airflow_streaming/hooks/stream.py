@@ -48,6 +48,7 @@ from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.spark.conf import REDACTED, conf_text, secret_values
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
@@ -253,14 +254,22 @@ class SparkStreamHook(BaseHook):
         conf = {**access, **submission.conf}
         more = self._launch_conf(conf) if self._launch_conf is not None else {}
         submission = replace(submission, conf={**more, **conf})
-        if self.target.cluster:
-            return self._submit_to_cluster(submission)
+        self._mask(submission.conf)
+        runtime = self.runtime(submission.deployment.runtime)
+        _check_same_spark(submission.deployment, runtime)
+        submit = self._submit_to_cluster if self.target.cluster else self._submit_from_here
+        return submit(submission, runtime)
+
+    def _driver_arguments(self, epoch: Epoch) -> tuple[str, ...]:
+        return (
+            *("--home", self.asked.home, "--stream", epoch.stream),
+            *("--epoch", str(epoch.number), "--token", epoch.mark),
+        )
+
+    def _submit_from_here(self, submission: Submission, runtime: Runtime) -> LaunchRequest:
         from airflow_streaming.hooks.spark_submit import build_submit_command
 
         epoch, deployment = submission.epoch, submission.deployment
-        self._mask(submission.conf)
-        runtime = self.runtime(deployment.runtime)
-        _check_same_spark(deployment, runtime)
         settings = read_settings()
         log = settings.driver_log(epoch.stream, epoch.number)
         package = build_driver_package(settings.driver_folder)
@@ -279,8 +288,7 @@ class SparkStreamHook(BaseHook):
                 packages=deployment.packages,
                 files=deployment.files,
                 arguments=(
-                    *("--home", self.asked.home, "--stream", epoch.stream),
-                    *("--epoch", str(epoch.number), "--token", epoch.mark),
+                    *self._driver_arguments(epoch),
                     *("--properties-file", str(properties)),
                 ),
             )
@@ -303,11 +311,8 @@ class SparkStreamHook(BaseHook):
             private_files=private_files,
         )
 
-    def _submit_to_cluster(self, submission: Submission) -> LaunchRequest:
-        epoch, deployment = submission.epoch, submission.deployment
-        self._mask(submission.conf)
-        runtime, settings = self.runtime(deployment.runtime), read_settings()
-        _check_same_spark(deployment, runtime)
+    def _submit_to_cluster(self, submission: Submission, runtime: Runtime) -> LaunchRequest:
+        epoch, deployment, settings = submission.epoch, submission.deployment, read_settings()
         environment = driver_environment(os.environ, runtime, {})
         is_yarn = self.target.launcher == YARN
         application = application_for(
@@ -315,10 +320,7 @@ class SparkStreamHook(BaseHook):
             deployment,
             runtime,
             package=build_driver_package(settings.driver_folder),
-            arguments=(
-                *("--home", self.asked.home, "--stream", epoch.stream),
-                *("--epoch", str(epoch.number), "--token", epoch.mark),
-            ),
+            arguments=self._driver_arguments(epoch),
             conf=submission.conf,
             environment=self.asked.env,
             home=self.asked.home,

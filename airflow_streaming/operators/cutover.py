@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.model.records.control import Change
-    from airflow_streaming.operators.common.cutover import DagLanes
+    from airflow_streaming.operators.common.cutover_lanes import DagLanes
 
 PROMOTE: Final = CutoverCommand.PROMOTE
 KEEP: Final = CutoverCommand.KEEP
@@ -155,7 +155,7 @@ def begin(engine: Cutover, lanes: DagLanes, report: Mapping[str, Any]) -> Change
 
 
 def _retire_what_is_kept(engine: Cutover, lanes: DagLanes) -> None:
-    """Give an earlier blue up, as the report has said: its lane is needed."""
+    """Give an earlier blue up, as the report announced: its lane is needed."""
     change = next(led_by(lanes.home), None)
     if (
         change is not None
@@ -285,8 +285,8 @@ class CutoverStepOperator(CutoverTask):
         return found.number
 
     def _lay_pointers(self, home: StreamHome) -> None:
-        from airflow_streaming.operators.common.cutover import usable  # not at dag parse
         from airflow_streaming.operators.common.cutover_checks import lay  # not at dag parse
+        from airflow_streaming.operators.common.cutover_lanes import usable  # not at dag parse
 
         for name in lay(usable(self.pointers), home):
             self.log.info("Pointer %s leads to what is live now.", name)
@@ -374,7 +374,7 @@ class CutoverFinishOperator(CutoverTask):
         return self._end(context, None)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Look again; what was said stands in the stream's home."""
+        """Look again; the commands given are recorded in the stream's home."""
         return self._end(context, event.get("memory"))
 
     def _give_up_what_failed(self, lanes: DagLanes, change: Change, context: Context) -> None:

@@ -15,22 +15,19 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.control import Change
-from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms, SwitchMethod
+from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.common.checkpoint import truth
-from airflow_streaming.operators.common.cutover import (
-    CutoverTask,
-    found_cutover,
-    goes_on_by_itself,
-    hours,
-    led_by,
-    start_of,
-    way_of,
-    words,
-)
+from airflow_streaming.operators.common.cutover import CutoverTask, found_cutover, led_by, words
 from airflow_streaming.operators.common.cutover_checks import names_of
-from airflow_streaming.operators.common.form_edits import ENDED_XCOM_KEY, key_of, positive_minutes
+from airflow_streaming.operators.common.form_edits import (
+    ENDED_XCOM_KEY,
+    choice_of,
+    hours,
+    key_of,
+    positive_minutes,
+)
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
     REPORT_XCOM_KEY,
@@ -39,6 +36,7 @@ from airflow_streaming.operators.common.gate import (
     line_of,
 )
 from airflow_streaming.operators.upgrade_preflight import habit_of
+from airflow_streaming.options import Approval, GreenStart
 from airflow_streaming.reports.cutover import cutover_report
 from airflow_streaming.reports.markdown import markdown
 
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
 
     from airflow_streaming.changes.cutover.begin import PlanRequest
     from airflow_streaming.changes.cutover.lanes import Candidate
-    from airflow_streaming.operators.common.cutover import DagLanes
+    from airflow_streaming.operators.common.cutover_lanes import DagLanes
 
 DECIDED: Final = frozenset(
     {CutoverState.ABORTING, CutoverState.ROLLING_BACK, CutoverState.FINALIZING}
@@ -229,7 +227,7 @@ class CutoverPreflightOperator(CutoverTask):
             self._carry_out(lanes, context)
             check_is_new(lanes.home, key_of(context))
             candidates = lanes.candidates()
-            change = open_cutover(lanes, candidates, way_of(self.way))
+            change = open_cutover(lanes, candidates, choice_of(self.way, "way", SwitchMethod))
             if change is not None:
                 return self._go_on_with(change, context)
             found = self._look(candidates)
@@ -281,9 +279,10 @@ class CutoverPreflightOperator(CutoverTask):
     def _wish(self) -> PlanRequest:
         from airflow_streaming.changes.cutover.begin import PlanRequest  # not at dag parse
 
+        start = choice_of(self.start or GreenStart.BY_GATE.value, "start", GreenStart)
         return PlanRequest(
-            way=way_of(self.way),
-            start=start_of(self.start),
+            way=choice_of(self.way, "way", SwitchMethod),
+            start=None if start is GreenStart.BY_GATE else StartWay(start.value),
             replay_from=(self.replay_from or "").strip(),
             habits=self.sink_habits,
         )
@@ -301,8 +300,8 @@ class CutoverPreflightOperator(CutoverTask):
         return replace(
             course,
             soak=soak,
-            promotes_by_itself=goes_on_by_itself(self.promote, "promote"),
-            finalizes_by_itself=goes_on_by_itself(self.finalize, "finalize"),
+            promotes_by_itself=choice_of(self.promote, "promote", Approval) is Approval.AUTO,
+            finalizes_by_itself=choice_of(self.finalize, "finalize", Approval) is Approval.AUTO,
             retain_blue=hours(self.retain_hours, "retain_hours", course.retain_blue),
         )
 

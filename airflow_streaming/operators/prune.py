@@ -58,7 +58,7 @@ class StreamPruneOperator(CheckpointTask):
         from airflow_streaming.hooks.home import access  # not at dag parse
         from airflow_streaming.services.pruning import prune
         from airflow_streaming.settings import read_settings
-        from airflow_streaming.storage.blobs import open_blobs
+        from airflow_streaming.storage.fsspec_blobs import open_blobs
 
         with self.at_work():
             home, policy = self.open_home(), prune_policy_of(self.policy)
@@ -93,7 +93,7 @@ class StreamPruneOperator(CheckpointTask):
     def _backed_up(self) -> BackedUp:
         from airflow_streaming.changes.pruning.observe import backed_up_in, no_backups
         from airflow_streaming.hooks.home import access  # not at dag parse
-        from airflow_streaming.storage.blobs import open_blobs
+        from airflow_streaming.storage.fsspec_blobs import open_blobs
 
         uri = self.store_uri()
         if not self.store and not open_blobs(uri, **access(uri, self.store_conn())).entries(""):

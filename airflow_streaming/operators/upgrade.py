@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
-from airflow_streaming.model.arguments.calls import Called, run
+from airflow_streaming.model.arguments.calls import name_of, run
 from airflow_streaming.model.arguments.fields import checked
-from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
 from airflow_streaming.model.spark.failures import presentable
@@ -31,6 +29,7 @@ from airflow_streaming.operators.common.form_edits import (
 )
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
 from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, UpgradeTask
+from airflow_streaming.options import Check, Soaked
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -51,7 +50,7 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
 
     :param preflight_task_id: The task whose report is asked about.
     :param is_dry_run: End here. (templated)
-    :param need_approval: Ask; without it, the user who started the run has said yes by that. Where there
+    :param need_approval: Ask; without it, starting the run was the approval. Where there
         are ``allowed_approvers``, it cannot be turned off. (templated)
     """
 
@@ -243,33 +242,6 @@ PASSED_XCOM_KEY: Final = "passed"
 """XCom that is there when every check has passed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Soaked:
-    """
-    What a check is given: an upgrade whose new deployment has soaked and may still be taken back.
-
-    :param deployment: The new one; ``replaced`` is the one before it.
-    :param begun_at: When the upgrade began.
-    :param context: Airflow's context, for connections and variables.
-    """
-
-    stream: str
-    home: str
-    change: int
-    deployment: Deployment
-    replaced: Deployment
-    begun_at: datetime
-    context: Any
-
-
-Check = Annotated[Callable[[Soaked], bool | str | None], Called(("a Soaked",))]
-"""
-Looks at what a new deployment has written. ``None``, ``True`` and an empty text say that it is well;
-``False``, or a text that says what is wrong, has the upgrade rolled back. An exception is none of
-them: the task is tried again, and at last it counts as wrong.
-"""
-
-
 class UpgradeCheckOperator(UpgradeTask):
     """
     Run checks on what a new deployment has done, before it is kept.
@@ -341,11 +313,6 @@ def wrong_by(check: Check, answer: bool | str | None) -> str:
     )
 
 
-def name_of(check: Callable[..., object]) -> str:
-    """Return what a check is called."""
-    return getattr(check, "__name__", None) or type(check).__name__
-
-
 _NOT_SOAKED: Final = "A task of the upgrade failed; see its log."
 _NOT_PASSED: Final = "A check failed to finish; see its log."
 
@@ -356,13 +323,13 @@ class UpgradeFinishOperator(UpgradeTask):
 
     It runs whatever became of the tasks before it. It succeeds when the new deployment is kept, is
     skipped when nothing was begun on purpose, and fails, with what went wrong, when the old
-    deployment is back. A run that only looked, or was told no, touches no upgrade that another
+    deployment is back. A run that only looked, or was not approved, touches no upgrade that another
     task has begun.
 
     :param preflight_task_id: The task that made the report.
     :param approve_task_id: The task in which a user was asked.
     :param soak_task_id: The step that leads to ``judged``.
-    :param step_task_ids: The steps before it, in whose words it is told what went wrong.
+    :param step_task_ids: The steps before it, whose errors say what went wrong.
     :param check_task_id: The task with the checks; ``None`` without any.
     """
 
@@ -390,7 +357,7 @@ class UpgradeFinishOperator(UpgradeTask):
         return self._settle(context, None)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Look again; what was said stands in the stream's home."""
+        """Look again; the commands given are recorded in the stream's home."""
         return self._settle(context, event.get("memory"))
 
     def _settle(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:

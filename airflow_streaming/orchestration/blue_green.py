@@ -19,8 +19,6 @@ from airflow.sdk import BaseOperator, TaskGroup
 from airflow_streaming.changes.pointers.port import Pointer
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.records.cutover_table import CutoverState
-from airflow_streaming.operators.common.cutover import ASK
-from airflow_streaming.operators.common.cutover_checks import CutoverCheck
 from airflow_streaming.operators.cutover import (
     KEEP,
     PROMOTE,
@@ -32,7 +30,13 @@ from airflow_streaming.operators.cutover import (
 )
 from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator
 from airflow_streaming.operators.upgrade import UpgradeApprovalOperator
-from airflow_streaming.options import Connections, CutoverOptions, plain
+from airflow_streaming.options import (
+    Approval,
+    Connections,
+    CutoverCheck,
+    CutoverOptions,
+    plain,
+)
 from airflow_streaming.orchestration import cutover_form, form
 from airflow_streaming.orchestration.cutover_form import pointers_of, some, streams_of
 from airflow_streaming.orchestration.upgrade import (
@@ -118,7 +122,7 @@ class CutoverPath(Chain):
 
     def _soak(self, switch: BaseOperator) -> BaseOperator:
         soak = self._step("soak", CutoverState.FINALIZING, patience=_NO_PATIENCE)
-        if self._wishes.finalize == ASK:
+        if self._wishes.finalize == Approval.ASK:
             switch >> self._question("approve_end", KEEP, "Keep the new version of", switch)
         return self._then(soak)
 

@@ -12,9 +12,8 @@ from airflow_streaming.changes.pointers.port import Pointer
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.names import check_is_stream
-from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
+from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.upgrade import SoakTerms
-from airflow_streaming.operators.common.cutover import ASK, AUTO, BY_GATE, STARTS, WAYS, WHO
 from airflow_streaming.options import Approval, GreenStart, plain
 from airflow_streaming.orchestration.form import (
     application_param,
@@ -68,23 +67,23 @@ def pointers_of(
 _MINUTE: Final = timedelta(minutes=1)
 _HOUR: Final = timedelta(hours=1)
 WAY_FROM_FORM: Final = "{{ params.get('way') or '" + SwitchMethod.PARALLEL.value + "' }}"
-START_FROM_FORM: Final = "{{ params.get('start') or '" + BY_GATE + "' }}"
+START_FROM_FORM: Final = "{{ params.get('start') or '" + GreenStart.BY_GATE.value + "' }}"
 REPLAY_FROM_FORM: Final = "{{ params.get('replay_from') or '' }}"
-PROMOTE_FROM_FORM: Final = "{{ params.get('promote') or '" + ASK + "' }}"
+PROMOTE_FROM_FORM: Final = "{{ params.get('promote') or '" + Approval.ASK.value + "' }}"
 RETAIN_FROM_FORM: Final = "{{ params.get('retain_hours') or '' }}"
 _WAYS: Final[Mapping[str, str]] = {
     SwitchMethod.PARALLEL.value: "parallel outputs: consumers are led to green's own",
     SwitchMethod.HANDOVER.value: "handover: green resumes in blue's output",
 }
 _STARTS: Final[Mapping[str, str]] = {
-    BY_GATE: "regardless of the gates",
-    StartWay.FRESH.value: "an empty checkpoint, sources read again",
-    StartWay.CLONED.value: "a copy of blue's checkpoint",
-    StartWay.CARRIED.value: "blue's position, without state",
+    GreenStart.BY_GATE.value: "regardless of the gates",
+    GreenStart.FRESH.value: "an empty checkpoint, sources read again",
+    GreenStart.CLONED.value: "a copy of blue's checkpoint",
+    GreenStart.CARRIED.value: "blue's position, without state",
 }
 _WHO: Final[Mapping[str, str]] = {
-    ASK: "ask for approval before the switch",
-    AUTO: "automatically when green is ready",
+    Approval.ASK.value: "ask for approval before the switch",
+    Approval.AUTO.value: "automatically when green is ready",
 }
 
 
@@ -113,14 +112,14 @@ def cutover_params(
         "dry_run": dry_run_param(),
         "way": Param(
             plain(way),
-            enum=list(WAYS),
+            enum=list(_WAYS),
             values_display=dict(_WAYS),
             title="Way of switching",
             description="The report of a dry run shows which methods are safe for the stream's sinks.",
         ),
         "start": Param(
             plain(start),
-            enum=list(STARTS),
+            enum=list(_STARTS),
             values_display=dict(_STARTS),
             title="Green begins with",
             description="The new version runs beside the live one, with its own output, until it is "
@@ -133,7 +132,7 @@ def cutover_params(
         "need_approval": need_approval_param(is_bound=bool(approvers), default=need_approval),
         "promote": Param(
             plain(promote),
-            enum=list(WHO),
+            enum=list(_WHO),
             values_display=dict(_WHO),
             title="Switch",
             description="An approval is always requested when the comparison is inconclusive.",

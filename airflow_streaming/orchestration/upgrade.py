@@ -24,7 +24,6 @@ from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.operators.common.form_edits import check_sizes
 from airflow_streaming.operators.rehearsal import UpgradeRehearsalOperator
 from airflow_streaming.operators.upgrade import (
-    Check,
     UpgradeApprovalOperator,
     UpgradeCheckOperator,
     UpgradeFinishOperator,
@@ -33,6 +32,7 @@ from airflow_streaming.operators.upgrade import (
 from airflow_streaming.operators.upgrade_preflight import UpgradePreflightOperator
 from airflow_streaming.options import (
     ChangeOptions,
+    Check,
     Connections,
     RestartOptions,
     UpgradeOptions,

@@ -16,7 +16,7 @@ from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
 from airflow_streaming.plugins.access.drivers import PageDrivers
-from airflow_streaming.plugins.access.kept import Kept, check_owner
+from airflow_streaming.plugins.access.kept import Kept, check_owner, open_stream
 from airflow_streaming.services import changes, streams
 
 GENTLE: Final = frozenset({"start", "close-circuit", "cutover.look-again"})
@@ -37,8 +37,6 @@ def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, co
     :raises NotTheOwner: the cutover is led by a stream of another dag.
     :raises StreamingError: the home cannot be written.
     """
-    from airflow_streaming.plugins.routes import open_stream  # which imports this module
-
     if act not in GENTLE and confirm != kept.stream:
         raise UpgradeRefused(
             f"{act!r} was not confirmed: send the name of the stream, {kept.stream!r}, with it."

@@ -42,8 +42,9 @@ from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.acts import act_on
 from airflow_streaming.plugins.board import Boards, Lane
 from airflow_streaming.plugins.changes import changes_view
+from airflow_streaming.plugins.lists import deployments_view, lanes_of, timeline_view
 from airflow_streaming.plugins.reports import all_reports, one_report
-from airflow_streaming.plugins.views import deployments_view, lanes_of, now_utc, timeline_view
+from airflow_streaming.plugins.views import now_utc
 
 POINTS: Final = 240
 """Buckets of a chart; more are not seen on a screen of this width."""
@@ -175,12 +176,8 @@ async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Respons
         request,
         {
             "at": now_utc().isoformat(),
-            "dag": kept.dag.dag_id,
-            "stream": kept.stream,
-            "task": kept.task_id,
-            "run": kept.run_id,
+            **_task_of(kept),
             "map_index": kept.map_index,
-            "home": kept.home,
             "can_edit": can_edit,
             "dags": dags,
             **found,
@@ -197,14 +194,20 @@ async def external(request: Request, kept: Annotated[Kept, Depends(named_as)]) -
         request,
         {
             "at": now_utc().isoformat(),
-            "dag": kept.dag.dag_id,
-            "stream": kept.stream,
-            "task": kept.task_id,
-            "run": kept.run_id,
-            "home": kept.home,
+            **_task_of(kept),
             **found,
         },
     )
+
+
+def _task_of(kept: Kept) -> dict[str, Any]:
+    return {
+        "dag": kept.dag.dag_id,
+        "stream": kept.stream,
+        "task": kept.task_id,
+        "run": kept.run_id,
+        "home": kept.home,
+    }
 
 
 def _rights(kept: Kept, user: Any) -> tuple[bool, dict[str, str]]:

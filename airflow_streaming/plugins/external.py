@@ -7,17 +7,16 @@ their serialized dag. A checkpoint is only read, and nothing can be done to such
 
 from __future__ import annotations
 
-import hashlib
-import posixpath
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_streaming.exceptions import HomeNotAllowed, SpecError
 from airflow_streaming.hooks.checkpoint import CheckpointHook
 from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.uris import is_local
+from airflow_streaming.plugins.access.kept import Kept, external_title
 from airflow_streaming.plugins.access.trust import check_home
 from airflow_streaming.plugins.standing import cut, level_of, told
 from airflow_streaming.settings import read_settings
@@ -25,31 +24,9 @@ from airflow_streaming.supervision.external.endpoint import ask
 from airflow_streaming.supervision.external.observer import ExternalObserver
 from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
 
-if TYPE_CHECKING:
-    from airflow_streaming.plugins.access.kept import Kept
-
-SENSORS: Final = (
-    "StreamHealthSensor",
-    "StreamProgressSensor",
-    "StreamWatermarkSensor",
-    "StreamBacklogSensor",
-    "StreamCaughtUpSensor",
-)
-"""Operators that may name a checkpoint."""
 ENDPOINT_SECONDS: Final = 1.0
 """A page waits less long for a driver's web page than a sensor does."""
 _MOST_QUERIES: Final = 100
-
-
-def external_name(checkpoint: str) -> str:
-    """Return what addresses call an external stream; no stream of ours may have such a name."""
-    digest = hashlib.sha256(checkpoint.encode()).hexdigest()[:8]
-    return f"{external_title(checkpoint)}@{digest}"
-
-
-def external_title(checkpoint: str) -> str:
-    """Return what people call it: the last part of its checkpoint."""
-    return posixpath.basename(checkpoint.rstrip("/"))[:80] or "checkpoint"
 
 
 def open_observer(kept: Kept) -> ExternalObserver:
@@ -100,11 +77,11 @@ class ExternalWatch:
 
     def row(self, now: datetime) -> dict[str, Any]:
         """Return what the fleet shows of it."""
-        return self._row(self.observer.sight(), now)
+        return self._row(self.observer.snapshot(), now)
 
     def whole(self, now: datetime) -> dict[str, Any]:
         """Return what its own page shows of it."""
-        seen = self.observer.sight()
+        seen = self.observer.snapshot()
         return {
             **self._row(seen, now),
             "queries": [_query(query) for query in seen.queries[:_MOST_QUERIES]],

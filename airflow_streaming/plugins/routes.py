@@ -8,7 +8,6 @@ the right to see its stream, and no path ever comes from the address or from wha
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Callable
 from typing import Annotated, Final
 from urllib.parse import urlencode
@@ -21,13 +20,10 @@ from fastapi.responses import PlainTextResponse, RedirectResponse
 
 from airflow_streaming.exceptions import HomeNotAllowed, LookRefused, NotTheOwner, StreamingError
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.home.live_lane import live_lane
-from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.records.epoch import Epoch, Launch
-from airflow_streaming.model.storage import Store
 from airflow_streaming.plugins.access.drivers import PageDrivers
-from airflow_streaming.plugins.access.kept import Kept, check_owner, kept_by
+from airflow_streaming.plugins.access.kept import Kept, kept_by, open_stream
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.access.slots import Limits
 from airflow_streaming.plugins.access.trust import check_home, ui_address
@@ -36,8 +32,6 @@ from airflow_streaming.plugins.pages import add_pages
 from airflow_streaming.settings import read_settings
 from airflow_streaming.supervision.driver_logs import MOST, shown_log
 
-_recent: Final[deque[Store]] = deque(maxlen=16)
-"""Stores that pages have used last; opening one of an object store anew takes half a second."""
 _TEXT: Final = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'self'",
@@ -110,22 +104,6 @@ async def page_of(request: Request, kept: Kept, show: Callable[[StreamHome], Res
         raise HTTPException(403, str(err)) from err
     except StreamingError as err:
         raise HTTPException(503, str(err)) from err
-
-
-def open_stream(kept: Kept) -> StreamHome:
-    """
-    Return the records of the live lane of a stream, for a dag to which it belongs.
-
-    :raises HomeNotAllowed: it would be opened with a connection of another type.
-    :raises NotTheOwner: the stream belongs to another dag, or to none yet.
-    :raises StreamingError: it cannot be looked at now.
-    """
-    hook = StreamHomeHook(kept.home, kept.home_conn_id, looks_only=True, own_type_only=True)
-    home = hook.get_conn()
-    _recent.append(home.store)
-    stream = home.stream(live_lane(home, kept.stream))
-    check_owner(stream, kept)
-    return stream
 
 
 async def driver_log(request: Request, kept: KeptByTask) -> Response:

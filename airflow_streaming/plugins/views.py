@@ -8,14 +8,13 @@ HTML.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from airflow_streaming.checkpoints.backup.records import Said, UnreadableVerification, Verification
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.history import HistoryReader, PartCache, sparkline
@@ -24,18 +23,18 @@ from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.names import color_of, other_lane
+from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import ENDED, Observation, Process, VerdictState
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.control import ChangeInProgress
 from airflow_streaming.model.records.cutover import CutoverStanding
 from airflow_streaming.model.records.cutover_table import CutoverState
-from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, LaunchCause
 from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.plugins.changes import acts_of
+from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.standing import Look, cut, told, tried
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.supervision.alerts.alerting import open_incidents
@@ -223,7 +222,7 @@ class StreamWatch:
             store = self.open_backups()
             ids = store.ids(self.home.name)
             if ids:
-                found = _backup(store, self.home.name, ids[-1])
+                found = backup_view(store, self.home.name, ids[-1])
                 return {name: found.get(name) for name in ("at", "verified", "problem")}
         return None
 
@@ -238,7 +237,7 @@ class StreamWatch:
             return []
         store = self.open_backups()
         ids = store.ids(self.home.name)[-most:]
-        return [_backup(store, self.home.name, one) for one in reversed(ids)]
+        return [backup_view(store, self.home.name, one) for one in reversed(ids)]
 
     def _newest_event(self) -> dict[str, Any] | None:
         events = tried(lambda: self.home.events(1)) or []
@@ -373,119 +372,6 @@ def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any
         "waits": at in _WAITS_FOR_PERSON,
         "overdue": is_overdue,
     }
-
-
-def deployments_view(home: StreamHome, most: int = 12) -> list[dict[str, Any]]:
-    """Return the newest deployments of a lane, the newest first, each with what it changed."""
-    numbers = home.deployment_numbers()[-most - 1 :]
-    found = [home.deployment(number) for number in numbers]
-    rows = []
-    for before, one in zip([None, *found], found, strict=False):
-        rows.append(
-            {
-                "number": one.number,
-                "at": told(one.created_at),
-                "by": cut(one.created_by, 200),
-                "spark": one.spark_version,
-                "runtime": cut(one.runtime, 100),
-                "application": cut(one.application, 400),
-                "sha256": one.application_sha256[:12],
-                "checkpoint": cut(one.checkpoint, 400),
-                "output": cut(one.output, 400),
-                "changes": [] if before is None else [*_differences(before, one)],
-            }
-        )
-    return rows[-most:][::-1]
-
-
-def _differences(before: Deployment, after: Deployment) -> Iterator[dict[str, Any]]:
-    for name in before.differences(after):
-        old, new = getattr(before, name), getattr(after, name)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            for key in sorted(old.keys() | new.keys()):
-                if old.get(key) != new.get(key):
-                    yield {
-                        "what": cut(f"{name} {key}", 200),
-                        "from": cut(old.get(key), 300),
-                        "to": cut(new.get(key), 300),
-                    }
-            continue
-        texts = [" ".join(v) if isinstance(v, tuple) else str(v) for v in (old, new)]
-        yield {"what": name, "from": cut(texts[0], 300), "to": cut(texts[1], 300)}
-
-
-def _backup(store: BackupStore, stream: str, backup_id: str) -> dict[str, Any]:
-    try:
-        backup = store.backup(backup_id, stream)
-        checks = store.verifications(backup_id, stream)
-    except StreamingError as err:
-        return {"id": backup_id, "problem": cut(str(err), 400), "verified": False}
-    return {
-        "id": backup_id,
-        "at": told(backup.finished_at),
-        "origin": backup.origin.value,
-        "by": cut(backup.by, 200),
-        "note": cut(backup.note, 300),
-        "files": backup.files,
-        "size": backup.size,
-        "added": backup.added_size,
-        "deployment": backup.deployment,
-        "batches": {cut(q.folder, 100): q.batch for q in backup.queries},
-        **_verification(checks[-1] if checks else None),
-    }
-
-
-def _verification(checked: Said | None) -> dict[str, Any]:
-    match checked:
-        case Verification():
-            return {
-                "verified": checked.holds,
-                "level": checked.level.value,
-                "verified_at": told(checked.verified_at),
-                "problem": cut(" ".join(checked.problems), 400),
-            }
-        case UnreadableVerification():
-            problem = cut(checked.problem, 400)
-            return {"verified": False, "level": "", "verified_at": None, "problem": problem}
-        case None:
-            return {"verified": False, "level": "", "verified_at": None, "problem": ""}
-
-
-def timeline_view(
-    home: StreamHome, *, most: int, since: datetime | None = None
-) -> list[dict[str, Any]]:
-    """Return what happened to a lane, the newest first: its events and the alerts that were sent."""
-    rows = [
-        {
-            "at": told(event.at),
-            "kind": event.event.value,
-            "text": cut(event.message, 1_000),
-            "by": cut(event.by, 200),
-            "epoch": event.epoch,
-            "facts": {cut(k, 60): cut(v, 300) for k, v in [*event.facts.items()][:20]},
-        }
-        for event in home.events(most, since)
-    ]
-    rows += [
-        {
-            "at": told(alert.at),
-            "kind": f"alert_{alert.alert.value}",
-            "text": cut(alert.reason, 1_000),
-            "by": cut(alert.by, 200),
-            "epoch": alert.epoch,
-            "remedy": cut(alert.remedy, 600),
-            "facts": {"rule": cut(alert.rule, 100), "query": cut(alert.query, 100)},
-        }
-        for alert in home.alerts(min(most, 100))
-        if since is None or alert.at >= since
-    ]
-    return sorted(rows, key=lambda row: str(row["at"]), reverse=True)[:most]
-
-
-def lanes_of(home: StreamHome) -> list[str]:
-    """Return the lanes of a stream that exist, the given one first."""
-    other = home.beside(other_lane(home.name))
-    return [home.name, *([other.name] if other.deployment_numbers() else [])]
 
 
 def _record(record: Any) -> dict[str, Any] | None:

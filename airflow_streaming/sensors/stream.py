@@ -177,28 +177,28 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
                     self.subject(), self.condition(), other=self.other(), rules=self.rules
                 )
             try:
-                readiness, sight = self._listen(self._gate)
+                readiness, snapshot = self._listen(self._gate)
             except (HomeUnavailable, RecordError) as err:
                 # Not being able to look says nothing of the stream.
                 self._gate.lose_sight()
                 self.log.warning("Cannot look at %s: %s", self.subject().who, err)
                 return PokeReturnValue(is_done=False)
         is_done = self._conclude(readiness)
-        seen = self._gate.describe(readiness, sight) if is_done else None
+        seen = self._gate.describe(readiness, snapshot) if is_done else None
         return PokeReturnValue(is_done=is_done, xcom_value=seen)
 
     def _listen(self, gate: StreamGate) -> tuple[Readiness, StreamSnapshot]:
         deadline = time.monotonic() + LISTEN.total_seconds()
-        readiness, sight = gate.look()
+        readiness, snapshot = gate.look()
         # Two looks at the least: what one of them reads may have been written long ago.
         while (
             readiness.state is ReadinessState.WAITING
-            and gate.needs_to_listen(sight)
+            and gate.needs_to_listen(snapshot)
             and time.monotonic() < deadline
         ):
             time.sleep(1.0)
-            readiness, sight = gate.look()
-        return readiness, sight
+            readiness, snapshot = gate.look()
+        return readiness, snapshot
 
     def _conclude(self, readiness: Readiness) -> bool:
         if readiness.state is ReadinessState.LOST:

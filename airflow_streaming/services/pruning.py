@@ -241,36 +241,50 @@ def _logs(
     for lane in lanes:
         stays = epochs_that_stay(lane, before, policy)
         newest = lane.epochs[-1].number if lane.epochs else 0
-        if (folder / lane.lane).is_symlink():
-            log.warning("%s is a link; the logs behind it stay.", folder / lane.lane)
-            continue
-        try:
-            files = sorted((folder / lane.lane).glob("*.log*"))
-        except OSError as err:
-            log.warning("The driver logs in %s cannot be listed: %s", folder / lane.lane, err)
-            continue
-        for file in files:
-            named = _LOG.fullmatch(file.name)
-            number = number_of(f"{named[1]}.json") if named else None
-            if number is None or number in stays or number >= newest or file.is_symlink():
+        for number, file in _log_files(folder / lane.lane):
+            if number in stays or number >= newest:
                 continue
-            try:
-                found = file.stat()
-                if datetime.fromtimestamp(found.st_mtime, UTC) > before:
-                    continue
-                if not dry_run:
-                    file.unlink(missing_ok=True)
-            except OSError as err:
-                log.warning("Driver log %s stays: %s", file, err)
-                continue
-            yield Removed(
-                what=RemovalKind.DRIVER_LOG,
-                lane=lane.lane,
-                name=file.name,
-                reason="older than the period",
-                files=1,
-                size=found.st_size,
-            )
+            size = _remove_log(file, before, dry_run=dry_run)
+            if size is not None:
+                yield Removed(
+                    what=RemovalKind.DRIVER_LOG,
+                    lane=lane.lane,
+                    name=file.name,
+                    reason="older than the period",
+                    files=1,
+                    size=size,
+                )
+
+
+def _log_files(folder: Path) -> Iterator[tuple[int, Path]]:
+    """Yield the logs of a lane's drivers on this host, each with the number of its epoch."""
+    if folder.is_symlink():
+        log.warning("%s is a link; the logs behind it stay.", folder)
+        return
+    try:
+        files = sorted(folder.glob("*.log*"))
+    except OSError as err:
+        log.warning("The driver logs in %s cannot be listed: %s", folder, err)
+        return
+    for file in files:
+        named = _LOG.fullmatch(file.name)
+        number = number_of(f"{named[1]}.json") if named else None
+        if number is not None and not file.is_symlink():
+            yield number, file
+
+
+def _remove_log(file: Path, before: datetime, *, dry_run: bool) -> int | None:
+    """Remove a log that was last written before a moment; return its size, ``None`` when it stays."""
+    try:
+        found = file.stat()
+        if datetime.fromtimestamp(found.st_mtime, UTC) > before:
+            return None
+        if not dry_run:
+            file.unlink(missing_ok=True)
+    except OSError as err:
+        log.warning("Driver log %s stays: %s", file, err)
+        return None
+    return found.st_size
 
 
 def _earlier(now: datetime, blobs: Blobs) -> datetime:

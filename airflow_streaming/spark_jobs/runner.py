@@ -329,7 +329,7 @@ def last_words(scratch: Path) -> str:
     text = (scratch / LOG).read_bytes()[-_TAIL:].decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "rror" in line or "xception" in line]
-    return presentable((telling or lines or ["it said nothing."])[-1])
+    return presentable((telling or lines or ["it gave no reason."])[-1])
 
 
 def ends_in_our_code(scratch: Path) -> bool:

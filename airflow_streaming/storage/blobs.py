@@ -31,8 +31,7 @@ from airflow_streaming.model.storage import (
     link_to_its_name,
     temporary_file,
 )
-from airflow_streaming.model.uris import check_uri, is_local, local_path
-from airflow_streaming.storage.fsspec_store import give_up_soon, open_filesystem
+from airflow_streaming.model.uris import local_path
 
 CHUNK: Final = 1024 * 1024
 """Bytes of a large object that are held at once."""
@@ -362,30 +361,3 @@ def time_in(info: Mapping[str, Any]) -> datetime | None:
     except (ValueError, OverflowError, OSError):
         return None
     return None
-
-
-def open_blobs(
-    uri: str,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: Any = None,
-    *,
-    looks_only: bool = False,
-) -> Blobs:
-    """
-    Return the objects under a URI; nothing is read or written yet.
-
-    :param storage_options: Passed to fsspec for a URI that is not a local folder.
-    :param filesystem: An fsspec file system to use instead of a new one.
-    :param looks_only: Give up on a store that does not answer after a few seconds.
-    :raises SpecError: not a full URI, or its file system is not installed.
-    :raises HomeUnavailable: the file system cannot be set up, e.g. without credentials.
-    """
-    checked = check_uri(uri, "backup store")
-    if filesystem is None and is_local(checked):
-        return LocalBlobs(checked)
-    from airflow_streaming.storage.fsspec_blobs import FsspecBlobs  # which imports this module
-
-    opened, root = open_filesystem(checked, "backup store", storage_options, filesystem)
-    if looks_only and filesystem is None:
-        give_up_soon(opened)
-    return FsspecBlobs(opened, root, checked)

@@ -17,8 +17,17 @@ from dataclasses import dataclass
 from typing import IO, Any, Final
 
 from airflow_streaming.exceptions import AlreadyExists
-from airflow_streaming.storage.blobs import Elsewhere, ServerCopy, Stored, below_the_root, time_in
-from airflow_streaming.storage.fsspec_store import FsspecStore
+from airflow_streaming.model.uris import check_uri, is_local
+from airflow_streaming.storage.blobs import (
+    Blobs,
+    Elsewhere,
+    LocalBlobs,
+    ServerCopy,
+    Stored,
+    below_the_root,
+    time_in,
+)
+from airflow_streaming.storage.fsspec_store import FsspecStore, give_up_soon, open_filesystem
 
 RANGE: Final = 8 * 1024 * 1024
 """Bytes of a large object asked for at once."""
@@ -193,3 +202,28 @@ def _same_place(one: Any, other: Any) -> bool:
 def _settings(filesystem: Any) -> dict[str, Any]:
     options: Mapping[str, Any] = getattr(filesystem, "storage_options", None) or {}
     return {key: value for key, value in options.items() if key not in _OF_NO_IMPORTANCE}
+
+
+def open_blobs(
+    uri: str,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+    *,
+    looks_only: bool = False,
+) -> Blobs:
+    """
+    Return the objects under a URI; nothing is read or written yet.
+
+    :param storage_options: Passed to fsspec for a URI that is not a local folder.
+    :param filesystem: An fsspec file system to use instead of a new one.
+    :param looks_only: Give up on a store that does not answer after a few seconds.
+    :raises SpecError: not a full URI, or its file system is not installed.
+    :raises HomeUnavailable: the file system cannot be set up, e.g. without credentials.
+    """
+    checked = check_uri(uri, "backup store")
+    if filesystem is None and is_local(checked):
+        return LocalBlobs(checked)
+    opened, root = open_filesystem(checked, "backup store", storage_options, filesystem)
+    if looks_only and filesystem is None:
+        give_up_soon(opened)
+    return FsspecBlobs(opened, root, checked)

@@ -95,9 +95,9 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
         except SpecError as err:
             # A watcher that ends is not reported anywhere; an error in its log can be read.
             raise HomeUnavailable(str(err)) from err
-        sight = self._looker.sight()
+        snapshot = self._looker.snapshot()
         self._next = announce(
-            sight,
+            snapshot,
             self._told or LastSent(),
             topic=self.topic,
             every=timedelta(seconds=self.every_seconds),
@@ -106,7 +106,7 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
         payload = None
         if self._next is not None:
             payload = {"stream": self.subject.name, **self._next.payload}
-        return payload, sight.verdict.state
+        return payload, snapshot.verdict.state
 
     def lose_sight(self) -> None:
         if self._looker is not None:

@@ -58,24 +58,24 @@ class StreamGate:
             others = [self._other] if self._other is not None else []
             self._lookers = [open_looker(one, self._rules) for one in (self._subject, *others)]
         if self._other is None:
-            sight = self._lookers[0].sight()
-            return gate(sight, self._condition), sight
+            snapshot = self._lookers[0].snapshot()
+            return gate(snapshot, self._condition), snapshot
         # The other one first: what it commits between the two looks is not asked of this one.
-        theirs, sight = (looker.sight() for looker in reversed(self._lookers))
-        return catch_up(sight, theirs, self._condition), sight
+        theirs, snapshot = (looker.snapshot() for looker in reversed(self._lookers))
+        return catch_up(snapshot, theirs, self._condition), snapshot
 
     def lose_sight(self) -> None:
         """Take note that a look failed."""
         for looker in self._lookers:
             looker.lose_sight()
 
-    def needs_to_listen(self, sight: StreamSnapshot) -> bool:
+    def needs_to_listen(self, snapshot: StreamSnapshot) -> bool:
         """Tell whether another look in a moment may show what a single one cannot."""
-        return self._condition.needs_a_sign_of_life and not sight.fresh
+        return self._condition.needs_a_sign_of_life and not snapshot.fresh
 
-    def describe(self, readiness: Readiness, sight: StreamSnapshot) -> dict[str, Any]:
+    def describe(self, readiness: Readiness, snapshot: StreamSnapshot) -> dict[str, Any]:
         """Return what was seen, for those who come after: what every asked query has reached."""
-        queries = asked(sight, self._condition.query)
+        queries = asked(snapshot, self._condition.query)
         return {
             "stream": self._subject.name,
             "batch": _least(query.batch_id for query in queries),
@@ -131,15 +131,15 @@ class GateTrigger(SubjectTrigger):
         try:
             if self._gate is None:
                 self._gate = self._open()
-            readiness, sight = self._gate.look()
+            readiness, snapshot = self._gate.look()
         except SpecError as err:
             # Looking again is no use, and neither is another try of the task.
             return {"state": ReadinessState.LOST.value, "reason": str(err)}, None
-        state = sight.verdict.state
+        state = snapshot.verdict.state
         if readiness.state is ReadinessState.WAITING:
             self._say_missing(readiness.reason)
             return None, state
-        seen = self._gate.describe(readiness, sight)
+        seen = self._gate.describe(readiness, snapshot)
         return {"state": readiness.state.value, "reason": readiness.reason, "seen": seen}, state
 
     def lose_sight(self) -> None:

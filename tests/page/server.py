@@ -26,10 +26,9 @@ from airflow_streaming.home.home import open_home
 from airflow_streaming.model.names import GREEN_SUFFIX, Layout
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.plugins import api
-from airflow_streaming.plugins.access.kept import Kept
+from airflow_streaming.plugins.access.kept import Kept, external_name
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.board import Boards
-from airflow_streaming.plugins.external import external_name
 from airflow_streaming.plugins.routes import create_app
 
 RIGHTS: dict[str, dict[str, set[str]]] = {

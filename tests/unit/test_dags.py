@@ -50,7 +50,8 @@ def inner_rooms(source: str) -> list[str]:
             names = [alias.name for alias in node.names]
         for name in names:
             package, _, rest = name.partition(".")
-            if package == "airflow_streaming" and rest and rest.split(".")[0] not in PUBLIC:
+            room, _, module = rest.partition(".")
+            if package == "airflow_streaming" and rest and (room not in PUBLIC or "." in module):
                 found.append(name)
     return found
 
@@ -61,9 +62,11 @@ def test_an_example_imports_public_names_only(path: Path) -> None:
 
 
 def test_an_import_of_an_inner_room_is_found() -> None:
-    source = "from airflow_streaming.spec import A\nfrom airflow_streaming.model.names import B\n"
+    inner = ["airflow_streaming.model.names", "airflow_streaming.operators.common.cutover_checks"]
+    public = ["airflow_streaming.spec", "airflow_streaming.operators.stream"]
+    source = "\n".join(f"from {module} import A" for module in (*public, *inner))
 
-    assert inner_rooms(source) == ["airflow_streaming.model.names"]
+    assert inner_rooms(source) == inner
 
 
 def job_imports(path: Path) -> set[str]:

@@ -14,13 +14,15 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.patience import PATIENCE
+from tests.unit.parsed import parsed
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 PACKAGE: Final = REPOSITORY / "airflow_streaming"
@@ -142,7 +144,7 @@ CLOCKS: Final = ("now", "utcnow", "today")
 
 def impurities(source: str) -> list[str]:
     """Return how a module reaches for the clock, for chance, or for the outside."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     reached = [
         name
         for name in imports(tree)
@@ -212,7 +214,7 @@ def dangers(source: str) -> list[str]:
     """Return where a module would execute what it reads."""
     if not MAYBE_UNSAFE.search(source):
         return []
-    tree = ast.parse(source)
+    tree = parsed(source)
     found = [name for name in imports(tree) if name.split(".")[0] in UNSAFE_MODULES]
     for name, call in calls(tree):
         module, _, function = name.rpartition(".")
@@ -260,7 +262,7 @@ def unexplained_skips(source: str) -> list[int]:
     """Return the lines of skips and expected failures that do not say why."""
     if "skip" not in source and "xfail" not in source:
         return []
-    tree = ast.parse(source)
+    tree = parsed(source)
     explained = {id(call.func) for name, call in calls(tree) if _has_reason(name, call)}
     return [
         node.lineno
@@ -406,7 +408,7 @@ class SentenceReader:
 
 def sentences_read(source: str) -> list[int]:
     """Return the lines of branches on what a sentence says."""
-    return SentenceReader(ast.parse(source)).found
+    return SentenceReader(parsed(source)).found
 
 
 @pytest.mark.parametrize(
@@ -458,3 +460,44 @@ def test_a_room_has_at_most_fifteen_modules_and_one_room_in_it() -> None:
     modules = (module.parent for module in PACKAGE.rglob("*.py") if module.name != "__init__.py")
     rooms = Counter(str(room.relative_to(PACKAGE)) for room in modules)
     assert crowded(rooms.items()) == []
+
+
+TYPES_ALONE: Final = ("airflow_streaming.model.metrics", "airflow_streaming.model.progress")
+"""The table of metrics names the type of a batch, which takes its figures by that table."""
+
+
+def imported(source: str) -> set[str]:
+    """Return all that a module imports, wherever: in functions and for types alone as well."""
+    found: set[str] = set()
+    for node in ast.walk(parsed(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+    return found
+
+
+def circle_in(sources: Mapping[str, str]) -> list[str]:
+    """Return modules that import each other in a circle; none when there is no such circle."""
+    graph = {
+        name: {one for one in imported(source) if one in sources and (name, one) != TYPES_ALONE}
+        for name, source in sources.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as err:
+        return list(err.args[1])
+    return []
+
+
+def test_the_guard_sees_a_circle_of_imports() -> None:
+    lazy = "def f():\n    from b import g"
+    assert circle_in({"a": lazy, "b": "from c import g", "c": "x = 1"}) == []
+    assert set(circle_in({"a": lazy, "b": "from c import g", "c": "from a import f"})) == {*"abc"}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    modules = {
+        ".".join(path.relative_to(REPOSITORY).with_suffix("").parts): path.read_text()
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert circle_in(modules) == []

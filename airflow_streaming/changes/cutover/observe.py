@@ -2,7 +2,7 @@
 Homes + observers → view: one look at a cutover.
 
 The steps are read before and after the lanes are looked at, until both readings agree. So no move
-is decided from a state and a sight of the lanes that never were at the same time.
+is decided from a state and a snapshot of the lanes that never were at the same time.
 """
 
 from __future__ import annotations

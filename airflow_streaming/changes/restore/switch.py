@@ -324,7 +324,7 @@ def place_of(
     names = {folder: name for name, folder in folders.items()}
     logs = {query.folder: query.sink_log for query in backup.queries if query.sink_log}
     for query, uri in known_logs(home, current).items():
-        if query in names:
+        if query in names and (uri or names[query] not in logs):
             logs[names[query]] = uri
     logs |= {names.get(query, query): uri for query, uri in (sink_logs or {}).items()}
     return Place(

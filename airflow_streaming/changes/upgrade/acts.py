@@ -5,7 +5,7 @@ A driver tells of its batches some seconds later, and one that is killed never d
 no way back once a batch is committed, only the checkpoint is believed.
 
 The stages are read before and after the stream is looked at, until both readings agree. So no act
-is decided from a stage and a sight of the stream that never were at the same time.
+is decided from a stage and a snapshot of the stream that never were at the same time.
 """
 
 from __future__ import annotations

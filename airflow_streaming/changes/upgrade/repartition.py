@@ -22,6 +22,7 @@ from airflow_streaming.gates.state_partitions import RepartitionPlan, is_done, p
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.upkeep import RepartitionAnswer, RepartitionOrder
+from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts
 from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.uris import to_hadoop
@@ -78,6 +79,19 @@ def planned_for(
     )
 
 
+def unbegun_batches(home: StreamHome) -> Mapping[str, int]:
+    """
+    Return the batches that are planned and that no driver has begun, by query.
+
+    Only the newest driver can tell, and only one that ended at its own pace: one that was killed may
+    have begun what it had planned.
+    """
+    epochs = map(home.epoch, reversed(home.epoch_numbers()))
+    newest = next((epoch for epoch in epochs if epoch.cause is not LaunchCause.FENCE), None)
+    exit = None if newest is None else home.exit(newest.number)
+    return {} if exit is None or exit.cut_off else exit.unbegun
+
+
 class Repartitioner(Protocol):
     """Changes the number of state partitions, and tells whether it is changed."""
 
@@ -109,11 +123,15 @@ class SparkRepartitioner:
         """Have Spark do it; see ``Repartitioner``."""
         runtime, conf = self._of()
         reports = inspect_all(self._home, self._options)
-        places = tuple(to_hadoop(one.uri) for one in reports.values() if one.is_stateful)
+        places = {query: to_hadoop(one.uri) for query, one in reports.items() if one.is_stateful}
+        unbegun = unbegun_batches(self._home)
         with scratch_folder(None, PREFIX) as own:
             order = RepartitionOrder(
-                checkpoints=places,
+                checkpoints=tuple(places.values()),
                 partitions=partitions,
+                unbegun={
+                    places[query]: batch for query, batch in unbegun.items() if query in places
+                },
                 answer=str(own.folder / "answer.json"),
                 seconds=REPARTITION_WITHIN.total_seconds(),
             )

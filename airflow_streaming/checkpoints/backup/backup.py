@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from airflow_streaming.checkpoints.backup.bundles import writer_of
 from airflow_streaming.checkpoints.backup.live_copy import Source, copy_live
 from airflow_streaming.checkpoints.backup.records import Backup, Origin
 from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
@@ -60,7 +61,7 @@ def take_backup(
     check_places(sources, store.uri)
     begun_at = clock()
     backup_id = store.new_id(begun_at)
-    with store.hold(stream, "backup", backup_id), store.writer(stream) as writer:
+    with store.hold(stream, "backup", backup_id), writer_of(store, stream) as writer:
         copied = [
             copy_live(source, writer, attempts=attempts, progress=progress, checked=writer.checked)
             for source in sources

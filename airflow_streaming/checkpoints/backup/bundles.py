@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from airflow_streaming.checkpoints.backup.earlier import EarlierBackups, Place
+from airflow_streaming.checkpoints.backup.earlier import EarlierBackups, Place, known_to
 from airflow_streaming.checkpoints.backup.index import (
     LARGE,
     MAX_MEMBERS,
@@ -35,6 +35,7 @@ from airflow_streaming.checkpoints.backup.index import (
 from airflow_streaming.checkpoints.backup.packs import PackBuilder, padding, tar_header
 from airflow_streaming.checkpoints.backup.records import Bundle, BundleUse, Member
 from airflow_streaming.checkpoints.vault.layout import file_path, folder, index_path, pack_path
+from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointBusy
 from airflow_streaming.model.spark.listing import FileStat
 from airflow_streaming.storage.blobs import Blobs, Elsewhere, ServerCopy
@@ -396,3 +397,12 @@ class BundleWriter:
         if elsewhere is None or not self._copies:
             return None
         return self._blobs.server_copy(elsewhere)
+
+
+def writer_of(store: BackupStore, stream: str) -> BundleWriter:
+    """
+    Return a writer that knows the stream's newest backups and what a killed run left.
+
+    Take a hold first, so that nothing it refers to is collected.
+    """
+    return BundleWriter(store.blobs, stream, known_to(store, stream), store.wrote)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from airflow_streaming.checkpoints.backup.index import from_ranges, stamp_digest, to_ranges
 from airflow_streaming.checkpoints.backup.records import (
@@ -38,12 +38,10 @@ from airflow_streaming.checkpoints.vault.layout import (
     pack_path,
 )
 from airflow_streaming.checkpoints.vault.manifests import stored_sizes
+from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import BackupDamaged, RecordError
 from airflow_streaming.model.spark.listing import FileStat
 from airflow_streaming.storage.blobs import Stored
-
-if TYPE_CHECKING:
-    from airflow_streaming.checkpoints.vault.store import BackupStore
 
 _HEADER: Final = 512
 

@@ -6,7 +6,8 @@ A stream that is not ours may have a single one. Both are given by one URI.
 
 The query is not touched and does not notice. While we copy, it may purge what we are about to read
 or write a file anew. Either is seen, at the latest by the second look, and the copy begins again
-with a newer pin; what was taken already is not read again. Nothing is handed over half.
+with a newer pin; what was taken already is not read again. Nothing is handed over half. Plans and commits
+that are purged first and needed by nothing are done without.
 
 What is missing in two looks in a row in the very same way is not movement but damage.
 """
@@ -27,6 +28,7 @@ from airflow_streaming.checkpoints.backup.pin import (
     pinned_listing,
     still_holds,
     with_checksums,
+    without,
 )
 from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete, log_tail
 from airflow_streaming.checkpoints.backup.read_ahead import (
@@ -52,6 +54,8 @@ SINK_LOG: Final = "_spark_metadata"
 The file sink's log, in the output folder; in a backup it lies in a folder of that name beside the
 query's own files: ``counts/_spark_metadata/17``. No checkpoint has a folder of that name.
 """
+RELATIVE: Final = "the script gives its output by a relative path, so its place is not known."
+"""Why a file sink's log cannot be found by what the drivers have recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,8 +240,9 @@ def copy_live(
     :raises HomeUnavailable: a store cannot be reached.
     """
     last: Incomplete | None = None
+    copier = _Copier(source, taker, progress, checked)
     for _ in range(attempts):
-        found = _Attempt(source, taker, progress, checked).run()
+        found = copier.attempt()
         if isinstance(found, Copied):
             return found
         if found == last and not found.is_moving:
@@ -250,7 +255,7 @@ def copy_live(
     )
 
 
-class _Attempt:
+class _Copier:
     def __init__(
         self, source: Source, taker: CopySink, progress: Progress, checked: Checked
     ) -> None:
@@ -261,31 +266,44 @@ class _Attempt:
         self._recent: dict[str, bytes] = {}
         self._free = REMEMBERED
 
-    def run(self) -> Copied | Incomplete:
+    def attempt(self) -> Copied | Incomplete:
         self._tell(Phase.LOOK)
-        look = look_at(self._source)
-        if isinstance(look, Incomplete):
-            return look
-        members = self._copy(look.files)
-        if isinstance(members, Incomplete):
-            return members
+        self._sound.clear()
+        seen = look_at(self._source)
+        if isinstance(seen, Incomplete):
+            return seen
+        copied = self._copy(seen)
+        if isinstance(copied, Incomplete):
+            return copied
+        look, members = copied
         self._tell(Phase.CHECK)
         checkpoint = self._check(look)
         if isinstance(checkpoint, Incomplete):
             return checkpoint
         return moved(self._source, look) or _copied(self._source, look.pin, members, checkpoint)
 
-    def _copy(self, files: tuple[ReadRequest, ...]) -> list[Member] | Incomplete:
-        self._taker.expect((file.member, file.stat) for file in files)
-        of_size = sum(file.stat.size for file in files)
-        members, size = [], 0
-        for file, member in self._taken(files):
-            if isinstance(member, Incomplete):
+    def _copy(self, look: Look) -> tuple[Look, list[Member]] | Incomplete:
+        """Take all files; return what was copied in the end, and the members."""
+        self._taker.expect((file.member, file.stat) for file in look.files)
+        of_size = sum(file.stat.size for file in look.files)
+        members, purged, size = dict[ReadRequest, Member](), list[str](), 0
+        for file, member in self._taken(look.files):
+            if isinstance(member, Member):
+                members[file] = member
+                size += file.stat.size
+                self._tell(Phase.COPY, len(members), len(look.files), size, of_size)
+            elif not member.is_moving or without(look.pin, [file.path]) is None:
                 return member
-            members.append(member)
-            size += file.stat.size
-            self._tell(Phase.COPY, len(members), len(files), size, of_size)
-        return members
+            else:
+                purged.append(file.path)
+        pin = without(look.pin, purged) or look.pin
+        left = set(look.pin.files) - set(pin.files)
+        kept = tuple(
+            file
+            for file in look.files
+            if file.folders is not self._folders or file.path not in left
+        )
+        return look._replace(pin=pin, files=kept), [members[file] for file in kept]
 
     def _taken(
         self, files: Iterable[ReadRequest]
@@ -361,6 +379,7 @@ class _Attempt:
         return data
 
     def _remember(self, file: ReadRequest, content: bytes) -> None:
+        self._free += len(self._recent.pop(file.path, b""))
         if file.folders is self._folders and self._free >= len(content):
             self._free -= len(content)
             self._recent[file.path] = content

@@ -214,6 +214,8 @@ class Pin:
     :param plan: The plan of the batch.
     :param has_absolute_paths: The checkpoint names files of its own by absolute paths.
     :param oldest_told: The oldest commit that was read to tell the ids of state.
+    :param oldest_needed: The oldest batch whose plan and commit the copy cannot do without; older ones
+        come along so that the checkpoint can be looked at, and cut back, as far as the original.
     """
 
     batch: int
@@ -222,6 +224,7 @@ class Pin:
     plan: OffsetLog
     has_absolute_paths: bool = False
     oldest_told: int | None = None
+    oldest_needed: int = 0
 
 
 def choose_pin(listing: Listing, read: Read, *, at_least: int | None = None) -> Pin | Incomplete:
@@ -270,6 +273,30 @@ def still_holds(pin: Pin, before: Listing, after: Listing) -> Incomplete | None:
     return _skipped(pin, before, commits)
 
 
+def without(pin: Pin, purged: Iterable[str]) -> Pin | None:
+    """
+    Return a pin that does without old plans and commits; ``None`` when it needs one of the files.
+
+    A query that is quick keeps them for less time than a store that is slow takes to be read. With one
+    of them all older ones go, of both logs, so that neither has a hole.
+
+    :param purged: Files that were gone before they could be copied.
+    """
+    gone = list(map(_logged_batch, purged))
+    oldest = max((-1 if batch is None else batch for batch in gone), default=-1) + 1
+    if None in gone or oldest > pin.oldest_needed:
+        return None
+    files = [(path, _logged_batch(path)) for path in pin.files]
+    kept = tuple(path for path, batch in files if batch is None or batch >= oldest)
+    return replace(pin, files=kept)
+
+
+def _logged_batch(path: str) -> int | None:
+    """Return the batch of a plan or a commit; ``None`` for other files."""
+    folder, _, name = path.partition("/")
+    return batch_of(name) if folder in (OFFSETS, COMMITS) else None
+
+
 def is_changed(path: str, before: Listing, after: Listing) -> bool:
     """Tell whether a file was written anew; a purged one was not."""
     now = after.stat(path)
@@ -313,11 +340,17 @@ def _pin_at(batch: int, listing: Listing, read: Read) -> Pin | Incomplete:
         return logs
     ids = {number: commit.state_ids for number, commit in logs.commits.items()}
     told = ToldIds(listing, read, ids)
-    state = state_files_of(listing, batch, told, runs_again=_runs_again(listing, read, batch))
+    again = _runs_again(listing, read, batch)
+    state = state_files_of(listing, batch, told, runs_again=again)
     if isinstance(state, Incomplete):
         return state
     pin = _assembled(batch, listing, logs, state)
-    return pin if isinstance(pin, Incomplete) else replace(pin, oldest_told=told.oldest)
+    if isinstance(pin, Incomplete):
+        return pin
+    executed = batch if again is None else min(again, batch)
+    # A batch is executed again from the commit of the one before it.
+    needed = max(0, min(executed - 1, told.oldest))
+    return replace(pin, oldest_told=told.oldest, oldest_needed=needed)
 
 
 def _runs_again(listing: Listing, read: Read, batch: int) -> int | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, Source
+from airflow_streaming.checkpoints.backup.live_copy import RELATIVE, SINK_LOG, Source
 from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete, log_tail
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
@@ -36,11 +36,11 @@ def known_sinks(home: StreamHome, deployment: Deployment) -> tuple[SinkFacts, ..
 
 
 def known_logs(home: StreamHome, deployment: Deployment) -> dict[str, str]:
-    """Return the log of each file sink of a stream that is known by its full URI, by query."""
+    """Return the log of each file sink of a stream, by query; empty where its path is relative."""
     return {
-        facts.query: join(facts.target, SINK_LOG)
+        facts.query: join(facts.target, SINK_LOG) if facts.target else ""
         for facts in known_sinks(home, deployment)
-        if facts.habit is SinkReplaySemantics.FILE_LOG and facts.target
+        if facts.habit is SinkReplaySemantics.FILE_LOG
     }
 
 
@@ -70,11 +70,13 @@ def with_known_logs(
 
 
 def _whole(source: Source, uri: str, open_folders: Callable[[str], Folders]) -> Folders | None:
-    try:
-        folders = open_folders(uri)
-        why = _lacks(source, folders)
-    except StreamingError as err:
-        why = str(err)
+    why = RELATIVE
+    if uri:
+        try:
+            folders = open_folders(uri)
+            why = _lacks(source, folders)
+        except StreamingError as err:
+            why = str(err)
     if not why:
         return folders
     log.warning("The file sink's log of query %r is not backed up: %s", source.folder, why)

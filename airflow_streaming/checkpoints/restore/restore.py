@@ -325,7 +325,8 @@ def _current(query: QueryBackup, place: Place, found: _Found) -> Checkpoint | No
 
 def _seen_sink(query: QueryBackup, logs: Mapping[str, str], place: Place) -> SinkSnapshot:
     uri = logs.get(query.folder, query.sink_log)
-    return look_at_sink(uri, place.storage_options) if uri else SinkSnapshot(log="")
+    is_known = bool(uri) or query.folder in logs
+    return look_at_sink(uri, place.storage_options) if is_known else SinkSnapshot(log="")
 
 
 def _sink_logs(backup: Backup, place: Place, folders: Mapping[str, str]) -> dict[str, str]:

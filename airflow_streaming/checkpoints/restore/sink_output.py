@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
+from airflow_streaming.checkpoints.backup.live_copy import RELATIVE, SINK_LOG
 from airflow_streaming.checkpoints.restore.sink_log import batch_of_entry, newest_batch
 from airflow_streaming.checkpoints.restore.sink_step import MovedAside, SinkSnapshot
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, StreamingError
@@ -80,9 +80,11 @@ def look_at_sink(log: str, options: Mapping[str, Any] | None) -> SinkSnapshot:
     """
     Look at a file sink's log, and at what was moved out of it.
 
-    :param log: URI of its ``_spark_metadata``.
+    :param log: URI of its ``_spark_metadata``; empty when a relative path is all that is recorded.
     :param options: Passed to fsspec for an output that is no local folder.
     """
+    if not log:
+        return SinkSnapshot(log="", unseen=RELATIVE)
     try:
         entries = open_folders(log, options).entries("", list)
         if entries is None:

@@ -23,8 +23,6 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
-from airflow_streaming.checkpoints.backup.bundles import BundleWriter
-from airflow_streaming.checkpoints.backup.earlier import known_to
 from airflow_streaming.checkpoints.backup.index import backup_id
 from airflow_streaming.checkpoints.backup.records import (
     Backup,
@@ -66,8 +64,9 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.model.names import is_path_part
 from airflow_streaming.model.wire import MAX_RECORD_BYTES
-from airflow_streaming.storage.blobs import Blobs, open_blobs
+from airflow_streaming.storage.blobs import Blobs
 from airflow_streaming.storage.folders import open_folders
+from airflow_streaming.storage.fsspec_blobs import open_blobs
 
 _MARK: Final = b'{"kind": "backup-store", "version": 1}\n'
 One = TypeVar("One")
@@ -267,14 +266,6 @@ class BackupStore:
         """Return an id for a backup begun now; ids sort by time."""
         return backup_id(now, secrets.token_hex(4))
 
-    def writer(self, stream: str) -> BundleWriter:
-        """
-        Return a writer that knows the stream's newest backups and what a killed run left.
-
-        Take a hold first, so that nothing it refers to is collected.
-        """
-        return BundleWriter(self.blobs, stream, known_to(self, stream), self._wrote)
-
     def publish(self, backup: Backup) -> None:
         """
         Make a backup exist: create its manifest, after everything it names was seen in the store.
@@ -387,7 +378,8 @@ class BackupStore:
         with ThreadPoolExecutor(workers, "store") as pool:
             return list(pool.map(act, asked))
 
-    def _wrote(self, index: str, bundle: Bundle) -> None:
+    def wrote(self, index: str, bundle: Bundle) -> None:
+        """Remember what is in a bundle that was written just now; it is not read again."""
         self._insides[index] = inside(bundle)
 
     def _listed(self, stream: str, backup_id: str) -> Listed | None:

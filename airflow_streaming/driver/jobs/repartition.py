@@ -4,6 +4,10 @@ The driver that changes the number of state partitions: an ordinary Spark applic
 Spark writes one batch that reads no input: offsets that pin the new number, the state in as many
 partitions, and a commit. A checkpoint whose newest batch is that of an earlier try is finished, which
 Spark allows with the same number only; one that has the number already is left as it is.
+
+Spark refuses a checkpoint whose newest batch is planned and not committed (LAST_BATCH_FAILED, measured on 4.3),
+and a busy query has such a batch at every moment. A plan that was begun by no driver is removed first. That is
+what a crash before the plan was written leaves: the sources' own logs may be ahead of the plans.
 """
 
 from __future__ import annotations
@@ -14,10 +18,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.driver.errors import log_to_stderr, logger
+from airflow_streaming.driver.hadoop_store import HadoopStore
 from airflow_streaming.driver.jobs.drill import answer_to_file
 from airflow_streaming.driver.jobs.scratch_patch import sentence_of
 from airflow_streaming.driver.script import error_of
 from airflow_streaming.model.jobs.upkeep import RepartitionAnswer, RepartitionOrder
+from airflow_streaming.model.spark.tail import batch_of
+from airflow_streaming.model.storage import Store
 
 DONE_ALREADY: Final = "STATE_REPARTITION_INVALID_CHECKPOINT.SHUFFLE_PARTITIONS_ALREADY_MATCH"
 
@@ -40,6 +47,9 @@ def answered(session: Any, order: RepartitionOrder) -> RepartitionAnswer:
     """Repartition the checkpoints of an order, up to the first that fails."""
     for checkpoint in order.checkpoints:
         try:
+            unbegun = order.unbegun.get(checkpoint)
+            if unbegun is not None:
+                remove_plan(checkpoint_store(session, checkpoint), unbegun)
             repartition(session, checkpoint, order.partitions)
         except Exception as err:  # noqa: BLE001 - whatever went wrong is the answer
             told = condition_of(err)
@@ -50,6 +60,27 @@ def answered(session: Any, order: RepartitionOrder) -> RepartitionAnswer:
                 condition=told, failed=f"{checkpoint}: {sentence_of(error_of(err))}"
             )
     return RepartitionAnswer()
+
+
+def checkpoint_store(session: Any, checkpoint: str) -> Store:
+    """Return a checkpoint as a store."""
+    context = session.sparkContext
+    return HadoopStore(checkpoint, context._gateway, context._jsc.hadoopConfiguration())
+
+
+def remove_plan(checkpoint: Store, batch: int) -> bool:
+    """Remove the plan of a batch if it is the newest and only the one before it is committed."""
+    newest = [newest_batch(checkpoint.names(log)) for log in ("offsets", "commits")]
+    if newest != [batch, batch - 1]:
+        return False
+    logger.info("Removing the plan of batch %d, which no driver has begun.", batch)
+    checkpoint.delete(f"offsets/{batch}")
+    return True
+
+
+def newest_batch(names: Sequence[str]) -> int:
+    """Return the newest batch that a log has a file of, or -1."""
+    return max((batch for batch in map(batch_of, names) if batch is not None), default=-1)
 
 
 def repartition(session: Any, checkpoint: str, partitions: int) -> None:

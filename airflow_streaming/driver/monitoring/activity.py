@@ -62,7 +62,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class ActivitySnapshot:
     """
     What one beat sees of the application, for all queries at once.
 
@@ -118,14 +118,16 @@ class JobsView:
         self._mapper: Any = None
         self._running: Any = None
 
-    def look(self) -> Sight:
+    def look(self) -> ActivitySnapshot:
         """Look once, for all queries; what cannot be seen is left out."""
         jobs, cpu = None, None
         with self._faults.contained("Reading the jobs that run"):
             jobs = self.running()
         with self._faults.contained("Reading the CPU time"):
             cpu = self._cpu()
-        return Sight(at=time.monotonic(), cpu=cpu, jobs=jobs, newest=self.newest, moved=self.moved)
+        return ActivitySnapshot(
+            at=time.monotonic(), cpu=cpu, jobs=jobs, newest=self.newest, moved=self.moved
+        )
 
     def running(self) -> tuple[Job, ...] | None:
         """Return the jobs that run; ``None`` while there is no Spark context."""

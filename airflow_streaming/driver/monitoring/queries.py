@@ -20,9 +20,9 @@ from typing import Any, Final
 from airflow_streaming.driver.checkpoint_claims import batch_in_work
 from airflow_streaming.driver.errors import ErrorBoundary
 from airflow_streaming.driver.monitoring.activity import (
+    ActivitySnapshot,
     BatchActivity,
     Beat,
-    Sight,
     TriggerRun,
     Work,
 )
@@ -125,6 +125,8 @@ class TrackedQuery:
         self.error: QueryError | None = None
         self.held = False
         """The gate has refused a batch, so that the error which ends the query is ours."""
+        self.unbegun: int | None = None
+        """The batch that the gate has refused, if this driver was the first to plan it."""
         self._faults = ErrorBoundary()
         self.committed_before = 0
         """Batches that older runs under this name committed in this epoch."""
@@ -171,7 +173,7 @@ class TrackedQuery:
             self.active = False
         return fresh
 
-    def time_work(self, sight: Sight, *, others: Collection[str]) -> None:
+    def time_work(self, snapshot: ActivitySnapshot, *, others: Collection[str]) -> None:
         """
         Take the time of the batch in work, after a poll.
 
@@ -184,16 +186,16 @@ class TrackedQuery:
                 run = self.query.trigger_run()
             with self._faults.contained(f"Reading the tasks of query {self.name!r}"):
                 quiet = (self._clock.quiet_for_s or 0.0) >= _QUIET
-                work = sight.work_of(self.run_id, others=others, quiet=quiet)
+                work = snapshot.work_of(self.run_id, others=others, quiet=quiet)
         self._clock.step(
             Beat(
-                at=sight.at,
+                at=snapshot.at,
                 run=run,
                 batches=self.batches,
                 marks=work.marks,
                 moved=work.moved,
                 active_tasks=work.active_tasks,
-                cpu=sight.cpu,
+                cpu=snapshot.cpu,
                 ready=not self.processing and bool(self._told.get("isDataAvailable")),
                 alone=not others,
             )
@@ -336,13 +338,13 @@ class Queries:
             fresh, self._fresh = self._fresh, []
         return fresh
 
-    def time_work(self, sight: Sight) -> None:
+    def time_work(self, snapshot: ActivitySnapshot) -> None:
         """Take the time of every query's batch in work, after a poll."""
         queries = self.all()
         processing = {query.run_id for query in queries if query.processing}
         for tracked in queries:
             with self._faults.contained(f"Timing the batch of query {tracked.name!r}"):
-                tracked.time_work(sight, others=processing - {tracked.run_id})
+                tracked.time_work(snapshot, others=processing - {tracked.run_id})
 
     def _ask(self, tracked: TrackedQuery) -> None:
         with self._faults.contained(f"Asking Spark about query {tracked.name!r}"):

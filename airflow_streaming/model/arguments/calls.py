@@ -93,6 +93,11 @@ def run(function: Callable[..., Any], *given: Any) -> Any:
     return returned
 
 
+def name_of(function: Callable[..., object]) -> str:
+    """Return what a function is called."""
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
 def _never_runs(function: Callable[..., Any]) -> str | None:
     """Return what a function is whose body does not run when it is called."""
     while isinstance(function, functools.partial):

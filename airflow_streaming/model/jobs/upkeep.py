@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from airflow_streaming.model.jobs.drill import AnsweredOrder
@@ -31,12 +32,15 @@ class RepartitionOrder(AnsweredOrder):
 
     :param checkpoints: Where they lie, as Hadoop spells it; their queries do not run.
     :param partitions: State partitions that each is to have.
+    :param unbegun: By checkpoint, a batch that is planned and was begun by no driver. Spark changes the
+        number after a committed batch only, so its plan is removed; Spark plans its rows anew.
     """
 
     KIND: ClassVar[str] = "repartition_order"
 
     checkpoints: tuple[str, ...]
     partitions: int
+    unbegun: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

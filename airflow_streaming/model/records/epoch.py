@@ -261,6 +261,8 @@ class Exit(Record):
         500 characters.
     :param cut_off: The driver said so just before it ended itself, without a batch boundary: a
         batch may keep writing until its process is gone.
+    :param unbegun: By query, the batch that Spark had planned and the driver did not let begin, where
+        no earlier driver can have begun it either: no sink and no state knows of it.
     """
 
     KIND: ClassVar[str] = "exit"
@@ -279,6 +281,7 @@ class Exit(Record):
     signature: str | None = None
     offsets: tuple[str, ...] = ()
     cut_off: bool = False
+    unbegun: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

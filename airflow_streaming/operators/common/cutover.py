@@ -1,4 +1,4 @@
-"""What the tasks of one cutover share: the run, the form, the lanes, the engine."""
+"""What the tasks of one cutover share: the run, the engine, and what they leave for readers."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ from airflow_streaming.changes.cutover.engine import Cutover
 from airflow_streaming.changes.cutover.lanes import LANES
 from airflow_streaming.changes.handover.green_start import StoredCheckpoints
 from airflow_streaming.changes.pointers.port import Pointer
-from airflow_streaming.changes.pointers.spark import with_runtimes
 from airflow_streaming.exceptions import CutoverRefused, RecordError, SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.home import access
+from airflow_streaming.model.arguments.calls import name_of
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.jobs.comparison import CompareReport
-from airflow_streaming.model.names import base_of, other_lane
 from airflow_streaming.model.records.control import Change, ChangeKind
-from airflow_streaming.model.records.cutover import CutoverTerms, StartWay, SwitchMethod
+from airflow_streaming.model.records.cutover import CutoverTerms
 from airflow_streaming.model.records.cutover_table import CutoverState, CutoverTransition
 from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.change import ChangeTask
 from airflow_streaming.operators.common.cutover_checks import (
     CheckFailed,
     Comparing,
-    CutoverCheck,
-    SideBySide,
     answer_of,
     is_last_try,
     names_of,
     unanswered,
 )
-from airflow_streaming.operators.common.form_edits import positive_minutes, pulled
+from airflow_streaming.operators.common.cutover_lanes import (
+    DagLanes,
+    by_name,
+    check_together,
+    usable,
+)
+from airflow_streaming.operators.common.form_edits import pulled
 from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY, REPORT_XCOM_KEY
-from airflow_streaming.operators.upgrade import name_of
+from airflow_streaming.options import CutoverCheck, SideBySide
 from airflow_streaming.reports.cutover import promotion_report
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.services.changes import final_backup
-from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.triggers.change import CutoverTrigger
 
@@ -46,9 +48,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
-    from airflow_streaming.changes.cutover.lanes import Candidate, LaneContext
-    from airflow_streaming.hooks.stream import SparkStreamHook
-    from airflow_streaming.model.records.deployment import Deployment
 
 
 def found_cutover(home: StreamHome, report: Mapping[str, Any] | None) -> Change | None:
@@ -110,150 +109,6 @@ def _wish(home: StreamHome, change: Change) -> str:
         return ""  # the task that continues with it says what is missing
 
 
-BY_GATE: Final = "by_gate"
-"""Choice of a start that leaves it to the gates."""
-STARTS: Final = (BY_GATE, *(start.value for start in StartWay))
-WAYS: Final = tuple(way.value for way in SwitchMethod)
-ASK: Final = "ask"
-AUTO: Final = "auto"
-WHO: Final = (ASK, AUTO)
-"""Whether a user is asked, or it continues on its own."""
-_MINUTES_AN_HOUR: Final = 60.0
-
-
-def way_of(text: str) -> SwitchMethod:
-    """
-    Return a way by its name.
-
-    :raises SpecError: there is none of that name.
-    """
-    return SwitchMethod(chosen(text, "way", WAYS))
-
-
-def start_of(text: str) -> StartWay | None:
-    """
-    Return a start by its name; ``None`` for ``by_gate``.
-
-    :raises SpecError: there is none of that name.
-    """
-    found = chosen(text or BY_GATE, "start", STARTS)
-    return None if found == BY_GATE else StartWay(found)
-
-
-def goes_on_by_itself(text: str, name: str) -> bool:
-    """
-    Tell whether no person needs to be asked.
-
-    :raises SpecError: neither ``ask`` nor ``auto``.
-    """
-    return chosen(text, name, WHO) == AUTO
-
-
-def chosen(text: str, name: str, choices: tuple[str, ...]) -> str:
-    """
-    Return a choice.
-
-    :raises SpecError: it is none of them.
-    """
-    if text not in choices:
-        raise SpecError(f"{name} is {text!r}; give {', '.join(choices)}.")
-    return text
-
-
-def hours(value: float | str | None, name: str, usual: timedelta) -> timedelta:
-    """
-    Return hours of a form as a duration, what is usual for an empty field.
-
-    :raises SpecError: no number above zero.
-    """
-    asked = positive_minutes(value, name)
-    return usual if asked is None else asked * _MINUTES_AN_HOUR
-
-
-class DagLanes:
-    """
-    Opens the lanes of the streams of one dag.
-
-    :param hooks: Of the streams as they are to become, by name, in the order of the dag.
-    """
-
-    def __init__(self, hooks: Mapping[str, SparkStreamHook]) -> None:
-        self._hooks = dict(hooks)
-        self.memory: Mapping[str, Any] = {}
-        """What observers remember of the lanes, by name."""
-
-    @property
-    def leader(self) -> str:
-        """Return the stream that leads."""
-        return next(iter(self._hooks))
-
-    @property
-    def by(self) -> str:
-        """Return who acts, for the records."""
-        return self._hooks[self.leader].by
-
-    @property
-    def home(self) -> StreamHome:
-        """Return the records in which the cutover is led: the leader's base lane."""
-        return self._hooks[self.leader].lane(self.leader).home
-
-    def open(self, stream: str, lane: str) -> LaneContext:
-        """
-        Return the hands of one lane.
-
-        :raises CutoverRefused: the stream is none of this dag's.
-        """
-        from airflow_streaming.changes.cutover.lanes import LaneContext  # not at dag parse
-
-        hook = self.hook(stream).lane(lane)
-        return LaneContext(
-            home=hook.home,
-            keeper=hook.keeper,
-            acts=hook.keeper,
-            observer=hook.observer(self.memory.get(lane)),
-        )
-
-    def candidates(self) -> list[Candidate]:
-        """Return every stream with the lane that is live, and what the dag proposes for the other."""
-        return [self._candidate(stream) for stream in self._hooks]
-
-    def _candidate(self, stream: str) -> Candidate:
-        from airflow_streaming.changes.cutover.lanes import Candidate  # not at dag parse
-
-        hook = self.hook(stream)
-        blue = hook.live_lane()
-        green = hook.lane(other_lane(blue))
-
-        def propose(carried_on: Mapping[str, str] | None) -> tuple[Deployment, bytes]:
-            return green.proposal(fresh=True, carried_on=carried_on)
-
-        return Candidate(
-            stream=stream,
-            home=hook.asked.home,
-            blue=hook.lane(blue).home,
-            green=green.home.name,
-            propose=propose,
-            program=green.program,
-            runtime=green.runtime(hook.asked.runtime),
-        )
-
-    def hook(self, lane: str) -> SparkStreamHook:
-        """
-        Return the hook of a stream.
-
-        :param lane: Name of the stream, or of either lane.
-        :raises CutoverRefused: the stream is none of this dag's.
-        """
-        stream = base_of(lane)
-        found = self._hooks.get(stream)
-        if found is None:
-            raise CutoverRefused(
-                f"Stream {stream!r} takes part in this cutover, but this DAG only has "
-                f"{', '.join(self._hooks)}. Continue it with the DAG that started it."
-            )
-        return found
-
-
 def open_engine(
     task: CutoverTask,
     lanes: DagLanes,
@@ -290,52 +145,6 @@ def open_engine(
         ),
         memory=memory,
     )
-
-
-def usable(pointers: Mapping[str, Pointer]) -> dict[str, Pointer]:
-    """Return pointers by name, those that need a Spark with the runtimes of this deployment."""
-    runtimes = read_settings().runtimes
-    return {
-        name: with_runtimes([pointer], runtimes)[pointer.name] for name, pointer in pointers.items()
-    }
-
-
-def check_together(streams: Sequence[StreamSpec]) -> None:
-    """
-    Do nothing for streams that can switch together.
-
-    :raises SpecError: two have one name, or they are in different homes.
-    """
-    names = [one.name for one in streams]
-    if len(set(names)) != len(names):
-        raise SpecError(f"Streams that switch together need different names: {', '.join(names)}.")
-    if len({one.home for one in streams}) > 1:
-        raise SpecError(
-            "Streams that switch together need one home, because one record there moves them all."
-        )
-
-
-def by_name(
-    pointers: Sequence[Pointer] | Mapping[str, Sequence[Pointer]], leader: str
-) -> dict[str, Pointer]:
-    """
-    Return pointers by their name in the terms, which is ``STREAM/NAME`` but for the leader's.
-
-    :param pointers: Of the stream that leads, or of several by the stream's name.
-    :raises SpecError: two have one name.
-    """
-    told = pointers if isinstance(pointers, Mapping) else {leader: pointers}
-    named = [
-        (pointer.name if stream == leader else f"{stream}/{pointer.name}", pointer)
-        for stream, some in told.items()
-        for pointer in some
-    ]
-    found = dict(named)
-    if len(found) < len(named):
-        raise SpecError(
-            f"Pointers need names of their own: {', '.join(name for name, _ in named)}."
-        )
-    return found
 
 
 COMPARISONS_XCOM_KEY: Final = "comparisons"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 from airflow_streaming.changes.judging.green import Judgment, judge_reports
 from airflow_streaming.changes.judging.lane_figures import bound_of
@@ -14,7 +14,7 @@ from airflow_streaming.checkpoints.progress import Progress
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.arguments.calls import Called, run
+from airflow_streaming.model.arguments.calls import name_of, run
 from airflow_streaming.model.jobs.comparison import Bound, CompareReport
 from airflow_streaming.model.names import base_of, is_path_part
 from airflow_streaming.model.progress import BatchProgress
@@ -23,43 +23,15 @@ from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import REDACTED
 from airflow_streaming.model.spark.failures import presentable
-from airflow_streaming.operators.upgrade import name_of
+from airflow_streaming.options import CutoverCheck, SideBySide
 from airflow_streaming.spark_jobs.compare import compare
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.hooks.stream import SparkStreamHook
-    from airflow_streaming.operators.common.cutover import DagLanes
+    from airflow_streaming.operators.common.cutover_lanes import DagLanes
     from airflow_streaming.spark_jobs.runner import Program
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SideBySide:
-    """
-    What a check is given: a stream whose green has kept pace with blue for some time.
-
-    :param blue: The deployment that is live; ``green`` the one beside it, with an ``output`` of its
-        own.
-    :param begun_at: When the cutover began.
-    :param context: Airflow's context, for connections and variables.
-    """
-
-    stream: str
-    home: str
-    change: int
-    blue: Deployment
-    green: Deployment
-    begun_at: datetime
-    context: Any
-
-
-CutoverCheck = Annotated[Callable[[SideBySide], bool | str | None], Called(("a SideBySide",))]
-"""
-Looks at what green has written beside blue. ``None``, ``True`` and an empty text say that it is well;
-``False``, or a text that says what is wrong, ends the cutover, and blue stays. An exception is none
-of them: the check is tried again, and at last it proves nothing, and a user is asked.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

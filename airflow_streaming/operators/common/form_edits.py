@@ -1,5 +1,5 @@
 """
-The run of an upgrade, and what its form changes of a stream.
+The run of an upgrade or a cutover, and what its form asks for and changes of a stream.
 
 An empty field leaves what the dag says. Values of a form are kept in Airflow's database and shown
 to everybody who may see the run, so secrets are refused here and belong into the dag.
@@ -12,7 +12,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import is_template
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
     from airflow_streaming.home.home import StreamHome
 
+_C = TypeVar("_C", bound=StrEnum)
 ENDED_XCOM_KEY: Final = "ended"
 """XCom of a task after which nothing is begun, with the reason: a dry run, or a user's no."""
+_MINUTES_AN_HOUR: Final = 60.0
 WRONG_XCOM_KEY: Final = "wrong"
 """XCom of a task that came to no good end, with what was wrong, in a sentence."""
 
@@ -183,6 +186,27 @@ def positive_minutes(value: float | str | None, name: str) -> timedelta | None:
     if duration <= timedelta():
         raise SpecError(f"{name} is {value!r}; give more than nothing.")
     return duration
+
+
+def hours(value: float | str | None, name: str, usual: timedelta) -> timedelta:
+    """
+    Return hours of a form as a duration, what is usual for an empty field.
+
+    :raises SpecError: no number above zero.
+    """
+    asked = positive_minutes(value, name)
+    return usual if asked is None else asked * _MINUTES_AN_HOUR
+
+
+def choice_of(text: str, name: str, choices: type[_C]) -> _C:
+    """
+    Return a choice of a form.
+
+    :raises SpecError: it is none of them.
+    """
+    if text not in {one.value for one in choices}:
+        raise SpecError(f"{name} is {text!r}; give {', '.join(choices)}.")
+    return choices(text)
 
 
 def _read(given: Mapping[str, Any] | str | None) -> dict[str, Any]:

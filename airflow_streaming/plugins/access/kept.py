@@ -7,8 +7,11 @@ serialized dag comes from the dag processor. XCom can be written by users and is
 
 from __future__ import annotations
 
+import hashlib
+import posixpath
 import threading
 import time
+from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -21,14 +24,26 @@ from airflow.utils.session import create_session
 from sqlalchemy import func, select
 
 from airflow_streaming.exceptions import NotTheOwner
+from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.records.owner import Actor
-from airflow_streaming.plugins.external import SENSORS, external_name
+from airflow_streaming.model.storage import Store
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from airflow_streaming.home.home import StreamHome
 
+_recent: Final[deque[Store]] = deque(maxlen=16)
+"""Stores that pages have used last; opening one of an object store anew takes half a second."""
+SENSORS: Final = (
+    "StreamHealthSensor",
+    "StreamProgressSensor",
+    "StreamWatermarkSensor",
+    "StreamBacklogSensor",
+    "StreamCaughtUpSensor",
+)
+"""Operators that may name a checkpoint."""
 _MOST = 2048
 """Characters of a home or a name; what is longer was cut off, or is none."""
 
@@ -260,3 +275,30 @@ def check_owner(stream: StreamHome, kept: Kept) -> None:
             "it next acts; clear that task to have it done now. The stream keeps running."
         )
     stream.check_owner(kept.dag)
+
+
+def open_stream(kept: Kept) -> StreamHome:
+    """
+    Return the records of the live lane of a stream, for a dag to which it belongs.
+
+    :raises HomeNotAllowed: it would be opened with a connection of another type.
+    :raises NotTheOwner: the stream belongs to another dag, or to none yet.
+    :raises StreamingError: it cannot be looked at now.
+    """
+    hook = StreamHomeHook(kept.home, kept.home_conn_id, looks_only=True, own_type_only=True)
+    home = hook.get_conn()
+    _recent.append(home.store)
+    stream = home.stream(live_lane(home, kept.stream))
+    check_owner(stream, kept)
+    return stream
+
+
+def external_name(checkpoint: str) -> str:
+    """Return what addresses call an external stream; no stream of ours may have such a name."""
+    digest = hashlib.sha256(checkpoint.encode()).hexdigest()[:8]
+    return f"{external_title(checkpoint)}@{digest}"
+
+
+def external_title(checkpoint: str) -> str:
+    """Return what people call it: the last part of its checkpoint."""
+    return posixpath.basename(checkpoint.rstrip("/"))[:80] or "checkpoint"

@@ -410,7 +410,7 @@ class ExternalObserver:
         """Return what was learned, for the next observer."""
         return self._memory.to_event(self._clock())
 
-    def sight(self) -> StreamSnapshot:
+    def snapshot(self) -> StreamSnapshot:
         """
         Look once; takes the time of two listings a query, and at most 3 s for the endpoint.
 

@@ -71,7 +71,7 @@ class StreamEvent:
 
 
 def announce(
-    sight: StreamSnapshot,
+    snapshot: StreamSnapshot,
     told: LastSent,
     *,
     topic: EventType,
@@ -88,47 +88,47 @@ def announce(
     :param query: The one that counts; default: all, so that the one furthest behind counts.
     """
     if topic is EventType.STATE:
-        return _of_state(sight, told)
+        return _of_state(snapshot, told)
     if topic is EventType.LIVE:
-        return _of_live(sight, told)
-    queries = asked(sight, query)
+        return _of_live(snapshot, told)
+    queries = asked(snapshot, query)
     if not queries:
         return None
     of_progress = _of_watermark if topic is EventType.WATERMARK else _of_batch
-    return of_progress(sight, told, queries, every)
+    return of_progress(snapshot, told, queries, every)
 
 
-def _of_state(sight: StreamSnapshot, told: LastSent) -> StreamEvent | None:
-    state = sight.verdict.state
+def _of_state(snapshot: StreamSnapshot, told: LastSent) -> StreamEvent | None:
+    state = snapshot.verdict.state
     # What was only read, of a driver that may be hung since, is no news that it is well.
-    if state in _PASSING or (state in WELL and not sight.fresh):
+    if state in _PASSING or (state in WELL and not snapshot.fresh):
         return None
     now = VerdictState.HEALTHY if state in WELL else state
     if now == told.state:
         return None
-    verdict = sight.verdict
+    verdict = snapshot.verdict
     more = {"query": verdict.query or None, "previous": told.state, "rule": verdict.rule}
-    return _announcement(sight, replace(told, state=now.value), EventType.STATE, more)
+    return _announcement(snapshot, replace(told, state=now.value), EventType.STATE, more)
 
 
-def _of_live(sight: StreamSnapshot, told: LastSent) -> StreamEvent | None:
-    if sight.lane is None or not sight.output:
+def _of_live(snapshot: StreamSnapshot, told: LastSent) -> StreamEvent | None:
+    if snapshot.lane is None or not snapshot.output:
         return None
-    if (sight.lane, sight.output) == (told.lane, told.output):
+    if (snapshot.lane, snapshot.output) == (told.lane, told.output):
         return None
-    after = replace(told, lane=sight.lane, output=sight.output)
+    after = replace(told, lane=snapshot.lane, output=snapshot.output)
     more = {
-        "lane": sight.lane,
-        "color": color_of(sight.lane).value,
-        "output": sight.output,
+        "lane": snapshot.lane,
+        "color": color_of(snapshot.lane).value,
+        "output": snapshot.output,
         "previous_lane": told.lane,
         "previous_output": told.output,
     }
-    return _announcement(sight, after, EventType.LIVE, more)
+    return _announcement(snapshot, after, EventType.LIVE, more)
 
 
 def _of_watermark(
-    sight: StreamSnapshot, told: LastSent, queries: tuple[QuerySnapshot, ...], every: timedelta
+    snapshot: StreamSnapshot, told: LastSent, queries: tuple[QuerySnapshot, ...], every: timedelta
 ) -> StreamEvent | None:
     if any(one.watermark is None for one in queries):
         return None
@@ -141,11 +141,11 @@ def _of_watermark(
         "complete_until": format_time(until),
     }
     after = replace(told, complete_until=until, **_committed(behind))
-    return _announcement(sight, after, EventType.WATERMARK, {**_progress(behind), **more})
+    return _announcement(snapshot, after, EventType.WATERMARK, {**_progress(behind), **more})
 
 
 def _of_batch(
-    sight: StreamSnapshot, told: LastSent, queries: tuple[QuerySnapshot, ...], every: timedelta
+    snapshot: StreamSnapshot, told: LastSent, queries: tuple[QuerySnapshot, ...], every: timedelta
 ) -> StreamEvent | None:
     if any(one.batch_id is None for one in queries):
         return None
@@ -158,18 +158,18 @@ def _of_batch(
         if timedelta(0) <= since < every:
             return None
     after = replace(told, **_committed(behind))
-    return _announcement(sight, after, EventType.BATCH, _progress(behind))
+    return _announcement(snapshot, after, EventType.BATCH, _progress(behind))
 
 
 def _announcement(
-    sight: StreamSnapshot, after: LastSent, topic: EventType, more: dict[str, Any]
+    snapshot: StreamSnapshot, after: LastSent, topic: EventType, more: dict[str, Any]
 ) -> StreamEvent:
     after = replace(after, sequence=after.sequence + 1)
     common = {
         "topic": topic.value,
-        "epoch": sight.epoch,
-        "state": sight.verdict.state.value,
-        "reason": sight.verdict.reason,
+        "epoch": snapshot.epoch,
+        "state": snapshot.verdict.state.value,
+        "reason": snapshot.verdict.reason,
         "sequence": after.sequence,
     }
     return StreamEvent(payload={**common, **more}, told=after)

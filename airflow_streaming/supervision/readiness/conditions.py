@@ -89,35 +89,37 @@ class Condition(JsonValue):
         return decode(cls, data, cls.WHAT)
 
 
-def gate(sight: StreamSnapshot, condition: Condition) -> Readiness:
+def gate(snapshot: StreamSnapshot, condition: Condition) -> Readiness:
     """Say whether a stream meets a condition."""
     if condition.healthy_for is not None:
-        health = _healthy(sight, condition.healthy_for)
+        health = _healthy(snapshot, condition.healthy_for)
         if health is not None:
             return health
-    if condition.backlog_below is not None and not _is_current(sight):
-        return _not_met(sight, f"How large the backlog is now is not known. {_why_old(sight)}")
-    queries = asked(sight, condition.query)
+    if condition.backlog_below is not None and not _is_current(snapshot):
+        return _not_met(
+            snapshot, f"How large the backlog is now is not known. {_why_old(snapshot)}"
+        )
+    queries = asked(snapshot, condition.query)
     if not queries:
-        return _not_met(sight, _no_query(sight, condition))
+        return _not_met(snapshot, _no_query(snapshot, condition))
     for query in queries:
         for ask in _QUESTIONS:
             missing = ask(query, condition)
             if missing is not None:
-                return _not_met(sight, missing)
-    return Readiness(state=ReadinessState.READY, reason=_met(sight, queries))
+                return _not_met(snapshot, missing)
+    return Readiness(state=ReadinessState.READY, reason=_met(snapshot, queries))
 
 
 _NO_SIGN: Final = "Waiting to see a sign of life."
 
 
-def _healthy(sight: StreamSnapshot, wanted: timedelta) -> Readiness | None:
-    if sight.lost is not None:
-        return Readiness(state=ReadinessState.LOST, reason=sight.lost)
-    verdict = sight.verdict
+def _healthy(snapshot: StreamSnapshot, wanted: timedelta) -> Readiness | None:
+    if snapshot.lost is not None:
+        return Readiness(state=ReadinessState.LOST, reason=snapshot.lost)
+    verdict = snapshot.verdict
     if not verdict.is_well:
         return _not_yet(verdict.reason)
-    if not sight.fresh:
+    if not snapshot.fresh:
         return _not_yet(_NO_SIGN)
     if verdict.healthy_for < wanted:
         return _not_yet(
@@ -131,32 +133,32 @@ _CURRENT: Final = frozenset({VerdictState.HEALTHY, VerdictState.IDLE, VerdictSta
 """Every other stream has not committed a batch for a while, and what it had left may have grown."""
 
 
-def _is_current(sight: StreamSnapshot) -> bool:
-    return sight.fresh and sight.verdict.state in _CURRENT
+def _is_current(snapshot: StreamSnapshot) -> bool:
+    return snapshot.fresh and snapshot.verdict.state in _CURRENT
 
 
-def _why_old(sight: StreamSnapshot) -> str:
-    return sight.verdict.reason if sight.verdict.state not in _CURRENT else _NO_SIGN
+def _why_old(snapshot: StreamSnapshot) -> str:
+    return snapshot.verdict.reason if snapshot.verdict.state not in _CURRENT else _NO_SIGN
 
 
-def _not_met(sight: StreamSnapshot, missing: str) -> Readiness:
+def _not_met(snapshot: StreamSnapshot, missing: str) -> Readiness:
     # What a stream has committed stays committed, so a stopped one may well meet a condition on
     # data; one that does not meet it now never will while it is stopped.
-    if sight.lost is not None:
-        return Readiness(state=ReadinessState.LOST, reason=f"{missing} {sight.lost}")
+    if snapshot.lost is not None:
+        return Readiness(state=ReadinessState.LOST, reason=f"{missing} {snapshot.lost}")
     return _not_yet(missing)
 
 
-def asked(sight: StreamSnapshot, name: str | None) -> tuple[QuerySnapshot, ...]:
+def asked(snapshot: StreamSnapshot, name: str | None) -> tuple[QuerySnapshot, ...]:
     """Return the query of that name, or every query of the stream."""
-    return tuple(query for query in sight.queries if name is None or query.name == name)
+    return tuple(query for query in snapshot.queries if name is None or query.name == name)
 
 
-def _no_query(sight: StreamSnapshot, condition: Condition) -> str:
+def _no_query(snapshot: StreamSnapshot, condition: Condition) -> str:
     if condition.query is None:
-        return f"No query of {sight.who} is known yet."
-    known = ", ".join(query.name for query in sight.queries) or "none"
-    return f"No query {condition.query!r} in {sight.who}; known queries: {known}."
+        return f"No query of {snapshot.who} is known yet."
+    known = ", ".join(query.name for query in snapshot.queries) or "none"
+    return f"No query {condition.query!r} in {snapshot.who}; known queries: {known}."
 
 
 def _batch(query: QuerySnapshot, condition: Condition) -> str | None:
@@ -227,13 +229,13 @@ _QUESTIONS: Final[tuple[Callable[[QuerySnapshot, Condition], str | None], ...]] 
 )
 
 
-def _met(sight: StreamSnapshot, queries: tuple[QuerySnapshot, ...]) -> str:
+def _met(snapshot: StreamSnapshot, queries: tuple[QuerySnapshot, ...]) -> str:
     told = (
         f"{query.name} at batch {'-' if query.batch_id is None else query.batch_id}"
         + (f", watermark {_time(query.watermark)}" if query.watermark else "")
         for query in queries
     )
-    return f"Reached by {sight.who}: {'; '.join(told)}."
+    return f"Reached by {snapshot.who}: {'; '.join(told)}."
 
 
 def _not_yet(reason: str) -> Readiness:
@@ -244,34 +246,34 @@ def _time(moment: datetime | None) -> str:
     return "never" if moment is None else format_time(moment.replace(microsecond=0))[:19] + "Z"
 
 
-def catch_up(sight: StreamSnapshot, other: StreamSnapshot, condition: Condition) -> Readiness:
+def catch_up(snapshot: StreamSnapshot, other: StreamSnapshot, condition: Condition) -> Readiness:
     """
     Say whether a stream meets a condition and has read at least as far as another one.
 
     :param other: The one to catch up with; where it stands now, whatever its health.
     :param condition: What else must hold, and for which query.
     """
-    answer = gate(sight, condition)
+    answer = gate(snapshot, condition)
     if answer.state is not ReadinessState.READY:
         return answer
-    for mine in asked(sight, condition.query):
-        theirs = _counterpart(mine, sight, other)
+    for mine in asked(snapshot, condition.query):
+        theirs = _counterpart(mine, snapshot, other)
         if theirs is None or not theirs.offsets:
             return Readiness(state=ReadinessState.WAITING, reason=_unknown(mine, theirs, other))
         one = Condition(query=mine.name, caught_up_with=theirs.offsets)
-        behind = gate(sight, one)
+        behind = gate(snapshot, one)
         if behind.state is not ReadinessState.READY:
             return behind
     return replace(answer, reason=f"{answer.reason} It has caught up with {other.who}.")
 
 
 def _counterpart(
-    mine: QuerySnapshot, sight: StreamSnapshot, other: StreamSnapshot
+    mine: QuerySnapshot, snapshot: StreamSnapshot, other: StreamSnapshot
 ) -> QuerySnapshot | None:
     for theirs in other.queries:
         if theirs.name == mine.name:
             return theirs
-    both_have_one = len(sight.queries) == len(other.queries) == 1
+    both_have_one = len(snapshot.queries) == len(other.queries) == 1
     return other.queries[0] if both_have_one else None
 
 

@@ -9,7 +9,7 @@ It travels in the kwargs of triggers, which a database keeps in the clear, so it
 connection and never what is in it.
 
 Our own driver tells through its status; of a stream we never launched its checkpoint tells, and
-perhaps its metrics endpoint. Gates ask a sight and need not know which it was.
+perhaps its metrics endpoint. Gates ask a snapshot and need not know which it was.
 """
 
 from __future__ import annotations

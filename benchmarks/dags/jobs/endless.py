@@ -1,4 +1,4 @@
-"""Numbers without end into a folder, one batch a second. What the restart benchmark restarts."""
+"""Numbers without end into a folder, one batch every five seconds. What the restart benchmark restarts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ numbers = (
     .load()
 )
 query = (
-    numbers.writeStream.queryName("numbers").format("parquet").trigger(processingTime="1 second")
+    numbers.writeStream.queryName("numbers").format("parquet").trigger(processingTime="5 seconds")
 )
 if options.checkpoint:
     query = query.option("checkpointLocation", options.checkpoint)

@@ -14,7 +14,8 @@ from airflow_streaming.checkpoints.vault.contents import contents
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import CheckpointError, HomeUnavailable
-from airflow_streaming.storage.blobs import Blobs, Elsewhere, open_blobs
+from airflow_streaming.storage.blobs import Blobs, Elsewhere
+from airflow_streaming.storage.fsspec_blobs import open_blobs
 from tests.integration.home.servers import S3Server, seaweedfs
 from tests.unit.checkpoints.blobs_contract import BlobsContract
 from tests.unit.checkpoints.made import NOON, STREAM, make_backup, some_files

@@ -21,6 +21,7 @@ from airflow_streaming.supervision.external.judge import CERTAIN_AFTER
 from airflow_streaming.supervision.external.observer import ExternalObserver
 from airflow_streaming.supervision.readiness.snapshot import StreamSnapshot
 from tests.patience import tail, until
+from tests.quick_java import spark_environment
 from tests.unit.supervision.checkpoints import fingerprint
 
 PROGRAM = """
@@ -31,7 +32,6 @@ folder, port = pathlib.Path(sys.argv[1]), sys.argv[2]
 spark = (
     SparkSession.builder.master("local[1]")
     .config("spark.driver.memory", "512m")
-    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
     .config("spark.ui.port", port)
     .config("spark.ui.showConsoleProgress", False)
     .config("spark.sql.shuffle.partitions", 1)
@@ -82,7 +82,7 @@ class Foreign:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+                env=spark_environment(runtime),
             )
 
     @property
@@ -146,7 +146,7 @@ class Foreign:
         looks: list[StreamSnapshot] = []
 
         def is_so() -> bool:
-            looks.append(observer.sight())
+            looks.append(observer.snapshot())
             return looks[-1].verdict.state is state
 
         until(
@@ -183,13 +183,13 @@ def finding(sight: StreamSnapshot) -> Finding:
 
 def test_a_stream_that_knows_nothing_of_us_is_seen_as_it_is(foreign: Foreign) -> None:
     alone, asking = foreign.observer(asking=False), foreign.observer(asking=True)
-    assert alone.sight().verdict.rule == "no_checkpoint"
+    assert alone.snapshot().verdict.rule == "no_checkpoint"
     foreign.begin()
     foreign.until((foreign.checkpoint / "offsets").exists, "A checkpoint")
 
     def is_healthy() -> bool:
         foreign.feed()
-        looks = [one.sight() for one in (alone, asking)]
+        looks = [one.snapshot() for one in (alone, asking)]
         is_warm = all((look.queries[0].batch_id or 0) >= WARM for look in looks)
         states = {look.verdict.state for look in looks}
         return (
@@ -210,7 +210,7 @@ def test_a_stream_that_knows_nothing_of_us_is_seen_as_it_is(foreign: Foreign) ->
 
     before = fingerprint(foreign.checkpoint)
     for observer in (alone, asking, foreign.observer(asking=False)):
-        observer.sight()
+        observer.snapshot()
     assert fingerprint(foreign.checkpoint) == before, "looking leaves no trace"
 
     foreign.release()
@@ -222,7 +222,7 @@ def test_a_stream_that_knows_nothing_of_us_is_seen_as_it_is(foreign: Foreign) ->
     assert foreign.see(alone, VerdictState.UNREACHABLE).verdict.rule == "quiet"
 
     foreign.signal(signal.SIGSTOP)
-    suspended = asking.sight()
+    suspended = asking.snapshot()
     assert (suspended.verdict.state, suspended.verdict.rule) == ("unreachable", "quiet")
     foreign.signal(signal.SIGCONT)
     foreign.see(asking, VerdictState.IDLE)
@@ -236,6 +236,6 @@ def test_a_stream_that_knows_nothing_of_us_is_seen_as_it_is(foreign: Foreign) ->
     assert dead.verdict.rule == "driver_gone"
     assert finding(dead).figure >= CERTAIN_AFTER
     before = fingerprint(foreign.checkpoint)
-    assert alone.sight().verdict.state == "unreachable"
-    assert foreign.observer(asking=True).sight().verdict.state == "starting", "no evidence yet"
+    assert alone.snapshot().verdict.state == "unreachable"
+    assert foreign.observer(asking=True).snapshot().verdict.state == "starting", "no evidence yet"
     assert fingerprint(foreign.checkpoint) == before, "looking leaves no trace"

@@ -30,7 +30,8 @@ from airflow_streaming.cli import status
 from airflow_streaming.cli.main import main as command
 from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.home import open_home
-from airflow_streaming.plugins.views import StreamWatch, timeline_view
+from airflow_streaming.plugins.lists import timeline_view
+from airflow_streaming.plugins.views import StreamWatch
 from tests.page.homes import write_home
 from tests.system.hostile.checkpoints import DAMAGES
 from tests.system.hostile.watching import CANARY, Counts, Outside, is_small

@@ -7,12 +7,13 @@ import random
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from airflow_streaming.checkpoints.backup.bundles import BundleWriter
+from airflow_streaming.checkpoints.backup.bundles import BundleWriter, writer_of
 from airflow_streaming.checkpoints.backup.index import LARGE
 from airflow_streaming.checkpoints.backup.records import Backup, Member, Origin, QueryBackup
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
 from airflow_streaming.model.spark.listing import FileStat
-from airflow_streaming.storage.blobs import Blobs, open_blobs
+from airflow_streaming.storage.blobs import Blobs
+from airflow_streaming.storage.fsspec_blobs import open_blobs
 
 NOON = datetime(2026, 11, 3, 12, tzinfo=UTC)
 STREAM = "orders"
@@ -60,7 +61,7 @@ def make_backup(
     """Take a backup as the real one is taken: hold, write, publish."""
     begun = NOON + timedelta(hours=number)
     backup_id = store.new_id(begun)
-    with store.hold(stream, "backup", backup_id), store.writer(stream) as writer:
+    with store.hold(stream, "backup", backup_id), writer_of(store, stream) as writer:
         members = copy_into(writer, files)
         bundles = writer.close(members)
         size = sum(member.size for member in members)

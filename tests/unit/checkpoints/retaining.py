@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from airflow_streaming.checkpoints.backup.bundles import writer_of
 from airflow_streaming.checkpoints.backup.records import (
     Backup,
     Level,
@@ -43,7 +44,7 @@ class Taking:
         self._store, self._content, self._checkpoints = store, content, checkpoints
         self._hold = store.hold("orders", "backup", store.new_id(NOON))
         self._hold.__enter__()
-        self._writer = store.writer("orders")
+        self._writer = writer_of(store, "orders")
         self._writer.expect(())
         self.now = store.blobs.now  # type: ignore[attr-defined]
 

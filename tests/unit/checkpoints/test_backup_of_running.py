@@ -51,6 +51,21 @@ def test_a_purge_under_the_copy_leads_to_a_newer_batch(
     assert live.walks == 3
 
 
+def test_a_quick_query_that_purges_its_oldest_plans_is_copied_without_them(
+    store: BackupStore, checkpoint: Path
+) -> None:
+    def purge() -> None:
+        for log in ("offsets", "commits"):
+            for batch in range(3):
+                (checkpoint / f"{log}/{batch}").unlink()
+
+    live = Live(checkpoint, once("offsets/1", purge))
+    backup = back_up(store, of(live))
+    assert backup.queries[0].batch == 4
+    assert content(store, backup) == digests(checkpoint)
+    assert live.walks == 2
+
+
 def test_a_purge_of_what_was_copied_does_no_harm(store: BackupStore, checkpoint: Path) -> None:
     before = digests(checkpoint)
     # The metadata is copied last.
@@ -83,14 +98,15 @@ def test_a_file_that_is_written_anew_is_copied_anew(store: BackupStore, checkpoi
 def test_a_checkpoint_that_is_never_still_is_given_up_and_nothing_is_published(
     store: BackupStore, checkpoint: Path
 ) -> None:
-    batches = count(5)
+    newest = 4
 
     def go_on(path: str) -> None:
-        if path == "metadata":
-            batch = next(batches)
-            run(checkpoint, batch)
-            (checkpoint / f"sources/0/x{batch}").write_text("new")
-            os.utime(checkpoint / "sources/0/0", ns=(batch, batch))
+        nonlocal newest
+        if path == f"commits/{newest}":
+            newest += 1
+            run(checkpoint, newest)
+            (checkpoint / f"sources/0/x{newest}").write_text("new")
+            os.utime(checkpoint / "sources/0/0", ns=(newest, newest))
 
     with pytest.raises(CheckpointBusy, match=r"3 attempts.*minBatchesToRetain"):
         back_up(store, of(Live(checkpoint, go_on)), attempts=3)

@@ -13,8 +13,8 @@ from airflow_streaming.checkpoints.backup.live_copy import sources_of
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused, SpecError
 from airflow_streaming.storage import folders
-from airflow_streaming.storage.blobs import open_blobs
 from airflow_streaming.storage.folders import open_folders
+from airflow_streaming.storage.fsspec_blobs import open_blobs
 from tests.golden import golden_checkpoint
 from tests.unit.checkpoints.in_memory import golden, other_codec
 from tests.unit.checkpoints.running import at, back_up, digests, new_checkpoint, of, plan

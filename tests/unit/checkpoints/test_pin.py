@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.checkpoints.backup.pin import Pin, choose_pin, pinned_listing, still_holds
+from airflow_streaming.checkpoints.backup.pin import (
+    Pin,
+    choose_pin,
+    pinned_listing,
+    still_holds,
+    without,
+)
 from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete
 from airflow_streaming.checkpoints.drill_cut import plan_cut
 from airflow_streaming.checkpoints.read.journal import recent_with_input
@@ -112,6 +118,42 @@ def test_what_is_purged_first_is_copied_first() -> None:
     assert versions == sorted(versions)
     assert stateful[0].startswith("state/")
     assert stateful[-1] == "metadata"
+
+
+@pytest.mark.parametrize(
+    ("purged", "left"),
+    [
+        pytest.param([], range(6), id="nothing"),
+        pytest.param(["offsets/0"], range(1, 6), id="the oldest plan"),
+        pytest.param(["commits/1"], range(2, 6), id="a commit, and all that is older"),
+        pytest.param(["offsets/2", "commits/0"], range(3, 6), id="both logs, at different batches"),
+        pytest.param(["offsets/3"], range(4, 6), id="as far as the batch before the pinned one"),
+        pytest.param(["offsets/4"], None, id="the plan before the pinned one"),
+        pytest.param(["commits/5"], None, id="the pinned commit"),
+        pytest.param(["metadata"], None, id="no log"),
+        pytest.param(["offsets/0", "sources/0/0"], None, id="a source's log too"),
+    ],
+)
+def test_old_plans_and_commits_can_be_done_without(purged: list[str], left: range | None) -> None:
+    pin = without(pin_of(kafka(6)), purged)
+
+    logs = [f"{log}/{batch}" for log in ("offsets", "commits") for batch in left or ()]
+    assert (None if pin is None else list(pin.files)) == (
+        None if left is None else [*logs, "metadata"]
+    )
+
+
+def test_what_tells_the_ids_of_state_and_the_batch_that_can_run_again_is_needed() -> None:
+    for one in golden_checkpoints():
+        made = golden(one.shape, one.spark)
+        pin = pin_of(made)
+        spare = [f"offsets/{pin.oldest_needed - 1}"] if pin.oldest_needed else []
+        oldest = without(pin, spare)
+        assert without(pin, [f"commits/{pin.oldest_needed}"]) is None, one
+        assert oldest is not None, one
+        copy = read_checkpoint(pinned_listing(oldest, made.listing()), made.read, uri="/copy")
+        assert (copy.problems, copy.last_committed_batch) == ((), pin.batch), one
+        assert pin.batch in copy.rollback_batches, one
 
 
 def test_the_metadata_of_operators_says_whether_paths_have_to_be_rewritten() -> None:

@@ -77,7 +77,12 @@ def torn_record(writer: Writer) -> None:
     (writer.folder / "home" / writer.plan).write_text("{")
 
 
-@pytest.mark.parametrize("spoil", [unmounted, behind, torn_record])
+def relative_path(writer: Writer) -> None:
+    record = writer.folder / "home" / writer.plan
+    record.write_bytes(record.read_bytes().replace(str(writer.sink.root).encode(), b"out"))
+
+
+@pytest.mark.parametrize("spoil", [unmounted, behind, torn_record, relative_path])
 def test_a_log_that_cannot_be_taken_keeps_nothing_from_being_backed_up(
     writer: Writer, spoil: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_streaming.checkpoints.backup.bundles import writer_of
 from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import verify
@@ -68,7 +69,7 @@ class TestDistrust:
 
     def test_damage_of_what_a_killed_run_left_is_distrusted_too(self, store: BackupStore) -> None:
         first = make_backup(store, {"counts/a": b"1"})
-        with store.writer(STREAM) as writer:
+        with writer_of(store, STREAM) as writer:
             writer.close(copy_into(writer, some_files()))
         flip_a_byte(store, LARGE_FILE)
         assert not verify(store, first.id, Level.FULL, by="kim", now=NOON).holds

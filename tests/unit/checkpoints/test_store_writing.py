@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_streaming.checkpoints.backup.bundles import writer_of
 from airflow_streaming.checkpoints.backup.index import LARGE
 from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.vault.holds import DoomedObjects
@@ -69,7 +70,7 @@ class TestWriting:
         self, store: BackupStore
     ) -> None:
         make_backup(store, {"counts/a": b"same"})
-        with store.writer(STREAM) as writer:
+        with writer_of(store, STREAM) as writer:
             assert writer.known("counts/a", 4, "another stamp") is None
             assert writer.known("counts/a", 4, "") is None
             member = writer.add("counts/a", b"same", "another stamp")
@@ -93,7 +94,7 @@ class TestWriting:
         assert verify(store, second.id, Level.FULL, by="kim", now=NOON).holds
 
     def test_a_second_pin_goes_on_with_what_the_first_added(self, store: BackupStore) -> None:
-        with store.writer(STREAM) as writer:
+        with writer_of(store, STREAM) as writer:
             old = writer.add("counts/offsets/1", b"old", "stamp 1")
             kept = writer.add("counts/state", b"state", "stamp 2")
             assert writer.known("counts/state", 5, "stamp 2") == kept
@@ -117,7 +118,7 @@ class TestWriting:
         assert verify(store, backup.id, Level.FULL, by="kim", now=NOON).holds
 
     def test_a_path_that_leads_out_is_refused(self, store: BackupStore) -> None:
-        with store.writer(STREAM) as writer:
+        with writer_of(store, STREAM) as writer:
             with pytest.raises(RecordError, match="cannot be the path"):
                 writer.add("counts/../../x", b"1")
             with pytest.raises(RecordError, match="cannot be the path"):
@@ -129,14 +130,14 @@ class TestWriting:
         (tmp_path / "store" / STREAM).mkdir()
         (tmp_path / "store" / STREAM / "packs").write_text("in the way")
 
-        with store.writer(STREAM) as writer:
+        with writer_of(store, STREAM) as writer:
             member = writer.add("counts/a", b"1")
             with pytest.raises(HomeUnavailable, match="cannot be used"):
                 writer.close([member])
 
     def test_what_a_killed_run_has_sent_is_used(self, store: BackupStore) -> None:
         files = some_files()
-        with store.writer(STREAM) as writer:
+        with writer_of(store, STREAM) as writer:
             writer.close(copy_into(writer, files))
 
         backup = make_backup(store, files)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_streaming.checkpoints.backup.bundles import writer_of
 from airflow_streaming.checkpoints.backup.index import LARGE, seal
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
 from airflow_streaming.checkpoints.vault.contents import Contents, contents, verified
@@ -171,7 +172,7 @@ def test_what_a_killed_run_or_another_backup_has_is_no_problem(
     store: BackupStore, backup: Backup
 ) -> None:
     other = make_backup(store, some_files(5, small=5, large=0), number=2)
-    with store.writer(STREAM) as writer:
+    with writer_of(store, STREAM) as writer:
         writer.close([writer.add("counts/a", b"1")])
     # The damage of another backup is its own.
     path = next(path for path in store.needed(other) if path.endswith(".tar.gz"))

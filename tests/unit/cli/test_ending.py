@@ -81,8 +81,9 @@ def test_who_interrupts_reads_one_sentence(home: Home, ending: signal.Signals) -
     # The list stands for any work: the signal comes in the middle of it.
     code = (
         "import os, signal, sys\n"
-        # A shell lets what it runs in the background ignore Ctrl-C, the tests too.
+        # What a shell runs in the background ignores Ctrl-C, and nohup has SIGHUP ignored; so do the tests.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
         "from airflow_streaming.cli import main, streams\n"
         f"streams.list_streams = lambda *_, **__: os.kill(os.getpid(), {ending.value})\n"
         "print('begun')\n"

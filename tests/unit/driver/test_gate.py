@@ -65,6 +65,32 @@ def test_the_error_by_which_a_refused_query_ends_is_not_its_own() -> None:
     assert tracked.as_status().message == "Stopped at a batch boundary."
 
 
+@pytest.mark.parametrize(
+    ("passed", "refused", "unbegun"),
+    [
+        pytest.param([4], 5, 5, id="planned after a batch that passed"),
+        pytest.param([3, 4], 5, 5, id="after several"),
+        pytest.param([], 5, None, id="the first of this driver: another may have begun it"),
+        pytest.param([4, 5], 5, None, id="begun, failed, and tried again"),
+        pytest.param([3], 5, None, id="a batch between passed elsewhere"),
+    ],
+)
+def test_a_refused_batch_was_begun_by_nobody_if_the_one_before_it_passed(
+    passed: list[int], refused: int, unbegun: int | None
+) -> None:
+    ending, queries, tracked = ShutdownState(), Queries(), make_tracked(FakeQuery(), gated=True)
+    queries.add(tracked)
+    gate = Gate(lambda: None, ending, queries)
+    for batch in passed:
+        gate.enter("q", batch)
+    ending.ask_stop(STOP)
+
+    with pytest.raises(StopRequested):
+        gate.enter("q", refused)
+
+    assert tracked.unbegun == unbegun
+
+
 def test_a_lost_fence_comes_before_everything() -> None:
     class Fenced(BaseException):
         pass

@@ -5,15 +5,21 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.monitoring.activity import Job, Sight, Work, jobs_in, moved_in
+from airflow_streaming.driver.monitoring.activity import (
+    ActivitySnapshot,
+    Job,
+    Work,
+    jobs_in,
+    moved_in,
+)
 
 MINE = Job(id=4, group="run-1", active=2, done=(3, 0), stages=(8, 9))
 THEIRS = Job(id=5, group="run-2", active=1, done=(0, 0), stages=(10,))
 OWN_NAME = Job(id=6, group="nightly", active=1, stages=(11,))
 
 
-def sight(*jobs: Job, **changes: Any) -> Sight:
-    return Sight(at=0.0, jobs=jobs, newest=lambda group: 3, moved=sum, **changes)
+def sight(*jobs: Job, **changes: Any) -> ActivitySnapshot:
+    return ActivitySnapshot(at=0.0, jobs=jobs, newest=lambda group: 3, moved=sum, **changes)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +47,7 @@ def test_running_tasks_are_looked_at_more_closely_only_after_a_quiet_while() -> 
 
 
 def test_jobs_that_could_not_be_seen_are_unknown() -> None:
-    assert Sight(at=0.0).work_of("run-1", others=(), quiet=True) == Work()
+    assert ActivitySnapshot(at=0.0).work_of("run-1", others=(), quiet=True) == Work()
 
 
 def test_running_jobs_are_read_and_odd_ones_left_out() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.monitoring.activity import Sight, TriggerRun
+from airflow_streaming.driver.monitoring.activity import ActivitySnapshot, TriggerRun
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.monitoring.spark_query import QueryError, has_run_a_batch
 from tests.unit.driver.fakes import BAD_ROW, FakeQuery, make_tracked, report
@@ -169,14 +169,14 @@ def test_the_batch_in_work_is_timed_from_beat_to_beat() -> None:
     fake.commit(0)
     for at in (0.0, 2.0, 7.0):
         queries.poll()
-        queries.time_work(Sight(at=at, cpu=0.0, jobs=()))
+        queries.time_work(ActivitySnapshot(at=at, cpu=0.0, jobs=()))
     status = tracked.as_status()
     assert (status.planned_batch, status.batch_for_s, status.quiet_for_s) == (1, 7.0, 7.0)
     assert (status.committed_ago_s, status.active_tasks) == (7.0, 0)
 
     fake.fail()
     queries.poll()
-    queries.time_work(Sight(at=9.0))
+    queries.time_work(ActivitySnapshot(at=9.0))
     ended = tracked.as_status()
     assert (ended.planned_batch, ended.batch_for_s, ended.quiet_for_s) == (None, None, None)
 
@@ -188,12 +188,12 @@ def test_cpu_time_counts_for_the_only_query_in_work() -> None:
         queries.add(make_tracked(fake, name=name))
     for at in (0.0, 2.0):
         queries.poll()
-        queries.time_work(Sight(at=at, cpu=at, jobs=()))
+        queries.time_work(ActivitySnapshot(at=at, cpu=at, jobs=()))
     assert [query.as_status().quiet_for_s for query in queries.all()] == [2.0, 2.0]
     fakes[0].processing = False
     for at in (4.0, 6.0):
         queries.poll()
-        queries.time_work(Sight(at=at, cpu=at, jobs=()))
+        queries.time_work(ActivitySnapshot(at=at, cpu=at, jobs=()))
     assert [query.as_status().quiet_for_s for query in queries.all()] == [None, 0.0]
 
 
@@ -211,7 +211,7 @@ def test_a_trigger_that_cannot_be_read_disturbs_nothing() -> None:
     for at in (0.0, 2.0):
         fake.commit(int(at))
         assert len(queries.poll()) == 1
-        queries.time_work(Sight(at=at, cpu=0.0, jobs=()))
+        queries.time_work(ActivitySnapshot(at=at, cpu=0.0, jobs=()))
     status = queries.all()[0].as_status()
     assert (status.processing_interval_s, status.batch_for_s) == (None, 2.0)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_streaming.driver.jobs import repartition as job
 from airflow_streaming.model.jobs.upkeep import RepartitionOrder
+from airflow_streaming.model.storage import LocalStore
 
 ORDER = RepartitionOrder(checkpoints=("/a", "/b"), partitions=8, answer="/answer", seconds=60.0)
 
@@ -68,6 +70,31 @@ def test_what_has_the_number_already_is_left_as_it_is(monkeypatch: pytest.Monkey
     monkeypatch.setattr(job, "repartition", does)
 
     assert job.answered(None, ORDER).condition == ""
+
+
+@pytest.mark.parametrize(
+    ("planned", "committed", "is_removed"),
+    [
+        pytest.param(5, 4, True, id="planned, and the one before committed"),
+        pytest.param(5, 5, False, id="committed"),
+        pytest.param(6, 5, False, id="a later one is planned"),
+        pytest.param(5, 3, False, id="the one before it is not committed"),
+        pytest.param(4, 4, False, id="gone already"),
+    ],
+)
+def test_the_plan_of_a_batch_that_nobody_has_begun_is_removed(
+    tmp_path: Path, planned: int, committed: int, is_removed: bool
+) -> None:
+    store = LocalStore(str(tmp_path))
+    for log, newest in (("offsets", planned), ("commits", committed)):
+        for batch in range(newest + 1):
+            store.create(f"{log}/{batch}", b"v1")
+
+    assert job.remove_plan(store, 5) is is_removed
+
+    left = planned - 1 if is_removed else planned
+    assert job.newest_batch(store.names("offsets")) == left
+    assert job.newest_batch(store.names("commits")) == committed
 
 
 def test_an_error_of_python_is_named_by_its_class() -> None:

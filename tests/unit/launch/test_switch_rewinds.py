@@ -43,7 +43,9 @@ BACKED_UP, NEWEST = 3, 7
 class Written:
     """A stopped stream at batch 7 that writes files, with a backup at batch 3."""
 
-    def __init__(self, folder: Path, *, has_plan: bool = True, has_log: bool = True) -> None:
+    def __init__(
+        self, folder: Path, *, has_plan: bool = True, has_log: bool = True, target: str = ""
+    ) -> None:
         self.launcher = FakeLauncher()
         self.home = StreamHome(LocalStore(str(folder / "home")), "orders")
         self.old = folder / "home/orders/checkpoints/000001"
@@ -55,7 +57,7 @@ class Written:
         self._create(Layout("orders").place(QueryClaim, deployment=1, query="counts"), claim)
         self.home.create_epoch(make_epoch(1, host=FAKE_HOST))
         if has_plan:
-            sink = SinkPlan(sink="file", format="parquet", target=str(self.sink.root))
+            sink = SinkPlan(sink="file", format="parquet", target=target or str(self.sink.root))
             plan = QueryPlan(query="counts", spark="4.3.0", output_mode="append", sink=sink)
             self._create(Layout("orders").place(QueryPlan, epoch=1, query="counts"), plan)
         self.home.want(DesiredState.STOPPED, by="test", reason="A test.", now=NOON)
@@ -322,6 +324,25 @@ def test_an_output_that_is_not_mounted_is_a_reason_that_can_be_accepted(
     assert codes(written.plan().refusals) == [RefusalCode.SINK_UNSEEN] * is_known
     written.switch(accept=[RefusalCode.SINK_UNSEEN])
     assert is_sound_at(written.checkpoint / "counts", BACKED_UP)
+
+
+def test_a_sink_with_a_relative_path_is_unseen_until_it_is_named(tmp_path: Path) -> None:
+    written = Written(tmp_path, has_log=False, target="out")
+
+    assert codes(written.plan().refusals) == [RefusalCode.SINK_UNSEEN]
+    with pytest.raises(RestoreRefused):
+        written.switch()
+    assert written.checkpoint == written.old
+    named = written.plan(sink_logs={"counts": str(written.sink.log)})
+    assert codes(named.refusals) == [RefusalCode.SINK_GAP]
+
+
+def test_a_log_that_was_backed_up_is_looked_at_though_the_recorded_path_is_relative(
+    tmp_path: Path,
+) -> None:
+    written = Written(tmp_path, has_log=True, target="out")
+
+    assert codes(written.plan().refusals) == [RefusalCode.SINK_GAP]
 
 
 @pytest.mark.parametrize("named", ["counts", ""], ids=["by its name", "as the only one"])

@@ -278,6 +278,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
     RepartitionOrder(
         checkpoints=("file:///data/c/revenue", "file:///data/c/raw"),
         partitions=8,
+        unbegun={"file:///data/c/raw": 41},
         answer="/scratch/answer.json",
         seconds=1800.0,
     ),

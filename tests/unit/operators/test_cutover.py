@@ -11,7 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 
 from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CutoverCommand
-from airflow_streaming.operators.common.cutover_checks import CheckFailed, SideBySide
+from airflow_streaming.operators.common.cutover_checks import CheckFailed
+from airflow_streaming.options import SideBySide
 from tests.unit.changes.cutover.cutting import Cutting
 from tests.unit.operators.cutovers import ALL, BEFORE, REPORT, SETTLE, Run, another_script
 

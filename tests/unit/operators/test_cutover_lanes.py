@@ -11,7 +11,8 @@ from airflow_streaming.exceptions import CutoverRefused
 from airflow_streaming.home.home import open_home
 from airflow_streaming.hooks.stream import SparkStreamHook
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverCommand, CutoverState
-from airflow_streaming.operators.common.cutover import DagLanes, open_engine
+from airflow_streaming.operators.common.cutover import open_engine
+from airflow_streaming.operators.common.cutover_lanes import DagLanes
 from airflow_streaming.operators.cutover import CutoverStepOperator
 from airflow_streaming.services.changes import command_cutover
 from airflow_streaming.spec import StreamSpec

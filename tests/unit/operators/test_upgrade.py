@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.model.records.control import ChangeOutcome
 from airflow_streaming.operators.common.upgrade import UpgradeTask
-from airflow_streaming.operators.upgrade import Soaked
+from airflow_streaming.options import Soaked
 from tests.unit.changes.upgrade.upgrading import Upgraded, end_of
 from tests.unit.operators.upgrades import ALL, SETTLE, Run, hook_of
 

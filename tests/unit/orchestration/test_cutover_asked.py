@@ -14,7 +14,6 @@ from airflow.sdk import DAG
 from airflow_streaming.changes.pointers.file import PointerFile
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
-from airflow_streaming.operators.common.cutover import STARTS, WHO
 from airflow_streaming.options import (
     Approval,
     CutoverOptions,
@@ -24,6 +23,7 @@ from airflow_streaming.options import (
     UpgradeOptions,
 )
 from airflow_streaming.orchestration.blue_green import blue_green
+from airflow_streaming.orchestration.cutover_form import cutover_params
 from airflow_streaming.orchestration.stream_dags import stream_dags
 from airflow_streaming.spec import StreamSpec
 
@@ -126,5 +126,7 @@ def test_a_choice_is_an_enum_or_its_string_and_is_stored_as_a_string(way: str, s
 
 
 def test_every_start_of_green_can_be_asked_for() -> None:
-    assert {choice.value for choice in GreenStart} == set(STARTS)
-    assert {choice.value for choice in Approval} == set(WHO)
+    form = cutover_params(SPEC)
+    for field, choices in (("start", GreenStart), ("promote", Approval), ("way", SwitchMethod)):
+        assert set(form[field].schema["enum"]) == {choice.value for choice in choices}
+        assert form[field].schema["values_display"].keys() == {choice.value for choice in choices}

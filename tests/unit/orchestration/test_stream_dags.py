@@ -15,14 +15,14 @@ from airflow.serialization.serialized_objects import DagSerialization
 from jinja2 import Template
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.operators.common.cutover_checks import SideBySide
-from airflow_streaming.operators.upgrade import Soaked
 from airflow_streaming.options import (
     CutoverOptions,
     PruneOptions,
     PrunePolicy,
     RehearsalOptions,
     RehearseWhen,
+    SideBySide,
+    Soaked,
     SwitchMethod,
     UpgradeOptions,
 )

@@ -61,7 +61,7 @@ class Watch:
 
     def look(self, after: float = 0.0) -> StreamSnapshot:
         self.clock += after
-        return self.observer.sight()
+        return self.observer.snapshot()
 
     def states(self, ages: Iterable[float]) -> list[str]:
         return [str(self.look(age).verdict.state) for age in ages]
@@ -207,7 +207,7 @@ def test_a_checkpoint_that_was_replaced_by_a_new_one_has_to_show_life_again(watc
 def test_where_there_is_no_checkpoint_nothing_is_well(tmp_path: Path) -> None:
     observer = ExternalObserver(open_folders(str(tmp_path / "missing")))
 
-    sight = observer.sight()
+    sight = observer.snapshot()
 
     assert (sight.verdict.state, sight.verdict.rule) == ("unreachable", "no_checkpoint")
     assert (sight.queries, sight.fresh) == ((), False)
@@ -314,4 +314,4 @@ def test_it_asks_a_real_server(tmp_path: Path) -> None:
         observer = ExternalObserver(
             open_folders(str(checkpoint.folder)), endpoint=url, allowed=(url,)
         )
-        assert observer.sight().verdict.state == "idle"
+        assert observer.snapshot().verdict.state == "idle"

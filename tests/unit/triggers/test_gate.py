@@ -48,7 +48,7 @@ class Script:
     def __init__(self, *sights: StreamSnapshot | Exception) -> None:
         self.sights, self.lost_sight, self.looks = list(sights), 0, 0
 
-    def sight(self) -> StreamSnapshot:
+    def snapshot(self) -> StreamSnapshot:
         self.looks += 1
         found = self.sights.pop(0) if len(self.sights) > 1 else self.sights[0]
         if isinstance(found, Exception):

@@ -154,7 +154,7 @@ def test_a_lane_can_be_looked_at_by_its_own_name(cutover: TwoLanes) -> None:
     cutover.world.lane = GREEN
     commit(cutover.world, a_batch(7))
 
-    sight = open_looker(Subject(stream=GREEN, home=cutover.world.uri)).sight()
+    sight = open_looker(Subject(stream=GREEN, home=cutover.world.uri)).snapshot()
 
     assert [query.batch_id for query in sight.queries] == [7]
 
@@ -165,9 +165,9 @@ def test_a_home_without_the_pointer_that_was_there_says_nothing_of_the_stream(
     cutover.start_green()
     cutover.whole()
     looker = open_looker(Subject(stream=BLUE, home=cutover.world.uri))
-    looker.sight()
+    looker.snapshot()
     home = Path(cutover.world.uri)
     home.rename(home.with_name("unmounted"))
 
     with pytest.raises(HomeUnavailable):
-        looker.sight()
+        looker.snapshot()

@@ -6,8 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow_streaming.model.records.policy import Budget, RestartPolicy
-from airflow_streaming.operators.upgrade import Soaked
-from airflow_streaming.options import BackupOptions, UpgradeOptions
+from airflow_streaming.options import BackupOptions, Soaked, UpgradeOptions
 from airflow_streaming.orchestration.stream_dags import stream_dags
 from airflow_streaming.spec import SoakTerms, StreamSpec
 

@@ -10,11 +10,14 @@ from typing import Any, Final
 import pytest
 
 from airflow_streaming.changes.upgrade.decide import REPARTITION_PATIENCE
+from airflow_streaming.changes.upgrade.repartition import unbegun_batches
 from airflow_streaming.checkpoints.read.report import Checkpoint, Finding, FindingCode, Operator
 from airflow_streaming.exceptions import SpecError, UpgradeRefused
 from airflow_streaming.gates.state_partitions import Refusal, is_done, plan_repartition
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.jobs.upkeep import RepartitionAnswer
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.epoch import Exit, LaunchCause
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
     RollbackPlan,
@@ -22,11 +25,14 @@ from airflow_streaming.model.records.upgrade import (
     SinkReplaySemantics,
 )
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
+from airflow_streaming.model.storage import LocalStore
 from tests.unit.changes.upgrade.killing import died
 from tests.unit.changes.upgrade.upgrading import QUERY, REWIND, TICK, Upgraded
+from tests.unit.home.make import make_epoch, make_exit
 
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 RESUME: Final = RollbackPlan(way=RollbackMethod.RESUME, reason="Its rows would come twice.")
+START, FENCE = LaunchCause.START, LaunchCause.FENCE
 NONE: Final = RollbackPlan(way=RollbackMethod.NONE, reason="It cannot.")
 
 
@@ -110,6 +116,44 @@ def test_what_is_possible_and_why_not_are_codes(given: dict[str, Any], rules: li
 
     assert [finding.rule for finding in plan.findings] == rules
     assert plan.partitions == (8 if rules == ["state_partitions.possible"] else 0)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "exits", "found"),
+    [
+        pytest.param(
+            [START, FENCE], {1: {"unbegun": {QUERY: 8}}}, {QUERY: 8}, id="of the last driver"
+        ),
+        pytest.param(
+            [START, START], {1: {"unbegun": {QUERY: 8}}}, {}, id="a later driver left no word"
+        ),
+        pytest.param(
+            [START, START, FENCE], {1: {"unbegun": {QUERY: 8}}, 2: {}}, {}, id="it has none"
+        ),
+        pytest.param(
+            [START],
+            {1: {"unbegun": {QUERY: 8}, "cut_off": True}},
+            {},
+            id="cut off: it may still write",
+        ),
+        pytest.param([], {}, {}, id="nothing has run"),
+    ],
+)
+def test_only_the_last_driver_says_what_was_never_begun(
+    tmp_path: Path,
+    epochs: list[LaunchCause],
+    exits: dict[int, dict[str, Any]],
+    found: dict[str, int],
+) -> None:
+    home = StreamHome(LocalStore(str(tmp_path)), "orders")
+    for number, cause in enumerate(epochs, start=1):
+        home.create_epoch(make_epoch(number, cause=cause))
+    for number, said in exits.items():
+        home.store.create(
+            Layout("orders").place(Exit, epoch=number), make_exit(number, **said).to_bytes()
+        )
+
+    assert unbegun_batches(home) == found
 
 
 def test_it_is_done_when_all_state_has_the_number_and_nothing_is_half_done() -> None:
