@@ -18,19 +18,12 @@ STATEFUL := .runtimes/spark-4.3/.stateful
 CLASSES_4 := .runtimes/spark-4.3/.classes
 CLASSES_3 := .runtimes/spark-3.5/.classes
 
-# Four legs beside each other, of about the same time: unit tests, then servers without a JVM and standbys;
-# streams and most drivers, which mostly wait; the whole Airflows, which wait most, then the comparisons and
-# pointers of cutovers; and the rest of Spark. One JVM or a stream's few at a time in each.
-SERVERS := tests/integration/alerts tests/integration/home tests/integration/plugin \
-  $(wildcard tests/integration/*/test_*_s3.py) tests/integration/driver/test_sink_servers.py \
-  $(wildcard tests/integration/*/test_*standby.py)
-
-STREAMS := $(filter-out %/test_sinks.py %/test_sink_servers.py %standby.py, \
-  $(wildcard tests/integration/stream/test_*.py tests/integration/driver/test_*.py))
-
 # The unit tests make and remove some hundred thousand small files: where memory can hold them, that
-# takes a fifth of the time off. Three workers on two cores, because many tests wait.
+# takes a fifth of the time off.
 IN_MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 2000000 ] 2>/dev/null && echo TMPDIR=/dev/shm)
+
+# What needs no other is made at the same time: installing is mostly one core's work.
+MAKEFLAGS += --jobs=4
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo lint check test bench chaos faults fuzz judge page java audit clean
@@ -49,23 +42,32 @@ lint: $(INSTALLED) ## Format, lint, types, rooms.
 	$(LINT)
 
 # What is thrown at every parser, every failing write, and courses by the hundred are left to `make test`: they take
-# a third of the time and seldom find what the rest does not. The tests leave a core idle now and then, and mypy
-# uses but one.
+# a third of the time and seldom find what the rest does not. mypy uses one core, and so does the collection of
+# the tests; three processes on two cores, because many tests wait.
 THOROUGH := tests/unit/fuzz tests/unit/faults $(wildcard tests/unit/*simulated*.py tests/unit/*/*/*simulated*.py tests/unit/*/*/test_killed.py)
 
 check: $(INSTALLED) ## The same, and the unit tests but for the longest.
 	@{ $(LINT); } > .test-lint.log 2>&1 & lint=$$!; \
-	$(IN_MEMORY) $(BIN)/pytest tests/unit $(patsubst %,--ignore=%,$(THOROUGH)) -q -n 3 --dist worksteal \
+	FORKS=3 $(IN_MEMORY) $(BIN)/python -m pytest -p tests.forks tests/unit $(patsubst %,--ignore=%,$(THOROUGH)) -q \
 	-o tmp_path_retention_policy=failed $(ARGS); \
 	unit=$$?; wait $$lint; lint=$$?; cat .test-lint.log; exit $$((unit | lint))
 
+# Four legs, which keep two cores busy to the end: whole Airflows, one after the other, which wait most and go before
+# the others; unit tests; and all the rest, file by file from a queue of which every leg takes when it has done its
+# own. One JVM or a stream's few at a time in each.
+AIRFLOWS := $(filter-out %/test_cutover.py,$(wildcard tests/system/test_*.py))
+QUEUE := .test-queue
+REST := env TEST_QUEUE=$(QUEUE) nice -n 5 $(BIN)/python -m pytest -p tests.shared_queue \
+  tests/integration tests/system/test_cutover.py -q --durations=20
+
 test: setup $(S3A) $(ICEBERG) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
-	@{ scripts/leg.sh unit env $(IN_MEMORY) $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed; unit=$$?; \
-	scripts/leg.sh servers $(BIN)/pytest $(SERVERS) -q --durations=20; exit $$((unit | $$?)); } & units=$$!; \
-	scripts/leg.sh streams $(BIN)/pytest $(STREAMS) -q --durations=20 & streams=$$!; \
-	scripts/leg.sh airflow $(BIN)/pytest tests/system tests/integration/cutover -q --durations=20 & airflow=$$!; \
-	scripts/leg.sh spark $(BIN)/pytest tests/integration -q --durations=20 $(patsubst %,--ignore=%,tests/integration/cutover $(SERVERS) $(STREAMS)); \
-	failed=$$?; for leg in $$units $$streams $$airflow; do wait $$leg; failed=$$((failed | $$?)); done; exit $$failed
+	@rm -rf $(QUEUE); mkdir $(QUEUE); \
+	(scripts/leg.sh airflow $(BIN)/pytest $(AIRFLOWS) -q --durations=20; own=$$?; \
+	scripts/leg.sh rest-1 $(REST); exit $$((own | $$?))) & legs=$$!; \
+	(scripts/leg.sh unit env $(IN_MEMORY) nice -n 5 $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed; own=$$?; \
+	scripts/leg.sh rest-2 $(REST); exit $$((own | $$?))) & legs="$$legs $$!"; \
+	for leg in rest-3 rest-4; do scripts/leg.sh $$leg $(REST) & legs="$$legs $$!"; done; \
+	failed=0; for leg in $$legs; do wait $$leg; failed=$$((failed | $$?)); done; rm -r $(QUEUE); exit $$failed
 
 bench: setup ## Measure; the figures go to the screen and say what they were measured on.
 	@for program in launch listener restart triggers rules detection inspecting backup backup_batches gates cutover; do $(BIN)/python -m benchmarks.$$program || exit 1; done
@@ -123,6 +125,7 @@ $(SPARK_3): scripts/install.sh | $(INSTALLED)
 
 # A start of Spark takes two fifths less with its classes in an archive, and the tests start many. Without
 # one everything runs as well.
+$(CLASSES_4): | $(STATEFUL)
 .runtimes/%/.classes: airflow_streaming/driver/jobs/class_loading.py | .runtimes/%/.installed java
 	@$(BIN)/airflow-streaming prepare-runtime --runtime $(CURDIR)/.runtimes/$* || true
 	@touch $@
@@ -144,4 +147,4 @@ audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt na
 	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
-	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache .test-*.log
+	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache .test-*.log $(QUEUE)

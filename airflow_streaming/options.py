@@ -212,7 +212,7 @@ class Connections:
 @dataclass(frozen=True, kw_only=True)
 class ChangeOptions:
     """
-    What every change of a stream can be told.
+    Options that every change of a stream has.
 
     :param soak: What the new deployment must show before it is kept.
     :param approvers: Ids of the users who may approve; the user who starts a run may name fewer of

@@ -325,8 +325,8 @@ def settings(home: Path, dags: Path, url: str) -> dict[str, str]:
         "AIRFLOW__API__SECRET_KEY": secrets.token_hex(16),
         "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
-        # An edited file is read at once; to read all again takes some ten seconds of CPU time.
-        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
+        # An edited file is read at once; to read all again takes some fifteen seconds of CPU time.
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "180",
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
         # Airflow renames its processes; without this the new name would overwrite the environment

@@ -12,7 +12,7 @@ from typing import Final
 from demo.events import COLUMNS, LATENESS, Shop, synthetic_files
 from demo.figures import figures
 from demo.pipelines import Pipeline
-from demo.stage import Stage
+from demo.stage import REPOSITORY, Stage
 from demo.waiting import Say, wait_for
 
 DAYS: Final = 16
@@ -29,14 +29,18 @@ class Check:
     holds: bool
 
 
-def tell_story(folder: Path, runtime: Path, say: Say) -> list[Check]:
+def tell_story(
+    folder: Path, runtime: Path, say: Say, *, dags: Path = REPOSITORY / "dags"
+) -> list[Check]:
     """
     Run the story once and return what was checked.
 
+    :param dags: Folder of the dag files; those of the story are among them.
     :raises RuntimeError: the story could not continue; nothing is left running.
     """
     shop = Shop()
-    stage = Stage(folder, runtime=runtime, files=synthetic_files(DAYS, shop), say=say)
+    files = synthetic_files(DAYS, shop)
+    stage = Stage(folder, runtime=runtime, files=files, dags=dags, say=say)
     with stage:
         took = launch(stage, say)
         checks = [

@@ -102,7 +102,7 @@ class CutoverPage:
     What a home tells of one cutover.
 
     :param terms: ``None`` when they cannot be read.
-    :param live: Name of the lane that is live; empty when it cannot be told.
+    :param live: Name of the lane that is live; empty when it is not known.
     :param problems: What is wrong with the records, a sentence each.
     """
 

@@ -1,7 +1,7 @@
 """
 What a stream did: the commands ``events``, its timeline with filters, and ``log``, its driver's output.
 
-The timeline shows what the provider did and what it was told to do, with who did it, the newest last, as a
+The timeline shows what the provider did and which commands it was given, with who did it, the newest last, as a
 log does. The end of a driver's output is shown also after its pod or host is gone.
 """
 

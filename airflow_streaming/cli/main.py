@@ -96,7 +96,7 @@ def _print_what_cannot_be_encoded() -> None:
 
 
 def _be_interrupted_by(*endings: signal.Signals) -> None:
-    """Let a command end what it has started when it is told to end in another way than by Ctrl-C."""
+    """Let a command end what it has started when it is ended in another way than by Ctrl-C."""
 
     def interrupt(number: int, _: object) -> None:
         raise KeyboardInterrupt(number)

@@ -25,7 +25,7 @@ Fill = Callable[[argparse.ArgumentParser], None]
 
 
 class _WrongUse(SystemExit):
-    """The end of a command whose arguments cannot be; the user has been told."""
+    """The end of a command whose arguments cannot be; the error has been printed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(WRONG_USE)
@@ -338,7 +338,7 @@ def parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Nam
     """
     Parse, with whatever follows ``--`` as arguments of a script.
 
-    :raises SystemExit: for help, or for wrong use, which is told as JSON too where that is asked for.
+    :raises SystemExit: for help, or for wrong use, which is printed as JSON too with ``--json``.
     """
     try:
         return _parsed(parser, argv)

@@ -265,7 +265,7 @@ def _show_top(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
 def _show_change(
     home: Home, stream: StreamHome, arguments: argparse.Namespace, probe: Probe
 ) -> int:
-    """Show a change; what a command would be refused for is said beside it."""
+    """Show a change; beside it stands why a command would be refused."""
     code = _COMMANDS[arguments.command](stream, arguments, probe)
     why = damage(home.store)
     if why:

@@ -97,7 +97,7 @@ def _through(
     """
     Return who carries an upgrade through from this host.
 
-    :raises UpgradeRefused: only the dag can; nothing was said or done.
+    :raises UpgradeRefused: only the dag can; nothing was recorded or done.
     """
     from airflow_streaming.changes.restore.switch import now_in_utc
     from airflow_streaming.changes.upgrade.offline import CarryingThrough

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _PACKAGES: Final = "_driver"
 """Folder of a home with what drivers on a cluster need of this package."""
 _BY_SCHEME: Final = {"spark": (STANDALONE,), "k8s": ON_KUBERNETES, "yarn": (YARN,)}
-"""Launchers of a master; the first one is taken where nothing else is said."""
+"""Launchers of a master; the first one is taken where none is named."""
 _OPERATORS: Final = {"apache": APACHE_OPERATOR, "kubeflow": KUBEFLOW_OPERATOR}
 
 

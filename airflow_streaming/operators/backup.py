@@ -65,7 +65,7 @@ class CheckpointBackupOperator(CheckpointTask):
     :param verify: Verify the backup at once: ``quick``, ``full`` or ``None``.
     :param blackouts: Times of day in which none is taken; the task is skipped.
     :param max_age: The longest that may lie between now and what the newest good backup holds;
-        beyond it, people are told once, and once more when it is over. With ``verify="full"`` only
+        beyond it, an alert is sent once, and once more when it is over. With ``verify="full"`` only
         a verified backup is good.
     :param on_late: Told of that: a notifier, a callable that takes the context, or a list of them.
     :param on_recovered: Told of its end.

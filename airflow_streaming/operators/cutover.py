@@ -155,7 +155,7 @@ def begin(engine: Cutover, lanes: DagLanes, report: Mapping[str, Any]) -> Change
 
 
 def _retire_what_is_kept(engine: Cutover, lanes: DagLanes) -> None:
-    """Give an earlier blue up, as the report has said: its lane is needed."""
+    """Give an earlier blue up, as the report announced: its lane is needed."""
     change = next(led_by(lanes.home), None)
     if (
         change is not None
@@ -374,7 +374,7 @@ class CutoverFinishOperator(CutoverTask):
         return self._end(context, None)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Look again; what was said stands in the stream's home."""
+        """Look again; the commands given are recorded in the stream's home."""
         return self._end(context, event.get("memory"))
 
     def _give_up_what_failed(self, lanes: DagLanes, change: Change, context: Context) -> None:

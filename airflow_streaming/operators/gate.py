@@ -118,7 +118,7 @@ def by_query(places: Mapping[str, str], new: ScriptPlan) -> Mapping[str, str]:
     """
     Return checkpoints by query; a single one, which has no name, belongs to the only query.
 
-    :raises SpecError: the script has several queries, and which one it belongs to is not said.
+    :raises SpecError: the script has several queries, and none is named.
     """
     if "" not in places:
         return places

@@ -92,7 +92,7 @@ class SparkStreamOperator(SpecTask):
         of reach: a notifier, a callable that takes the context, or a list of them.
     :param on_restart: Told of every automatic restart, and of each that failed.
     :param on_gave_up: Told when the circuit opens, so that a user must act.
-    :param on_recovered: Told when what an earlier alert told is over.
+    :param on_recovered: Notified when the incident of an earlier alert is over.
     """
 
     template_fields: Sequence[str] = (*SpecTask.template_fields, "backup_store")

@@ -50,7 +50,7 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
 
     :param preflight_task_id: The task whose report is asked about.
     :param is_dry_run: End here. (templated)
-    :param need_approval: Ask; without it, the user who started the run has said yes by that. Where there
+    :param need_approval: Ask; without it, starting the run was the approval. Where there
         are ``allowed_approvers``, it cannot be turned off. (templated)
     """
 
@@ -323,13 +323,13 @@ class UpgradeFinishOperator(UpgradeTask):
 
     It runs whatever became of the tasks before it. It succeeds when the new deployment is kept, is
     skipped when nothing was begun on purpose, and fails, with what went wrong, when the old
-    deployment is back. A run that only looked, or was told no, touches no upgrade that another
+    deployment is back. A run that only looked, or was not approved, touches no upgrade that another
     task has begun.
 
     :param preflight_task_id: The task that made the report.
     :param approve_task_id: The task in which a user was asked.
     :param soak_task_id: The step that leads to ``judged``.
-    :param step_task_ids: The steps before it, in whose words it is told what went wrong.
+    :param step_task_ids: The steps before it, whose errors say what went wrong.
     :param check_task_id: The task with the checks; ``None`` without any.
     """
 
@@ -357,7 +357,7 @@ class UpgradeFinishOperator(UpgradeTask):
         return self._settle(context, None)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Look again; what was said stands in the stream's home."""
+        """Look again; the commands given are recorded in the stream's home."""
         return self._settle(context, event.get("memory"))
 
     def _settle(self, context: Context, memory: dict[str, Any] | None) -> dict[str, Any]:

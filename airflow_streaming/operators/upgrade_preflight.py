@@ -82,7 +82,7 @@ class UpgradePreflightOperator(UpgradeTask):
     to do. The return value is the decision; XCom ``report`` is what the next tasks go by, and
     ``markdown`` the page for the approver.
 
-    :param soak: What the new deployment must show; said on the page.
+    :param soak: What the new deployment must show; it stands on the page.
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name:
         ``overwrites``, ``remembers``, ``appends`` or ``nothing``. A file sink needs none.
     :param accept_replay: Rows that come twice after a rollback are accepted. (templated)

@@ -176,12 +176,8 @@ async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Respons
         request,
         {
             "at": now_utc().isoformat(),
-            "dag": kept.dag.dag_id,
-            "stream": kept.stream,
-            "task": kept.task_id,
-            "run": kept.run_id,
+            **_task_of(kept),
             "map_index": kept.map_index,
-            "home": kept.home,
             "can_edit": can_edit,
             "dags": dags,
             **found,
@@ -198,14 +194,20 @@ async def external(request: Request, kept: Annotated[Kept, Depends(named_as)]) -
         request,
         {
             "at": now_utc().isoformat(),
-            "dag": kept.dag.dag_id,
-            "stream": kept.stream,
-            "task": kept.task_id,
-            "run": kept.run_id,
-            "home": kept.home,
+            **_task_of(kept),
             **found,
         },
     )
+
+
+def _task_of(kept: Kept) -> dict[str, Any]:
+    return {
+        "dag": kept.dag.dag_id,
+        "stream": kept.stream,
+        "task": kept.task_id,
+        "run": kept.run_id,
+        "home": kept.home,
+    }
 
 
 def _rights(kept: Kept, user: Any) -> tuple[bool, dict[str, str]]:

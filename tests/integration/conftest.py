@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.quick_java import quick_java
+
+__all__ = ["quick_java"]
+
 HERE = Path(__file__).parent
 
 

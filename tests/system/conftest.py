@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from demo.airflow import MADE_DATABASE, Airflow
+from tests.quick_java import quick_java
+
+__all__ = ["quick_java"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from tests.patience import PATIENCE
+from tests.quick_java import spark_environment
 from tests.system.live_copies import Query
 
 PROGRAM: Final = Path(__file__).with_name("live_queries.py")
@@ -32,15 +33,13 @@ class Session:
     """
 
     def __init__(self, runtime: Path, folder: Path, packages: str = "") -> None:
-        python = str(runtime / "bin/python")
-        env = {**os.environ, "PYSPARK_PYTHON": python, "PYTHONPATH": packages}
         self._process = subprocess.Popen(
             [str(runtime / "bin/python"), str(PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=folder,
-            env=env,
+            env={**spark_environment(runtime), "PYTHONPATH": packages},
             text=True,
         )
         self.version = str(self.answer()["ready"])

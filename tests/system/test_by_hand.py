@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,8 +18,9 @@ from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import Outcome
 from demo.airflow import Airflow
 from demo.events import Shop, synthetic_files
-from demo.stage import REPOSITORY, Stage
+from demo.stage import Stage
 from demo.waiting import Progress, wait_for
+from tests.system.some_dags import some_dags
 from tests.unit.supervision.builders import a_batch, a_query, a_status, an_epoch
 
 DAG = "retail_revenue"
@@ -81,8 +81,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, spark_4_3: Path) -> Iterator
     Its files arrive, and its stream runs, once a test starts them.
     """
     folder = tmp_path_factory.mktemp("stage")
-    dags = folder / "dags"
-    shutil.copytree(REPOSITORY / "dags", dags)
+    dags = some_dags(folder, "retail_revenue")
     files = synthetic_files(400, Shop())
     with Stage(folder / "stage", runtime=spark_4_3, files=files, dags=dags, say=Progress()) as made:
         yield made

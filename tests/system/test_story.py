@@ -11,6 +11,7 @@ from demo.pipelines import PIPELINES
 from demo.run import make_stage
 from demo.story import show, tell_example, tell_story
 from demo.waiting import Progress
+from tests.system.some_dags import some_dags
 
 MORE = os.environ.get("AIRFLOW_STREAMING_TEST_MORE")
 
@@ -18,7 +19,8 @@ MORE = os.environ.get("AIRFLOW_STREAMING_TEST_MORE")
 def test_a_killed_stream_comes_back_and_loses_and_doubles_nothing(
     tmp_path: Path, spark_4_3: Path
 ) -> None:
-    checks = tell_story(tmp_path / "story", spark_4_3, Progress())
+    dags = some_dags(tmp_path, "retail_revenue", "retail_report", "stream_switch")
+    checks = tell_story(tmp_path / "story", spark_4_3, Progress(), dags=dags)
 
     assert all(check.holds for check in checks), "\n" + show(checks)
 

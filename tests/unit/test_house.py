@@ -22,6 +22,7 @@ from typing import Any, Final
 import pytest
 
 from tests.patience import PATIENCE
+from tests.unit.parsed import parsed
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 PACKAGE: Final = REPOSITORY / "airflow_streaming"
@@ -143,7 +144,7 @@ CLOCKS: Final = ("now", "utcnow", "today")
 
 def impurities(source: str) -> list[str]:
     """Return how a module reaches for the clock, for chance, or for the outside."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     reached = [
         name
         for name in imports(tree)
@@ -213,7 +214,7 @@ def dangers(source: str) -> list[str]:
     """Return where a module would execute what it reads."""
     if not MAYBE_UNSAFE.search(source):
         return []
-    tree = ast.parse(source)
+    tree = parsed(source)
     found = [name for name in imports(tree) if name.split(".")[0] in UNSAFE_MODULES]
     for name, call in calls(tree):
         module, _, function = name.rpartition(".")
@@ -261,7 +262,7 @@ def unexplained_skips(source: str) -> list[int]:
     """Return the lines of skips and expected failures that do not say why."""
     if "skip" not in source and "xfail" not in source:
         return []
-    tree = ast.parse(source)
+    tree = parsed(source)
     explained = {id(call.func) for name, call in calls(tree) if _has_reason(name, call)}
     return [
         node.lineno
@@ -407,7 +408,7 @@ class SentenceReader:
 
 def sentences_read(source: str) -> list[int]:
     """Return the lines of branches on what a sentence says."""
-    return SentenceReader(ast.parse(source)).found
+    return SentenceReader(parsed(source)).found
 
 
 @pytest.mark.parametrize(
@@ -468,7 +469,7 @@ TYPES_ALONE: Final = ("airflow_streaming.model.metrics", "airflow_streaming.mode
 def imported(source: str) -> set[str]:
     """Return all that a module imports, wherever: in functions and for types alone as well."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
     return found

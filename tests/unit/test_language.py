@@ -11,6 +11,8 @@ from typing import Final
 
 import pytest
 
+from tests.unit.parsed import parsed
+
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 WORN: Final = re.compile(
     r"\b(whoever|somebody|nobody|a\s+person|goes\s+on|mend(s|ed|ing)?|without\s+a\s+word)\b",
@@ -54,7 +56,7 @@ def test_every_form_of_a_worn_word_is_found() -> None:
 def texts(source: str) -> Iterator[str]:
     """Yield the comments, docstrings and sentences of a module."""
     yield from re.findall("#.*", source)  # and ends of strings, which come below anyway
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 
@@ -135,7 +137,7 @@ def doubled_stops(source: str) -> list[int]:
     if not STOP_BEHIND_A_NAME.search(source):
         return []
     found = []
-    for text in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.JoinedStr)):
+    for text in (node for node in ast.walk(parsed(source)) if isinstance(node, ast.JoinedStr)):
         for part, after in pairwise(text.values):
             value = part.value if isinstance(part, ast.FormattedValue) else None
             name = value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")

@@ -54,6 +54,8 @@ SINK_LOG: Final = "_spark_metadata"
 The file sink's log, in the output folder; in a backup it lies in a folder of that name beside the
 query's own files: ``counts/_spark_metadata/17``. No checkpoint has a folder of that name.
 """
+RELATIVE: Final = "the script gives its output by a relative path, so its place is not known."
+"""Why a file sink's log cannot be found by what the drivers have recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

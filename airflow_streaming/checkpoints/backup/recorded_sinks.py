@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, Source
+from airflow_streaming.checkpoints.backup.live_copy import RELATIVE, SINK_LOG, Source
 from airflow_streaming.checkpoints.backup.pinned_logs import Incomplete, log_tail
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
@@ -27,9 +27,6 @@ from airflow_streaming.model.uris import join
 from airflow_streaming.storage.folders import Folders, walk
 
 log: Final = logging.getLogger(__name__)
-
-RELATIVE: Final = "the script gives its output by a relative path, so its place is not known."
-"""Why a file sink's log cannot be found by what the drivers have recorded."""
 
 
 def known_sinks(home: StreamHome, deployment: Deployment) -> tuple[SinkFacts, ...]:

@@ -8,6 +8,7 @@ the sources were read.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -183,20 +184,13 @@ def clone(
     :raises HomeUnavailable: a store is away; the message says so when something was left behind.
     """
     source = Source(folder="", folders=open_folders(uri, storage_options, filesystem))
-    check_apart(uri, to, other="new checkpoint")
-    target = open_target(to, storage_options, filesystem)
-    _check_empty(target)
     new_id = query_id or str(uuid.uuid4())
-    try:
-        _begin(target)
+    with _new_target(uri, to, storage_options, filesystem) as target:
         taker = CloneTaker(target, to, {} if keep_query_id else {METADATA: _metadata(new_id)})
         copied = copy_live(source, taker, attempts=attempts, progress=progress)
         written = taker.close(copied.members)
         wanted = copied.query.query_id if keep_query_id else new_id
         return _finish(target, written, batch=copied.pin.batch, query_id=wanted)
-    except BaseException as err:
-        discard(target, err)
-        raise
 
 
 def carry_over(
@@ -230,16 +224,26 @@ def carry_over(
     :raises HomeUnavailable: a store is away; the message says so when something was left behind.
     """
     folders = open_folders(uri, storage_options, filesystem)
-    check_apart(uri, to, other="new checkpoint")
-    target = open_target(to, storage_options, filesystem)
-    _check_empty(target)
     new_id = query_id or str(uuid.uuid4())
-    try:
-        _begin(target)
+    with _new_target(uri, to, storage_options, filesystem) as target:
         plan, files = carried_files(folders, new_id, sources=sources, stateless=stateless)
         written = write_checkpoint(target, "", _new_files(files))
         progress(ProgressNow(phase=Phase.WRITE, files=written.files, size=written.size))
         return _finish(target, written, batch=plan.batch, query_id=new_id)
+
+
+@contextlib.contextmanager
+def _new_target(
+    uri: str, to: str, storage_options: Mapping[str, Any] | None, filesystem: Any
+) -> Iterator[Target]:
+    """Claim the place of a new checkpoint for this block; what goes wrong in it leaves nothing there."""
+    check_apart(uri, to, other="new checkpoint")
+    target = open_target(to, storage_options, filesystem)
+    _check_empty(target)
+    try:
+        # Under a name of its own: what a dead clone has left is of another moment.
+        target.begin(f"{COPY}{uuid.uuid4()}", [""])
+        yield target
     except BaseException as err:
         discard(target, err)
         raise
@@ -250,11 +254,6 @@ def _check_empty(target: Target) -> None:
     for refusal in of_place(target.uri, target.look([""]), ""):
         if refusal.code is RefusalCode.TARGET_NOT_EMPTY:
             raise RestoreRefused(refusal.message)
-
-
-def _begin(target: Target) -> None:
-    # Under a name of its own: what a dead clone has left is of another moment.
-    target.begin(f"{COPY}{uuid.uuid4()}", [""])
 
 
 def _finish(target: Target, written: Written, *, batch: int, query_id: str | None) -> Cloned:

@@ -14,8 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
-from airflow_streaming.checkpoints.backup.recorded_sinks import RELATIVE
+from airflow_streaming.checkpoints.backup.live_copy import RELATIVE, SINK_LOG
 from airflow_streaming.checkpoints.restore.sink_log import batch_of_entry, newest_batch
 from airflow_streaming.checkpoints.restore.sink_step import MovedAside, SinkSnapshot
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, StreamingError

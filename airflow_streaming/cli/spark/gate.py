@@ -264,7 +264,7 @@ def checkpoints(
     """
     Return the URIs of the checkpoints that are asked about, by query.
 
-    :raises SpecError: it is not said whose checkpoint it is, or ``--query`` has none.
+    :raises SpecError: no checkpoint is named, or ``--query`` has none.
     :raises CheckpointError: there is none.
     """
     named: str | None = arguments.query

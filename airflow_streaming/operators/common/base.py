@@ -85,7 +85,7 @@ class Log(Protocol):
 
 class ProgressLogger:
     """
-    Listens to progress, which may be told many thousand times, and logs it now and then.
+    Listens to progress, which may be reported many thousand times, and logs it now and then.
 
     :param clock: Seconds that only rise.
     """

@@ -200,7 +200,7 @@ class BackupAge:
 
     Nothing here raises: a backup must not fail because an alert about the last one could not be sent.
 
-    :param records: Where it is written down what was told: the stream's home, or the same records
+    :param records: Where the alerts are recorded: the stream's home, or the same records
         in the backup store for a stream that is not ours.
     :param max_age: The longest that may lie between now and the moment the newest backup holds.
     :param verified: Whether only a verified backup is a good one.
@@ -232,7 +232,7 @@ class BackupAge:
         self.tell(store)
 
     def tell(self, store: BackupStore) -> None:
-        """Judge the backups in the store, and tell what must be told."""
+        """Judge the backups in the store, and send the alerts that are due."""
         try:
             self._tell(store)
         except StreamingError as err:

@@ -242,7 +242,7 @@ class Deploying:
         """
         Look at the proposal and do what becomes of it.
 
-        :param restart_asked: A user has said that it is to be applied.
+        :param restart_asked: A user asked for it to be applied.
         :raises AirflowFailException: it cannot run, and nothing else runs or it was asked for.
         """
         hook = self.hook

@@ -83,7 +83,7 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
         return super().execute(context)
 
     def said_no(self, event: dict[str, Any]) -> str:
-        """Return who said no, in a sentence; empty for a yes, and for what is no answer."""
+        """Return who refused, in a sentence; empty for an approval, and without an answer."""
         if self.REJECT not in event.get("chosen_options", ()):
             return ""
         name = answered_by(event)

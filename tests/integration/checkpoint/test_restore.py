@@ -28,6 +28,7 @@ from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemanti
 from airflow_streaming.storage.folders import open_folders
 from tests.conftest import find_runtimes
 from tests.patience import PATIENCE
+from tests.quick_java import spark_environment
 
 JOB = Path(__file__).with_name("restoring_job.py")
 ROWS = 20
@@ -44,14 +45,13 @@ class Spark:
 
     def __init__(self, runtime: Path, folder: Path) -> None:
         self.folder = folder
-        python = str(runtime / "bin/python")
         self.process = subprocess.Popen(
-            [python, str(JOB)],
+            [str(runtime / "bin/python"), str(JOB)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=folder,
-            env={**os.environ, "PYSPARK_PYTHON": python},
+            env=spark_environment(runtime),
             text=True,
         )
         self.version = self.answer()

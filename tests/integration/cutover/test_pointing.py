@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from airflow_streaming.changes.pointers.spark import SparkView
 from airflow_streaming.home.consumers import LiveOutput
 from tests.conftest import REPOSITORY
 from tests.patience import PATIENCE
+from tests.quick_java import spark_environment
 
 JOB = Path(__file__).with_name("pointing_job.py")
 BLUE = LiveOutput(stream="orders", lane="orders", deployment=2, output="/lake/blue")
@@ -32,7 +32,7 @@ def told(spark_4_3: Path, folder: Path) -> dict[str, Any]:
     """What one Spark saw: catalog, moves and readers in one process, as Derby asks for."""
     subprocess.run(
         [str(spark_4_3 / "bin/python"), str(JOB), str(folder)],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        env={**spark_environment(spark_4_3), "PYTHONPATH": str(REPOSITORY)},
         cwd=folder,
         check=True,
         timeout=PATIENCE,

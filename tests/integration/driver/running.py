@@ -31,6 +31,7 @@ from airflow_streaming.model.records.epoch import (
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.storage import LocalStore
 from tests.patience import PATIENCE, until
+from tests.quick_java import spark_environment
 
 PACKAGE = Path(airflow_streaming.__file__).parent
 STREAM = "orders"
@@ -211,7 +212,7 @@ class World:
                 ],
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **self._environment(), **(env or {})},
+                env={**spark_environment(self.runtime), **(env or {})},
                 cwd=self.folder,
                 start_new_session=True,
             )
@@ -229,8 +230,6 @@ class World:
         conf = {
             "spark.master": "local[2]",
             "spark.ui.enabled": "false",
-            # Half the start-up time of a short-lived JVM is spent on optimizing it.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
         }
@@ -239,16 +238,6 @@ class World:
         main = str(PACKAGE / "driver" / "main.py")
         wrapper = ["--py-files", str(self.package), main, "--home", str(self.home)]
         return [submit, *settings, *wrapper, "--stream", STREAM]
-
-    def _environment(self) -> dict[str, str]:
-        python = str(self.runtime / "bin" / "python")
-        return {
-            "SPARK_HOME": str(self._spark_home()),
-            "PYSPARK_PYTHON": python,
-            "PYSPARK_DRIVER_PYTHON": python,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYTHONPATH": "",
-        }
 
     def _spark_home(self) -> Path:
         return next(self.runtime.glob("lib/python*/site-packages/pyspark"))

@@ -79,16 +79,6 @@ def test_a_batch_that_fails_again_after_a_restart_is_named_again(world: World) -
             "sys.exit(7)", 1, "The script failed: It left with exit code 7.", True, id="7"
         ),
         pytest.param(
-            "def f(:", 1, "The script failed: SyntaxError: invalid syntax", False, id="typo"
-        ),
-        pytest.param(
-            "source().writeStream.format('noop').start()",
-            2,
-            "A streaming query has no name",
-            False,
-            id="no name",
-        ),
-        pytest.param(
             """
 query = source().writeStream.format("noop").queryName("a").start()
 here = str(folder / "home" / "orders" / "checkpoints" / "000001" / "a")

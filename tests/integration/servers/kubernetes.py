@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -89,7 +90,7 @@ def api_server(folder: Path) -> Iterator[ApiServer]:
     """Run an API server with a namespace and the documented Role until the end of the block."""
     if not START.exists():
         pytest.skip("There is no ../shared/kubernetes/start, so no API server can be had.")
-    (port,) = free_ports(1)
+    port = _first_of_free_ports(4)
     done = subprocess.run(
         [sys.executable, str(START), str(folder / "kubernetes"), "--port", str(port)],
         capture_output=True,
@@ -116,6 +117,16 @@ def api_server(folder: Path) -> Iterator[ApiServer]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(server.pids[name], signal.SIGCONT)
                 os.kill(server.pids[name], signal.SIGKILL)
+
+
+def _first_of_free_ports(count: int) -> int:
+    """Return the first of so many free ports in a row; ``START`` takes those behind the one it is given."""
+    while True:
+        (port,) = free_ports(1)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as taken:
+            for one in range(port, port + count):
+                taken.enter_context(socket.create_server(("127.0.0.1", one)))
+            return port
 
 
 def documented_rights() -> list[tuple[str, dict[str, Any]]]:
@@ -228,13 +239,19 @@ class Kubelet(PlayedPart):
                 return
             self.processes[uid] = self._command(pod)
             self.ran.append(metadata["name"])
+            self._sync(pod, self.processes[uid])
+        elif process is not None and pod["status"]["phase"] in ("Pending", "Running"):
+            self._sync(pod, process)
+
+    def _sync(self, pod: Mapping[str, Any], process: subprocess.Popen[bytes]) -> None:
+        """Report a container that has started or ended; a report that was lost is sent again."""
+        code = process.poll()
+        if code is not None:
+            self._end(pod["metadata"]["uid"])
+            ended = {"terminated": {"exitCode": code if code >= 0 else 128 - code}}
+            self._report(pod, "Failed" if code else "Succeeded", ended)
+        elif pod["status"]["phase"] == "Pending":
             self._report(pod, "Running", {"running": {}})
-        elif process is not None and pod["status"]["phase"] == "Running":
-            code = process.poll()
-            if code is not None:
-                self._end(uid)
-                ended = {"terminated": {"exitCode": code if code >= 0 else 128 - code}}
-                self._report(pod, "Failed" if code else "Succeeded", ended)
 
     def _has_volumes(self, pod: Mapping[str, Any]) -> bool:
         """Tell whether the Secrets and config maps of a pod exist; a kubelet waits for them."""

@@ -49,7 +49,7 @@ numbers = (
     .option("rowsPerBatch", 10).option("numPartitions", 1).load()
 )
 numbers.writeStream.queryName("numbers").format("parquet")\\
-    .trigger(processingTime="200 milliseconds").start(output)
+    .trigger(processingTime="500 milliseconds").start(output)
 """
 
 
@@ -67,8 +67,6 @@ class RealStream(World):
             "output": str(self.output),
             "conf": {
                 "spark.driver.memory": "512m",
-                # Half the start-up time of a short-lived JVM is spent on optimizing it.
-                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
                 "spark.ui.enabled": False,
                 "spark.sql.shuffle.partitions": 1,
             },

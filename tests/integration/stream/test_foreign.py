@@ -21,6 +21,7 @@ from airflow_streaming.supervision.external.judge import CERTAIN_AFTER
 from airflow_streaming.supervision.external.observer import ExternalObserver
 from airflow_streaming.supervision.readiness.snapshot import StreamSnapshot
 from tests.patience import tail, until
+from tests.quick_java import spark_environment
 from tests.unit.supervision.checkpoints import fingerprint
 
 PROGRAM = """
@@ -31,7 +32,6 @@ folder, port = pathlib.Path(sys.argv[1]), sys.argv[2]
 spark = (
     SparkSession.builder.master("local[1]")
     .config("spark.driver.memory", "512m")
-    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
     .config("spark.ui.port", port)
     .config("spark.ui.showConsoleProgress", False)
     .config("spark.sql.shuffle.partitions", 1)
@@ -82,7 +82,7 @@ class Foreign:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+                env=spark_environment(runtime),
             )
 
     @property

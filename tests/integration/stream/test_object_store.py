@@ -52,7 +52,7 @@ source, output = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
 rows = spark.readStream.text(source).select(F.col("value").cast("long").alias("value"))
 rows.withColumn("at", F.timestamp_seconds("value")).writeStream.queryName("numbers").format("parquet")\\
-    .trigger(processingTime="200 milliseconds").start(output)
+    .trigger(processingTime="1 second").start(output)
 """
 STEPS: Final = ("start_green", "catch_up", "shadow", "compare", "switch", "soak", "settle")
 _S3A: Final = re.compile(

@@ -17,6 +17,7 @@ from airflow_streaming.model.jobs.rehearsal import Bounds
 from airflow_streaming.spark_jobs.rehearsal_compare import Version, compare_versions
 from airflow_streaming.spark_jobs.runner import Program
 from tests.patience import PATIENCE
+from tests.quick_java import spark_environment
 
 SCRIPT = Path(__file__).with_name("compared_job.py")
 PAST, HELD_BACK = 2, 2
@@ -37,6 +38,7 @@ class World:
             check=True,
             timeout=PATIENCE,
             capture_output=True,
+            env=spark_environment(runtime),
         )
         for number in range(PAST, PAST + HELD_BACK):
             self._arrive(number)

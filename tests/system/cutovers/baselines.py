@@ -18,9 +18,10 @@ from pathlib import Path
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import Outcome
 from demo.waiting import PATIENCE
+from tests.quick_java import spark_environment
 from tests.system.cutovers.consumer import Consumer
 from tests.system.cutovers.keeping import KeepAlive, start, want
-from tests.system.cutovers.stage import CONF, STREAM, Stage, environment_of
+from tests.system.cutovers.stage import CONF, STREAM, Stage
 from tests.system.cutovers.waiting import until
 
 GRACE_S = PATIENCE
@@ -77,7 +78,7 @@ def submit(
             ],
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=environment_of(stage.runtime),
+            env=spark_environment(stage.runtime),
             start_new_session=True,
         )
 

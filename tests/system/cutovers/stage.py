@@ -6,7 +6,6 @@ Everything of ours is real: records, launcher, driver. Only Airflow is missing.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,7 +14,7 @@ from typing import Any, Final
 
 from airflow_streaming.home.home import Home, StreamHome, open_home
 from airflow_streaming.home.live_lane import live_lane
-from airflow_streaming.launch.environment import driver_environment, properties_text, write_private
+from airflow_streaming.launch.environment import properties_text, write_private
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.package import build_driver_package, read_application
 from airflow_streaming.launch.port import LaunchRequest
@@ -28,6 +27,7 @@ from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission
 from airflow_streaming.supervision.observer import Observer
+from tests.quick_java import spark_environment
 
 STREAM: Final = "orders"
 QUERY: Final = "counts"
@@ -38,7 +38,6 @@ CONF: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 STATE_RULES: Final = HealthRules(
     rules=(
@@ -202,7 +201,7 @@ class Stage:
         return LaunchRequest(
             epoch=epoch,
             command=command,
-            environment=environment_of(self.runtime),
+            environment=spark_environment(self.runtime),
             log=log,
             private_files=(properties,),
         )
@@ -230,8 +229,3 @@ class Stage:
         """Return the last words of a lane's newest driver."""
         epoch = self.lane(lane).newest_epoch()
         return None if epoch is None else self.lane(lane).aftermath(epoch.number).exit
-
-
-def environment_of(runtime: Runtime) -> dict[str, str]:
-    """Return the environment of a driver on this machine."""
-    return {**driver_environment(os.environ, runtime, {}), "SPARK_LOCAL_IP": "127.0.0.1"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any, Final, Self
 
 from airflow_streaming.model.spark.plan import ScriptPlan
 from tests.patience import PATIENCE
+from tests.quick_java import spark_environment
 from tests.system.edits.edit import SETTINGS, Base, Edit, Truth
 from tests.system.edits.input import Arrivals
 from tests.system.edits.plans import recorded_folder
@@ -50,14 +50,13 @@ class Spark:
     """A Spark in its own process that runs one script after another."""
 
     def __init__(self, runtime: Path, program: str = PROGRAM) -> None:
-        python = str(runtime / "bin/python")
         self._process = subprocess.Popen(
-            [python, "-m", program],
+            [str(runtime / "bin/python"), "-m", program],
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYSPARK_PYTHON": python},
+            env=spark_environment(runtime),
             text=True,
         )
         self.version = str(self._answer()["ready"])

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -422,33 +422,30 @@ def unreadable() -> datetime | None:
     raise RecordError("status.json is damaged.")
 
 
-@pytest.mark.parametrize(
-    ("booted", "heartbeat"),
-    [
-        pytest.param(later(hours=-1), lambda: None, id="launched_after_the_boot"),
-        pytest.param(later(hours=1), lambda: later(hours=2), id="beating_after_the_boot"),
-        pytest.param(later(hours=1), lambda: later(hours=1), id="beating_as_it_was_booted"),
-        pytest.param(later(hours=1), unreadable, id="heartbeat_unreadable"),
-        pytest.param(later(hours=1), None, id="heartbeat_not_asked"),
-        pytest.param(None, lambda: None, id="boot_unknown"),
-    ],
-)
+CLONES: Final[Mapping[str, tuple[datetime | None, Heartbeat | None]]] = {
+    "launched after the boot": (later(hours=-1), lambda: None),
+    "beating after the boot": (later(hours=1), lambda: later(hours=2)),
+    "beating as it was booted": (later(hours=1), lambda: later(hours=1)),
+    "heartbeat unreadable": (later(hours=1), unreadable),
+    "heartbeat not asked": (later(hours=1), None),
+    "boot unknown": (None, lambda: None),
+}
+"""When a machine was booted that may be the driver's, and what it has of a heartbeat."""
+
+
 @on_hosts
 @pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "not_recorded"])
 def test_a_clone_of_the_machine_proves_no_death(
-    world: HostWorld,
-    epoch: Epoch,
-    booted: datetime | None,
-    heartbeat: Heartbeat | None,
-    is_recorded: bool,
+    world: HostWorld, epoch: Epoch, is_recorded: bool
 ) -> None:
     launch = world.start(epoch)
-    clone = world.seen_from(replace(FAKE_HOST, boot="boot-2"), booted)
     known = launch if is_recorded else None
 
-    assert clone.probe(epoch, known, heartbeat).state is ProcessState.UNSEEN
-    assert clone.kill(epoch, known, heartbeat).state is ProcessState.UNSEEN
-    assert world.launcher.probe(epoch, launch).state is ProcessState.RUNNING
+    for case, (booted, heartbeat) in CLONES.items():
+        clone = world.seen_from(replace(FAKE_HOST, boot="boot-2"), booted)
+        assert clone.probe(epoch, known, heartbeat).state is ProcessState.UNSEEN, case
+        assert clone.kill(epoch, known, heartbeat).state is ProcessState.UNSEEN, case
+        assert world.launcher.probe(epoch, launch).state is ProcessState.RUNNING, case
 
 
 @by_token
