@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.launch.registry import ON_KUBERNETES, STANDALONE, YARN
+from airflow_streaming.launch.registry import ON_KUBERNETES
+from airflow_streaming.model.records.epoch import STANDALONE, YARN
 from airflow_streaming.model.spark.conf import PY_FILES, REDACTED, SHIPPED, mask_uri, redact
 
 _IMAGE: Final = "spark.kubernetes.container.image"

@@ -11,7 +11,8 @@ import pytest
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.launch.conf_rules import LaunchSite, check_conf, join_shipped
 from airflow_streaming.launch.environment import split_secrets
-from airflow_streaming.launch.registry import LOCAL, ON_KUBERNETES, STANDALONE, YARN
+from airflow_streaming.launch.registry import ON_KUBERNETES
+from airflow_streaming.model.records.epoch import LOCAL, STANDALONE, YARN
 from airflow_streaming.model.spark.conf import secret_values
 
 LAUNCHERS = (LOCAL, STANDALONE, YARN, *ON_KUBERNETES)
@@ -32,7 +33,7 @@ NAMES: Mapping[str, str] = {
     f"{K8S}.kerberos.tokenSecret.name": "tokens",
     f"{K8S}.kerberos.tokenSecret.itemKey": "hadoop",
     f"{K8S}.driver.label.token-user": "team",
-    f"{K8S}.driver.annotation.inject-secret-db": "kv/db",
+    f"{K8S}.driver.annotation.vault.hashicorp.com/agent-inject-secret-db": "kv/db",
     f"{K8S}.driver.node.selector.token": "yes",
     f"{K8S}.driver.podTemplateFile": "/opt/secret/pod.yaml",
     f"{K8S}.file.upload.path": "s3a://secret-bucket/up",
