@@ -82,6 +82,7 @@ def sources_of(folders: Folders) -> list[Source]:
     """
     Return the one checkpoint at a URI, or those directly under it, by name.
 
+    :raises CheckpointRefused: a link lies among them, behind which may be one more.
     :raises CheckpointError: there is none.
     :raises HomeUnavailable: the store cannot be reached.
     """

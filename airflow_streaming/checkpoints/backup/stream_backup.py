@@ -148,11 +148,14 @@ def stream_sources(home: StreamHome, deployment: Deployment, asked: BackupReques
 
     Those without a committed batch are left out, unless all are.
 
+    :raises CheckpointRefused: a link lies among them, behind which may be one more.
     :raises CheckpointError: there is no checkpoint at all.
     """
     elsewhere = dict(_elsewhere(home))
     try:
         own = sources_of(asked.open_folders(deployment.checkpoint))
+    except CheckpointRefused:
+        raise
     except CheckpointError:
         if not elsewhere:
             raise
@@ -189,6 +192,8 @@ def _has_anything(home: StreamHome, deployment: Deployment, asked: BackupRequest
         return any(
             has_committed(source.folders) for source in stream_sources(home, deployment, asked)
         )
+    except CheckpointRefused:
+        raise
     except CheckpointError:
         return False
 

@@ -105,6 +105,30 @@ class TestInspect:
         assert code == 0
         assert [Path(one["uri"]).name for one in told["checkpoints"]] == ["agg", "stateless"]
 
+    @pytest.mark.parametrize("behind", ["live", "nowhere"])
+    def test_a_link_beside_checkpoints_is_told_and_not_followed(
+        self, command: Command, tmp_path: Path, behind: str
+    ) -> None:
+        (tmp_path / "all").mkdir()
+        golden_checkpoint("4.3.0", "stateless").copy_to(tmp_path / "copy").rename(
+            tmp_path / "all/counts"
+        )
+        (tmp_path / "all/joined").symlink_to(tmp_path / behind)
+
+        code, told, _ = command("inspect", tmp_path / "all", "--json")
+        assert code == 1
+        assert [Path(one["uri"]).name for one in told["checkpoints"]] == ["counts"]
+        assert [(one["code"], one["path"]) for one in told["problems"]] == [
+            ("strange_file", "joined")
+        ]
+        code, shown, _ = command("inspect", tmp_path / "all")
+        assert code == 1
+        assert "joined" in shown
+        code, _, errors = command("backup", tmp_path / "all", "--to", tmp_path / "store")
+        assert code == 1
+        assert "joined" in errors
+        assert not (tmp_path / "store").exists()
+
     @pytest.mark.parametrize("made", [True, False], ids=["an empty folder", "no folder"])
     def test_a_place_without_a_checkpoint_is_a_problem(
         self, command: Command, tmp_path: Path, made: bool
