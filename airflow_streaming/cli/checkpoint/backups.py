@@ -88,16 +88,13 @@ def back_up_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
     # Not at the top: a backup of a checkpoint does without a home.
     from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, back_up_stream
 
-    sinks = dict(arguments.sink)
-    if "" in sinks:
-        raise SpecError(f"--sink must name the query here: --sink QUERY={sinks['']}.")
     store = open_backup_store(arguments.to, create=True)
     with progress() as told:
         asked = BackupRequest(
             origin=Origin.MANUAL,
             by=person.name,
             note=person.reason,
-            sink_logs=sinks,
+            sink_logs=dict(arguments.sink),
             progress=told,
         )
         taken = back_up_stream(stream, store, asked)
@@ -124,9 +121,10 @@ def _as_dict(backup: Backup) -> dict[str, Any]:
 
 
 def _with_sinks(sources: Sequence[Source], sinks: Mapping[str, str]) -> list[Source]:
-    from airflow_streaming.checkpoints.backup.live_copy import Source
+    from airflow_streaming.checkpoints.backup.live_copy import Source, with_only_query
 
     names = {source.folder for source in sources}
+    sinks = with_only_query(sinks, names)
     if unknown := sorted(set(sinks) - names):
         known = ", ".join(sorted(filter(None, names))) or "none, for it is a single checkpoint"
         raise SpecError(f"--sink names no query of this checkpoint: {unknown}. Queries: {known}.")

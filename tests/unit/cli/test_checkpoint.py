@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -413,6 +414,40 @@ def test_a_wrong_value_exits_with_2(command: Command, arguments: list[str]) -> N
     assert command(*arguments)[0] == 2
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["checkpoint", "inspect", "rel"],
+        ["checkpoint", "backup", "rel", "--to", "/store"],
+        ["checkpoint", "backup", "/ck", "--to", "rel"],
+        ["checkpoint", "clone", "/ck", "--to", "rel"],
+        ["checkpoint", "restore", "/store", "x", "--to", "rel"],
+        ["checkpoint", "restore", "/store", "x", "--to", "/new", "--sink", "counts=rel"],
+        ["compare", "--blue", "rel", "--green", "/out", "--runtime", "/spark"],
+        ["plan", "rel.py", "--runtime", "/spark"],
+        ["plan", "/no/such/job.py", "--runtime", "./rel"],
+        ["rehearse", "--backup", "rel", "x", "--script", "/job.py", "--runtime", "/spark"],
+    ],
+    ids=" ".join,
+)
+def test_a_relative_path_in_a_folder_that_was_removed_is_wrong_use(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    try:
+        code: object = main([*arguments, "--json"])
+    except SystemExit as err:
+        code = err.code
+
+    assert code in {1, 2}
+    assert json.loads(capsys.readouterr().out)["error"]
+
+
 def test_nothing_of_the_original_is_ever_changed(
     command: Command, checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -480,6 +515,39 @@ class TestAStreamOfAHome:
         assert Home(LocalStore(str(home))).stream("orders").newest_deployment() == (
             make_deployment(checkpoint=str(home / "orders" / "checkpoints" / "000001"))
         )
+
+    @pytest.mark.parametrize("query", ["", "counts="], ids=["short", "by its query"])
+    @pytest.mark.parametrize("of", ["a stream", "a folder"])
+    def test_the_sink_of_an_only_query_is_backed_up_with_or_without_its_name(
+        self, command: Command, home: Path, tmp_path: Path, query: str, of: str
+    ) -> None:
+        output = FileSink(tmp_path / "out")
+        for batch in range(7):
+            output.write(batch)
+        what: tuple[str | Path, ...] = ("--stream", "orders", "--home", home)
+        if of == "a folder":
+            what = (home / "orders/checkpoints/000001",)
+
+        code, taken, _ = command(
+            "backup", *what, "--to", tmp_path / "store", "--sink", f"{query}{output.root}", "--json"
+        )
+
+        assert code == 0
+        assert [one["sink_log"] for one in taken["queries"]] == [str(output.log)]
+
+    def test_the_sink_of_one_of_several_queries_needs_its_name(
+        self, command: Command, home: Path, tmp_path: Path
+    ) -> None:
+        checkpoints = home / "orders/checkpoints/000001"
+        shutil.copytree(checkpoints / "counts", checkpoints / "sums")
+
+        code, _, errors = command(
+            *("backup", "--stream", "orders", "--home", home),
+            *("--to", tmp_path / "store", "--sink", tmp_path / "out"),
+        )
+
+        assert code == 2
+        assert "counts, sums" in errors
 
     def test_a_file_sink_that_the_drivers_recorded_is_looked_at(
         self, command: Command, home: Path, tmp_path: Path
