@@ -224,6 +224,11 @@ def retain(arguments: Namespace, person: Person | None) -> int:
     # Not at the top: the other verbs do without.
     from airflow_streaming.checkpoints.vault.retention import apply_retention
 
+    if not any((arguments.keep_last, arguments.keep_for, *(getattr(arguments, n) for n in _TIERS))):
+        raise SpecError(
+            "Without a rule no backup is kept. Give --keep-last, --keep-for, --daily, --weekly or "
+            "--monthly with a number from 1."
+        )
     policy = RetentionPolicy(
         keep_last=arguments.keep_last or 0,
         keep_for=None if arguments.keep_for is None else timedelta(days=arguments.keep_for),
@@ -247,6 +252,9 @@ def retain(arguments: Namespace, person: Person | None) -> int:
     else:
         show(retention_report(done, dry_run=arguments.dry_run))
     return PROBLEM if done.problems else OK
+
+
+_TIERS: Final = ("daily", "weekly", "monthly")
 
 
 def delete(arguments: Namespace, person: Person | None) -> int:

@@ -448,6 +448,36 @@ def test_a_relative_path_in_a_folder_that_was_removed_is_wrong_use(
     assert json.loads(capsys.readouterr().out)["error"]
 
 
+def test_a_refusal_to_accept_lists_the_reasons_as_they_are_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["checkpoint", "undo", "orders", "--accept", "other_stream", "--json"])
+
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert "RefusalCode" not in error
+    assert "sink_behind, sink_gap" in error
+
+
+def test_a_retention_without_a_rule_names_the_options(command: Command) -> None:
+    code, told, _ = command("retain", "/store", "orders", "--json")
+
+    assert code == 2
+    assert "--keep-last" in told["error"]
+
+
+@pytest.mark.parametrize("above", ["file", "file/deeper"])
+def test_a_place_below_a_file_is_not_taken_by_another_process(
+    command: Command, checkpoint: Path, tmp_path: Path, above: str
+) -> None:
+    (tmp_path / "file").write_text("")
+
+    code, told, _ = command("clone", checkpoint, "--to", tmp_path / above / "x", "--json")
+
+    assert code == 1
+    assert "another process" not in told["error"]
+
+
 def test_nothing_of_the_original_is_ever_changed(
     command: Command, checkpoint: Path, tmp_path: Path
 ) -> None:
