@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.names import check_stream_name, numbered
+from airflow_streaming.model.names import check_folder_name, numbered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Settings:
 
     def driver_log(self, stream: str, epoch: int) -> Path:
         """Return the file that holds the output of an epoch's driver."""
-        return self.driver_folder / check_stream_name(stream) / f"{numbered(epoch)}.log"
+        return self.driver_folder / check_folder_name(stream) / f"{numbered(epoch)}.log"
 
 
 def read_settings() -> Settings:

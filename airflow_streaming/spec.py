@@ -31,7 +31,12 @@ from airflow_streaming.model.arguments.placeholders import OF_ARGUMENTS, check_p
 from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
 from airflow_streaming.model.lease import LONGEST_LEASE, SHORTEST_LEASE, USUAL_LEASE, OnLostHost
 from airflow_streaming.model.metrics import Metric
-from airflow_streaming.model.names import check_is_stream, check_stream_name, other_lane, standby_of
+from airflow_streaming.model.names import (
+    NAME_RULE,
+    check_is_stream,
+    check_stream_name,
+    is_path_part,
+)
 from airflow_streaming.model.records.autoscale import (
     CORES_EACH,
     EXECUTORS,
@@ -41,7 +46,11 @@ from airflow_streaming.model.records.autoscale import (
     is_dynamic,
 )
 from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
-from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
+from airflow_streaming.model.records.epoch import (
+    MAX_STOP_GRACE,
+    USUAL_STOP_GRACE,
+    near_launcher,
+)
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, conf_text, mask_uri, redact
@@ -61,13 +70,15 @@ class StreamSpec:
     time from which a fresh checkpoint must read, as text and in milliseconds, empty and 0 but in
     a cutover that starts so. Sequences may be given as lists.
 
-    :param name: The stream's name: one folder of the home. (templated)
+    :param name: The stream's name: one folder of the home. Up to 86 letters, digits, '.', '_' and '-',
+        the first one a letter or a digit, without '..' or a '.' at the end. (templated)
     :param application: The PySpark script, a path (relative to the dag file) or URI. (templated)
     :param home: Folder or object-store URI that holds the records of all streams. (templated)
     :param runtime: Name of a Spark installation from ``[streaming] runtimes``. (templated)
     :param application_args: Arguments for the script. Not for secrets. (templated)
     :param conf: Spark configuration. It reaches Spark through a private file, and wins over the
-        profile, key by key. (templated)
+        profile, key by key. A key is any text after ``spark.`` without blanks, ``=`` and control
+        characters; only values are templated. (templated)
     :param env: Environment of the driver; values are never recorded. (templated)
     :param py_files: Python files or zips beside the script. (templated)
     :param jars: Jars for the class path. (templated)
@@ -230,13 +241,25 @@ def _check_names(stream: str, given: Mapping[str, Any]) -> None:
             raise SpecError(f"Stream {stream!r} has no {what}. Give it as a text.")
     if "name" in given:
         check_stream_name(stream)
-        # Both lanes can have one.
-        check_stream_name(standby_of(other_lane(stream)) if given["standby"] else stream)
+    _check_looked_up(stream, given)
     for key in given.get("conf", ()):
         check_conf_key(key)
     for key in given.get("env", ()):
         if not _ENV_NAME.fullmatch(key):
             raise SpecError(f"{key!r} in env of stream {stream!r} is not a valid variable name.")
+
+
+def _check_looked_up(stream: str, given: Mapping[str, Any]) -> None:
+    """Check the names of what is looked up where a driver is started; it may not be installed here."""
+    if near := near_launcher(given["launcher"]):
+        raise SpecError(
+            f"launcher of stream {stream!r} is {given['launcher']!r:.80}; did you mean {near!r}?"
+        )
+    for what in ("runtime", "launcher"):
+        if given.get(what) and not is_path_part(given[what]):
+            raise SpecError(
+                f"{what} of stream {stream!r} is {given[what]!r:.80}, which is no name. {NAME_RULE}"
+            )
 
 
 def _check_autoscale(spec: StreamSpec) -> None:

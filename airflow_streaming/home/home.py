@@ -15,7 +15,7 @@ from airflow_streaming.home.changes import Changes, Cutovers
 from airflow_streaming.home.control import AlertLog, Control, Owners, Timeline
 from airflow_streaming.home.deployments import Deployments, LivePointer, Removals
 from airflow_streaming.home.epochs import Epochs, Plans, Standby
-from airflow_streaming.model.names import is_path_part
+from airflow_streaming.model.names import is_lane
 from airflow_streaming.model.storage import Store
 from airflow_streaming.storage.fsspec_store import open_store
 from airflow_streaming.storage.probe import ensure_exclusive
@@ -58,8 +58,12 @@ class Home:
         self.store = store
 
     def streams(self) -> list[str]:
-        """Return the names of the streams that have a deployment, sorted."""
-        names = filter(is_path_part, self.store.names(""))
+        """
+        Return the names of the streams that have a deployment, sorted.
+
+        A folder with a name that no stream can have belongs to none and is passed over.
+        """
+        names = filter(is_lane, self.store.names(""))
         return [name for name in names if self._is_stream(name)]
 
     def why_unknown(self, name: str) -> str:

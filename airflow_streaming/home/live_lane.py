@@ -18,7 +18,7 @@ from typing import Final
 from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.home.cached import TRY_RARE_AFTER, CachedStream
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.names import base_of, other_lane
+from airflow_streaming.model.names import base_of, check_stream_name, other_lane
 from airflow_streaming.model.records.control import Change, ChangeKind, ChangeOutcome
 from airflow_streaming.model.records.cutover import LiveRecord
 from airflow_streaming.model.records.cutover_table import CutoverEvent, CutoverTransition
@@ -48,9 +48,9 @@ def stream_of(lane: str) -> str:
     """
     Return the stream that a name means, whether it is its own or that of a lane.
 
-    :raises SpecError: it is a lane of a lane, which there is not.
+    :raises SpecError: no stream can be called so, or it is a lane of a lane, which there is not.
     """
-    base = base_of(lane)
+    base = base_of(check_stream_name(lane))
     if base != base_of(base):
         raise SpecError(
             f"There is no lane {lane!r}: {base!r} is a lane already. Name the stream itself, "

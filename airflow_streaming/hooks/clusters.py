@@ -24,16 +24,16 @@ from airflow_streaming.launch.environment import guarded, split_secrets
 from airflow_streaming.launch.java import check_executor_options, split_options
 from airflow_streaming.launch.package import DriverPackage
 from airflow_streaming.launch.port import ClusterApplication
-from airflow_streaming.launch.registry import (
+from airflow_streaming.launch.registry import ON_KUBERNETES
+from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import (
     APACHE_OPERATOR,
     KUBEFLOW_OPERATOR,
     LOCAL,
-    ON_KUBERNETES,
     STANDALONE,
     YARN,
 )
-from airflow_streaming.launch.runtime import Runtime
-from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import join, to_hadoop
@@ -94,8 +94,24 @@ def master_of(connection: Connection) -> str:
     return f"{master}:{connection.port}" if connection.port else master
 
 
+def deploy_mode_of(conn_id: str, extra: Mapping[str, Any]) -> str:
+    """
+    Return the deploy mode that a Spark connection asks for: client, which it is by default, or cluster.
+
+    :param extra: The connection's.
+    :raises SpecError: it is neither; ``spark-submit`` refuses other spellings, too.
+    """
+    mode = extra.get("deploy-mode") or "client"
+    if mode not in ("client", "cluster"):
+        raise SpecError(
+            f"Spark connection {conn_id!r} has the deploy-mode {mode!r:.80}. Write it as client or "
+            "cluster, in small letters."
+        )
+    return str(mode)
+
+
 def _chosen(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
-    if extra.get("deploy-mode") != "cluster":
+    if deploy_mode_of(conn_id, extra) == "client":
         return LOCAL
     known = _BY_SCHEME.get(master.partition("://")[0])
     if known is None:

@@ -22,6 +22,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, Connection
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.hooks.clusters import deploy_mode_of
 from airflow_streaming.launch.environment import write_private
 from airflow_streaming.launch.runtime import Runtime
 
@@ -155,8 +156,8 @@ def _check_extra(conn_id: str, connection: Connection, allowed: str) -> None:
             raise SpecError(
                 f"Spark connection {conn_id!r} has an extra {field!r} that is not a string."
             )
-    mode = extra.get("deploy-mode")
-    if allowed == "client" and mode not in (None, "", "client"):
+    mode = deploy_mode_of(conn_id, extra)
+    if allowed == "client" and mode != "client":
         raise SpecError(
             f"Spark connection {conn_id!r} asks for deploy mode {mode!r}, and the launcher is 'local', "
             "which runs the driver on the worker's host. Set deploy-mode to client, or leave the "

@@ -43,12 +43,12 @@ from airflow_streaming.launch.package import (
     read_application,
 )
 from airflow_streaming.launch.port import ClusterApplication, Launcher, LaunchRequest
-from airflow_streaming.launch.registry import YARN, open_launcher
+from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.records.epoch import YARN, Epoch
 from airflow_streaming.model.spark.conf import REDACTED, conf_text, secret_values
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec

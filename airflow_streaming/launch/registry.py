@@ -27,14 +27,18 @@ from airflow_streaming.launch.port import (
     open_driver_end,
 )
 from airflow_streaming.model.observation import Process
-from airflow_streaming.model.records.epoch import Epoch, Host, Launch
+from airflow_streaming.model.records.epoch import (
+    APACHE_OPERATOR,
+    KUBEFLOW_OPERATOR,
+    KUBERNETES,
+    LOCAL,
+    STANDALONE,
+    YARN,
+    Epoch,
+    Host,
+    Launch,
+)
 
-LOCAL: Final = "local"
-STANDALONE: Final = "standalone"
-KUBERNETES: Final = "kubernetes"
-YARN: Final = "yarn"
-APACHE_OPERATOR: Final = "apache-operator"
-KUBEFLOW_OPERATOR: Final = "kubeflow-operator"
 ON_KUBERNETES: Final = (KUBERNETES, APACHE_OPERATOR, KUBEFLOW_OPERATOR)
 """Launchers whose drivers are pods."""
 GROUP: Final = "airflow_streaming.launchers"

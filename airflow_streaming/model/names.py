@@ -25,12 +25,27 @@ from airflow_streaming.exceptions import RecordError, SpecError
 if TYPE_CHECKING:
     from airflow_streaming.model.wire import Record
 
-NAME_RULE: Final = (
-    "Use 1 to 100 letters, digits, '.', '_' or '-', the first one a letter or a digit."
+_MOST: Final = 100
+"""Characters of a folder's name."""
+GREEN_SUFFIX: Final = ".green"
+STANDBY_SUFFIX: Final = ".standby"
+"""Behind the name of a lane: where the records of its standby drivers lie, see ``standby_of``."""
+_SUFFIXES: Final = ("", GREEN_SUFFIX, STANDBY_SUFFIX, f"{GREEN_SUFFIX}{STANDBY_SUFFIX}")
+"""What stands behind a stream's name in the names of its folders: of its lanes, and of their standbys."""
+MAX_STREAM_NAME: Final = _MOST - max(map(len, _SUFFIXES))
+"""Characters of a stream's name: the longest name of a folder that is made from it is a name, too."""
+_RULE: Final = (
+    "Use 1 to {most} letters, digits, '.', '_' or '-', the first one a letter or a digit, and no two "
+    "dots in a row"
+)
+NAME_RULE: Final = f"{_RULE.format(most=_MOST)}."
+STREAM_RULE: Final = (
+    f"{_RULE.format(most=MAX_STREAM_NAME)} or a dot at the end: the stream has folders of this name "
+    f"with {GREEN_SUFFIX!r} and {STANDBY_SUFFIX!r} behind it, too."
 )
 MAX_NUMBER: Final = 999_999_999
 """Of a record. One a second would take thirty years to get there: what is larger was not given by us."""
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_MOST - 1}}}")
 _NUMBERED: Final = re.compile(r"([0-9]{6,12})\.json")
 _DIGITS: Final = re.compile(r"([0-9]{1,200})\.json")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -38,12 +53,24 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 def check_stream_name(name: str) -> str:
     """
-    Return the stream's name if it can be a folder.
+    Return the name of a stream, or of one of its lanes, if all folders of the stream can be made.
+
+    :raises SpecError: with the rule a stream's name must follow.
+    """
+    stream = base_of(name.removesuffix(STANDBY_SUFFIX))
+    if not all(map(is_path_part, folders_of(stream))):
+        raise SpecError(f"Stream name {name!r:.200} cannot be used for folders. {STREAM_RULE}")
+    return name
+
+
+def check_folder_name(name: str) -> str:
+    """
+    Return a name if it can be one folder of a path.
 
     :raises SpecError: with the rule a name must follow.
     """
-    if not _NAME.fullmatch(name) or ".." in name:
-        raise SpecError(f"Stream name {name!r} cannot be used as a folder name. {NAME_RULE}")
+    if not is_path_part(name):
+        raise SpecError(f"{name!r:.200} cannot be used as a folder name. {NAME_RULE}")
     return name
 
 
@@ -183,7 +210,7 @@ class Layout:
     """
 
     def __init__(self, stream: str) -> None:
-        self.root = check_stream_name(stream)
+        self.root = check_folder_name(stream)
 
     def place(self, record: type[Record], **fields: int | str) -> str:
         """
@@ -253,16 +280,25 @@ class Layout:
         return f"{self.root}/output/{numbered(deployment)}"
 
 
-GREEN_SUFFIX: Final = ".green"
-STANDBY_SUFFIX: Final = ".standby"
-"""Behind the name of a lane: where the records of its standby drivers lie, see ``standby_of``."""
-
-
 class Color(StrEnum):
     """What a lane is called by people."""
 
     BLUE = "blue"
     GREEN = "green"
+
+
+def folders_of(stream: str) -> tuple[str, ...]:
+    """Return the names of all folders that a home may have for a stream, its own first."""
+    return tuple(f"{stream}{suffix}" for suffix in _SUFFIXES)
+
+
+def is_lane(name: str) -> bool:
+    """Tell whether a name is that of a stream or of its green lane, as a folder of a home is."""
+    try:
+        check_is_stream(check_stream_name(base_of(name)))
+    except SpecError:
+        return False
+    return True
 
 
 def base_of(lane: str) -> str:

@@ -16,7 +16,7 @@ from typing import Final
 
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.observation import Observation, Process, ProcessState
-from airflow_streaming.model.records.epoch import Epoch, Launch
+from airflow_streaming.model.records.epoch import LOCAL, Epoch, Launch
 from airflow_streaming.model.status import DriverState, Status
 from airflow_streaming.supervision.health import spawn_grace
 
@@ -34,7 +34,7 @@ WARM_PATIENCE: Final = timedelta(minutes=5)
 """How long the replacement of a deployment waits for the standby of the new one."""
 
 
-WITH_STANDBY: Final = frozenset({"local"})
+WITH_STANDBY: Final = frozenset({LOCAL})
 """Launchers that keep a standby; a promoted driver was tried with these only."""
 
 

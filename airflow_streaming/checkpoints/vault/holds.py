@@ -37,7 +37,7 @@ from typing import ClassVar, Final, NamedTuple, TypeVar
 
 from airflow_streaming.checkpoints.vault.layout import folder, hold_path, is_hold_id
 from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
-from airflow_streaming.model.names import check_stream_name
+from airflow_streaming.model.names import check_folder_name
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, Record
 from airflow_streaming.storage.blobs import Blobs
 from airflow_streaming.storage.folders import is_for_want_of_rights
@@ -242,7 +242,7 @@ class DoomedObjects:
 
     def __init__(self, blobs: Blobs, stream: str) -> None:
         self._blobs = blobs
-        self._folder = f"{check_stream_name(stream)}/doomed"
+        self._folder = f"{check_folder_name(stream)}/doomed"
 
     def doomed(self) -> frozenset[str]:
         """Return the paths of all objects that a doomed record lists."""

@@ -18,7 +18,7 @@ from airflow_streaming.checkpoints.backup.index import is_sha256
 from airflow_streaming.checkpoints.backup.pinned_logs import METADATA
 from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.model import uris
-from airflow_streaming.model.names import NAME_RULE, check_stream_name, is_path_part, numbered
+from airflow_streaming.model.names import NAME_RULE, check_folder_name, is_path_part, numbered
 from airflow_streaming.model.spark.logs import MAX_LOG_BYTES
 from airflow_streaming.model.uris import is_local, local_path, to_fsspec
 from airflow_streaming.storage.folders import Folders, LocalFolders, RemoteFolders
@@ -103,7 +103,7 @@ def folder(stream: str, name: str) -> str:
 
     :raises SpecError: the stream's name cannot be a folder.
     """
-    return f"{check_stream_name(stream)}/{name}"
+    return f"{check_folder_name(stream)}/{name}"
 
 
 def object_name(path: str) -> ObjectName | None:

@@ -49,6 +49,25 @@ class Host:
         return bool(same_machine and known and self.boot != earlier.boot)
 
 
+LOCAL: Final = "local"
+STANDALONE: Final = "standalone"
+KUBERNETES: Final = "kubernetes"
+YARN: Final = "yarn"
+APACHE_OPERATOR: Final = "apache-operator"
+KUBEFLOW_OPERATOR: Final = "kubeflow-operator"
+OWN_LAUNCHERS: Final = (
+    *(LOCAL, STANDALONE, KUBERNETES, YARN),
+    *(APACHE_OPERATOR, KUBEFLOW_OPERATOR),
+)
+"""Names of the launchers of this package; others come by an entry point."""
+
+
+def near_launcher(name: str) -> str | None:
+    """Return the launcher of this package that is spelled like another name, but for case and dashes."""
+    plain = name.strip().lower().replace("_", "-").replace(" ", "-")
+    return plain if plain in OWN_LAUNCHERS and plain != name else None
+
+
 class LaunchCause(StrEnum):
     """Why an epoch was begun."""
 

@@ -92,10 +92,29 @@ def check_conf_key(key: str) -> str:
     """
     Return a Spark configuration key that the user may set.
 
-    :raises SpecError: for a key that is not Spark's or that the provider sets itself.
+    Spark itself takes any text behind ``spark.``. What is refused here could not be told from the value,
+    or from the next setting, in a properties file or on a command line; and Airflow fills in templates
+    in values only.
+
+    :raises SpecError: for a key that is not Spark's, that cannot be written down, or that the provider
+        sets itself.
     """
-    if not re.fullmatch(r"spark\.[A-Za-z0-9._\-]+", key):
-        raise SpecError(f"{key!r} is not a Spark configuration key; it must begin with 'spark.'.")
+    if not key.removeprefix("spark.") or not key.startswith("spark."):
+        raise SpecError(
+            f"{key!r:.200} is not a Spark configuration key; it must begin with 'spark.', and something "
+            "must follow."
+        )
+    if "{{" in key or "{%" in key:
+        raise SpecError(
+            f"The Spark configuration key {key!r:.200} is a template. Airflow fills in values only: write "
+            "the key out, or give the whole conf as a template."
+        )
+    odd = next((char for char in key if char in " =" or not char.isprintable()), None)
+    if odd is not None:
+        raise SpecError(
+            f"The Spark configuration key {key!r:.200} has {odd!r} in it. Remove it: a key has no blanks, "
+            "'=' or control characters."
+        )
     if key in _OURS:
         raise SpecError(f"{key!r} is set by the provider. Remove it from the stream's conf.")
     return key

@@ -17,9 +17,9 @@ from airflow.sdk import BaseHook
 from airflow_streaming.hooks.clusters import target_of
 from airflow_streaming.launch.clusters.rest import answers_within
 from airflow_streaming.launch.port import DriverLog, Heartbeat
-from airflow_streaming.launch.registry import KUBERNETES, STANDALONE, open_launcher
+from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import Process
-from airflow_streaming.model.records.epoch import Epoch, Launch
+from airflow_streaming.model.records.epoch import KUBERNETES, STANDALONE, Epoch, Launch
 from airflow_streaming.plugins.access.kept import Kept
 
 PATIENCE: Final = 2.0

@@ -36,6 +36,18 @@ def test_the_streams_of_a_home_are_the_folders_with_a_deployment(tmp_path: Path)
     assert home.streams() == ["orders", "sales"]
 
 
+@pytest.mark.parametrize("name", ["x" * 87, "a.", "orders.green.green", "orders.standby"])
+def test_a_folder_with_a_name_that_no_stream_can_have_is_passed_over(
+    tmp_path: Path, name: str
+) -> None:
+    home = open_home(str(tmp_path))
+    for lane in ("orders", "orders.green"):
+        home.stream(lane).create_deployment(make_deployment(stream=lane), SCRIPT)
+    (tmp_path / name / "deployments").mkdir(parents=True)
+
+    assert home.streams() == ["orders", "orders.green"]
+
+
 @pytest.mark.parametrize("name", ["a/b", "..", "a..b", "", "_store", "a b", "x" * 101, "ä"])
 def test_a_stream_whose_name_cannot_be_a_folder_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(SpecError, match="cannot be used as a folder name"):

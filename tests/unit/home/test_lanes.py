@@ -135,6 +135,14 @@ def test_a_lane_of_a_lane_is_no_stream(home: Home) -> None:
         live(home, "orders.green.green")
 
 
+@pytest.mark.parametrize("name", ["x" * 87, "a.", "x" * 93])
+def test_what_no_stream_can_be_called_is_refused_by_the_name_that_was_given(
+    home: Home, name: str
+) -> None:
+    with pytest.raises(SpecError, match=f"Stream name '{name}' cannot be used for folders"):
+        live(home, name)
+
+
 class Counting(LocalStore):
     """A store that counts what it is asked."""
 

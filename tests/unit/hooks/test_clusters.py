@@ -120,11 +120,31 @@ def test_master_and_deploy_mode_choose_the_launcher(
         ("", connection("spark://m1", 7077, **CLUSTER, **{"webui-port": "8080/json"})),
         ("", connection("k8s://https://api", 6443, **CLUSTER, namespace="Not A Namespace")),
         ("", connection("k8s://https://user:pw@api:6443", **CLUSTER)),
+        ("", connection("k8s://api:6443", **{"deploy-mode": "CLUSTER"})),
+        ("", connection("k8s://api:6443", **{"deploy-mode": 7})),
     ],
 )
 def test_what_cannot_be_run_is_refused(asked: str, made: Connection | None) -> None:
     with pytest.raises(SpecError):
         target_of("c", made, asked)
+
+
+@pytest.mark.parametrize("mode", ["CLUSTER", "Client", " cluster", "clustr"])
+def test_a_deploy_mode_that_there_is_not_is_named_with_those_there_are(mode: str) -> None:
+    with pytest.raises(SpecError) as refusal:
+        target_of("c", connection("k8s://api:6443", **{"deploy-mode": mode}))
+
+    assert str(refusal.value) == (
+        f"Spark connection 'c' has the deploy-mode {mode!r}. Write it as client or cluster, in small "
+        "letters."
+    )
+
+
+@pytest.mark.parametrize("mode", [None, "", "client"])
+def test_without_a_deploy_mode_the_driver_runs_on_the_workers_host(mode: str | None) -> None:
+    made = connection("k8s://api:6443", **{"deploy-mode": mode})
+
+    assert target_of("c", made).launcher == "local"
 
 
 def test_credentials_are_taken_from_the_kubernetes_client(tmp_path: Path) -> None:

@@ -202,6 +202,12 @@ def test_the_connection_is_asked_for_once(
             id="cluster_mode",
         ),
         pytest.param(
+            "yarn",
+            {"deploy-mode": "CLUSTER"},
+            "Spark connection 'my_spark' has the deploy-mode 'CLUSTER'. Write it as client or cluster",
+            id="no_mode",
+        ),
+        pytest.param(
             "http://spark.example.org",
             {},
             "Spark connection 'my_spark' gives the master 'http://spark.example.org'. Use "

@@ -4,10 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from airflow_streaming.exceptions import RuntimeNotFound
+from airflow_streaming.exceptions import RuntimeNotFound, SpecError
 from airflow_streaming.launch.environment import guarded, properties_text, spark_defaults
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.spark.conf import check_conf_key
+from tests.conf_keys import ODD_KEYS, read_properties
 
 
 def make_runtime(spark_home: Path) -> Runtime:
@@ -43,6 +47,29 @@ def test_a_value_is_written_so_that_java_reads_it_back(value: object, written: s
 
 def test_a_key_is_written_so_that_java_reads_it_back() -> None:
     assert properties_text({"spark.a b:c=d": "x"}) == "spark.a\\ b\\:c\\=d=x\n"
+
+
+@pytest.mark.parametrize("key", ODD_KEYS)
+def test_every_key_that_a_stream_may_have_is_read_back_by_java(key: str) -> None:
+    assert check_conf_key(key) == key
+    assert read_properties(properties_text({key: "a=b: c", "spark.z": "1"})) == {
+        key: "a=b: c",
+        "spark.z": "1",
+    }
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(st.text(max_size=12), st.text(max_size=12))
+def test_a_key_is_refused_or_read_back_by_java(end: str, value: str) -> None:
+    key = f"spark.{end}"
+    try:
+        check_conf_key(key)
+    except SpecError:
+        return
+
+    assert read_properties(properties_text({key: value})) == {key: value}
+    # As KEY=VALUE on a command line.
+    assert f"{key}={value}".partition("=") == (key, "=", value)
 
 
 def test_spark_shows_none_of_what_we_know_to_be_secret_unless_the_user_says_otherwise() -> None:

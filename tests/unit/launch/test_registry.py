@@ -12,9 +12,9 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow_streaming.exceptions import LaunchError, SpecError
 from airflow_streaming.launch.environment import secret_files
 from airflow_streaming.launch.port import LaunchRequest
-from airflow_streaming.launch.registry import GROUP, open_launcher
+from airflow_streaming.launch.registry import GROUP, MissingLauncher, open_launcher
 from airflow_streaming.model.observation import ProcessState
-from airflow_streaming.model.records.epoch import Launch
+from airflow_streaming.model.records.epoch import OWN_LAUNCHERS, Launch, near_launcher
 from airflow_streaming.operators.switch import StopStreamOperator
 from tests.fakes import FAKE_HOST
 from tests.unit.launch.brokered import NAME
@@ -153,6 +153,30 @@ def test_a_reboot_is_judged_by_the_heartbeat(
     (launcher.kill if is_killed else launcher.probe)(epoch, None, heartbeat)
 
     assert asked == [True]
+
+
+def test_every_launcher_of_this_package_is_made_by_its_name() -> None:
+    made = {name: open_launcher(name)._of(name) for name in OWN_LAUNCHERS}  # type: ignore[attr-defined]
+
+    assert [name for name, one in made.items() if isinstance(one, MissingLauncher)] == []
+    assert {name: one.kind for name, one in made.items()} == {name: name for name in OWN_LAUNCHERS}
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        *((name, None) for name in OWN_LAUNCHERS),
+        ("", None),
+        ("jobs", None),
+        ("locals", None),
+        ("LOCAL", "local"),
+        (" yarn\n", "yarn"),
+        ("Kubeflow Operator", "kubeflow-operator"),
+        ("apache_operator", "apache-operator"),
+    ],
+)
+def test_a_launcher_of_another_spelling_is_recognized(name: str, near: str | None) -> None:
+    assert near_launcher(name) == near
 
 
 def test_no_other_package_takes_the_place_of_the_local_launcher(

@@ -17,6 +17,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.records.deployment import Deployment, decide_proposal
 from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, conf_text, redact
 from airflow_streaming.spec import StreamSpec
+from tests.conf_keys import ODD_KEYS
 from tests.unit.supervision.builders import NOW, a_deployment, a_spec
 
 CANARY = "hunter2-canary"
@@ -71,7 +72,9 @@ PLAIN_KEYS = [
     [
         ({"name": ""}, "Stream '' has no name. Give it as a text."),
         ({"name": None}, "name of a stream is None; give a text."),
-        ({"name": "or/ders"}, "Stream name 'or/ders' cannot be used as a folder name. Use 1 to"),
+        ({"name": "or/ders"}, "Stream name 'or/ders' cannot be used for folders. Use 1 to 86 "),
+        ({"name": "a."}, "Stream name 'a.' cannot be used for folders. Use 1 to 86 "),
+        ({"name": "a" * 87}, f"Stream name '{'a' * 87}' cannot be used for folders. Use 1 to 86 "),
         ({"application": "  "}, "Stream 'orders' has no application. Give it as a text."),
         ({"application": Path("jobs/orders.py")}, "application of stream 'orders' is of type"),
         ({"runtime": ""}, "Stream 'orders' has no runtime. Give it as a text."),
@@ -87,8 +90,13 @@ PLAIN_KEYS = [
         ({"packages": "a:b:1"}, "packages of stream 'orders' is 'a:b:1'; give a list"),
         ({"files": "x"}, "files of stream 'orders' is 'x'; give a list of texts."),
         ({"conf": {"master": "local"}}, "'master' is not a Spark configuration key; it must begin"),
-        ({"conf": {"spark.a b": "1"}}, "'spark.a b' is not a Spark configuration key"),
-        ({"conf": {"spark.a\nb": "1"}}, "'spark.a\\nb' is not a Spark configuration key"),
+        ({"conf": {"spark.": "1"}}, "'spark.' is not a Spark configuration key; it must begin"),
+        ({"conf": {"spark.a b": "1"}}, "The Spark configuration key 'spark.a b' has ' ' in it"),
+        ({"conf": {"spark.a=b": "1"}}, "The Spark configuration key 'spark.a=b' has '=' in it"),
+        ({"conf": {"spark.a\nb": "1"}}, "The Spark configuration key 'spark.a\\nb' has '\\n' in"),
+        ({"conf": {"spark.a\u2003b": "1"}}, "The Spark configuration key 'spark.a\\u2003b' has"),
+        ({"conf": {"spark.{{ a }}": "1"}}, "The Spark configuration key 'spark.{{ a }}' is a tem"),
+        ({"conf": {"spark.{%a%}": "1"}}, "The Spark configuration key 'spark.{%a%}' is a templ"),
         ({"conf": {"spark.app.name": "x"}}, "'spark.app.name' is set by the provider. Remove it"),
         ({"conf": {"spark.submit.deployMode": "x"}}, "'spark.submit.deployMode' is set by the"),
         ({"conf": {"spark.a": None}}, "conf['spark.a'] of stream 'orders' is None; give a"),
@@ -115,6 +123,15 @@ PLAIN_KEYS = [
         ({"lease": timedelta(seconds=3)}, "lease of stream 'orders' is 3 s; give a time from"),
         ({"on_lost_host": "panic"}, "on_lost_host of stream 'orders' is 'panic'; give ask"),
         ({"launcher": None}, "launcher of stream 'orders' is None; give a text."),
+        (
+            {"launcher": " local "},
+            "launcher of stream 'orders' is ' local '; did you mean 'local'?",
+        ),
+        ({"launcher": "a/b"}, "launcher of stream 'orders' is 'a/b', which is no name. Use 1 to"),
+        ({"launcher": "Local"}, "launcher of stream 'orders' is 'Local'; did you mean 'local'?"),
+        ({"launcher": "apache_operator"}, "launcher of stream 'orders' is 'apache_operator'; did"),
+        ({"runtime": "a b"}, "runtime of stream 'orders' is 'a b', which is no name. Use 1 to"),
+        ({"runtime": "/opt/spark"}, "runtime of stream 'orders' is '/opt/spark', which is no n"),
         ({"output": "/srv/\udc80"}, "output of stream 'orders' has a character that is none"),
     ],
 )
@@ -137,6 +154,10 @@ def test_a_spec_that_cannot_run_is_refused_with_a_sentence(
         {"output": "s3://bucket/out", "checkpoint": "s3a://bucket/check"},
         {"output": "", "checkpoint": None},
         {"stop_grace": timedelta(0)},
+        {"name": "a" * 86, "standby": True},
+        {"conf": dict.fromkeys(ODD_KEYS, "1")},
+        {"launcher": "local"},
+        {"launcher": "my.cloud-1_b"},
     ],
     ids=str,
 )

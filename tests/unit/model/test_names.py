@@ -8,11 +8,19 @@ from hypothesis import strategies as st
 
 from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.model.names import (
+    MAX_STREAM_NAME,
     Layout,
+    base_of,
+    check_folder_name,
+    check_is_stream,
     check_stream_name,
+    folders_of,
+    is_lane,
     is_path_part,
     number_of,
     numbered,
+    other_lane,
+    standby_of,
 )
 from airflow_streaming.model.records.epoch import (
     Barrier,
@@ -22,7 +30,8 @@ from airflow_streaming.model.records.epoch import (
     StandbyOrder,
 )
 
-GOOD = ["orders", "o", "7", "Orders-2026_v1.2", "a.b", "x" * 100, "orders.", "CON"]
+GOOD = ["orders", "o", "7", "Orders-2026_v1.2", "a.b", "CON"]
+GOOD_FOR_A_FOLDER = [*GOOD, "x" * 100, "orders."]
 BAD = {
     "empty": "",
     "slash": "orders/2026",
@@ -48,9 +57,31 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", GOOD)
+LANES_OF = {
+    "orders": "orders",
+    "orders.green": "orders",
+    "x" * MAX_STREAM_NAME: "x" * MAX_STREAM_NAME,
+    f"{'x' * MAX_STREAM_NAME}.green": "x" * MAX_STREAM_NAME,
+}
+NO_STREAM = {
+    "a character too long": "x" * (MAX_STREAM_NAME + 1),
+    "a lane of one too long": f"{'x' * (MAX_STREAM_NAME + 1)}.green",
+    "two dots in its lane": "a.",
+    "nothing but a suffix": ".green",
+}
+NO_LANE = {
+    **BAD,
+    **NO_STREAM,
+    "of a lane": "orders.green.green",
+    "of a standby": "orders.standby.green",
+    "standby": "orders.standby",
+    "standby of a lane": "orders.green.standby",
+}
+
+
+@pytest.mark.parametrize("name", GOOD_FOR_A_FOLDER)
 def test_a_plain_name_is_taken_as_it_is(name: str) -> None:
-    assert check_stream_name(name) == name
+    assert check_folder_name(name) == name
     assert is_path_part(name)
     assert Layout(name).root == name
 
@@ -58,10 +89,52 @@ def test_a_plain_name_is_taken_as_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", BAD.values(), ids=BAD.keys())
 def test_a_name_that_is_no_folder_is_refused_with_the_rule(name: str) -> None:
     with pytest.raises(SpecError, match=r"cannot be used as a folder name\. Use 1 to 100 letters"):
-        check_stream_name(name)
+        check_folder_name(name)
     with pytest.raises(SpecError):
         Layout(name)
     assert not is_path_part(name)
+
+
+@pytest.mark.parametrize("name", [*BAD.values(), *NO_STREAM.values()], ids=repr)
+def test_a_name_of_which_not_all_folders_can_be_made_is_no_streams(name: str) -> None:
+    with pytest.raises(SpecError, match=r"cannot be used for folders\. Use 1 to 86 letters"):
+        check_stream_name(name)
+
+
+@pytest.mark.parametrize(("lane", "stream"), LANES_OF.items())
+def test_a_lane_is_a_streams_own_name_or_its_green_one(lane: str, stream: str) -> None:
+    assert is_lane(lane)
+    assert check_stream_name(lane) == lane
+    assert base_of(lane) == stream
+
+
+@pytest.mark.parametrize("name", NO_LANE.values(), ids=NO_LANE.keys())
+def test_a_folder_of_another_name_is_no_lane(name: str) -> None:
+    assert not is_lane(name)
+
+
+_LETTERS = st.text("aZ0._-", max_size=MAX_STREAM_NAME + 20)
+_SUFFIXED = st.builds(str.__add__, _LETTERS, st.sampled_from(["", ".green", ".standby", ".", ".a"]))
+
+
+@settings(max_examples=500, deadline=None, database=None)
+@given(_SUFFIXED | st.integers(80, 101).map(lambda n: "a" * n) | st.text(max_size=10))
+def test_every_stream_has_folders_for_its_lanes_and_their_standbys(name: str) -> None:
+    try:
+        check_is_stream(check_stream_name(name))
+    except SpecError:
+        assert not (is_lane(name) and base_of(name) == name)
+        return
+
+    green = other_lane(name)
+    folders = [name, green, standby_of(name), standby_of(green)]
+    assert {*folders} == {*folders_of(name)}
+    assert len({*folders}) == len(folders), "no two share a folder"
+    for lane in folders:
+        assert check_folder_name(lane) == Layout(lane).root == lane
+        assert check_stream_name(lane) == lane
+    assert [is_lane(one) for one in folders] == [True, True, False, False]
+    assert (base_of(name), base_of(green), other_lane(green)) == (name, name, name)
 
 
 @pytest.mark.parametrize(

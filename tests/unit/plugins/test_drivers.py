@@ -14,11 +14,17 @@ import pytest
 
 from airflow_streaming.exceptions import HomeNotAllowed, NotTheOwner
 from airflow_streaming.home.home import StreamHome, open_home
-from airflow_streaming.launch.registry import KUBERNETES, STANDALONE
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.control import Change, ChangeKind
-from airflow_streaming.model.records.epoch import Epoch, Host, Launch, LaunchCause
+from airflow_streaming.model.records.epoch import (
+    KUBERNETES,
+    STANDALONE,
+    Epoch,
+    Host,
+    Launch,
+    LaunchCause,
+)
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.plugins.access.kept import Kept
 from tests.unit.launch.recorded_master import JsonServer
