@@ -53,7 +53,14 @@ from airflow_streaming.model.records.epoch import (
 )
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
 from airflow_streaming.model.records.upgrade import SoakTerms
-from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, conf_text, mask_uri, redact
+from airflow_streaming.model.spark.conf import (
+    REDACTED,
+    SHIPPED,
+    check_conf_key,
+    conf_text,
+    mask_uri,
+    redact,
+)
 from airflow_streaming.model.uris import check_uri
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -228,7 +235,7 @@ class StreamSpec:
         for what in ("home", "output", "checkpoint"):
             if uri := given.get(what):
                 check_uri(uri, what)
-        for what in _KEY_OF:
+        for what in SHIPPED:
             _check_shipped(self.name, what, given.get(what, ()))
         conf = given.get("conf")
         if conf is not None and not any(map(is_filled_in, conf.values())):
@@ -282,17 +289,9 @@ def _check_shipped(stream: str, what: str, values: Sequence[str]) -> None:
     if any(isinstance(value, str) and mask_uri(value) != value for value in values):
         raise SpecError(
             f"{what} of stream {stream!r} has a secret in a URI, which every user of the host could "
-            f"read on the command line. Give it in conf, as {_KEY_OF[what]}."
+            f"read on the command line. With the launchers 'local' and 'yarn' give it in conf, as "
+            f"{SHIPPED[what]}; elsewhere name a place whose address has no secret in it."
         )
-
-
-_KEY_OF: Final[Mapping[str, str]] = {
-    "jars": "spark.jars",
-    "py_files": "spark.submit.pyFiles",
-    "files": "spark.files",
-    "packages": "spark.jars.packages",
-}
-"""Configuration reaches Spark through a private file."""
 
 
 def _shown(value: Any) -> Any:

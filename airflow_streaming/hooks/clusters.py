@@ -20,6 +20,7 @@ from airflow_streaming.launch.clusters.kubernetes_api import Credentials, Place
 from airflow_streaming.launch.clusters.standalone import REST_PORT, cluster_place, rest_addresses
 from airflow_streaming.launch.clusters.standalone_pages import UI_PORT
 from airflow_streaming.launch.clusters.yarn_api import place_of
+from airflow_streaming.launch.conf_rules import LaunchSite
 from airflow_streaming.launch.environment import guarded, split_secrets
 from airflow_streaming.launch.java import check_executor_options, split_options
 from airflow_streaming.launch.package import DriverPackage
@@ -62,6 +63,16 @@ class Target:
     master: str = ""
     cluster: str = ""
 
+    def site(self, runtime: Runtime) -> LaunchSite:
+        """Return the same for a runtime, as the rules of a stream's configuration know it."""
+        is_pod = self.launcher in ON_KUBERNETES
+        return LaunchSite(
+            launcher=self.launcher,
+            master=self.master,
+            namespace=Place.parse(self.cluster).namespace if is_pod else "",
+            image=runtime.image,
+        )
+
 
 def target_of(conn_id: str, connection: Connection | None, launcher: str = "") -> Target:
     """
@@ -82,6 +93,12 @@ def target_of(conn_id: str, connection: Connection | None, launcher: str = "") -
             f"Launcher {chosen!r} cannot use Spark connection {conn_id!r}, whose master is {master!r}."
             " Name a connection with spark://HOST:PORT for 'standalone', yarn for 'yarn', or k8s://URL "
             "for 'kubernetes' and the operators."
+        )
+    if extra.get("deploy-mode") == "client":
+        raise SpecError(
+            f"Launcher {chosen!r} starts drivers on a cluster, and Spark connection {conn_id!r} asks for "
+            "deploy mode 'client'. Set its deploy-mode to cluster, or leave the stream's launcher out to "
+            "have the driver run on the worker's host."
         )
     return Target(launcher=chosen, master=master, cluster=_FIND[chosen](conn_id, master, extra))
 
@@ -111,7 +128,14 @@ def deploy_mode_of(conn_id: str, extra: Mapping[str, Any]) -> str:
 
 
 def _chosen(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
+    operator = extra.get("spark-operator")
     if deploy_mode_of(conn_id, extra) == "client":
+        if operator is not None:
+            raise SpecError(
+                f"Spark connection {conn_id!r} has the spark-operator {operator!r}, and an operator starts "
+                "drivers in cluster mode only. Set deploy-mode to cluster, or take spark-operator out to "
+                "have the driver run on the worker's host."
+            )
         return LOCAL
     known = _BY_SCHEME.get(master.partition("://")[0])
     if known is None:
@@ -120,7 +144,6 @@ def _chosen(conn_id: str, master: str, extra: Mapping[str, Any]) -> str:
             "run in cluster mode on spark://, k8s:// and yarn masters. Set deploy-mode to client, or name a "
             "launcher that another package registers."
         )
-    operator = extra.get("spark-operator")
     if operator is None:
         return known[0]
     if operator not in _OPERATORS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.clusters import Target, application_for, target_of
 from airflow_streaming.hooks.home import StreamHomeHook, store_access
 from airflow_streaming.hooks.snapshot import for_lane
+from airflow_streaming.launch.conf_rules import check_conf, join_shipped
 from airflow_streaming.launch.environment import (
     delete_secret,
     driver_environment,
@@ -49,7 +51,14 @@ from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import YARN, Epoch
-from airflow_streaming.model.spark.conf import REDACTED, conf_text, secret_values
+from airflow_streaming.model.spark.conf import (
+    PY_FILES,
+    REDACTED,
+    SHIPPED,
+    conf_text,
+    has_executors,
+    secret_values,
+)
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission
@@ -59,6 +68,7 @@ from airflow_streaming.version_compat import check_airflow
 if TYPE_CHECKING:
     from airflow_streaming.spark_jobs.runner import Program
 
+log: Final = logging.getLogger(__name__)
 _PYTHONS: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 MINOR: Final = 2
 """Parts of a Spark version that a deployment holds on to; patch releases read each other's state."""
@@ -193,7 +203,8 @@ class SparkStreamHook(BaseHook):
         """
         Return the deployment the spec asks for, and its script; see ``StreamController.propose``.
 
-        :raises SpecError: the script or the runtime is not there.
+        :raises SpecError: the script or the runtime is not there, or the configuration contradicts where
+            the driver would be launched.
         """
         runtime = self.runtime(self.asked.runtime)
         location = locate_application(self.asked.application, self.folders)
@@ -206,7 +217,19 @@ class SparkStreamHook(BaseHook):
             carried_on=carried_on,
             py_files_sha256=file_digests(self.asked.py_files),
         )
+        self._check_conf(self._with_secrets(proposed.conf), runtime)
         return proposed, source
+
+    def _with_secrets(self, conf: Mapping[str, str]) -> dict[str, str]:
+        """Return a recorded configuration with the secrets that the dag gives."""
+        given = self.asked.conf
+        return {
+            key: conf_text(given[key]) if value == REDACTED and key in given else value
+            for key, value in conf.items()
+        }
+
+    def _check_conf(self, conf: Mapping[str, str], runtime: Runtime) -> None:
+        check_conf(self.asked.name, self.target.site(runtime), conf, self.asked.env)
 
     def runtime(self, name: str) -> Runtime:
         """Return a Spark installation by its name in ``[streaming] runtimes``."""
@@ -225,11 +248,7 @@ class SparkStreamHook(BaseHook):
 
         if is_scratch:
             deployment = replace(deployment, output=SCRATCH_OUTPUT)
-        given = self.asked.conf
-        conf = {
-            key: conf_text(given[key]) if value == REDACTED and key in given else value
-            for key, value in deployment.conf.items()
-        }
+        conf = self._with_secrets(deployment.conf)
         unknown = sorted(key for key, value in conf.items() if value == REDACTED)
         known = {key: value for key, value in conf.items() if key not in unknown}
         return Program(
@@ -257,8 +276,26 @@ class SparkStreamHook(BaseHook):
         self._mask(submission.conf)
         runtime = self.runtime(submission.deployment.runtime)
         _check_same_spark(submission.deployment, runtime)
+        self._check_conf(submission.conf, runtime)
+        submission = self._with_joined_lists(submission)
         submit = self._submit_to_cluster if self.target.cluster else self._submit_from_here
         return submit(submission, runtime)
+
+    def _with_joined_lists(self, submission: Submission) -> Submission:
+        if submission.conf.keys().isdisjoint(SHIPPED.values()):
+            return submission
+        deployment = submission.deployment
+        archive = str(build_driver_package(read_settings().driver_folder).archive)
+        given = {what: getattr(deployment, what) for what in SHIPPED}
+        conf, lists = join_shipped(submission.conf, given, archive)
+        shipped = replace(
+            deployment,
+            jars=lists["jars"],
+            py_files=lists["py_files"],
+            files=lists["files"],
+            packages=lists["packages"],
+        )
+        return replace(submission, conf=conf, deployment=shipped)
 
     def _driver_arguments(self, epoch: Epoch) -> tuple[str, ...]:
         return (
@@ -271,9 +308,9 @@ class SparkStreamHook(BaseHook):
 
         epoch, deployment = submission.epoch, submission.deployment
         settings = read_settings()
-        log = settings.driver_log(epoch.stream, epoch.number)
+        output = settings.driver_log(epoch.stream, epoch.number)
         package = build_driver_package(settings.driver_folder)
-        properties, _, options = private_files = secret_files(log.parent, epoch)[:3]
+        properties, _, options = private_files = secret_files(output.parent, epoch)[:3]
         environment = driver_environment(os.environ, runtime, self.asked.env)
         defaults = spark_defaults(runtime, environment)
         try:
@@ -283,7 +320,7 @@ class SparkStreamHook(BaseHook):
                 stream=epoch.serves or epoch.stream,
                 properties_file=properties,
                 main=package.main,
-                py_files=(str(package.archive), *deployment.py_files),
+                py_files=_py_files(submission.conf, str(package.archive), deployment.py_files),
                 jars=deployment.jars,
                 packages=deployment.packages,
                 files=deployment.files,
@@ -293,6 +330,14 @@ class SparkStreamHook(BaseHook):
                 ),
             )
             master = command[command.index("--master") + 1]
+            if has_executors(master):
+                log.info(
+                    "The driver runs on this host (launcher %r), its executors on %s: connection %r does "
+                    "not ask for deploy mode 'cluster'.",
+                    self.target.launcher,
+                    master,
+                    self.conn_id,
+                )
             conf, secret = split_options(submission.conf)
             check_executor_options(conf, master)
             environment = listening(environment, master, conf)
@@ -307,7 +352,7 @@ class SparkStreamHook(BaseHook):
             epoch=epoch,
             command=command,
             environment=environment,
-            log=log,
+            log=output,
             private_files=private_files,
         )
 
@@ -351,7 +396,9 @@ class SparkStreamHook(BaseHook):
                 stream=request.epoch.stream,
                 properties_file=private_files[0],
                 main=Path(application.main),
-                py_files=(application.archive, *application.py_files),
+                py_files=_py_files(
+                    application.secret_conf, application.archive, application.py_files
+                ),
                 jars=application.jars,
                 packages=application.packages,
                 files=application.files,
@@ -391,6 +438,11 @@ class SparkStreamHook(BaseHook):
         write_private(path, text)
         given = environment.get(OPTIONS_VARIABLE, "")
         return {**environment, OPTIONS_VARIABLE: f"{given} {variable}".strip()}
+
+
+def _py_files(conf: Mapping[str, str], archive: str, py_files: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what an option lists; nothing where a private file has the whole list."""
+    return () if PY_FILES in conf else (archive, *py_files)
 
 
 def _check_same_spark(deployment: Deployment, runtime: Runtime) -> None:

@@ -29,6 +29,7 @@ import psutil
 
 from airflow_streaming.exceptions import LaunchError
 from airflow_streaming.home.home import Home
+from airflow_streaming.launch.conf_rules import join_shipped
 from airflow_streaming.launch.environment import (
     driver_environment,
     open_private_log,
@@ -45,7 +46,7 @@ from airflow_streaming.launch.package import (
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, AnsweredOrder, is_kept_back
-from airflow_streaming.model.spark.conf import REDACTED, conf_text
+from airflow_streaming.model.spark.conf import PY_FILES, REDACTED, SHIPPED, conf_text
 from airflow_streaming.model.spark.failures import last_traceback, presentable
 from airflow_streaming.model.wire import Record
 
@@ -365,15 +366,19 @@ def _command(
     text = _ENTRY.format(module=task.job)
     entry = write_private(scratch / "entry" / f"{task.job.replace('.', '_')}_entry.py", text)
     told = write_private(scratch / "order.json", task.order.to_bytes())
-    conf = _conf(task, program.conf if program else {}, scratch)
+    conf, lists = join_shipped(
+        _conf(task, program.conf if program else {}, scratch),
+        {what: getattr(program, what) for what in SHIPPED} if program else {},
+        str(package.archive),
+    )
     text = properties_text(conf, spark_defaults(runtime, environment))
     properties = write_private(scratch / "spark.properties", text)
     given = {
         "--properties-file": [str(properties)],
-        "--py-files": [str(package.archive), *(program.py_files if program else ())],
-        "--jars": list(program.jars) if program else [],
-        "--packages": list(program.packages) if program else [],
-        "--files": list(program.files) if program else [],
+        "--py-files": []
+        if PY_FILES in conf
+        else [str(package.archive), *lists.get("py_files", ())],
+        **{f"--{what}": list(lists.get(what, ())) for what in ("jars", "packages", "files")},
     }
     options = [part for name, value in given.items() if value for part in (name, ",".join(value))]
     return [str(runtime.spark_submit), *options, str(entry), str(told)]

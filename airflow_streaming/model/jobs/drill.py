@@ -23,7 +23,7 @@ from airflow_streaming.model.wire import Record
 SCRATCH_OUTPUT: Final = "{drill-output}"
 """Stands in a script's arguments for a folder of the scratch; never the production output."""
 _KEPT_BACK: Final = re.compile(
-    r"spark\.(master|submit\.|driver\.(memory|host|port|bindAddress)|eventLog\.|extraListeners$"
+    r"spark\.(master|submit\.(?!pyFiles$)|driver\.(memory|host|port|bindAddress)|eventLog\.|extraListeners$"
     r"|plugins|metrics\.|ui\.|dynamicAllocation\.|local\.dir$|yarn\.|kubernetes\.|cores\.max$"
     r"|sql\.warehouse\.dir$|sql\.queryExecutionListeners$"
     r"|sql\.streaming\.streamingQueryListeners$)"

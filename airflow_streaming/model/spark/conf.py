@@ -20,16 +20,26 @@ PRIVATE_CONF_FILE: Final = "AIRFLOW_STREAMING_SECRET_CONF_FILE"
 """The same, as the path of a file with that object."""
 DIES_WITH_JVM: Final = "AIRFLOW_STREAMING_DIES_WITH_JVM"
 """Variable of a cluster driver's environment: its Python process must not outlive its JVM."""
+PY_FILES: Final = "spark.submit.pyFiles"
+SHIPPED: Final[Mapping[str, str]] = {
+    "jars": "spark.jars",
+    "py_files": PY_FILES,
+    "files": "spark.files",
+    "packages": "spark.jars.packages",
+}
+"""The key of each list of a stream's files. Configuration reaches Spark through a private file."""
 SECRET_KEY: Final = re.compile(
     # What parsers say of a token is no secret.
     r"secret|password|passwd|passphrase|(?<!unexpected )(?<!unrecognized )token|credential|jaas"
-    r"|(?:access|account|api|auth|private|encryption|fernet|signing|subscription)[ ._-]?key(?!size)"
+    r"|(?:access|account|api|auth|private|encryption|fernet|signing|subscription|licen[cs]e|hmac)"
+    r"[ ._-]?key(?!size)"
     r"|(?:master|shared|storage)[._-]key|key[._]pem|keystore\.key$"
     r"|(?:^|[?&._-])sas(?:[._=-]|$)|[?&-]sig(?:nature)?\b|shared[._-]?access[._-]?signature"
     r"|otel\.headers|(?:authorization|cookie|(?<![a-z])jwt)(?=['\"]?\s*[=:]|$)"
     r"|(?<![a-z])bearer(?=[\s=:]|$)|oauthbearer\.config|basic\.auth\.user\.info"
     r"|passcode|pwd(?![a-z])|(?:(?<![a-z])pass|(?-i:[a-z]Pass))(?=\s*[=:]|$)"
-    r"|(?<=[._?&;-])auth(?=\s*[=:]|$)|web[._-]?hook|://hooks\.",
+    r"|(?<=[._?&;-])auth(?=\s*[=:]|$)|web[._-]?hook|://hooks\."
+    r"|(?:(?<=[._-])(?:hmac|(?-i:signature|SIGNATURE))|connection[._-]?string|(?<![a-z])dsn)(?=['\"]?\s*[=:]|$)",
     re.IGNORECASE,
 )
 """
@@ -40,13 +50,24 @@ of webhooks. Like Spark's, it is held against values as well, for options such a
 """
 _PARTS: Final = (
     *("secret", "pass", "token", "credential", "jaas", "key", "sas", "sig", "otel.headers"),
-    *("auth", "cookie", "jwt", "bearer", "pwd", "hook"),
+    *("auth", "cookie", "jwt", "bearer", "pwd", "hook", "hmac", "dsn", "connection"),
 )
 """Of these every name that looks secret has one, in small letters."""
 # Bounded, as all that looks behind a name: without an @ every :// would be followed to the end of the text.
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]{0,200}):[^@\s]{0,400}@")
 _WEB_USER: Final = re.compile(r"(https?://)[^/\s:@]{1,400}@", re.IGNORECASE)
 """In the address of a web page a name without a password is a token; elsewhere it is a container."""
+_ORACLE: Final = re.compile(
+    r"(jdbc:oracle:[a-z0-9]{1,8}:[^/\s@]{1,200}/)(?:\"[^\"\s]{1,400}\"|[^@\s\"]{1,400})(?=@)"
+)
+"""A user and a password as Oracle's thin driver takes them."""
+# What may stand in front is looked at first: of a long text without spaces nothing else is tried.
+_LOGIN: Final = re.compile(
+    r"((?<![^\s;'\"=(\[{])(?!(?:arn|data|file|jar|mailto|npm|pkg|sips?|ssh|urn|xmpp):)"
+    r"[A-Za-z_][\w.-]{0,60}:)(?!\d{1,9}@)[^\s:@/,;'\"]{1,200}"
+    r"(?=@(?!sha\d{3}:)[A-Za-z0-9][\w.-]{0,250}(?::\d{1,5}(?![\w.])|/|$))"
+)
+"""A user and a password in front of a host, without a scheme: ``user:password@host:5432``."""
 KNOWN_TOKEN: Final = re.compile(
     r"\b(?:gh[oprsu]_\w{20,200}|github_pat_\w{20,200}|gl[a-z]{2,5}-[\w-]{20,200}|glsa_\w{30,60}"
     r"|xox[abeprs]-[\w-]{10,200}|xapp-[\w-]{10,200}|A(?:KI|SI)A[0-9A-Z]{16}\b|AIza[\w-]{35}"
@@ -63,11 +84,16 @@ Secrets that are known by their own form: of GitHub, GitLab, Grafana, Slack, AWS
 Databricks, Hugging Face, npm, PyPI, Docker, DigitalOcean, Stripe, OpenAI and Anthropic, SendGrid,
 Shopify and Atlassian, JSON web tokens, keys of Azure's storage, private keys.
 """
-SPARK_REDACTION: Final = rf"(?i){SECRET_KEY.pattern}|{_USER_INFO.pattern}|{_WEB_USER.pattern}|(?-i:{KNOWN_TOKEN.pattern})"
+SPARK_REDACTION: Final = (
+    rf"(?i){SECRET_KEY.pattern}|{_USER_INFO.pattern}|{_WEB_USER.pattern}|{_ORACLE.pattern}"
+    rf"|{_LOGIN.pattern}|(?-i:{KNOWN_TOKEN.pattern})"
+)
 """The same for Spark's own pages, which hold it against keys and values: passwords in URLs, too."""
 _PASSWORD: Final = re.compile(
     r"://[^/\s:@]{0,200}:([^@\s]{1,400})@|(?i:https?)://([^/\s:@]{1,400})@"
 )
+_LOGINS: Final = (_ORACLE, _LOGIN)
+"""Of a match all behind its group is the password."""
 _GIVEN: Final = re.compile(
     rf"""(?:{SECRET_KEY.pattern})[^\s=:]{{0,80}}\s{{0,4}}[=:]\s{{0,4}}(?:(?:bearer|basic)\s+)?(?:'([^']+)'|"([^"]+)"|([^\s;&,]+))""",
     re.IGNORECASE,
@@ -78,6 +104,21 @@ _NAMES_A_PLACE: Final = re.compile(
     r"^(?:OLD)?PWD$|^GOOGLE_APPLICATION_CREDENTIALS$|(?:file|path|dir|directory|location)$",
     re.IGNORECASE,
 )
+_NAMES_ONLY: Final = re.compile(
+    r"spark\.kubernetes\.(?:"
+    r"(?:(?:driver|executor)\.)?(?:secrets|secretKeyRef|volumes|label|annotation|service|node\.selector"
+    r"|container\.image|pod|scheduler|podTemplate\w+|podNamePrefix)(?:\..+)?"
+    r"|kerberos\..+|namespace|context|file\.upload\.path"
+    r"|authenticate\.(?:.+\.)?(?:\w+File|serviceAccountName))"
+    r"|spark\.(?:kubernetes\.driverEnv|executorEnv|yarn\.appMasterEnv)\."
+    r"(?:GOOGLE_APPLICATION_CREDENTIALS|\w*(?:FILE|PATH|DIR|LOCATION))"
+    r"|spark\.(?:jars(?:\..+)?|files|archives|submit\.pyFiles|pyspark(?:\.driver)?\.python"
+    r"|(?:driver|executor)\.extra(?:Class|Library)Path|kerberos\.keytab|yarn\.(?:archive|jars|dist\..+))"
+)
+"""
+Settings whose values are the names of Kubernetes' objects, environment variables, files and images, or
+what a pod shows: whatever word is in them, they are no secret. Spark reads them before it has a driver.
+"""
 _SHORTEST_SECRET: Final = 5
 """Characters. What is shorter, as ``true``, stands in too many texts that have nothing to hide."""
 _QUERY: Final = re.compile(r"(://[^\s?]*)\?(\S+)")
@@ -124,14 +165,23 @@ def redact(conf: Mapping[str, Any]) -> dict[str, str]:
     """Return the conf with every value that looks secret, or has a secret key, as a mark."""
     texts = {key: conf_text(value) for key, value in conf.items()}
     return {
-        key: text
-        if names_class(key, text) or not (is_secret_key(key) or is_secret(text))
-        else REDACTED
+        key: text if names_class(key, text) or not _is_to_be_hidden(key, text) else REDACTED
         for key, text in texts.items()
     }
 
 
-_SECRETS: Final = (_USER_INFO, _WEB_USER, KNOWN_TOKEN)
+def _is_to_be_hidden(key: str, text: str) -> bool:
+    if names_only(key):
+        return mask_uri(text) != text
+    return is_secret_key(key) or is_secret(text)
+
+
+def names_only(key: str) -> bool:
+    """Tell whether a setting refers to things by their names: to a Kubernetes Secret, a file, an image."""
+    return _NAMES_ONLY.fullmatch(key) is not None
+
+
+_SECRETS: Final = (_USER_INFO, _WEB_USER, *_LOGINS, KNOWN_TOKEN)
 
 
 def may_name_secret(text: str) -> bool:
@@ -171,10 +221,14 @@ def secret_values(conf: Mapping[str, str], *, all_of: Collection[str] = ()) -> f
     """
     found: set[str] = set()
     for key, text in conf.items():
-        if key in all_of or (is_secret_key(key) and not _NAMES_A_PLACE.search(key)):
+        is_name = names_only(key) and key not in all_of
+        if key in all_of or not (is_name or _NAMES_A_PLACE.search(key) or not is_secret_key(key)):
             found.update((text, text.strip(), *text.splitlines()))
-        for pattern in (_PASSWORD, _GIVEN) if may_name_secret(text) else (_PASSWORD,):
+        has_names = may_name_secret(text) and not (is_name and mask_uri(text) == text)
+        for pattern in (_PASSWORD, _GIVEN) if has_names else (_PASSWORD,):
             found.update(value for match in pattern.findall(text) for value in match)
+        for pattern in _LOGINS:
+            found.update(match[0].removeprefix(match[1]) for match in pattern.finditer(text))
         found.update(KNOWN_TOKEN.findall(text))
     return frozenset(value for value in found if _can_be_hidden(value))
 
@@ -193,8 +247,16 @@ def conf_text(value: Any) -> str:
 
 
 def mask_password(text: str) -> str:
-    """Return a text with the password of every URI in it as a mark."""
+    """Return a text with the password of every URI and login in it as a mark."""
+    text = mask_logins(text)
     return _WEB_USER.sub(rf"\1{REDACTED}@", _USER_INFO.sub(rf"\1:{REDACTED}@", text))
+
+
+def mask_logins(text: str) -> str:
+    """Return a text with the password of every login that is no URI as a mark."""
+    for pattern in _LOGINS:
+        text = pattern.sub(rf"\1{REDACTED}", text)
+    return text
 
 
 def mask_uri(text: str) -> str:

@@ -32,6 +32,7 @@ from airflow_streaming.model.spark.conf import (
     KNOWN_TOKEN,
     REDACTED,
     SECRET_KEY,
+    mask_logins,
     may_name_secret,
     names_class,
 )
@@ -198,6 +199,7 @@ def mask_secrets(text: str) -> str:
     text = KNOWN_TOKEN.sub(_marked, text)
     for pattern in (_AUTHORIZATION, _SECRET) if may_name_secret(text) else ():
         text = pattern.sub(_marked, text)
+    text = mask_logins(text)
     return _USER_INFO.sub(lambda found: f"{found[1] or found[2]}{REDACTED}@", text)
 
 

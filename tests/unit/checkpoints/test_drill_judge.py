@@ -196,6 +196,8 @@ def test_missing_input_is_told_from_a_damaged_backup(text: str, expected: bool) 
     ("key", "expected"),
     [
         pytest.param("spark.master", True, id="the cluster"),
+        pytest.param("spark.submit.deployMode", True, id="where the driver is"),
+        pytest.param("spark.submit.pyFiles", False, id="code"),
         pytest.param("spark.eventLog.dir", True, id="the event log"),
         pytest.param("spark.sql.streaming.streamingQueryListeners", True, id="listeners"),
         pytest.param("spark.metrics.conf.driver.sink", True, id="metrics"),

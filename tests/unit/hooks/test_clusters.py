@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import stat
 from collections.abc import Mapping
 from itertools import pairwise
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.hooks.clusters import Target, credentials_in, target_of
@@ -23,7 +25,7 @@ from tests.unit.launch.recorded_master import RecordedMaster
 from tests.unit.launch.recorded_yarn import Cluster, ResourceManager
 from tests.unit.world import World
 
-CLUSTER = {"deploy-mode": "cluster"}
+CLUSTER, CLIENT = {"deploy-mode": "cluster"}, {"deploy-mode": "client"}
 DEFAULTS = dict(YarnLauncher.__init__.__kwdefaults__ or {})
 RM = "yarn_resourcemanager_webapp_address"
 
@@ -116,6 +118,13 @@ def test_master_and_deploy_mode_choose_the_launcher(
         ("kubernetes", None),
         ("apache-operator", connection("spark://m1:7077")),
         ("", connection("k8s://api:6443", **CLUSTER, **{"spark-operator": "mine"})),
+        ("", connection("k8s://api:6443", **{"spark-operator": "apache"})),
+        ("", connection("k8s://api:6443", **CLIENT, **{"spark-operator": "apache"})),
+        ("", connection("k8s://api:6443", **CLIENT, **{"spark-operator": "helm"})),
+        ("apache-operator", connection("k8s://api:6443", **CLIENT)),
+        ("kubernetes", connection("k8s://api:6443", **CLIENT)),
+        ("standalone", connection("spark://m1:7077", **CLIENT)),
+        ("yarn", connection("yarn", **CLIENT, **{RM: "rm1:8088"})),
         ("", connection("spark://m1", 7077, **CLUSTER, **{"rest-port": "x"})),
         ("", connection("spark://m1", 7077, **CLUSTER, **{"webui-port": "8080/json"})),
         ("", connection("k8s://https://api", 6443, **CLUSTER, namespace="Not A Namespace")),
@@ -248,6 +257,66 @@ def test_a_stream_is_submitted_to_yarn_as_its_connection_says(
     assert [path for path in written if path.suffix in (".keytab", ".conf")] == []
     manager.close()
     cluster.node.close()
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {},
+        {"spark.kubernetes.container.image": "a", "spark.kubernetes.driverEnv.PASSWORD": "planted"},
+        {"spark.kubernetes.container.image": "a", "spark.kubernetes.namespace": "other"},
+    ],
+    ids=["no_image", "a_secret_too_early", "another_namespace"],
+)
+@pytest.mark.parametrize("operator", [{}, {"spark-operator": "apache"}])
+def test_what_a_pod_cannot_be_launched_with_is_refused_before_anything_is_recorded(
+    world: World, monkeypatch: pytest.MonkeyPatch, conf: dict[str, str], operator: dict[str, str]
+) -> None:
+    spark = {"conn_type": "spark", "host": "k8s://https://127.0.0.1:1"}
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({**spark, "extra": {**CLUSTER, **operator}})
+    )
+
+    with pytest.raises(AirflowFailException) as refusal:
+        world.run(world.operator(conf=conf))
+
+    assert "planted" not in str(refusal.value)
+    assert (world.home.newest_deployment(), world.home.newest_epoch()) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("named", "in_command", "in_file"),
+    [("s3a://b/z.py", True, False), ("https://h/z.py?sig=planted", False, True)],
+)
+def test_python_files_of_the_conf_are_added_to_the_streams_own(
+    world: World, named: str, in_command: bool, in_file: bool
+) -> None:
+    conf = {"spark.submit.pyFiles": named, "spark.jars": "s3a://b/z.jar"}
+
+    world.run(world.operator(conf=conf, py_files=["s3a://b/u.py"], jars=["s3a://b/a.jar"]))
+
+    (request,) = world.launcher.launched
+    options = dict(pairwise(request.command))
+    assert options["--jars"] == "s3a://b/a.jar,s3a://b/z.jar"
+    assert options.get("--py-files", "").endswith(f".zip,s3a://b/u.py,{named}") == in_command
+    assert ("--py-files" in options) == in_command
+    text = request.private_files[0].read_text()
+    lines = [line for line in text.splitlines() if line.startswith("spark.submit.pyFiles=")]
+    assert [line.count("u.py,https") for line in lines] == ([1] if in_file else [])
+    assert "planted" not in " ".join(request.command)
+
+
+def test_who_runs_the_driver_of_a_cluster_in_client_mode_is_logged(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "spark://m1:7077"})
+    )
+    caplog.set_level(logging.INFO)
+
+    world.run(world.operator())
+
+    assert [one for one in caplog.records if one.args and "spark://m1:7077" in one.args] != []
 
 
 def test_a_target_of_this_host_has_no_cluster() -> None:

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from airflow_streaming.changes.upgrade.rollback import is_same_code
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.records.deployment import Deployment, decide_proposal
-from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, conf_text, redact
+from airflow_streaming.model.spark.conf import (
+    REDACTED,
+    check_conf_key,
+    conf_text,
+    redact,
+    secret_values,
+)
 from airflow_streaming.spec import StreamSpec
 from tests.conf_keys import ODD_KEYS
 from tests.unit.supervision.builders import NOW, a_deployment, a_spec
@@ -54,6 +60,15 @@ SECRET_KEYS = [
     "spark.my.web_hook.url",
     "spark.my.auth.key",
     "spark.my.session.cookie",
+    "spark.eventhubs.connectionString",
+    "spark.my.connection_string",
+    "spark.executorEnv.SENTRY_DSN",
+    "spark.my.dsn",
+    "spark.my.licenseKey",
+    "spark.my.license_key",
+    "spark.my.hmac",
+    "spark.my.hmacKey",
+    "spark.my.signature",
 ]
 PLAIN_KEYS = [
     "spark.master",
@@ -213,12 +228,46 @@ def test_the_value_of_a_plain_key_is_shown(key: str) -> None:
         f"https://hooks.slack.com/services/T0/B0/{CANARY}",
         f"https://discord.com/api/webhooks/1/{CANARY}",
         f"https://acme.webhook.office.com/webhookb2/{CANARY}",
+        f"jdbc:oracle:thin:scott/{CANARY}@//db:1521/s",
+        f"jdbc:oracle:thin:scott/{CANARY}@db:1521:s",
+        f'jdbc:oracle:oci:scott/"{CANARY}/@x"@db',
+        f"user:{CANARY}@host",
+        f"user:{CANARY}@host.example:5432/db",
+        f"-Dmy.address=user:{CANARY}@host:9000",
     ],
 )
 def test_a_value_that_looks_secret_is_not_shown_under_any_key(value: str) -> None:
     shown = redact({"spark.driver.extraJavaOptions": value})
 
     assert shown == {"spark.driver.extraJavaOptions": REDACTED}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "jdbc:oracle:thin:@//db:1521/s",
+        "jdbc:oracle:thin:/@wallet_alias",
+        "jdbc:oracle:thin:@db:1521/s?x=a@b",
+        "registry.example.org/app:1.2@sha256:0123456789abcdef",
+        "app:1.2@sha256:0123456789abcdef",
+        "host:9093,1@other:9093",
+        "1@h1:9093,2@h2:9093",
+        "git@github.com:org/repo",
+        "mailto:team@example.org",
+        "org.example:artifact:1.0@jar",
+        "local:///opt/a@2.jar",
+        "s3a://bucket/key@2",
+        "com.example.Signature",
+        "signature",
+        "the method signature: (I)V",
+        "HMAC-SHA256",
+        "connectionStrings",
+        "a:b@c d",
+    ],
+)
+def test_a_value_that_only_resembles_a_secret_is_shown(value: str) -> None:
+    assert redact({"spark.my.value": value}) == {"spark.my.value": value}
+    assert secret_values({"spark.my.value": value}) == frozenset()
 
 
 def test_no_value_of_the_environment_is_ever_shown() -> None:

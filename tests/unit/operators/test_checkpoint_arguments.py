@@ -71,7 +71,9 @@ def restore(**given: Any) -> Callable[[], object]:
         ),
         pytest.param(verify(home="rel/h", stream="s"), "is relative", id="a relative home"),
         pytest.param(verify(store="rel/s"), "is relative", id="a relative store"),
-        pytest.param(verify(store="/s", stream="a/b"), "folder name", id="a stream of folders"),
+        pytest.param(
+            verify(store="/s", stream="a/b"), "used for folders", id="a stream of folders"
+        ),
         pytest.param(verify(store="/s", backup_id="../x"), "backup_id is", id="another folder"),
         pytest.param(restore(backup_id="../x"), "backup_id is", id="a restore of another folder"),
         pytest.param(restore(to="rel/new"), "is relative", id="a relative target"),

@@ -119,8 +119,8 @@ def test_a_rotated_secret_is_no_new_deployment(world: World) -> None:
         pytest.param(
             {"application": "/no/such/script.py"}, "was not found. Looked at", id="no script"
         ),
-        pytest.param({"name": "a/b"}, "cannot be used as a folder name", id="slash in the name"),
-        pytest.param({"name": ".."}, "cannot be used as a folder name", id="dots as the name"),
+        pytest.param({"name": "a/b"}, "cannot be used for folders", id="slash in the name"),
+        pytest.param({"name": ".."}, "cannot be used for folders", id="dots as the name"),
         pytest.param({"home": "relative/home"}, "Give an absolute path", id="relative home"),
         pytest.param({"conf": "master=yarn"}, "is of type str", id="no conf"),
     ],

@@ -357,7 +357,7 @@ def test_a_time_that_was_rendered_to_nonsense_is_final(
         (StreamWatermarkSensor, {"past": datetime(2026, 11, 21)}, "has no time zone"),  # noqa: DTZ001 - is refused
         (StreamProgressSensor, {"committed_since": "yesterday"}, "committed_since: 'yesterday'"),
         (StreamHealthSensor, {"home": "rel/h"}, "home 'rel/h' is relative"),
-        (StreamHealthSensor, {"stream": "a/b"}, "'a/b' cannot be used as a folder name"),
+        (StreamHealthSensor, {"stream": "a/b"}, "'a/b' cannot be used for folders"),
         (StreamHealthSensor, {"stream": None, "home": None, "checkpoint": "ck"}, "is relative"),
         (StreamCaughtUpSensor, {"with_stream": "a/b"}, "'a/b' cannot be used"),
         (StreamCaughtUpSensor, {"with_checkpoint": "ck"}, "is relative"),

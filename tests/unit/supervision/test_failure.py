@@ -252,6 +252,11 @@ def test_the_class_that_has_the_credentials_is_shown() -> None:
         "--password ",
         "bearer ",
         "'password=",
+        "jdbc:oracle:thin:a/",
+        " user:pw",
+        " a:b@",
+        "dsn=",
+        "connection",
     ],
 )
 def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
@@ -303,6 +308,9 @@ def test_a_text_is_cut_and_masked_before_it_is_kept() -> None:
             set(),
             id="a_class",
         ),
+        pytest.param({"x": "jdbc:oracle:thin:me/canary@//h:1/s"}, {"canary"}, id="of_oracle"),
+        pytest.param({"x": "me:canary@host:5432"}, {"canary"}, id="without_a_scheme"),
+        pytest.param({"x.dsn": "canary"}, {"canary"}, id="a_dsn"),
         pytest.param({"HARMLESS": "canary"}, set(), id="harmless"),
     ],
 )

@@ -6,7 +6,7 @@ import fcntl
 import hashlib
 import json
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -117,9 +117,14 @@ Run = Callable[..., Rehearsed]
 
 @pytest.fixture
 def run(tmp_path: Path, scratch: Path, checkpoint: Path) -> Run:
-    def run(submit: str, place: Any = None, **given: Any) -> Rehearsed:
+    def run(
+        submit: str, place: Any = None, wanted: Mapping[str, Any] | None = None, **given: Any
+    ) -> Rehearsed:
         program = Program(
-            application="/app/job.py", source=SCRIPT, arguments=(f"{SCRATCH_OUTPUT}/x",)
+            application="/app/job.py",
+            source=SCRIPT,
+            arguments=(f"{SCRATCH_OUTPUT}/x",),
+            **(wanted or {}),
         )
         return rehearse(
             place or OfCheckpoints(checkpoints={"counts": str(checkpoint)}),
@@ -164,6 +169,20 @@ def test_spark_gets_a_copy_that_is_cut_back_and_little_of_this_host(
     assert "spark.master=local[1]" in properties
     assert "spark.driver.memory=512m" in properties
     assert "AIRFLOW_STREAMING_REHEARSAL=1" in (told / "environment").read_text()
+
+
+def test_files_that_the_conf_names_are_added_to_the_programs_own(run: Run, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    secret = "https://h/z.py?sig=planted"
+    conf = {"spark.jars": "z.jar", "spark.submit.pyFiles": secret}
+    keep = f'mkdir {told}; cp spark.properties {told}; echo "$@" > {told}/arguments\n'
+
+    run(keep + GOOD, wanted={"conf": conf, "jars": ("a.jar",), "py_files": ("u.py",)})
+
+    arguments = (told / "arguments").read_text()
+    assert "--jars a.jar,z.jar" in arguments
+    assert ("--py-files" in arguments, "planted" in arguments) == (False, False)
+    assert ".zip,u.py,https" in (told / "spark.properties").read_text()
 
 
 def test_a_backup_is_rehearsed_as_it_is(run: Run, checkpoint: Path, tmp_path: Path) -> None:
