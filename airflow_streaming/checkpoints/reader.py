@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from airflow_streaming.checkpoints.integrity.file_logs import sink_problems
@@ -18,7 +18,7 @@ from airflow_streaming.checkpoints.integrity.state import Depth
 from airflow_streaming.checkpoints.read.reading import LARGEST, likely_reads, read_checkpoint
 from airflow_streaming.checkpoints.read.report import Checkpoint, Finding, FindingCode
 from airflow_streaming.checkpoints.vault.layout import STORE
-from airflow_streaming.exceptions import CheckpointError, RecordError
+from airflow_streaming.exceptions import CheckpointError, CheckpointRefused, RecordError
 from airflow_streaming.model.spark.listing import Listing, Read
 from airflow_streaming.model.uris import is_local, local_path
 from airflow_streaming.storage.folders import Entry, Folders, no_folder, open_folders, walk
@@ -57,6 +57,8 @@ def read_ahead(folders: Folders, paths: Sequence[str]) -> Read:
 MAX_LOOKS: Final = 3
 MAX_QUERIES: Final = 200
 """Queries in one driver; a folder of more checkpoints holds those of many streams."""
+MAX_NAMED: Final = 3
+"""Problems in one message."""
 _MARKS: Final = frozenset({"metadata", "offsets", "commits"})
 
 
@@ -113,9 +115,37 @@ class Reader:
             yield from sink_problems(tree, self._sink_log.read, found)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryFolders:
+    """
+    The checkpoints at one place.
+
+    :param names: ``("",)`` when the place is a checkpoint, else the names of those in it.
+    :param problems: What lies beside them and is neither file nor folder; none of it was followed.
+    """
+
+    names: tuple[str, ...]
+    problems: tuple[Finding, ...] = ()
+
+
 def query_folders(folders: Folders) -> list[str]:
     """
     Return ``[""]`` when the folder is a checkpoint, else the names of the checkpoints in it.
+
+    :raises CheckpointRefused: a link lies among them, behind which may be one more.
+    :raises CheckpointError: it is no checkpoint and has none in it, or too many.
+    :raises HomeUnavailable: the store cannot be reached.
+    """
+    found = find_queries(folders)
+    if found.problems:
+        messages = " ".join(problem.message for problem in found.problems[:MAX_NAMED])
+        raise CheckpointRefused(f"In {folders.uri}: {messages}")
+    return list(found.names)
+
+
+def find_queries(folders: Folders) -> QueryFolders:
+    """
+    Return the same with what must not lie there, for a report.
 
     :raises CheckpointError: it is no checkpoint and has none in it, or too many.
     :raises HomeUnavailable: the store cannot be reached.
@@ -124,7 +154,7 @@ def query_folders(folders: Folders) -> list[str]:
     if listed is None:
         raise no_folder(folders.uri)
     if _is_checkpoint(listed):
-        return [""]
+        return QueryFolders(names=("",))
     below = sorted(entry.name for entry in listed if _may_be_query(entry))
     if len(below) > MAX_QUERIES:
         raise CheckpointError(
@@ -132,9 +162,21 @@ def query_folders(folders: Folders) -> list[str]:
             "of one query, or the folder of one stream's checkpoints."
         )
     found = [name for name in below if _is_checkpoint(folders.entries(name, _marks) or ())]
-    if not found:
+    strange = sorted(entry.name for entry in listed if entry.strange and _is_shown(entry.name))
+    if not found and not strange:
         raise CheckpointError(_no_checkpoint(folders.uri, {entry.name for entry in listed}))
-    return found
+    kinds = {entry.name: entry.strange for entry in listed}
+    problems = tuple(_beside_queries(name, kinds[name]) for name in strange)
+    return QueryFolders(names=tuple(found), problems=problems)
+
+
+def _beside_queries(name: str, what: str) -> Finding:
+    return Finding(
+        code=FindingCode.STRANGE_FILE,
+        path=name,
+        message=f"{name} is neither a file nor a folder: {what}. It was not opened or followed. If a "
+        "query's checkpoint lies behind it, give that folder itself; else remove it.",
+    )
 
 
 def _no_checkpoint(uri: str, names: Collection[str]) -> str:
@@ -196,4 +238,8 @@ def _marks(names: Iterable[str]) -> list[str]:
 
 
 def _may_be_query(entry: Entry) -> bool:
-    return entry.is_folder and entry.name.isprintable() and entry.name[:1] not in {".", "_"}
+    return entry.is_folder and _is_shown(entry.name)
+
+
+def _is_shown(name: str) -> bool:
+    return name.isprintable() and name[:1] not in {".", "_"}

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.exceptions import RecordError
+from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.model.codec import parse_time
 from airflow_streaming.model.names import Color
 from airflow_streaming.model.records.change_table import ChangeTable
@@ -92,11 +92,31 @@ def place(text: str) -> str:
 
     What only looks like a URI, e.g. ``s3:/bucket``, is left for the code that opens it to refuse: a
     folder called ``s3:`` would be made else. ``./s3:/bucket`` is that folder.
+
+    :raises argparse.ArgumentTypeError: a relative path, and the current folder was removed.
+    """
+    try:
+        return place_of(text)
+    except SpecError as err:
+        raise argparse.ArgumentTypeError(str(err).rstrip(".")) from err
+
+
+def place_of(text: str) -> str:
+    """
+    Return the same for what is no argument of its own.
+
+    :raises SpecError: a relative path, and the current folder was removed.
     """
     uri = in_full(text)
     if "://" in uri or lacks_slashes(uri) or not uri.strip():
         return uri
-    return os.path.abspath(text)  # noqa: PTH100 - pathlib would follow links
+    try:
+        return os.path.abspath(text)  # noqa: PTH100 - pathlib would follow links
+    except OSError as err:
+        raise SpecError(
+            f"{text!r} is a relative path, and the current folder cannot be found "
+            f"({err.strerror or err}). Change to a folder that exists, or give an absolute path."
+        ) from err
 
 
 def pair(text: str) -> tuple[str, Any]:

@@ -60,7 +60,7 @@ class CheckpointBackupOperator(CheckpointTask):
     :param origin: Why it is taken; retention may keep each sort differently. (templated)
     :param note: Words to be kept with it. (templated)
     :param sink_logs: From the name of a query with a file sink to the URI of its output, whose
-        metadata log is backed up too; the name is empty for a single checkpoint. File sinks of
+        metadata log is backed up too; the name may be empty for an only query. File sinks of
         a stream that its drivers have recorded need not be given. As a mapping or JSON. (templated)
     :param verify: Verify the backup at once: ``quick``, ``full`` or ``None``.
     :param blackouts: Times of day in which none is taken; the task is skipped.

@@ -154,7 +154,7 @@ def read_program(
 
     :raises ApplicationNotFound: it cannot be read, or is not Python.
     """
-    location = locate_application(path, [Path.cwd()])
+    location = locate_application(path, [Path()])
     return Program(
         application=location,
         source=read_application(location),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +32,7 @@ from airflow_streaming.storage.blobs import CHUNK, Elsewhere, is_itself, last_na
 from airflow_streaming.storage.fsspec_store import open_filesystem, read_start
 from airflow_streaming.storage.trees import (
     DirHandleCache,
+    kind_of,
     local_tree,
     read_local,
     remote_tree,
@@ -118,11 +120,14 @@ class Entry:
     One file or folder.
 
     :param modified: Its time by the store's clock; ``None`` where the store does not tell.
+    :param strange: What it is when it is neither file nor folder, e.g. ``symbolic link``; it was not
+        followed.
     """
 
     name: str
     is_folder: bool
     modified: datetime | None = None
+    strange: str = ""
 
 
 Choice = Callable[[Iterable[str]], Collection[str]]
@@ -244,14 +249,7 @@ class RemoteFolders:
             except (FileNotFoundError, NotADirectoryError):
                 return None
             infos = {last_name(info): info for info in found if not is_itself(info, full)}
-            return [
-                Entry(
-                    name=name,
-                    is_folder=infos[name].get("type") == "directory",
-                    modified=time_in(infos[name]),
-                )
-                for name in choose(infos)
-            ]
+            return [_remote_entry(name, infos[name]) for name in choose(infos)]
 
     def read(self, path: str, limit: int) -> bytes | None:
         with reporting(f"{self.uri}/{path}"):
@@ -289,13 +287,25 @@ def _below(uri: str, folder: str) -> str:
 
 
 def _local_entry(entry: os.DirEntry[str]) -> Entry:
-    modified, is_folder = None, False
-    # Purged between the listing and now, like any other batch of which no time is known.
-    # A link that leads nowhere, or to itself, is no folder and has no time.
-    with contextlib.suppress(OSError):
-        modified = datetime.fromtimestamp(entry.stat().st_mtime, UTC)
-        is_folder = entry.is_dir()
+    try:
+        it = entry.stat(follow_symlinks=False)
+    except OSError:
+        # Purged between the listing and now, like any other batch of which no time is known.
+        return Entry(name=entry.name, is_folder=False)
+    is_folder = stat.S_ISDIR(it.st_mode)
+    if not is_folder and not stat.S_ISREG(it.st_mode):
+        return Entry(name=entry.name, is_folder=False, strange=kind_of(it.st_mode))
+    modified = datetime.fromtimestamp(it.st_mtime, UTC)
     return Entry(name=entry.name, is_folder=is_folder, modified=modified)
+
+
+def _remote_entry(name: str, info: Mapping[str, Any]) -> Entry:
+    kind = info.get("type")
+    strange = "symbolic link" if info.get("islink") else ""
+    if not strange and kind not in {"file", "directory"}:
+        strange = "no file"
+    is_folder = kind == "directory" and not strange
+    return Entry(name=name, is_folder=is_folder, modified=time_in(info), strange=strange)
 
 
 def _counted(found: Any, where: str) -> Iterator[Any]:

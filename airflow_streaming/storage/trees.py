@@ -321,7 +321,7 @@ class _Walk:
             stamp = f"{it.st_mtime_ns:x}-{it.st_ctime_ns:x}-{it.st_ino:x}"
             files[entry.name] = FileStat(it.st_size, stamp)
         else:
-            self.strange[_join(path, entry.name)] = _sort(it.st_mode)
+            self.strange[_join(path, entry.name)] = kind_of(it.st_mode)
 
     def _descend(self, parent: int, name: str, path: str) -> None:
         try:
@@ -350,7 +350,8 @@ def _content(handle: int, size: int, limit: int) -> bytes:
     return b"".join(chunks)
 
 
-def _sort(mode: int) -> str:
+def kind_of(mode: int) -> str:
+    """Return what it is that is neither file nor folder, by its mode."""
     return next((name for is_sort, name in _SORTS if is_sort(mode)), "something that is not a file")
 
 

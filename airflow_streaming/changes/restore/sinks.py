@@ -118,7 +118,7 @@ def of_sinks(
         step = step_of(report, seen.newest)
         if seen.unseen:
             found.append(unseen_refusal(query, seen))
-        elif step is not None:
+        if step is not None:
             found.append(refusal_of(query, report.last_committed_batch, step, seen.aside))
     return found
 

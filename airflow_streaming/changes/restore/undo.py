@@ -250,7 +250,7 @@ def _declared(
     replaced = home.deployment(change.replaced)
     found = of_sinks(home, replaced, change.checkpoint, options)
     unseen = [one.query for one in found if one.code is RefusalCode.SINK_UNSEEN]
-    if wrong := [one.message for one in found if one.query not in unseen]:
+    if wrong := [one.message for one in found if one.code is not RefusalCode.SINK_UNSEEN]:
         raise RestoreRefused(
             f"The file sinks of stream {home.name!r} are not in step with {change.checkpoint}: "
             f"{' '.join(wrong)} Ask for the same restore again, which finishes it."

@@ -15,7 +15,7 @@ What is missing in two looks in a row in the very same way is not movement but d
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
@@ -58,6 +58,19 @@ RELATIVE: Final = "the script gives its output by a relative path, so its place 
 """Why a file sink's log cannot be found by what the drivers have recorded."""
 
 
+def with_only_query(sinks: Mapping[str, str], queries: Collection[str]) -> dict[str, str]:
+    """
+    Return sinks by query, with one that has no query's name as that of the only query.
+
+    :param sinks: By the name of the query; empty for the one without.
+    :param queries: All names; empty that of a checkpoint that is given itself.
+    """
+    found, names = dict(sinks), list(queries)
+    if "" in found and len(names) == 1 and names[0] not in found:
+        found[names[0]] = found.pop("")
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """
@@ -82,6 +95,7 @@ def sources_of(folders: Folders) -> list[Source]:
     """
     Return the one checkpoint at a URI, or those directly under it, by name.
 
+    :raises CheckpointRefused: a link lies among them, behind which may be one more.
     :raises CheckpointError: there is none.
     :raises HomeUnavailable: the store cannot be reached.
     """

@@ -9,18 +9,23 @@ restore, and is left out while another one has.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
 from airflow_streaming.checkpoints.backup.backup import take_backup
-from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, Source, sources_of
+from airflow_streaming.checkpoints.backup.live_copy import (
+    SINK_LOG,
+    Source,
+    sources_of,
+    with_only_query,
+)
 from airflow_streaming.checkpoints.backup.recorded_sinks import with_known_logs
 from airflow_streaming.checkpoints.backup.records import Backup, Origin
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.vault.store import BackupStore
-from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
+from airflow_streaming.exceptions import CheckpointError, CheckpointRefused, SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import is_path_part
 from airflow_streaming.model.records.deployment import Deployment
@@ -51,8 +56,8 @@ class BackupRequest:
 
     :param by: Who asks.
     :param note: Words of the user or task that asks.
-    :param sink_logs: URI of the output folder of a file sink by the query's name; its log is backed
-        up too. For a query of a stream that is not given, what its drivers have recorded.
+    :param sink_logs: URI of the output folder of a file sink by the query's name, which may be empty
+        for an only query; its log is backed up too. For a query of a stream that is not given, what its drivers have recorded.
     :param facts: What else the backup says of itself.
     :param open_folders: Opens the checkpoints and outputs.
     """
@@ -109,10 +114,9 @@ def back_up(checkpoint: str, name: str, store: BackupStore, asked: BackupRequest
     :raises CheckpointBusy: it changed under every attempt.
     :raises HomeUnavailable: a store cannot be reached.
     """
-    sources = [
-        replace(source, sink_log=_sink_log(source.folder, asked))
-        for source in sources_of(asked.open_folders(checkpoint))
-    ]
+    found = sources_of(asked.open_folders(checkpoint))
+    sinks = _sinks(asked, [source.folder for source in found])
+    sources = [replace(source, sink_log=_sink_log(source.folder, sinks, asked)) for source in found]
     return take_backup(
         sources,
         store,
@@ -148,11 +152,15 @@ def stream_sources(home: StreamHome, deployment: Deployment, asked: BackupReques
 
     Those without a committed batch are left out, unless all are.
 
+    :raises CheckpointRefused: a link lies among them, behind which may be one more.
     :raises CheckpointError: there is no checkpoint at all.
+    :raises SpecError: a sink is given without its query, and there are several.
     """
     elsewhere = dict(_elsewhere(home))
     try:
         own = sources_of(asked.open_folders(deployment.checkpoint))
+    except CheckpointRefused:
+        raise
     except CheckpointError:
         if not elsewhere:
             raise
@@ -169,11 +177,12 @@ def stream_sources(home: StreamHome, deployment: Deployment, asked: BackupReques
                 uri,
             )
         places[query] = asked.open_folders(uri)
+    sinks = _sinks(asked, places)
     committed = {query for query, folders in places.items() if has_committed(folders)}
     for query in sorted(set(places) - committed if committed else ()):
         log.warning("Query %r of stream %s has committed no batch yet.", query, home.name)
     return [
-        Source(folder=query, folders=folders, sink_log=_sink_log(query, asked))
+        Source(folder=query, folders=folders, sink_log=_sink_log(query, sinks, asked))
         for query, folders in sorted(places.items())
         if query in committed or not committed
     ]
@@ -189,12 +198,32 @@ def _has_anything(home: StreamHome, deployment: Deployment, asked: BackupRequest
         return any(
             has_committed(source.folders) for source in stream_sources(home, deployment, asked)
         )
+    except CheckpointRefused:
+        raise
     except CheckpointError:
         return False
 
 
-def _sink_log(query: str, asked: BackupRequest) -> Folders | None:
-    output = asked.sink_logs.get(query)
+def _sinks(asked: BackupRequest, queries: Collection[str]) -> dict[str, str]:
+    sinks = with_only_query(asked.sink_logs, queries)
+    unknown = sorted(set(sinks) - set(queries))
+    names = ", ".join(sorted(queries))
+    if "" in unknown:
+        raise SpecError(
+            f"The output {sinks['']!r} of a file sink is given without its query, and there are "
+            f"several. Name it: --sink QUERY=OUTPUT (sink_logs by query). Queries: {names}."
+        )
+    for query in unknown:
+        log.warning(
+            "A file sink is given for query %r, which has no checkpoint yet or is misspelled. Queries: %s.",
+            query,
+            names,
+        )
+    return sinks
+
+
+def _sink_log(query: str, sinks: Mapping[str, str], asked: BackupRequest) -> Folders | None:
+    output = sinks.get(query)
     return None if output is None else asked.open_folders(join(output, SINK_LOG))
 
 

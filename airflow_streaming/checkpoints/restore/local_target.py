@@ -136,6 +136,12 @@ class LocalTarget:
             raise self._told(err) from err
 
     def _told(self, err: OSError) -> StreamingError:
+        above = self._target.parent
+        is_below_file = above.exists() and not above.is_dir()
+        if is_below_file:
+            return HomeUnavailable(
+                f"{self.uri} cannot be written: {above} is a file, not a folder. Choose another place."
+            )
         if err.errno in _TAKEN or (err.errno == errno.ENOENT and self._was_swept()):
             return _taken(self.uri)
         return HomeUnavailable(

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
-from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
+from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, with_only_query
 from airflow_streaming.checkpoints.backup.records import Backup, QueryBackup
 from airflow_streaming.checkpoints.integrity.state import Depth
 from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
@@ -305,8 +306,11 @@ def _judge(
         found.refusals.append(unseen_refusal(query.folder, seen))
     elif seen.unseen:
         found.warnings.append(f"The file sink's log cannot be seen: {seen.unseen}")
-    rewinds, sink = known.rewinds_sinks, seen.newest
-    replay = going_back(query.folder, report, current, sink_batch=sink, rewinds=rewinds)
+    judged = partial(going_back, query.folder, report, current, rewinds=known.rewinds_sinks)
+    replay = judged(sink_batch=seen.newest)
+    if seen.unseen and replay.sink_step is None:
+        # A log whose newest entry cannot be read is never said to be in step.
+        replay = judged()
     found.reports[query.folder] = report
     found.replays.append(replay)
     found.refusals += refusal.of_checkpoint(report, replay, query.batch, known, seen.aside)
@@ -332,9 +336,7 @@ def _seen_sink(query: QueryBackup, logs: Mapping[str, str], place: Place) -> Sin
 def _sink_logs(backup: Backup, place: Place, folders: Mapping[str, str]) -> dict[str, str]:
     """Return the logs to look at; one without a query's name is that of the only query."""
     known = [query.folder for query in backup.queries]
-    logs = dict(place.sink_logs or {})
-    if "" in logs and "" not in known and len(known) == 1:
-        logs[known[0]] = logs.pop("")
+    logs = with_only_query(place.sink_logs or {}, known)
     unknown = sorted(set(logs) - set(folders))
     if unknown:
         named = f"query {unknown[0]!r}" if unknown[0] else "a query that is not named"

@@ -93,9 +93,15 @@ def batch_of_entry(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def newest_entry(names: Iterable[str]) -> str:
+    """Return the name of a log's newest entry; the compacted one of two, and empty for an empty log."""
+    known = [name for name in names if batch_of_entry(name) is not None]
+    return max(known, key=lambda name: (_number(name), _is_compact(name)), default="")
+
+
 def newest_batch(names: Iterable[str]) -> int | None:
     """Return the newest batch that a log has, by the names in its folder; ``None`` for an empty one."""
-    return max((n for n in map(batch_of_entry, names) if n is not None), default=None)
+    return batch_of_entry(newest_entry(names))
 
 
 def files_of(entries: Mapping[str, bytes], where: str) -> dict[str, SinkLogEntry]:

@@ -15,9 +15,15 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from airflow_streaming.checkpoints.backup.live_copy import RELATIVE, SINK_LOG
-from airflow_streaming.checkpoints.restore.sink_log import batch_of_entry, newest_batch
+from airflow_streaming.checkpoints.read.file_logs import MAX_SINK_LOG_BYTES, parse_sink_log
+from airflow_streaming.checkpoints.restore.sink_log import batch_of_entry, newest_entry
 from airflow_streaming.checkpoints.restore.sink_step import MovedAside, SinkSnapshot
-from airflow_streaming.exceptions import HomeUnavailable, SpecError, StreamingError
+from airflow_streaming.exceptions import (
+    HomeUnavailable,
+    RecordError,
+    SpecError,
+    StreamingError,
+)
 from airflow_streaming.model.storage import LocalStore, Store, check_relative
 from airflow_streaming.model.uris import check_uri, is_local, local_path, scheme_of, to_fsspec
 from airflow_streaming.storage.folders import Entry, Folders, open_folders
@@ -80,20 +86,45 @@ def look_at_sink(log: str, options: Mapping[str, Any] | None) -> SinkSnapshot:
     """
     Look at a file sink's log, and at what was moved out of it.
 
+    Of its entries the newest alone is read: what a crash or a full disk has torn. One of more than
+    64 MiB, as a compacted one may be, is not looked into.
+
     :param log: URI of its ``_spark_metadata``; empty when a relative path is all that is recorded.
     :param options: Passed to fsspec for an output that is no local folder.
     """
     if not log:
         return SinkSnapshot(log="", unseen=RELATIVE)
     try:
-        entries = open_folders(log, options).entries("", list)
+        folders = open_folders(log, options)
+        entries = folders.entries("", list)
         if entries is None:
             return SinkSnapshot(log=log, unseen=f"there is none at {log}.")
-        newest = newest_batch(entry.name for entry in entries)
+        name = newest_entry(entry.name for entry in entries)
+        unseen = _why_unreadable(folders, name) if name else ""
         aside = _aside(log, options)
     except StreamingError as err:
         return SinkSnapshot(log=log, unseen=str(err))
-    return SinkSnapshot(log=log, newest=-1 if newest is None else newest, aside=aside)
+    newest = batch_of_entry(name)
+    return SinkSnapshot(
+        log=log, newest=-1 if newest is None else newest, unseen=unseen, aside=aside
+    )
+
+
+def _why_unreadable(folders: Folders, name: str) -> str:
+    """Return why an entry of a log cannot be read; empty when it can."""
+    why, data = "It is not a file.", bytearray()
+    try:
+        chunks = folders.stream(name)
+        if chunks is not None:
+            for chunk in chunks:
+                data += chunk
+                if len(data) > MAX_SINK_LOG_BYTES:
+                    return ""
+            parse_sink_log(bytes(data))
+            return ""
+    except RecordError as err:
+        why = str(err)
+    return f"its newest entry, {name}, cannot be read in {folders.uri}: {why}"
 
 
 def _aside(log: str, options: Mapping[str, Any] | None) -> tuple[MovedAside, ...]:

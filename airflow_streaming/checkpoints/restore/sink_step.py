@@ -35,8 +35,9 @@ class SinkSnapshot:
     What can be seen of a file sink's log.
 
     :param log: URI of its ``_spark_metadata``.
-    :param newest: Its newest batch; -1 for an empty log, ``None`` when it cannot be seen.
-    :param unseen: Why it cannot be seen; empty when it can.
+    :param newest: Its newest batch by the names of its entries; -1 for an empty log, ``None`` when there
+        is no log to be seen.
+    :param unseen: Why it cannot be seen, or its newest entry cannot be read; empty when both can.
     :param aside: What restores have moved out of it.
     """
 
@@ -112,7 +113,8 @@ def unseen_refusal(query: str, seen: SinkSnapshot) -> Refusal:
     return Refusal(
         code=RefusalCode.SINK_UNSEEN,
         message=f"The log of the file sink of {who} cannot be seen: {seen.unseen} So it is "
-        "unknown whether it fits the checkpoint. Mount the output or correct its place, or accept "
+        "unknown whether it fits the checkpoint. Mount the output, correct its place or put back the "
+        "entry that cannot be read, or accept "
         "'sink_unseen' if the query is going to write to a new output folder.",
         query=query,
     )
@@ -122,15 +124,15 @@ _WORDS: Final[Mapping[RefusalCode, str]] = {
     RefusalCode.SINK_SKIPS_STATE: (
         "{who} would continue after batch {batch} and its file sink has batches up to {last}. Spark "
         "does not execute a batch that the sink has, so the state of batches {first} to {last} would "
-        "be missing and batch {next} would fail. Restore with the sinks rewound (--rewind-sinks, "
-        "rewind_sinks=True), or accept 'sink_skips_state' if the query is going to write to another "
+        "be missing and batch {next} would fail. Restore the stream with its sinks rewound (--stream NAME "
+        "--rewind-sinks, rewind_sinks=True), or accept 'sink_skips_state' if the query is going to write to another "
         "output folder."
     ),
     RefusalCode.SINK_GAP: (
         "{who} would continue after batch {batch} and its file sink has written batches up to {last}: "
         "it would silently drop batches {first} to {last}, and with them every row that the new "
-        "batches of these ids hold and the old ones did not. Restore with the sinks rewound "
-        "(--rewind-sinks, rewind_sinks=True), write to a new output folder, restore a newer backup, "
+        "batches of these ids hold and the old ones did not. Restore the stream with its sinks "
+        "rewound (--stream NAME --rewind-sinks, rewind_sinks=True), write to a new output folder, restore a newer backup, "
         "or accept 'sink_gap' if every batch has the same limits again (e.g. one file a batch)."
     ),
     RefusalCode.SINK_BEHIND: (

@@ -11,7 +11,7 @@ from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.cli.common import Person, add_home, add_json, add_person, count, pair, place
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from airflow_streaming.checkpoints.restore.replay import RefusalCode
     from airflow_streaming.cli.parser import Parser
@@ -271,8 +271,7 @@ def _add_accept(verb: argparse.ArgumentParser, reasons: Collection[RefusalCode],
         "--accept",
         action="append",
         default=[],
-        type=_reason,
-        choices=sorted(reasons),
+        type=_reason_in(reasons),
         metavar="REASON",
         help=f"{what}; repeatable: {', '.join(sorted(reasons))}",
     )
@@ -315,14 +314,17 @@ def _sink(text: str) -> tuple[str, str]:
     return (query, place(uri)) if found and "/" not in query else ("", place(text))
 
 
-def _reason(text: str) -> RefusalCode:
-    from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE, RefusalCode
+def _reason_in(reasons: Collection[RefusalCode]) -> Callable[[str], RefusalCode]:
+    # The choices of argparse would be shown as Python shows an enum.
+    known = {str(one): one for one in reasons}
 
-    try:
-        return RefusalCode(text)
-    except ValueError as err:
-        known = ", ".join(sorted(ACCEPTABLE))
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {known}") from err
+    def parse(text: str) -> RefusalCode:
+        if text not in known:
+            names = ", ".join(sorted(known))
+            raise argparse.ArgumentTypeError(f"{text!r} is none of {names}")
+        return known[text]
+
+    return parse
 
 
 def run(arguments: Namespace, person: Person | None) -> int:

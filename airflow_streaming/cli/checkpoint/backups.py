@@ -88,16 +88,13 @@ def back_up_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
     # Not at the top: a backup of a checkpoint does without a home.
     from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, back_up_stream
 
-    sinks = dict(arguments.sink)
-    if "" in sinks:
-        raise SpecError(f"--sink must name the query here: --sink QUERY={sinks['']}.")
     store = open_backup_store(arguments.to, create=True)
     with progress() as told:
         asked = BackupRequest(
             origin=Origin.MANUAL,
             by=person.name,
             note=person.reason,
-            sink_logs=sinks,
+            sink_logs=dict(arguments.sink),
             progress=told,
         )
         taken = back_up_stream(stream, store, asked)
@@ -124,9 +121,10 @@ def _as_dict(backup: Backup) -> dict[str, Any]:
 
 
 def _with_sinks(sources: Sequence[Source], sinks: Mapping[str, str]) -> list[Source]:
-    from airflow_streaming.checkpoints.backup.live_copy import Source
+    from airflow_streaming.checkpoints.backup.live_copy import Source, with_only_query
 
     names = {source.folder for source in sources}
+    sinks = with_only_query(sinks, names)
     if unknown := sorted(set(sinks) - names):
         known = ", ".join(sorted(filter(None, names))) or "none, for it is a single checkpoint"
         raise SpecError(f"--sink names no query of this checkpoint: {unknown}. Queries: {known}.")
@@ -226,6 +224,11 @@ def retain(arguments: Namespace, person: Person | None) -> int:
     # Not at the top: the other verbs do without.
     from airflow_streaming.checkpoints.vault.retention import apply_retention
 
+    if not any((arguments.keep_last, arguments.keep_for, *(getattr(arguments, n) for n in _TIERS))):
+        raise SpecError(
+            "Without a rule no backup is kept. Give --keep-last, --keep-for, --daily, --weekly or "
+            "--monthly with a number from 1."
+        )
     policy = RetentionPolicy(
         keep_last=arguments.keep_last or 0,
         keep_for=None if arguments.keep_for is None else timedelta(days=arguments.keep_for),
@@ -249,6 +252,9 @@ def retain(arguments: Namespace, person: Person | None) -> int:
     else:
         show(retention_report(done, dry_run=arguments.dry_run))
     return PROBLEM if done.problems else OK
+
+
+_TIERS: Final = ("daily", "weekly", "monthly")
 
 
 def delete(arguments: Namespace, person: Person | None) -> int:

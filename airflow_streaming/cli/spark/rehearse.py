@@ -16,6 +16,7 @@ from airflow_streaming.cli.common import (
     add_script_arguments,
     count,
     place,
+    place_of,
     seconds,
 )
 from airflow_streaming.cli.output import NOT_WRITTEN, progress, show, show_json, write_page
@@ -228,7 +229,7 @@ def _subject(arguments: argparse.Namespace, home: StreamHome | None) -> OfBackup
         return checkpoints_of(home)
     if arguments.backup is not None:
         uri, backup_id = arguments.backup
-        store = open_backup_store(place(uri))
+        store = open_backup_store(place_of(uri))
         return OfBackup(store=store, backup=store.backup(backup_id))
     found = checkpoints_at(arguments.checkpoint)
     if arguments.query is None:

@@ -10,7 +10,7 @@ import argparse
 import os
 from pathlib import Path
 
-from airflow_streaming.cli.common import OK, add_json, add_runtime
+from airflow_streaming.cli.common import OK, add_json, add_runtime, place_of
 from airflow_streaming.cli.output import notice, show_json
 from airflow_streaming.exceptions import ApplicationNotFound, RuntimeNotFound
 from airflow_streaming.launch.runtime import Runtime, expanded, resolve_runtime
@@ -27,7 +27,7 @@ def script_of(arguments: argparse.Namespace, script: str) -> Program:
     :raises ApplicationNotFound: it cannot be read, or is not Python.
     """
     if is_local(script):
-        path = Path(local_path(script)).absolute()
+        path = Path(place_of(local_path(script)))
         if not path.is_file():
             raise ApplicationNotFound(
                 f"There is no script at {path}. Give its path, absolute or from the folder you are "
@@ -46,7 +46,7 @@ def runtime_named(name: str) -> Runtime:
     runtimes = runtimes_from(os.environ)
     if name in runtimes:
         return resolve_runtime(name, runtimes)
-    folder = expanded(name).absolute()
+    folder = Path(place_of(str(expanded(name))))
     if os.sep in name and folder.is_dir():
         return resolve_runtime(name, {name: str(folder)})
     known = ", ".join(sorted(runtimes)) or "none"

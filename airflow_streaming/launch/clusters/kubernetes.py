@@ -258,7 +258,7 @@ class KubernetesLauncher:
         if not answer.is_success and answer.status != _CONFLICT:
             raise LaunchError(
                 f"The Secret of stream {epoch.stream!r} could not be created in {namespace.place}: "
-                f"{trouble(answer)}. Give the connection's user the Role of docs/launchers.md."
+                f"{trouble(answer)}. Give the connection's user the Role of docs/kubernetes-role.yaml."
             )
 
     def _delete_secret(self, epoch: Epoch) -> None:

@@ -72,6 +72,8 @@ class Tails:
         """
         Return the tails of all queries by name; empty when there is no checkpoint.
 
+        A link among them is not followed: its tail is unknown, for it may be one more query.
+
         :raises HomeUnavailable: the store could not be read; this says nothing of the stream.
         :raises RecordError: a folder that is too large to be one of a checkpoint.
         """
@@ -80,13 +82,15 @@ class Tails:
             return (own,)
         listed = self._folders.entries("", _checkpoint_names) or []
         below = sorted(entry.name for entry in listed if entry.is_folder)
+        strange = sorted((entry for entry in listed if entry.strange), key=lambda one: one.name)
         if len(below) > MAX_CHECKPOINTS:
             raise RecordError(
                 f"{self._folders.uri} has {len(below)} folders, more than {MAX_CHECKPOINTS}. Give "
                 "the checkpoint of one query, or the folder of one stream's checkpoints."
             )
         found = (self._tail(folder) for folder in below)
-        return tuple(tail for tail in found if tail is not None)
+        behind = (Tail(name=one.name, unknown=_STRANGE.format(one.strange)) for one in strange)
+        return (*(tail for tail in found if tail is not None), *behind)
 
     def _tail(self, folder: str) -> Tail | None:
         offsets = self._log(folder, "offsets")
@@ -173,6 +177,11 @@ class Tails:
 def _newest_names(names: Iterable[str]) -> list[str]:
     batches = sorted(batch for name in names if (batch := batch_of(name)) is not None)
     return [str(batch) for batch in batches[-RECENT - 1 :]]
+
+
+_STRANGE: Final = (
+    "it is a {}, and was not followed. Give the folder of the checkpoint itself, or remove it."
+)
 
 
 def _checkpoint_names(names: Iterable[str]) -> list[str]:

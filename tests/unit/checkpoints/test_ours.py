@@ -11,6 +11,7 @@ import pytest
 
 from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, stream_sources
+from airflow_streaming.exceptions import CheckpointRefused
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.status import CheckpointOrigin
 from tests.unit.checkpoints.restoring import run_batches
@@ -54,3 +55,12 @@ def test_a_script_that_names_the_place_of_the_deployment_leaves_nothing_over(
 
     assert sources(tmp_path / "own", own) == {"counts": f"file://{own}"}
     assert caplog.text == ""
+
+
+def test_a_link_among_the_checkpoints_of_a_stream_is_never_passed_over(tmp_path: Path) -> None:
+    run_batches(tmp_path / "own" / "sums", 3)
+    chosen = run_batches(tmp_path / "chosen", 3)
+    (tmp_path / "own" / "joined").symlink_to(chosen)
+
+    with pytest.raises(CheckpointRefused):
+        sources(tmp_path / "own", chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,8 +15,19 @@ import pytest
 
 from airflow_streaming.checkpoints.read.reading import likely_reads
 from airflow_streaming.checkpoints.read.report import FindingCode
-from airflow_streaming.checkpoints.reader import Reader, inspect, query_folders, read_ahead
-from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError
+from airflow_streaming.checkpoints.reader import (
+    Reader,
+    find_queries,
+    inspect,
+    query_folders,
+    read_ahead,
+)
+from airflow_streaming.exceptions import (
+    CheckpointError,
+    CheckpointRefused,
+    RecordError,
+    SpecError,
+)
 from airflow_streaming.model.spark.listing import Listing
 from airflow_streaming.storage.folders import (
     Folders,
@@ -124,6 +136,49 @@ def test_a_uri_is_of_one_query_or_of_a_folder_of_them(tmp_path: Path) -> None:
     assert query_folders(open_folders(str(tmp_path))) == ["counts", "joined"]
     assert query_folders(open_folders(str(tmp_path / "counts"))) == [""]
     assert inspect(str(tmp_path / "counts")).is_sound
+
+
+LINKS: dict[str, Callable[[Path, Path], None]] = {
+    "to a checkpoint": lambda place, elsewhere: place.symlink_to(elsewhere),
+    "to a folder that is none": lambda place, _: place.symlink_to("/etc"),
+    "to a file": lambda place, _: place.symlink_to("/etc/passwd"),
+    "to nowhere": lambda place, _: place.symlink_to("/no/such/place"),
+    "to itself": lambda place, _: place.symlink_to(place),
+    "a pipe": lambda place, _: os.mkfifo(place),
+}
+
+
+@pytest.mark.parametrize("is_alone", [False, True], ids=["beside a query", "alone"])
+@pytest.mark.parametrize("make", LINKS.values(), ids=LINKS.keys())
+@pytest.mark.parametrize("remote", [False, True], ids=["local", "fsspec"])
+def test_a_link_in_a_folder_of_queries_is_reported_and_never_followed(
+    tmp_path: Path, make: Callable[[Path, Path], None], is_alone: bool, remote: bool
+) -> None:
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    root.mkdir()
+    Checkpoint(elsewhere).run(0)
+    if not is_alone:
+        Checkpoint(root / "counts").run(0)
+    make(root / "joined", elsewhere)
+    store = fsspec.filesystem("file") if remote else None
+    folders = open_folders(str(root), filesystem=store)
+
+    found = find_queries(folders)
+
+    assert found.names == (() if is_alone else ("counts",))
+    assert [(one.code, one.path) for one in found.problems] == [
+        (FindingCode.STRANGE_FILE, "joined")
+    ]
+    with pytest.raises(CheckpointRefused):
+        query_folders(folders)
+
+
+def test_a_folder_of_checkpoints_may_itself_be_reached_through_a_link(tmp_path: Path) -> None:
+    Checkpoint(tmp_path / "real/counts").run(0)
+    (tmp_path / "real/_old").symlink_to("/etc")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    assert query_folders(open_folders(str(tmp_path / "link"))) == ["counts"]
 
 
 def test_a_folder_of_checkpoints_is_not_inspected_as_one(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from airflow_streaming.checkpoints.restore.replay import OutOfStep, RefusalCode
@@ -14,6 +15,7 @@ from airflow_streaming.checkpoints.restore.sink_step import (
     out_of_step,
     refusal_of,
 )
+from airflow_streaming.storage.folders import open_folders
 
 GAP, SKIPS, BEHIND = (
     RefusalCode.SINK_GAP,
@@ -93,3 +95,49 @@ def test_an_empty_log_is_not_a_log_that_cannot_be_seen(tmp_path: Path) -> None:
     unseen = look_at_sink(str(tmp_path / "unmounted/_spark_metadata"), None)
     assert unseen.newest is None
     assert unseen.unseen
+
+
+WHOLE = 'v1\n{"path":"file:///out/a","size":1,"action":"add"}'
+TORN = WHOLE[:12]
+
+
+@pytest.mark.parametrize(
+    ("log", "newest", "is_seen"),
+    [
+        pytest.param({"1": WHOLE, "2": "v1"}, 2, True, id="a batch without a file"),
+        pytest.param({"1": TORN, "2": ""}, 2, False, id="empty"),
+        pytest.param({"1": WHOLE, "2": TORN}, 2, False, id="torn"),
+        pytest.param({"1": WHOLE, "2": "v9\n{}"}, 2, False, id="of a version that is not known"),
+        pytest.param({"1": WHOLE, "2": None}, 2, False, id="a folder"),
+        pytest.param({"1": TORN, "2": WHOLE}, 2, True, id="only an older one is torn"),
+        pytest.param({"2": WHOLE, "3.compact": TORN}, 3, False, id="a compacted one is torn"),
+        pytest.param({"3": TORN, "3.compact": WHOLE}, 3, True, id="a compacted one stands above"),
+        pytest.param({"3": WHOLE, ".4.crc": "", "x": ""}, 3, True, id="others are no entries"),
+        pytest.param({"1": WHOLE, "2": WHOLE * 99}, 2, True, id="too large to be looked into"),
+    ],
+)
+@pytest.mark.parametrize("filesystem", ["", "file"], ids=["local", "fsspec"])
+def test_a_log_is_seen_when_its_newest_entry_can_be_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    log: dict[str, str | None],
+    newest: int,
+    is_seen: bool,
+    filesystem: str,
+) -> None:
+    monkeypatch.setattr("airflow_streaming.checkpoints.restore.sink_output.MAX_SINK_LOG_BYTES", 999)
+    for name, text in log.items():
+        if text is None:
+            (tmp_path / name).mkdir()
+        else:
+            (tmp_path / name).write_text(text)
+    opened = open_folders(
+        str(tmp_path), filesystem=(filesystem and fsspec.filesystem("file")) or None
+    )
+    monkeypatch.setattr(
+        "airflow_streaming.checkpoints.restore.sink_output.open_folders", lambda *_: opened
+    )
+
+    seen = look_at_sink(str(tmp_path), None)
+
+    assert (seen.newest, not seen.unseen) == (newest, is_seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -104,6 +105,30 @@ class TestInspect:
 
         assert code == 0
         assert [Path(one["uri"]).name for one in told["checkpoints"]] == ["agg", "stateless"]
+
+    @pytest.mark.parametrize("behind", ["live", "nowhere"])
+    def test_a_link_beside_checkpoints_is_told_and_not_followed(
+        self, command: Command, tmp_path: Path, behind: str
+    ) -> None:
+        (tmp_path / "all").mkdir()
+        golden_checkpoint("4.3.0", "stateless").copy_to(tmp_path / "copy").rename(
+            tmp_path / "all/counts"
+        )
+        (tmp_path / "all/joined").symlink_to(tmp_path / behind)
+
+        code, told, _ = command("inspect", tmp_path / "all", "--json")
+        assert code == 1
+        assert [Path(one["uri"]).name for one in told["checkpoints"]] == ["counts"]
+        assert [(one["code"], one["path"]) for one in told["problems"]] == [
+            ("strange_file", "joined")
+        ]
+        code, shown, _ = command("inspect", tmp_path / "all")
+        assert code == 1
+        assert "joined" in shown
+        code, _, errors = command("backup", tmp_path / "all", "--to", tmp_path / "store")
+        assert code == 1
+        assert "joined" in errors
+        assert not (tmp_path / "store").exists()
 
     @pytest.mark.parametrize("made", [True, False], ids=["an empty folder", "no folder"])
     def test_a_place_without_a_checkpoint_is_a_problem(
@@ -389,6 +414,70 @@ def test_a_wrong_value_exits_with_2(command: Command, arguments: list[str]) -> N
     assert command(*arguments)[0] == 2
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["checkpoint", "inspect", "rel"],
+        ["checkpoint", "backup", "rel", "--to", "/store"],
+        ["checkpoint", "backup", "/ck", "--to", "rel"],
+        ["checkpoint", "clone", "/ck", "--to", "rel"],
+        ["checkpoint", "restore", "/store", "x", "--to", "rel"],
+        ["checkpoint", "restore", "/store", "x", "--to", "/new", "--sink", "counts=rel"],
+        ["compare", "--blue", "rel", "--green", "/out", "--runtime", "/spark"],
+        ["plan", "rel.py", "--runtime", "/spark"],
+        ["plan", "/no/such/job.py", "--runtime", "./rel"],
+        ["rehearse", "--backup", "rel", "x", "--script", "/job.py", "--runtime", "/spark"],
+    ],
+    ids=" ".join,
+)
+def test_a_relative_path_in_a_folder_that_was_removed_is_wrong_use(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    try:
+        code: object = main([*arguments, "--json"])
+    except SystemExit as err:
+        code = err.code
+
+    assert code in {1, 2}
+    assert json.loads(capsys.readouterr().out)["error"]
+
+
+def test_a_refusal_to_accept_lists_the_reasons_as_they_are_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["checkpoint", "undo", "orders", "--accept", "other_stream", "--json"])
+
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert "RefusalCode" not in error
+    assert "sink_behind, sink_gap" in error
+
+
+def test_a_retention_without_a_rule_names_the_options(command: Command) -> None:
+    code, told, _ = command("retain", "/store", "orders", "--json")
+
+    assert code == 2
+    assert "--keep-last" in told["error"]
+
+
+@pytest.mark.parametrize("above", ["file", "file/deeper"])
+def test_a_place_below_a_file_is_not_taken_by_another_process(
+    command: Command, checkpoint: Path, tmp_path: Path, above: str
+) -> None:
+    (tmp_path / "file").write_text("")
+
+    code, told, _ = command("clone", checkpoint, "--to", tmp_path / above / "x", "--json")
+
+    assert code == 1
+    assert "another process" not in told["error"]
+
+
 def test_nothing_of_the_original_is_ever_changed(
     command: Command, checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -456,6 +545,39 @@ class TestAStreamOfAHome:
         assert Home(LocalStore(str(home))).stream("orders").newest_deployment() == (
             make_deployment(checkpoint=str(home / "orders" / "checkpoints" / "000001"))
         )
+
+    @pytest.mark.parametrize("query", ["", "counts="], ids=["short", "by its query"])
+    @pytest.mark.parametrize("of", ["a stream", "a folder"])
+    def test_the_sink_of_an_only_query_is_backed_up_with_or_without_its_name(
+        self, command: Command, home: Path, tmp_path: Path, query: str, of: str
+    ) -> None:
+        output = FileSink(tmp_path / "out")
+        for batch in range(7):
+            output.write(batch)
+        what: tuple[str | Path, ...] = ("--stream", "orders", "--home", home)
+        if of == "a folder":
+            what = (home / "orders/checkpoints/000001",)
+
+        code, taken, _ = command(
+            "backup", *what, "--to", tmp_path / "store", "--sink", f"{query}{output.root}", "--json"
+        )
+
+        assert code == 0
+        assert [one["sink_log"] for one in taken["queries"]] == [str(output.log)]
+
+    def test_the_sink_of_one_of_several_queries_needs_its_name(
+        self, command: Command, home: Path, tmp_path: Path
+    ) -> None:
+        checkpoints = home / "orders/checkpoints/000001"
+        shutil.copytree(checkpoints / "counts", checkpoints / "sums")
+
+        code, _, errors = command(
+            *("backup", "--stream", "orders", "--home", home),
+            *("--to", tmp_path / "store", "--sink", tmp_path / "out"),
+        )
+
+        assert code == 2
+        assert "counts, sums" in errors
 
     def test_a_file_sink_that_the_drivers_recorded_is_looked_at(
         self, command: Command, home: Path, tmp_path: Path

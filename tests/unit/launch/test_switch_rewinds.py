@@ -14,6 +14,7 @@ from airflow_streaming.checkpoints.backup.backup import take_backup
 from airflow_streaming.checkpoints.backup.live_copy import Source
 from airflow_streaming.checkpoints.backup.records import Backup, Origin
 from airflow_streaming.checkpoints.restore.replay import OutOfStep, RefusalCode
+from airflow_streaming.checkpoints.restore.sink_log import newest_entry
 from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout
@@ -209,6 +210,11 @@ def put_back(sink: FileSink, batch: int) -> None:
         sink.write(number)
 
 
+def tear(sink: FileSink, text: str = "") -> None:
+    """Leave the newest entry of a sink's log as a crash or a full disk does."""
+    (sink.log / newest_entry(path.name for path in sink.log.iterdir())).write_text(text)
+
+
 def test_a_person_who_put_the_sinks_back_by_hand_ends_the_restore(tmp_path: Path) -> None:
     written = half_rewound(tmp_path)
     with pytest.raises(RestoreRefused):
@@ -324,6 +330,46 @@ def test_an_output_that_is_not_mounted_is_a_reason_that_can_be_accepted(
     assert codes(written.plan().refusals) == [RefusalCode.SINK_UNSEEN] * is_known
     written.switch(accept=[RefusalCode.SINK_UNSEEN])
     assert is_sound_at(written.checkpoint / "counts", BACKED_UP)
+
+
+@pytest.mark.parametrize("text", ["", 'v1\n{"pa'], ids=["empty", "torn"])
+def test_a_log_whose_newest_entry_cannot_be_read_is_unseen(tmp_path: Path, text: str) -> None:
+    written = Written(tmp_path)
+    put_back(written.sink, BACKED_UP)
+    assert codes(written.plan().refusals) == []
+    tear(written.sink, text)
+
+    assert codes(written.plan().refusals) == [RefusalCode.SINK_UNSEEN]
+    with pytest.raises(RestoreRefused):
+        written.switch()
+    assert written.checkpoint == written.old
+
+
+def test_a_log_that_is_ahead_and_torn_is_refused_for_both(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    tear(written.sink)
+
+    assert set(codes(written.plan().refusals)) == {RefusalCode.SINK_UNSEEN, RefusalCode.SINK_GAP}
+
+
+@pytest.mark.parametrize(
+    ("batch", "outcome"),
+    [(BACKED_UP, ChangeOutcome.DONE), (BACKED_UP + 1, None)],
+    ids=["in step", "ahead"],
+)
+def test_a_torn_log_is_believed_to_be_in_step_only_where_its_names_are(
+    tmp_path: Path, batch: int, outcome: ChangeOutcome | None
+) -> None:
+    written = half_rewound(tmp_path)
+    put_back(written.sink, batch)
+    tear(written.sink)
+
+    if outcome is None:
+        with pytest.raises(RestoreRefused):
+            abandon(written.home, by="kim", sinks_in_step=True)
+    else:
+        assert abandon(written.home, by="kim", sinks_in_step=True) is outcome
+        assert "could not be seen" in written.home.events(1)[0].message
 
 
 def test_a_sink_with_a_relative_path_is_unseen_until_it_is_named(tmp_path: Path) -> None:

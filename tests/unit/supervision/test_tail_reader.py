@@ -53,6 +53,21 @@ def test_the_newest_batches_are_told(tmp_path: Path, opened: Callable[[Path], Fo
     assert tail.unknown is None
 
 
+def test_a_link_among_the_checkpoints_is_not_followed(
+    tmp_path: Path, opened: Callable[[Path], Folders]
+) -> None:
+    Checkpoint(tmp_path / "elsewhere").run(0)
+    Checkpoint(tmp_path / "root/counts").run(0)
+    (tmp_path / "root/joined").symlink_to(tmp_path / "elsewhere")
+
+    tails = Tails(opened(tmp_path / "root")).read()
+
+    assert [(tail.name, tail.committed, tail.unknown is None) for tail in tails] == [
+        ("counts", 0, True),
+        ("joined", None, False),
+    ]
+
+
 def test_a_committed_batch_is_planned_no_more(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path)
     checkpoint.run(0, 1)
