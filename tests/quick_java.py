@@ -34,4 +34,6 @@ def spark_environment(runtime: Path | Runtime) -> dict[str, str]:
     if isinstance(runtime, Path):
         runtime = resolve_runtime("spark", {"spark": str(runtime)})
     given = {"SPARK_LOCAL_IP": "127.0.0.1", OPTIONS_VARIABLE: QUICK}
-    return driver_environment({**os.environ, **given}, runtime, {})
+    # No driver of ours takes these arguments from its environment; a test gives jars by them.
+    submit = {name: value for name, value in os.environ.items() if name == "PYSPARK_SUBMIT_ARGS"}
+    return {**driver_environment({**os.environ, **given}, runtime, {}), **submit}

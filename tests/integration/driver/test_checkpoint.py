@@ -59,6 +59,8 @@ def test_a_vanished_or_exchanged_checkpoint_is_refused_until_its_claim_is_delete
     world.claim().unlink()
     world.begin_epoch(5)
     empty = world.launch(5).has_committed(1)
+    # The claim is written with the next heartbeat.
+    empty.until(world.claim().exists, "the claim of the new checkpoint")
     claim = json.loads(world.claim().read_text())
     query = empty.query("q")
     assert query is not None

@@ -204,10 +204,10 @@ async def test_the_stream_outlives_its_worker_and_an_api_server_that_goes_away(
     trigger = stream.run()
 
     # The pod of a worker goes with all that its task has started, and that is nothing by then.
+    stream.until(lambda: pod_name(stream.home.epoch(1)) in stream.kubelet.ran, "the pod's start")
     pods = {process.pid for process in stream.kubelet.processes.values()}
     children = {child.pid for child in psutil.Process().children(recursive=True)}
     assert children - before - pods - servers == set()
-    stream.until(lambda: pod_name(stream.home.epoch(1)) in stream.kubelet.ran, "the pod's start")
 
     # Time goes by for the launchers while nobody answers: each look asks anew.
     forget_lists(monkeypatch)
