@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from airflow_streaming.checkpoints.backup.live_copy import with_only_query
 from airflow_streaming.checkpoints.backup.recorded_sinks import known_logs
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.reader import Reader, query_folders
@@ -326,7 +327,8 @@ def place_of(
     for query, uri in known_logs(home, current).items():
         if query in names and (uri or names[query] not in logs):
             logs[names[query]] = uri
-    logs |= {names.get(query, query): uri for query, uri in (sink_logs or {}).items()}
+    given = with_only_query(sink_logs or {}, [query.folder for query in backup.queries])
+    logs |= {names.get(query, query): uri for query, uri in given.items()}
     return Place(
         to=to,
         storage_options=storage_options,

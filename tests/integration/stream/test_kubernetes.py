@@ -205,8 +205,9 @@ async def test_the_stream_outlives_its_worker_and_an_api_server_that_goes_away(
 
     # The pod of a worker goes with all that its task has started, and that is nothing by then.
     stream.until(lambda: pod_name(stream.home.epoch(1)) in stream.kubelet.ran, "the pod's start")
-    pods = {process.pid for process in stream.kubelet.processes.values()}
     children = {child.pid for child in psutil.Process().children(recursive=True)}
+    containers = [psutil.Process(one.pid) for one in stream.kubelet.processes.values()]
+    pods = {one.pid for top in containers for one in (top, *top.children(recursive=True))}
     assert children - before - pods - servers == set()
 
     # Time goes by for the launchers while nobody answers: each look asks anew.
