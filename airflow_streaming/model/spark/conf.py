@@ -119,6 +119,8 @@ _NAMES_ONLY: Final = re.compile(
 Settings whose values are the names of Kubernetes' objects, environment variables, files and images, or
 what a pod shows: whatever word is in them, they are no secret. Spark reads them before it has a driver.
 """
+_FREE_TEXT: Final = re.compile(r"\.(?:label|annotation)\.")
+_VOLUME_OPTION: Final = re.compile(r"\.volumes\..+\.options\.(.+)")
 _SHORTEST_SECRET: Final = 5
 """Characters. What is shorter, as ``true``, stands in too many texts that have nothing to hide."""
 _QUERY: Final = re.compile(r"(://[^\s?]*)\?(\S+)")
@@ -171,14 +173,23 @@ def redact(conf: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _is_to_be_hidden(key: str, text: str) -> bool:
-    if names_only(key):
+    if names_only(key, text):
         return mask_uri(text) != text
     return is_secret_key(key) or is_secret(text)
 
 
-def names_only(key: str) -> bool:
-    """Tell whether a setting refers to things by their names: to a Kubernetes Secret, a file, an image."""
-    return _NAMES_ONLY.fullmatch(key) is not None
+def names_only(key: str, text: str) -> bool:
+    """
+    Tell whether a setting refers to things by their names: to a Kubernetes Secret, a file, an image.
+
+    What a label or an annotation says is free text, and may give a secret all the same
+    (``password=...``), as the option of a volume does by its own name.
+    """
+    if _NAMES_ONLY.fullmatch(key) is None:
+        return False
+    if option := _VOLUME_OPTION.search(key):
+        return not is_secret_key(option[1])
+    return _FREE_TEXT.search(key) is None or _GIVEN.search(text) is None
 
 
 _SECRETS: Final = (_USER_INFO, _WEB_USER, *_LOGINS, KNOWN_TOKEN)
@@ -221,7 +232,7 @@ def secret_values(conf: Mapping[str, str], *, all_of: Collection[str] = ()) -> f
     """
     found: set[str] = set()
     for key, text in conf.items():
-        is_name = names_only(key) and key not in all_of
+        is_name = names_only(key, text) and key not in all_of
         if key in all_of or not (is_name or _NAMES_A_PLACE.search(key) or not is_secret_key(key)):
             found.update((text, text.strip(), *text.splitlines()))
         has_names = may_name_secret(text) and not (is_name and mask_uri(text) == text)

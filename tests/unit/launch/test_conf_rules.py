@@ -74,6 +74,23 @@ SITES = {
 PODS = frozenset(ON_KUBERNETES)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (f"{K8S}.driver.annotation.settings", f'{{"password": "{CANARY}"}}'),
+        (f"{K8S}.driver.annotation.settings", f"password={CANARY}"),
+        (f"{K8S}.driver.service.annotation.settings", f"api_key={CANARY}"),
+        (f"{K8S}.driver.label.settings", f"token={CANARY}"),
+        (f"{K8S}.driver.volumes.csi.disk.options.password", CANARY),
+    ],
+)
+def test_free_text_and_options_of_volumes_may_give_a_secret_and_are_hidden(
+    key: str, value: str
+) -> None:
+    assert split_secrets({key: value}) == ({}, {key: value})
+    assert any(CANARY in secret for secret in secret_values({key: value}))
+
+
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 @pytest.mark.parametrize(
     ("key", "value", "refusing"),
