@@ -90,26 +90,26 @@ def restore_backup(arguments: Namespace, _: Person | None) -> int:
 def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) -> int:
     """Restore a stream from a backup: its next start continues from there."""
     # Not at the top: a restore of a checkpoint does without a home.
+    from airflow_streaming.changes.restore.stream_restore import RestoreRequest
     from airflow_streaming.changes.restore.undo import plan_switch
     from airflow_streaming.launch.registry import open_launcher
     from airflow_streaming.services.changes import restore_stream
 
     store = open_backup_store(arguments.store)
-    how = {
-        "to": arguments.to,
-        "accept": arguments.accept,
-        "sink_logs": sink_logs(arguments),
-        "rewind_sinks": arguments.rewind_sinks,
-    }
     backup_id = arguments.backup_id
     with progress() as told:
+        asked = RestoreRequest(
+            to=arguments.to,
+            accept=arguments.accept,
+            sink_logs=sink_logs(arguments),
+            rewind_sinks=arguments.rewind_sinks,
+            progress=told,
+        )
         if arguments.dry_run:
-            plan = plan_switch(stream, open_launcher(), store, backup_id, progress=told, **how)
+            plan = plan_switch(stream, open_launcher(), store, backup_id, asked)
         else:
             by, reason = person.name, person.reason
-            switched = restore_stream(
-                stream, store, backup_id, by=by, reason=reason, progress=told, **how
-            )
+            switched = restore_stream(stream, store, backup_id, asked, by=by, reason=reason)
     return _show_plan(arguments, plan) if arguments.dry_run else _show(switched, arguments)
 
 
