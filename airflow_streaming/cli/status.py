@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from airflow_streaming.cli.common import OK, PROBLEM, add_json
-from airflow_streaming.cli.output import notice, show, show_json
+from airflow_streaming.cli.output import answer, notice, show, show_json
 from airflow_streaming.exceptions import AccessDenied, RecordError, SpecError
 from airflow_streaming.home.consumers import LiveOutput, live
 from airflow_streaming.home.home import Home, StreamHome
@@ -63,10 +63,7 @@ def list_streams(home: Home, probe: Probe, *, as_json: bool) -> int:
 def show_status(stream: StreamHome, probe: Probe, *, as_json: bool) -> int:
     """Print one stream; a stream that is not well is a problem."""
     found = view_stream(stream, probe, patience=WATCH_SECONDS)
-    if as_json:
-        show_json(found.to_dict(), sort_keys=True)
-    else:
-        show(stream_report(found))
+    answer(stream_report(found), found.to_dict(), as_json=as_json, sort_keys=True)
     return OK if found.is_all_right else PROBLEM
 
 
@@ -212,10 +209,7 @@ def show_live(home: Home, arguments: argparse.Namespace) -> int:
         print(live(home, arguments.stream).output)
         return OK
     found = live(home, arguments.stream, history=True)
-    if arguments.json:
-        show_json(to_dict(found), sort_keys=True)
-    else:
-        show(live_report(found))
+    answer(live_report(found), to_dict(found), as_json=arguments.json, sort_keys=True)
     return OK
 
 
