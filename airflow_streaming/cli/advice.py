@@ -10,7 +10,7 @@ from airflow_streaming.advice.doctor import examine, risks
 from airflow_streaming.advice.gathering import gather
 from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
 from airflow_streaming.cli.common import OK, PROBLEM, add_json, add_stream, positive
-from airflow_streaming.cli.output import show, show_json
+from airflow_streaming.cli.output import answer
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.codec import encode
@@ -33,10 +33,11 @@ def add_doctor_arguments(parser: ArgumentParser) -> None:
 def show_advice(home: Home, stream: StreamHome, *, cores: int | None, as_json: bool) -> int:
     """Examine a stream and print what was found; a risk is a problem."""
     found = examine(gather(home, stream, cores))
-    if as_json:
-        show_json({"stream": stream.name, "advice": [encode(one) for one in found]})
-    else:
-        show(doctor_report(stream.name, found))
+    answer(
+        doctor_report(stream.name, found),
+        {"stream": stream.name, "advice": [encode(one) for one in found]},
+        as_json=as_json,
+    )
     return PROBLEM if risks(found) else OK
 
 
@@ -96,10 +97,11 @@ def show_conf(arguments: Namespace, stream: StreamHome | None) -> int:
         dict(arguments.set),
         carried_on=current.conf if current is not None else None,
     )
-    if arguments.json:
-        show_json({**_facts(profile, arguments.spark, values), "profile_of": spark})
-    else:
-        show(profile_report(profile, spark, values, arguments.spark))
+    answer(
+        profile_report(profile, spark, values, arguments.spark),
+        {**_facts(profile, arguments.spark, values), "profile_of": spark},
+        as_json=arguments.json,
+    )
     return OK
 
 

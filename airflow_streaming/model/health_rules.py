@@ -49,9 +49,10 @@ class Severity(StrEnum):
     """Stop the driver and open the circuit: only a user starts it again."""
 
 
+QUERY_FAILED = "query_failed"
 BUILT_IN = frozenset(
     {
-        *("stalled", "slow", "hung", "unreachable", "query_failed", "no_executor"),
+        *("stalled", "slow", "hung", "unreachable", QUERY_FAILED, "no_executor"),
         *("unfinished_upgrade", "unfinished_cutover"),
     }
 )

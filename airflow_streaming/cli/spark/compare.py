@@ -19,7 +19,7 @@ from airflow_streaming.cli.common import (
     place,
     positive,
 )
-from airflow_streaming.cli.output import NOT_WRITTEN, progress, show, show_json, write_page
+from airflow_streaming.cli.output import NOT_WRITTEN, answer, progress, write_page
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.jobs.comparison import Bound, CompareResult
 from airflow_streaming.model.records.cutover import CompareTerms
@@ -145,10 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
     if found.refused:
         raise SpecError(found.error)
     report = comparison_report(found)
-    if arguments.json:
-        show_json(found.to_dict())
-    else:
-        show(report)
+    answer(report, found.to_dict(), as_json=arguments.json)
     is_written = write_page(arguments.report, lambda: markdown(report))
     return CODES[found.result] if is_written else NOT_WRITTEN
 
