@@ -9,7 +9,7 @@ from typing import Any
 from airflow_streaming.advice.doctor import examine, risks
 from airflow_streaming.advice.gathering import gather
 from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
-from airflow_streaming.cli.common import OK, PROBLEM, add_json, add_stream, positive
+from airflow_streaming.cli.common import OK, PROBLEM, add_json, add_repeated, add_stream, positive
 from airflow_streaming.cli.output import answer
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
@@ -53,14 +53,8 @@ def add_conf_arguments(parser: ArgumentParser) -> None:
         default=StateStore.ROCKSDB.value,
         help="state store (default: %(default)s)",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        type=_setting,
-        metavar="KEY=VALUE",
-        help="value of the stream's own conf, which takes precedence; repeatable; not for secrets",
-    )
+    own = "value of the stream's own conf, which takes precedence; repeatable; not for secrets"
+    add_repeated(parser, "--set", "KEY=VALUE", own, _setting)
     parser.add_argument(
         "stream",
         nargs="?",

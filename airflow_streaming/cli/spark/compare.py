@@ -10,6 +10,7 @@ from airflow_streaming.cli.common import (
     INCONCLUSIVE,
     OK,
     PROBLEM,
+    add_repeated,
     add_report,
     add_runtime,
     duration,
@@ -59,26 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_terms(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--format", default="parquet", help="of both outputs (default: %(default)s)")
-    group.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        type=pair,
-        metavar="KEY=VALUE",
-        help="option of the reader; repeatable; `schema` gives the columns",
-    )
+    read = "option of the reader; repeatable; `schema` gives the columns"
+    add_repeated(group, "--option", "KEY=VALUE", read, pair)
     for name, what in (
         ("key", "by which rows belong together"),
         ("sum", "that is summed by bucket and key"),
         ("ignore", "that may differ, or be in one output only"),
     ):
-        group.add_argument(
-            f"--{name}",
-            action="append",
-            default=[],
-            metavar="COLUMN",
-            help=f"column {what}; repeatable",
-        )
+        add_repeated(group, f"--{name}", "COLUMN", f"column {what}; repeatable")
     group.add_argument("--time", default="", metavar="COLUMN", help="column with the event time")
     group.add_argument(
         "--bucket",

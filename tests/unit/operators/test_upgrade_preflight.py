@@ -69,7 +69,7 @@ def gates(world: World, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(f"{PREFLIGHT}.plan_script", plan_script)
     monkeypatch.setattr(f"{PREFLIGHT}.gate_stream_change", gate("change"))
     monkeypatch.setattr(f"{PREFLIGHT}.gate_stream_version", gate("version"))
-    monkeypatch.setattr(f"{WAY_BACK}.gate_way_back", gate("back"))
+    monkeypatch.setattr(f"{WAY_BACK}.gate_version", gate("back"))
     monkeypatch.setattr(f"{WAY_BACK}.checkpoints_of", lambda *_: places)
     return told
 
