@@ -122,6 +122,7 @@ for cycle in range(cycles):
     told.append(turn)
     result.with_suffix(".part").write_text(json.dumps(told))
     result.with_suffix(".part").replace(result)
+now = "watched"  # the beat that finds the query ended ends the driver
 query.stop()
 """
 
