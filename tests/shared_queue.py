@@ -32,7 +32,7 @@ LONG: Final = (
     "tests/integration/home/test_s3_bad_day.py",
     "tests/integration/driver/test_standby.py",
     "tests/integration/upgrade/test_repartition.py",
-    "tests/system/test_cutover.py",
+    "tests/integration/cutover/test_there_and_back.py",
     "tests/integration/checkpoint/test_restore.py",
     "tests/integration/driver/test_sinks.py",
     "tests/unit/launch/test_launcher_contract.py",

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.testing.pytest_plugin import stream_conf, stream_tester
+from airflow_streaming.testing.pytest_plugin import stream_tester
 from demo.events import drop
 from demo.feeds.shapes import FEEDS
 from tests.conftest import REPOSITORY
+from tests.quick_java import quick_conf
 
-__all__ = ["stream_conf", "stream_tester"]
+__all__ = ["stream_tester"]
 
 Feeding = Callable[[str, Path, Iterable[int]], None]
 
@@ -22,6 +23,12 @@ Feeding = Callable[[str, Path, Iterable[int]], None]
 def stream_python(spark_4_3: Path) -> Path:
     """The Python of Spark 4.3."""
     return spark_4_3 / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def stream_conf() -> dict[str, str]:
+    """What the shared Spark is told beside the kit's own settings."""
+    return quick_conf("4.3.0")
 
 
 @pytest.fixture(scope="session")
