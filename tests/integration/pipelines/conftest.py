@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from airflow_streaming.testing.pytest_plugin import stream_tester
+from airflow_streaming.launch.java import OPTIONS_VARIABLE
+from airflow_streaming.testing.pytest_plugin import stream_conf, stream_tester
 from demo.events import drop
 from demo.feeds.shapes import FEEDS
 from tests.conftest import REPOSITORY
-from tests.quick_java import quick_conf
+from tests.quick_java import spark_environment
 
-__all__ = ["stream_tester"]
+__all__ = ["stream_conf", "stream_tester"]
 
 Feeding = Callable[[str, Path, Iterable[int]], None]
 
@@ -25,10 +26,12 @@ def stream_python(spark_4_3: Path) -> Path:
     return spark_4_3 / "bin" / "python"
 
 
-@pytest.fixture(scope="session")
-def stream_conf() -> dict[str, str]:
-    """What the shared Spark is told beside the kit's own settings."""
-    return quick_conf("4.3.0")
+@pytest.fixture(scope="module", autouse=True)
+def quick_tester(spark_4_3: Path) -> Iterator[None]:
+    """Let the shared Spark, which is killed and started again, map its archived classes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(OPTIONS_VARIABLE, spark_environment(spark_4_3)[OPTIONS_VARIABLE])
+        yield
 
 
 @pytest.fixture(scope="session")
