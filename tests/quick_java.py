@@ -83,3 +83,8 @@ def spark_environment(runtime: Path | Runtime) -> dict[str, str]:
     # No driver of ours takes these arguments from its environment; a test gives jars by them.
     submit = {name: value for name, value in os.environ.items() if name == "PYSPARK_SUBMIT_ARGS"}
     return {**driver_environment({**os.environ, **given}, runtime, {}), **submit}
+
+
+def tester_environment(runtime: Path) -> dict[str, str]:
+    """Return what makes the Spark of a ``StreamTester`` quick, beside the kit's own settings."""
+    return {OPTIONS_VARIABLE: spark_environment(runtime)[OPTIONS_VARIABLE]}

@@ -31,11 +31,10 @@ from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
 from airflow_streaming.gates.state_partitions import is_done, plan_repartition
-from airflow_streaming.launch.java import OPTIONS_VARIABLE
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan
 from airflow_streaming.storage.folders import open_folders
 from airflow_streaming.testing import StreamTester, StreamTestError
-from tests.quick_java import spark_environment
+from tests.quick_java import tester_environment
 
 ROOT: Final = Path(__file__).parents[2]
 JOB: Final = ROOT / "tests/integration/upgrade/repartitioned_job.py"
@@ -78,11 +77,10 @@ class Found:
 
 def shared_spark(runtime: Path) -> StreamTester:
     """Return the one Spark of a run; it imports the driver's part of the package."""
-    java = {OPTIONS_VARIABLE: spark_environment(runtime.absolute())[OPTIONS_VARIABLE]}
     return StreamTester(
         runtime.absolute() / "bin/python",
         conf={"spark.sql.codegen.factoryMode": "FALLBACK"},
-        environment={"PYTHONPATH": str(ROOT), **java},
+        environment={"PYTHONPATH": str(ROOT), **tester_environment(runtime.absolute())},
     )
 
 

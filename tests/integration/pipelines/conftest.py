@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.launch.java import OPTIONS_VARIABLE
 from airflow_streaming.testing.pytest_plugin import stream_conf, stream_tester
 from demo.events import drop
 from demo.feeds.shapes import FEEDS
 from tests.conftest import REPOSITORY
-from tests.quick_java import spark_environment
+from tests.quick_java import tester_environment
 
 __all__ = ["stream_conf", "stream_tester"]
 
@@ -30,7 +29,8 @@ def stream_python(spark_4_3: Path) -> Path:
 def quick_tester(spark_4_3: Path) -> Iterator[None]:
     """Let the shared Spark, which is killed and started again, map its archived classes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(OPTIONS_VARIABLE, spark_environment(spark_4_3)[OPTIONS_VARIABLE])
+        for name, value in tester_environment(spark_4_3).items():
+            patch.setenv(name, value)
         yield
 
 
