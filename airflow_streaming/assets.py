@@ -24,6 +24,8 @@ from airflow_streaming.supervision.readiness.asset_events import EventType
 from airflow_streaming.supervision.readiness.snapshot import Subject
 from airflow_streaming.triggers.asset import StreamEventTrigger
 
+__all__ = ["stream_asset"]
+
 POLL: Final = timedelta(seconds=15)
 _Least = Annotated[timedelta, Range(least=timedelta(seconds=1))]
 

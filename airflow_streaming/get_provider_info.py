@@ -2,10 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 _INTEGRATION = "Spark Structured Streaming"
 _NULLABLE_TEXT = {"type": ["string", "null"]}
+
+
+def _option(
+    description: str, *, example: str, default: str = "", type_: str = "string"
+) -> dict[str, str]:
+    # Airflow formats defaults: of one that is an empty JSON object it would make a field.
+    return {
+        "description": description,
+        "version_added": "0.1.0",
+        "type": type_,
+        "example": example,
+        "default": default,
+    }
+
+
+_OPTIONS: Final = {
+    "runtimes": _option(
+        "Named Spark installations as a JSON object. A value is the folder of a "
+        "virtual environment with pyspark or a SPARK_HOME, or an object with path, "
+        "python and java_home.",
+        example='{"spark-4.3": "/opt/spark-4.3"}',
+    ),
+    "metrics_endpoints": _option(
+        "Web pages of Spark drivers that this provider did not launch and may ask how "
+        "they are, as http://host:port, separated by commas.",
+        example="http://spark-driver.internal:4040",
+    ),
+    "homes": _option(
+        "Homes, or folders above them, that the API server may open for pages, separated "
+        "by commas. Empty: homes that are spelled out in a dag file, on local folders, "
+        "S3, GCS and Azure. With a list, nothing else.",
+        example="s3://bucket/streams, /srv/streams",
+    ),
+    "ui_hosts": _option(
+        "Hosts to whose Spark UI the API server leads a browser beside the host that "
+        "launched the driver: names, .domains and networks, separated by commas.",
+        example="spark.example.com, .workers.internal, 10.0.0.0/8",
+    ),
+    "page_deadline": _option(
+        "Seconds after which a page about a stream is refused when its home does not "
+        "answer, from 0.5 to 30.",
+        example="3",
+        default="4",
+        type_="float",
+    ),
+    "page_threads": _option(
+        "How many homes are read for pages at once in one process of the API server, "
+        "from 2 to 64. One home gets at most two of them.",
+        example="16",
+        default="8",
+        type_="integer",
+    ),
+    "driver_folder": _option(
+        "Folder of the worker's host for driver logs. Empty means 'streams' in AIRFLOW_HOME.",
+        example="/var/log/streams",
+    ),
+}
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -54,7 +111,12 @@ def get_provider_info() -> dict[str, Any]:
             "airflow_streaming.links.stream.DriverLogLink",
         ],
         "connection-types": [_stream_home()],
-        "config": {"streaming": _config()},
+        "config": {
+            "streaming": {
+                "description": "Streams of the airflow-streaming provider.",
+                "options": _OPTIONS,
+            }
+        },
     }
 
 
@@ -85,85 +147,5 @@ def _stream_home() -> dict[str, Any]:
             },
             "region": {"label": "Region", "schema": _NULLABLE_TEXT},
             "project": {"label": "Google Cloud project", "schema": _NULLABLE_TEXT},
-        },
-    }
-
-
-def _config() -> dict[str, Any]:
-    return {
-        "description": "Streams of the airflow-streaming provider.",
-        "options": {
-            "runtimes": {
-                "description": (
-                    "Named Spark installations as a JSON object. A value is the folder of a "
-                    "virtual environment with pyspark or a SPARK_HOME, or an object with path, "
-                    "python and java_home."
-                ),
-                "version_added": "0.1.0",
-                "type": "string",
-                "example": '{"spark-4.3": "/opt/spark-4.3"}',
-                "default": "",  # Airflow formats defaults; an empty object would be a field
-            },
-            "metrics_endpoints": {
-                "description": (
-                    "Web pages of Spark drivers that this provider did not launch and may ask how "
-                    "they are, as http://host:port, separated by commas."
-                ),
-                "version_added": "0.1.0",
-                "type": "string",
-                "example": "http://spark-driver.internal:4040",
-                "default": "",
-            },
-            "homes": {
-                "description": (
-                    "Homes, or folders above them, that the API server may open for pages, separated "
-                    "by commas. Empty: homes that are spelled out in a dag file, on local folders, "
-                    "S3, GCS and Azure. With a list, nothing else."
-                ),
-                "version_added": "0.1.0",
-                "type": "string",
-                "example": "s3://bucket/streams, /srv/streams",
-                "default": "",
-            },
-            "ui_hosts": {
-                "description": (
-                    "Hosts to whose Spark UI the API server leads a browser beside the host that "
-                    "launched the driver: names, .domains and networks, separated by commas."
-                ),
-                "version_added": "0.1.0",
-                "type": "string",
-                "example": "spark.example.com, .workers.internal, 10.0.0.0/8",
-                "default": "",
-            },
-            "page_deadline": {
-                "description": (
-                    "Seconds after which a page about a stream is refused when its home does not "
-                    "answer, from 0.5 to 30."
-                ),
-                "version_added": "0.1.0",
-                "type": "float",
-                "example": "3",
-                "default": "4",
-            },
-            "page_threads": {
-                "description": (
-                    "How many homes are read for pages at once in one process of the API server, "
-                    "from 2 to 64. One home gets at most two of them."
-                ),
-                "version_added": "0.1.0",
-                "type": "integer",
-                "example": "16",
-                "default": "8",
-            },
-            "driver_folder": {
-                "description": (
-                    "Folder of the worker's host for driver logs. Empty means 'streams' in "
-                    "AIRFLOW_HOME."
-                ),
-                "version_added": "0.1.0",
-                "type": "string",
-                "example": "/var/log/streams",
-                "default": "",
-            },
         },
     }

@@ -65,22 +65,35 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Soaked:
+class _Checked:
     """
-    What a check is given: an upgrade whose new deployment has soaked and may still be taken back.
+    The change that a check is asked about.
 
-    :param deployment: The new one; ``replaced`` is the one before it.
-    :param begun_at: When the upgrade began.
+    :param change: Its number in the stream's home.
+    :param begun_at: When it began.
     :param context: Airflow's context, for connections and variables.
     """
 
     stream: str
     home: str
     change: int
-    deployment: Deployment
-    replaced: Deployment
     begun_at: datetime
     context: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Soaked(_Checked):
+    """
+    What a check is given: an upgrade whose new deployment has soaked and may still be taken back.
+
+    Beside these it has ``stream``, ``home``, ``change`` (the upgrade's number), ``begun_at`` and
+    ``context``, Airflow's, for connections and variables.
+
+    :param deployment: The new one; ``replaced`` is the one before it.
+    """
+
+    deployment: Deployment
+    replaced: Deployment
 
 
 Check = Annotated[Callable[[Soaked], bool | str | None], Called(("a Soaked",))]
@@ -92,23 +105,19 @@ them: the task is tried again, and at last it counts as wrong.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideBySide:
+class SideBySide(_Checked):
     """
     What a check is given: a stream whose green has kept pace with blue for some time.
 
+    Beside these it has ``stream``, ``home``, ``change`` (the cutover's number), ``begun_at`` and
+    ``context``, Airflow's, for connections and variables.
+
     :param blue: The deployment that is live; ``green`` the one beside it, with an ``output`` of its
         own.
-    :param begun_at: When the cutover began.
-    :param context: Airflow's context, for connections and variables.
     """
 
-    stream: str
-    home: str
-    change: int
     blue: Deployment
     green: Deployment
-    begun_at: datetime
-    context: Any
 
 
 CutoverCheck = Annotated[Callable[[SideBySide], bool | str | None], Called(("a SideBySide",))]

@@ -1,8 +1,9 @@
-"""Four ways to keep one script running, each in a folder of its own."""
+"""Ways to keep one script running, each in a folder of its own."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ from typing import Final, Protocol
 import psutil
 
 from airflow_streaming.home.home import open_home
+from airflow_streaming.launch.environment import driver_environment
+from airflow_streaming.launch.java import OPTIONS_VARIABLE
 from airflow_streaming.launch.runtime import Runtime
 from demo.airflow import Airflow
 from demo.processes import kill_group
@@ -56,16 +59,21 @@ class ShellLoop:
     """
     ``spark-submit`` in a loop, unattended: how fast a restart can be.
 
-    :param environment: The driver's whole environment.
+    :param has_archive: Its JVMs map the class data archive that the provider made of the runtime.
     """
 
-    name = "shell loop"
     dag_id = None
     rest_seconds = (5.0, 12.0)
 
-    def __init__(self, folder: Path, runtime: Runtime, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, runtime: Runtime, *, has_archive: bool) -> None:
+        self.name = "shell loop, archive" if has_archive else "shell loop"
         self.folder = folder
-        self._environment = dict(environment)
+        self._environment = {
+            **driver_environment(os.environ, runtime, {}),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        if not has_archive:
+            self._environment.pop(OPTIONS_VARIABLE, None)
         options = ["--output", str(folder / "output"), "--checkpoint", str(folder / "checkpoint")]
         submit = [str(runtime.spark_submit), "--master", "local[2]", str(SCRIPT), *options]
         self._command = ["bash", "-c", LOOP, "loop", *submit]

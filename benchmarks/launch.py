@@ -32,6 +32,7 @@ from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from benchmarks.figures import end_all, heed_signals, machine, percentile, table
 from benchmarks.imports import GOAL_MS, parse_costs
+from benchmarks.one_launch import Cost
 from demo.stage import MARK, REPOSITORY
 from demo.waiting import Progress, Say
 
@@ -125,7 +126,7 @@ class Bench:
         )
         if done.returncode != 0:
             sys.exit(f"A launch failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-        return float(done.stdout.splitlines()[-1])
+        return Cost.parse(done.stdout).seconds
 
     def _expect(self, *, epoch: int) -> None:
         newest = self._home().newest_epoch()

@@ -1,9 +1,9 @@
 """
 How long is a stream down when its driver is killed, and what does it cost to watch for that?
 
-One script runs under four keepers at once, each with a stream of its own: a shell loop around
-``spark-submit``, this provider without and with a hot standby, and ``SparkSubmitOperator`` with retries and
-no retry delay, the last three in one real Airflow. In every round each driver's JVM gets SIGKILL once, one
+One script runs under several keepers at once, each with a stream of its own: a shell loop around
+``spark-submit``, the same loop with the class data archive that the provider makes, this provider without and with a
+hot standby, and ``SparkSubmitOperator`` with retries and no retry delay, the last three in one real Airflow. In every round each driver's JVM gets SIGKILL once, one
 after the other in a random order, when no keeper starts anything; the clock runs until the checkpoint has a
 commit that it had not when the JVM was gone. So all keepers meet the same machine. Meanwhile Airflow is asked
 once a second which worker slots are taken.
@@ -36,7 +36,6 @@ from typing import Final, Self
 
 import psutil
 
-from airflow_streaming.launch.environment import driver_environment
 from airflow_streaming.launch.runtime import resolve_runtime
 from benchmarks.figures import end_all, heed_signals, machine, table
 from benchmarks.keepers import DAGS, Keeper, Provider, ShellLoop, Submit, taken_slots
@@ -47,7 +46,7 @@ from demo.waiting import Progress, Say, wait_for
 OVER_LOOP_SECONDS: Final = 1.5
 STANDBY_SECONDS: Final = 5.0
 STANDBY_BUSY_SECONDS: Final = 8.0
-KEEPERS: Final = ("loop", "provider", "standby", "submit")
+KEEPERS: Final = ("loop", "archived", "provider", "standby", "submit")
 PATIENCE: Final = 300.0
 LOOK_SECONDS: Final = 0.02
 SAMPLE_SECONDS: Final = 1.0
@@ -156,12 +155,8 @@ class Bench:
     def _make(self, name: str) -> Keeper:
         streams = self._folder / "streams"
         match name:
-            case "loop":
-                environment = {
-                    **driver_environment(os.environ, self._runtime, {}),
-                    "SPARK_LOCAL_IP": "127.0.0.1",
-                }
-                return ShellLoop(self._folder / "loop", self._runtime, environment)
+            case "loop" | "archived":
+                return ShellLoop(self._folder / name, self._runtime, has_archive=name == "archived")
             case "submit":
                 return Submit(self._folder / "submitted", self._airflow)
             case _:
@@ -321,6 +316,9 @@ def tell(bench: Bench, left: int, *, is_busy: bool) -> int:
     if "loop" in medians and "provider" in medians:
         more = medians["provider"] - medians["loop"]
         is_met.append(judge("The provider over the loop", more, OVER_LOOP_SECONDS))
+    if "archived" in medians and "provider" in medians:
+        more = medians["provider"] - medians["archived"]
+        print(f"The provider over a loop with the provider's archive: {more:.1f} s.")
     if "standby" in medians:
         goal = STANDBY_BUSY_SECONDS if is_busy else STANDBY_SECONDS
         is_met.append(judge("With a standby", medians["standby"], goal))

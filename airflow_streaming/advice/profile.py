@@ -110,7 +110,7 @@ def production(
     fair_scheduling: bool = True,
 ) -> Profile:
     """
-    Return the profile for streams in production; ``Profile`` explains the knobs and has more.
+    Return the profile for streams in production; ``Profile`` explains its options and has more.
 
     :raises SpecError: a knob is out of its range.
     """

@@ -9,8 +9,8 @@ from typing import Any
 from airflow_streaming.advice.doctor import examine, risks
 from airflow_streaming.advice.gathering import gather
 from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
-from airflow_streaming.cli.common import OK, PROBLEM, add_json, add_stream, positive
-from airflow_streaming.cli.output import show, show_json
+from airflow_streaming.cli.common import OK, PROBLEM, add_json, add_repeated, add_stream, positive
+from airflow_streaming.cli.output import answer
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.codec import encode
@@ -33,10 +33,11 @@ def add_doctor_arguments(parser: ArgumentParser) -> None:
 def show_advice(home: Home, stream: StreamHome, *, cores: int | None, as_json: bool) -> int:
     """Examine a stream and print what was found; a risk is a problem."""
     found = examine(gather(home, stream, cores))
-    if as_json:
-        show_json({"stream": stream.name, "advice": [encode(one) for one in found]})
-    else:
-        show(doctor_report(stream.name, found))
+    answer(
+        doctor_report(stream.name, found),
+        {"stream": stream.name, "advice": [encode(one) for one in found]},
+        as_json=as_json,
+    )
     return PROBLEM if risks(found) else OK
 
 
@@ -52,14 +53,8 @@ def add_conf_arguments(parser: ArgumentParser) -> None:
         default=StateStore.ROCKSDB.value,
         help="state store (default: %(default)s)",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        type=_setting,
-        metavar="KEY=VALUE",
-        help="value of the stream's own conf, which takes precedence; repeatable; not for secrets",
-    )
+    own = "value of the stream's own conf, which takes precedence; repeatable; not for secrets"
+    add_repeated(parser, "--set", "KEY=VALUE", own, _setting)
     parser.add_argument(
         "stream",
         nargs="?",
@@ -96,10 +91,11 @@ def show_conf(arguments: Namespace, stream: StreamHome | None) -> int:
         dict(arguments.set),
         carried_on=current.conf if current is not None else None,
     )
-    if arguments.json:
-        show_json({**_facts(profile, arguments.spark, values), "profile_of": spark})
-    else:
-        show(profile_report(profile, spark, values, arguments.spark))
+    answer(
+        profile_report(profile, spark, values, arguments.spark),
+        {**_facts(profile, arguments.spark, values), "profile_of": spark},
+        as_json=arguments.json,
+    )
     return OK
 
 

@@ -247,16 +247,23 @@ def add_runtime(parser: argparse.ArgumentParser, what: str, *, required: bool = 
     )
 
 
+def add_repeated(
+    container: argparse._ActionsContainer,
+    option: str,
+    metavar: str,
+    text: str,
+    kind: Callable[[str], Any] = str,
+) -> None:
+    """Add an option that may be given several times; its value is a list, empty by default."""
+    container.add_argument(
+        option, action="append", default=[], type=kind, metavar=metavar, help=text
+    )
+
+
 def add_conf(parser: argparse.ArgumentParser, what: str) -> None:
     """Add ``--conf``; ``what`` says whose configuration it is."""
-    parser.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        type=pair,
-        metavar="KEY=VALUE",
-        help=f"Spark configuration of {what}; repeatable; not for secrets",
-    )
+    text = f"Spark configuration of {what}; repeatable; not for secrets"
+    add_repeated(parser, "--conf", "KEY=VALUE", text, pair)
 
 
 def add_script_arguments(parser: argparse.ArgumentParser) -> None:

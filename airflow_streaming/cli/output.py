@@ -54,6 +54,14 @@ def show_json(value: Any, *, sort_keys: bool = False) -> None:
     print(json.dumps(value, indent=2, sort_keys=sort_keys))
 
 
+def answer(report: Report, value: Any, *, as_json: bool, sort_keys: bool = False) -> None:
+    """Print what was found, as a report or as one JSON object."""
+    if as_json:
+        show_json(value, sort_keys=sort_keys)
+    else:
+        show(report)
+
+
 def show_lines(lines: Sequence[str]) -> None:
     """Print sentences, with nothing in them that would steer the terminal."""
     print("\n".join(map(printable, lines)))

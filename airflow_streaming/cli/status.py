@@ -13,11 +13,10 @@ import argparse
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
 from airflow_streaming.cli.common import OK, PROBLEM, add_json
-from airflow_streaming.cli.output import notice, show, show_json
+from airflow_streaming.cli.output import answer, notice, show, show_json
 from airflow_streaming.exceptions import AccessDenied, RecordError, SpecError
 from airflow_streaming.home.consumers import LiveOutput, live
 from airflow_streaming.home.home import Home, StreamHome
@@ -27,11 +26,10 @@ from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import Color, color_of, other_lane
 from airflow_streaming.model.observation import Observation, ProcessState
-from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.records.policy import RestartAction
 from airflow_streaming.model.status import Status
 from airflow_streaming.reports.streams import StreamView, live_report, stream_report, streams_report
-from airflow_streaming.services.streams import Probe
+from airflow_streaming.services.streams import Probe, look_once
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.health import judge
@@ -63,10 +61,7 @@ def list_streams(home: Home, probe: Probe, *, as_json: bool) -> int:
 def show_status(stream: StreamHome, probe: Probe, *, as_json: bool) -> int:
     """Print one stream; a stream that is not well is a problem."""
     found = view_stream(stream, probe, patience=WATCH_SECONDS)
-    if as_json:
-        show_json(found.to_dict(), sort_keys=True)
-    else:
-        show(stream_report(found))
+    answer(stream_report(found), found.to_dict(), as_json=as_json, sort_keys=True)
     return OK if found.is_all_right else PROBLEM
 
 
@@ -138,7 +133,7 @@ def observe(
     epoch = home.newest_epoch()
     if epoch is None:
         return None
-    first = _look(home, epoch, probe)
+    first = look_once(home, epoch, probe)
     if first.status is not None and rules.rules:
         figures = Figures(home, epoch.number, rules)
         first = replace(first, findings=figures.findings(first.status, time.monotonic()))
@@ -150,7 +145,7 @@ def observe(
     second = first
     while time.monotonic() - started < patience:
         time.sleep(POLL_SECONDS)
-        second = _look(home, epoch, probe)
+        second = look_once(home, epoch, probe)
         if second.is_dead or second.silent_for < first.silent_for:
             return replace(second, silent_for=timedelta(0))
     return replace(second, cpu_in_silence=_cpu(first, second, time.monotonic() - started))
@@ -165,24 +160,6 @@ def _awaited(home: StreamHome, seen: Observation, patience: float) -> str:
     return (
         f"Epoch {seen.epoch.number} of {home.name}: {' and '.join(filter(None, (driver, last)))}. "
         f"Waiting up to {duration_text(patience)} for a new heartbeat."
-    )
-
-
-def _look(home: StreamHome, epoch: Epoch, probe: Probe) -> Observation:
-    launch = home.launch(epoch.number)
-    # The process first: one that ends in between is seen "going down", never "gone, no exit".
-    process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
-    status = home.status(epoch.number)
-    now = datetime.now(UTC)
-    return Observation(
-        epoch=epoch,
-        process=process,
-        now=now,
-        launch=launch,
-        status=status,
-        exit=home.exit(epoch.number),
-        death=home.death(epoch.number),
-        silent_for=age_of(status.at if status else epoch.created_at, now),
     )
 
 
@@ -212,10 +189,7 @@ def show_live(home: Home, arguments: argparse.Namespace) -> int:
         print(live(home, arguments.stream).output)
         return OK
     found = live(home, arguments.stream, history=True)
-    if arguments.json:
-        show_json(to_dict(found), sort_keys=True)
-    else:
-        show(live_report(found))
+    answer(live_report(found), to_dict(found), as_json=arguments.json, sort_keys=True)
     return OK
 
 

@@ -12,7 +12,7 @@ from airflow_streaming.model.spark.failures import mask_secrets
 
 
 class GateDecision(StrEnum):
-    """May we? From good to bad; the worst finding decides."""
+    """Whether a change may be made, from good to bad; the worst finding decides."""
 
     ALLOWED = "allowed"
     ALLOWED_WITH_CONSEQUENCE = "allowed_with_consequence"

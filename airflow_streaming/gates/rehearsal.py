@@ -158,7 +158,7 @@ def findings_of(
     in_our_code: bool = False,
 ) -> tuple[GateFinding, ...]:
     """Return all findings, the worst first; see ``judge_rehearsal``."""
-    found = [*_of_the_whole(queries, events, failure, is_late, in_our_code)]
+    found = [*_of_spark(events, failure, is_late, in_our_code), *_of_script(queries, events)]
     script_failed = any(event.seen is Seen.SCRIPT_FAILED for event in events)
     for query in queries:
         told = [event for event in events if event.query == query.query]
@@ -178,12 +178,8 @@ def no_copy(why: str) -> GateFinding:
     )
 
 
-def _of_the_whole(
-    queries: Sequence[RehearsedQuery],
-    events: Sequence[RehearsalEvent],
-    failure: str,
-    is_late: bool,
-    in_our_code: bool,
+def _of_spark(
+    events: Sequence[RehearsalEvent], failure: str, is_late: bool, in_our_code: bool
 ) -> Iterator[GateFinding]:
     if failure and not is_late and (in_our_code or not _has_begun(events)):
         yield GateFinding(
@@ -205,6 +201,11 @@ def _of_the_whole(
             if is_late
             else "Check the error; raise the memory if it ran out.",
         )
+
+
+def _of_script(
+    queries: Sequence[RehearsedQuery], events: Sequence[RehearsalEvent]
+) -> Iterator[GateFinding]:
     # A script that waits for its query fails with it: that is one failure and not two.
     if any(query.ending is Ending.FAILED for query in queries):
         return

@@ -20,7 +20,7 @@ from airflow_streaming.checkpoints.reader import Reader, query_folders
 from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError
 from airflow_streaming.gates.findings import GateFinding, GateReport, report_of
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema, store_schemas
-from airflow_streaming.gates.version.judge import can_come_back, judge_version
+from airflow_streaming.gates.version.judge import judge_version
 from airflow_streaming.gates.version.matrix import Matrix, VersionQuestion, release_of
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.spark.plan import QueryPlan
@@ -44,7 +44,7 @@ def load_matrix() -> Matrix:
 _JOIN_STORE: Final = "-keyWithIndexToValue"
 _TELLING: Final = (None, "dedupe", "dedupeWithinWatermark")
 """Operators whose columns tell more than their name; Spark 3.5 and older give none."""
-_Judge = Callable[..., GateReport]
+Judge = Callable[..., GateReport]
 
 
 def gate_version(
@@ -55,6 +55,7 @@ def gate_version(
     conf: Mapping[str, str] | None = None,
     plans: Sequence[QueryPlan] = (),
     storage_options: Mapping[str, Any] | None = None,
+    judge: Judge = judge_version,
 ) -> GateReport:
     """
     Tell whether queries can go from one Spark to another, and whether they can come back.
@@ -64,32 +65,31 @@ def gate_version(
     :param conf: Configuration of the new deployment.
     :param plans: Recorded plans, found by query name; a query without one is judged by its
         checkpoint alone, and so is one whose checkpoint contradicts it.
+    :param judge: ``can_come_back`` asks for the way back alone: whether ``from_version`` will read what
+        ``to_version`` leaves behind. The checkpoints are then as the old Spark left them.
     :raises CheckpointError: no such folder, or no checkpoint.
     :raises SpecError: not a full URI, or not a Spark version, each as text.
     :raises HomeUnavailable: the store cannot be reached.
     """
+    # Wrong use is told before anything is read.
     question = VersionQuestion(from_version=from_version, to_version=to_version, conf=conf or {})
-    return _gate(judge_version, question, checkpoints, plans, storage_options)
-
-
-def gate_way_back(
-    checkpoints: Mapping[str, str] | str,
-    from_version: str,
-    to_version: str,
-    *,
-    conf: Mapping[str, str] | None = None,
-    plans: Sequence[QueryPlan] = (),
-    storage_options: Mapping[str, Any] | None = None,
-) -> GateReport:
-    """
-    Tell whether ``from_version`` will read what ``to_version`` leaves behind; for the way back.
-
-    :param checkpoints: As the old Spark left them, before the new one has run.
-    :param conf: Configuration of the new deployment, which may write newer formats.
-    :raises CheckpointError: as ``gate_version``, and so on.
-    """
-    question = VersionQuestion(from_version=from_version, to_version=to_version, conf=conf or {})
-    return _gate(can_come_back, question, checkpoints, plans, storage_options)
+    for version in (from_version, to_version):
+        release_of(version)
+    # Every streaming query has a source: a plan without one tells nothing but its notes.
+    by_query = {plan.query: plan for plan in plans if plan.sources or not plan.notes}
+    findings: list[GateFinding] = []
+    for query, folders in _opened(checkpoints, storage_options).items():
+        report = Reader(folders).inspect()
+        judged = judge(
+            question,
+            report,
+            _plan_of(query, by_query),
+            load_matrix(),
+            schemas=telling_schemas(folders, report),
+            query=query,
+        )
+        findings += judged.findings
+    return report_of(findings)
 
 
 def gate_stream_version(
@@ -125,33 +125,6 @@ def gate_stream_version(
         plans=home.newest_plans(),
         storage_options=storage_options,
     )
-
-
-def _gate(
-    judge: _Judge,
-    question: VersionQuestion,
-    checkpoints: Mapping[str, str] | str,
-    plans: Sequence[QueryPlan],
-    storage_options: Mapping[str, Any] | None,
-) -> GateReport:
-    # Wrong use is told before anything is read.
-    for version in (question.from_version, question.to_version):
-        release_of(version)
-    # Every streaming query has a source: a plan without one tells nothing but its notes.
-    by_query = {plan.query: plan for plan in plans if plan.sources or not plan.notes}
-    findings: list[GateFinding] = []
-    for query, folders in _opened(checkpoints, storage_options).items():
-        report = Reader(folders).inspect()
-        judged = judge(
-            question,
-            report,
-            _plan_of(query, by_query),
-            load_matrix(),
-            schemas=telling_schemas(folders, report),
-            query=query,
-        )
-        findings += judged.findings
-    return report_of(findings)
 
 
 def _opened(

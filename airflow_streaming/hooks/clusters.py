@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -220,15 +220,7 @@ def application_for(
     """
     conf, secret_options = split_options(conf)
     check_executor_options(conf, target.master)
-    if secret_options:
-        raise SpecError(
-            f"Stream {deployment.stream!r} has secret Java options, which a cluster would put on the "
-            "driver's command line. Put them into a file of the image or of the workers' hosts and "
-            "name it with -D...file= instead."
-        )
-    for name in environment:
-        if name in (PRIVATE_CONF, PRIVATE_CONF_FILE):
-            raise SpecError(f"The stream's env may not set {name}; the provider does.")
+    _check_can_be_handed_over(deployment.stream, secret_options, environment)
     shown, secret = split_secrets(guarded(conf, defaults))
     main, archive = package.main, package.archive
     is_shared = target.launcher == STANDALONE
@@ -250,6 +242,20 @@ def application_for(
         defaults=defaults,
         is_shared=is_shared,
     )
+
+
+def _check_can_be_handed_over(
+    stream: str, secret_options: Collection[str], environment: Iterable[str]
+) -> None:
+    if secret_options:
+        raise SpecError(
+            f"Stream {stream!r} has secret Java options, which a cluster would put on the driver's "
+            "command line. Put them into a file of the image or of the workers' hosts and name it with "
+            "-D...file= instead."
+        )
+    for name in environment:
+        if name in (PRIVATE_CONF, PRIVATE_CONF_FILE):
+            raise SpecError(f"The stream's env may not set {name}; the provider does.")
 
 
 def _share(store: Store, home: str, file: Path) -> str:

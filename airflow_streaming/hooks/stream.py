@@ -330,14 +330,7 @@ class SparkStreamHook(BaseHook):
                 ),
             )
             master = command[command.index("--master") + 1]
-            if has_executors(master):
-                log.info(
-                    "The driver runs on this host (launcher %r), its executors on %s: connection %r does "
-                    "not ask for deploy mode 'cluster'.",
-                    self.target.launcher,
-                    master,
-                    self.conn_id,
-                )
+            self._tell_where(master)
             conf, secret = split_options(submission.conf)
             check_executor_options(conf, master)
             environment = listening(environment, master, conf)
@@ -355,6 +348,14 @@ class SparkStreamHook(BaseHook):
             log=output,
             private_files=private_files,
         )
+
+    def _tell_where(self, master: str) -> None:
+        if has_executors(master):
+            log.info(
+                "The driver runs on this host (launcher %r), its executors on %s: connection %r does not "
+                "ask for deploy mode 'cluster'.",
+                *(self.target.launcher, master, self.conn_id),
+            )
 
     def _submit_to_cluster(self, submission: Submission, runtime: Runtime) -> LaunchRequest:
         epoch, deployment, settings = submission.epoch, submission.deployment, read_settings()

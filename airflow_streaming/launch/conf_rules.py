@@ -92,9 +92,18 @@ _ENVIRONMENT: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Prefixes of the keys that give the driver a variable, as the stream's ``env`` does."""
 
+_SUBMITTED: Final = "is read while the driver is submitted, where others can read it"
 _REMEDIES: Final = (
     (
+        re.compile(r"spark\.executorEnv\..*"),
+        "is written into the pods of the executors, where others can read it",
+        (
+            "Name a Secret of your own with spark.kubernetes.executor.secretKeyRef.VARIABLE=SECRET:KEY."
+        ),
+    ),
+    (
         re.compile(r"spark\.kubernetes\.driverEnv\..*"),
+        _SUBMITTED,
         (
             "Give the variable in the stream's env, which goes into a Kubernetes Secret, or name a Secret "
             "of your own with spark.kubernetes.driver.secretKeyRef.VARIABLE=SECRET:KEY."
@@ -102,6 +111,7 @@ _REMEDIES: Final = (
     ),
     (
         re.compile(r"spark\.kubernetes\.authenticate\..*"),
+        _SUBMITTED,
         (
             "Give the token of a submission to the Kubernetes connection that kubernetes-conn-id names, and "
             "a driver its service account, or a mounted file "
@@ -110,6 +120,7 @@ _REMEDIES: Final = (
     ),
     (
         re.compile(r"spark\.kubernetes\..*"),
+        _SUBMITTED,
         (
             "Put the secret into a Kubernetes Secret and name that "
             "(spark.kubernetes.driver.secrets.SECRET=PATH, or ...driver.secretKeyRef.VARIABLE=SECRET:KEY)."
@@ -118,18 +129,20 @@ _REMEDIES: Final = (
 )
 _SHIPPED_REMEDY: Final = (
     re.compile(r"spark\.(?:jars(?:\..*)?|files|archives|submit\.pyFiles)"),
+    _SUBMITTED,
     (
         "Name a place whose address has no secret in it, or put the files into the image or on the cluster's "
         "hosts."
     ),
 )
-_TOO_EARLY: Final = {
+_EXPOSED: Final = {
     STANDALONE: (_SHIPPED_REMEDY,),
     **dict.fromkeys(ON_KUBERNETES, (*_REMEDIES, _SHIPPED_REMEDY)),
 }
 """
-What is read before secret configuration has arrived, by launcher. ``local`` and ``yarn`` hand all of it
-to ``spark-submit`` in a private file.
+What others can read, or what is read before secret configuration has arrived, by launcher: a pattern of keys,
+what becomes of it, and what to do. ``local`` and ``yarn`` hand all of it to ``spark-submit`` in a private file.
+Spark writes ``spark.executorEnv.*`` into the executors' pods as it is (its ``BasicExecutorFeatureStep``).
 """
 
 
@@ -148,7 +161,7 @@ def check_conf(
     for refusal in (
         *_contradictions(site, shown),
         *_twice(site, conf, environment),
-        *_too_early(site, shown),
+        *_exposed(site, shown),
         *_without_image(site, conf),
     ):
         raise SpecError(f"Stream {stream!r} cannot be launched by {site.launcher!r}: {refusal}")
@@ -177,14 +190,11 @@ def _twice(
             yield f"its env and {prefix}{name} in its conf both give {name}. Remove one of them."
 
 
-def _too_early(site: LaunchSite, shown: Mapping[str, str]) -> Iterator[str]:
+def _exposed(site: LaunchSite, shown: Mapping[str, str]) -> Iterator[str]:
     for key in (key for key, value in shown.items() if value == REDACTED):
-        for pattern, remedy in _TOO_EARLY.get(site.launcher, ()):
+        for pattern, becomes, remedy in _EXPOSED.get(site.launcher, ()):
             if pattern.fullmatch(key):
-                yield (
-                    f"{key} in its conf holds a secret, and is read while the driver is submitted, where "
-                    f"others can read it. {remedy}"
-                )
+                yield f"{key} in its conf holds a secret, and {becomes}. {remedy}"
                 break
 
 

@@ -49,9 +49,10 @@ class Severity(StrEnum):
     """Stop the driver and open the circuit: only a user starts it again."""
 
 
+QUERY_FAILED = "query_failed"
 BUILT_IN = frozenset(
     {
-        *("stalled", "slow", "hung", "unreachable", "query_failed", "no_executor"),
+        *("stalled", "slow", "hung", "unreachable", QUERY_FAILED, "no_executor"),
         *("unfinished_upgrade", "unfinished_cutover"),
     }
 )
@@ -65,7 +66,7 @@ RuleWindow = Annotated[timedelta, Range(least=timedelta(0), most=timedelta(days=
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthRule(JsonValue):
     """
-    One rule.
+    A condition on a metric: when it fires, when it clears, and what it asks for.
 
     A bound that its metric can never pass, or never come back to, is refused, as is a window that is
     longer than the nine days that a stream's history is kept.

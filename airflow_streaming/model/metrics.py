@@ -87,6 +87,7 @@ class MetricRow:
     All that is known of one metric. Of the five ways to read it a row names one, or none.
 
     :param words: What a query has done, as it follows its name; ``{}`` stands for the figure.
+    :param bound_words: A bound of rules; ``{}`` stands for the figure.
     :param zero_words: The same for a figure of zero, where it differs; ``{}`` stands for the time.
     :param missing: What Spark has not reported when there is no figure.
     :param of_batch: The figure of a batch; ``None`` where Spark did not report it.
@@ -107,6 +108,7 @@ class MetricRow:
 
     unit: Unit
     words: str
+    bound_words: str = "{}"
     zero_words: str = ""
     missing: str = "the figure"
     of_batch: Callable[[BatchProgress], float | None] | None = None
@@ -186,6 +188,7 @@ class Metric(StrEnum):
         MetricRow(
             unit=Unit.COUNT,
             words="has read {} rows a second",
+            bound_words="{} rows/s",
             zero_words="has read no rows in {}",
             parts=lambda row, _: (row.input_rows,),
         ),
@@ -219,6 +222,7 @@ class Metric(StrEnum):
         MetricRow(
             unit=Unit.COUNT,
             words="has taken {} times its processing interval for a batch",
+            bound_words="{} intervals",
             parts=_per_interval,
             only_at_work=True,
             needs_interval=True,
@@ -242,6 +246,7 @@ class Metric(StrEnum):
         MetricRow(
             unit=Unit.COUNT,
             words="has held {} rows of state",
+            bound_words="{} rows",
             missing="state rows",
             of_batch=lambda row: row.state_rows,
             export="state_rows",
@@ -264,6 +269,7 @@ class Metric(StrEnum):
         MetricRow(
             unit=Unit.COUNT,
             words="has dropped {} late rows in a batch",
+            bound_words="{} rows a batch",
             missing="rows dropped by the watermark",
             of_batch=lambda row: row.dropped_rows,
             only_at_work=True,
@@ -278,6 +284,7 @@ class Metric(StrEnum):
         MetricRow(
             unit=Unit.COUNT,
             words="has had a backlog of {} records",
+            bound_words="{} records",
             missing="a backlog in records",
             of_source=lambda source: source.backlog_records,
             only_at_work=True,
@@ -302,6 +309,7 @@ class Metric(StrEnum):
         MetricRow(
             unit=Unit.COUNT,
             words="has had a backlog of {} files",
+            bound_words="{} files",
             missing="a backlog in files",
             of_source=lambda source: source.backlog_files,
             only_at_work=True,
@@ -363,6 +371,7 @@ class Metric(StrEnum):
         MetricRow(
             unit=Unit.COUNT,
             words="has lost {} executors in an hour",
+            bound_words="{} an hour",
             missing="the executors that it lost",
             of_batch=lambda row: row.figures.get("lost_executors"),
             export="lost_executors",
@@ -374,6 +383,7 @@ class Metric(StrEnum):
         MetricRow(
             unit=Unit.COUNT,
             words="has had {} failed tasks in a batch",
+            bound_words="{} a batch",
             missing="the tasks that failed",
             of_batch=lambda row: row.figures.get("failed_tasks"),
             only_at_work=True,

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from threading import Thread
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from airflow.sdk import BaseNotifier
@@ -159,12 +158,7 @@ class Alerts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.deliver()
 
     def tell(self, *alerts: Alert) -> bool:

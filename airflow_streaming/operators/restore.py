@@ -21,6 +21,7 @@ from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_streaming.changes.restore.stream_restore import RestoreRequest
     from airflow_streaming.checkpoints.restore.replay import RefusalCode, RestorePlan
     from airflow_streaming.checkpoints.restore.restore import Place
     from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -272,8 +273,15 @@ class CheckpointRestoreOperator(CheckpointTask):
             return plan_restore(
                 store, backup_id, self._place(), accept=self._accepted(), progress=narrator
             )
-        return plan_switch(
-            *(self.open_stream(), open_launcher(), store, backup_id),
+        asked = self._asked(narrator)
+        return plan_switch(self.open_stream(), open_launcher(), store, backup_id, asked)
+
+    def _asked(self, narrator: ProgressLogger) -> RestoreRequest:
+        from airflow_streaming.changes.restore.stream_restore import (
+            RestoreRequest,  # not at dag parse
+        )
+
+        return RestoreRequest(
             accept=self._accepted(),
             rewind_sinks=truth(self.rewind_sinks, "rewind_sinks"),
             storage_options=self._options(str(self.home), self.home_conn_id),
@@ -305,15 +313,11 @@ class CheckpointRestoreOperator(CheckpointTask):
         from airflow_streaming.services.changes import restore_stream  # not at dag parse
 
         switched = restore_stream(
-            *(self.open_stream(), store, backup_id),
+            *(self.open_stream(), store, backup_id, self._asked(narrator)),
             by=by,
             reason=self.reason,
             backs_up=self.backup_before,
-            accept=self._accepted(),
-            rewind_sinks=truth(self.rewind_sinks, "rewind_sinks"),
             open_folders=self.open_folders,
-            storage_options=self._options(str(self.home), self.home_conn_id),
-            progress=narrator,
         )
         deployment = switched.deployment
         self.log.info(

@@ -86,7 +86,7 @@ class UpgradePreflightOperator(UpgradeTask):
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name:
         ``overwrites``, ``remembers``, ``appends`` or ``nothing``. A file sink needs none.
     :param accept_replay: Rows that come twice after a rollback are accepted. (templated)
-    :param needs_way_back: Refuse an upgrade that could not be taken back. (templated)
+    :param needs_rollback: Refuse an upgrade that could not be taken back. (templated)
     :param same_code: Refuse a change of the code or of Spark's minor version: for a rolling
         restart.
     :param repartitions: Give state the number of shuffle partitions that is asked for, where Spark and
@@ -96,17 +96,17 @@ class UpgradePreflightOperator(UpgradeTask):
         or ``None``: as the stream's ``standby`` says, which pays for a second driver already. (templated)
     :param is_dry_run: The run only looks, so it continues with no upgrade that it finds open.
         (templated)
-    :param asks_person: A user reads the report before anything is done. With ``same_code`` there
+    :param need_approval: A user reads the report before anything is done. With ``same_code`` there
         is no rehearsal, so without a user what the gates do not know is refused. (templated)
     """
 
     template_fields: Sequence[str] = (
         *UpgradeTask.template_fields,
         "accept_replay",
-        "needs_way_back",
+        "needs_rollback",
         "prewarm",
         "is_dry_run",
-        "asks_person",
+        "need_approval",
     )
 
     @checked
@@ -116,26 +116,26 @@ class UpgradePreflightOperator(UpgradeTask):
         soak: SoakTerms | None = None,
         sink_habits: Mapping[str, str] | None = None,
         accept_replay: bool | str = False,
-        needs_way_back: bool | str = True,
+        needs_rollback: bool | str = True,
         prewarm: bool | str | None = None,
         same_code: bool = False,
         repartitions: bool = False,
         even_if_equal: bool = False,
         is_dry_run: bool | str = False,
-        asks_person: bool | str = True,
+        need_approval: bool | str = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.soak = soak or SoakTerms()
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
         self.accept_replay = accept_replay
-        self.needs_way_back = needs_way_back
+        self.needs_rollback = needs_rollback
         self.prewarm = prewarm
         self.same_code = same_code
         self.repartitions = repartitions
         self.even_if_equal = even_if_equal
         self.is_dry_run = is_dry_run
-        self.asks_person = asks_person
+        self.need_approval = need_approval
 
     def execute(self, context: Context) -> str:
         return asked(lambda: self._execute(context))
@@ -197,7 +197,7 @@ class UpgradePreflightOperator(UpgradeTask):
             )
 
     def _check_is_known(self, found: Preflight) -> None:
-        is_asked = truth(self.asks_person, "need_approval")
+        is_asked = truth(self.need_approval, "need_approval")
         if not self.same_code or is_asked or not found.has_to_be_rehearsed:
             return
         unknown = next(f for f in found.gates.findings if f.severity is found.decision)
@@ -231,7 +231,7 @@ class UpgradePreflightOperator(UpgradeTask):
             habits=self.sink_habits,
             has_rewinder=self.rewind_sink is not None,
             accept_replay=truth(self.accept_replay, "accept_replay"),
-            needs_way_back=truth(self.needs_way_back, "needs_way_back"),
+            needs_way_back=truth(self.needs_rollback, "needs_rollback"),
         )
 
     def _current(self, hook: SparkStreamHook) -> Deployment:

@@ -51,6 +51,8 @@ from airflow_streaming.orchestration.upgrade import (
 )
 from airflow_streaming.spec import StreamSpec
 
+__all__ = ["blue_green"]
+
 _NO_PATIENCE: Final = timedelta(0)
 """What takes hours waits deferred from the start."""
 _SWITCHING: Final = timedelta(minutes=2)

@@ -25,6 +25,8 @@ from airflow_streaming.orchestration.form import (
 )
 from airflow_streaming.spec import StreamSpec
 
+__all__ = ["cutover_params"]
+
 T = TypeVar("T")
 
 

@@ -25,6 +25,18 @@ from airflow_streaming.options import BackupLevel, RehearseWhen, plain
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 
+__all__ = [
+    "application_param",
+    "approvers_param",
+    "conf_param",
+    "dry_run_param",
+    "need_approval_param",
+    "rescale_params",
+    "restore_params",
+    "runtime_param",
+    "upgrade_params",
+]
+
 _MINUTE: Final = timedelta(minutes=1)
 AS_IN_DAG: Final = "as in the dag"
 """Choice of a runtime where the dag's own is a template; a form cannot show an empty choice."""

@@ -59,6 +59,8 @@ from airflow_streaming.orchestration.form import (
 from airflow_streaming.orchestration.upgrade import rescale, upgrade_in_place
 from airflow_streaming.spec import SoakTerms, StreamSpec
 
+__all__ = ["stream_dags"]
+
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """Airflow gives a second run to a dag that follows itself only when it has a start date."""
 CUTOVER_RUNS: Final = 8

@@ -44,6 +44,8 @@ from airflow_streaming.spec import StreamSpec
 if TYPE_CHECKING:
     from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 
+__all__ = ["rescale", "rolling_restart", "upgrade_in_place"]
+
 Task = TypeVar("Task", bound=BaseOperator)
 _NO_PATIENCE: Final = timedelta(0)
 """A soak takes minutes, so its task waits deferred from the start."""
@@ -135,7 +137,7 @@ class Path(Chain):
             soak=wishes.soak,
             is_dry_run=wishes.dry_run,
             # Where the author has named approvers, an approval is always asked for.
-            asks_person=True if wishes.approvers else wishes.need_approval,
+            need_approval=True if wishes.approvers else wishes.need_approval,
             **wishes.preflight,
             **wishes.for_all,
         )
@@ -285,7 +287,7 @@ def upgrade_in_place(
             preflight={
                 "sink_habits": habits_of(options),
                 "accept_replay": options.accept_replay,
-                "needs_way_back": options.needs_rollback,
+                "needs_rollback": options.needs_rollback,
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
             },
             edits=dict(form.FROM_FORM if options.edits is None else options.edits),
@@ -337,7 +339,7 @@ def rolling_restart(
             preflight={
                 "same_code": True,
                 "even_if_equal": True,
-                "needs_way_back": False,
+                "needs_rollback": False,
                 "repartitions": bool(size),
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
                 "sink_habits": habits_of(options),

@@ -36,7 +36,7 @@ from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.plugins.changes import acts_of
 from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.standing import Look, cut, told, tried
-from airflow_streaming.services.streams import Probe
+from airflow_streaming.services.streams import Probe, look_once
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.open_change import change_in_progress
@@ -126,22 +126,9 @@ class StreamWatch:
         self, epoch: Epoch, rules: HealthRules, now: datetime, *, is_close: bool
     ) -> Observation:
         home, number = self.home, epoch.number
-        status, after = home.status(number), home.aftermath(number)
-        launch = home.launch(number)
-        process = Process.unseen("only its heartbeat is read here")
-        if is_close:
-            probe = self.probe or open_launcher().probe
-            process = probe(epoch, launch, partial(home.heartbeat, number))
-        seen = Observation(
-            epoch=epoch,
-            process=process,
-            now=now,
-            launch=launch,
-            status=status,
-            exit=after.exit,
-            death=after.death,
-            silent_for=age_of(status.at if status else epoch.created_at, now),
-        )
+        probe = (self.probe or open_launcher().probe) if is_close else _not_probed
+        seen = look_once(home, epoch, probe, lambda: now)
+        status = seen.status
         if not is_close or status is None or not rules.rules:
             return seen
         if self._figures is None or self._figures[0] != (number, rules):
@@ -245,6 +232,10 @@ class StreamWatch:
             return None
         event = events[-1]
         return {"at": told(event.at), "kind": event.event.value, "text": cut(event.message, 200)}
+
+
+def _not_probed(*_: object) -> Process:
+    return Process.unseen("only its heartbeat is read here")
 
 
 def query_view(query: QueryStatus) -> dict[str, Any]:

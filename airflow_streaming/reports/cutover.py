@@ -23,7 +23,7 @@ from airflow_streaming.model.records.cutover import (
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.reports.comparison import comparison_report
-from airflow_streaming.reports.gate import DECISION_WORDS, TONES, findings_of, gate_report
+from airflow_streaming.reports.gate import BLOCKED, DECISION_WORDS, TONES, findings_of, gate_report
 from airflow_streaming.reports.report import (
     Block,
     Heading,
@@ -48,7 +48,7 @@ _VERDICTS: Final = {
     GateDecision.ALLOWED_WITH_CONSEQUENCE: "Allowed, with consequences; read them below.",
     GateDecision.UNKNOWN: "Unknown: no rule forbids it and no measurement proves it; green must "
     "prove it beside blue.",
-    GateDecision.NOT_ALLOWED: "Blocked.",
+    GateDecision.NOT_ALLOWED: BLOCKED,
 }
 _WAYS: Final = {
     SwitchMethod.PARALLEL: "Green writes its own output, and at the switch consumers are pointed to it.",
@@ -92,8 +92,9 @@ def _blocks(found: CutoverPreflight, course: CutoverPlan, replaces: str) -> Iter
         yield Paragraph(replaces)
     for one in found.pairs:
         yield from _pair(one, found.way)
-    yield from _course(found, course)
-    yield from _no_return(found.way, course)
+    if found.decision is not GateDecision.NOT_ALLOWED:
+        yield from _course(found, course)
+        yield from _no_return(found.way, course)
 
 
 def _streams(pairs: Sequence[Pair]) -> tuple[str | Span, ...]:

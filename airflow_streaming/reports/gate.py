@@ -43,6 +43,9 @@ TONES: Final = {
     GateDecision.UNKNOWN: Tone.UNKNOWN,
     GateDecision.NOT_ALLOWED: Tone.BAD,
 }
+BLOCKED: Final = (
+    "Blocked, and nothing was changed. Do what the findings ask for, then run the preflight again."
+)
 PATTERN_WORDS: Final = {
     Pattern.NOTHING_TO_DO: "nothing to do",
     Pattern.RESTART_IN_PLACE: "restart in place, on the same checkpoint",
@@ -94,7 +97,7 @@ def finding_of(found: GateFinding) -> Finding:
 
 
 def _details(found: GateFinding) -> Iterator[tuple[str, Words]]:
-    for name, told in (("now", found.old), ("then", found.new)):
+    for name, told in (("now", found.old), ("after", found.new)):
         if told:
             yield name, code(shortened(told))
     if found.evidence:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_streaming.model.codec import encode, format_time
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.health_rules import QUERY_FAILED
 from airflow_streaming.model.names import Color, color_of
 from airflow_streaming.model.observation import Observation, Verdict
 from airflow_streaming.model.progress import BatchProgress
@@ -162,6 +163,7 @@ def _stream(view: StreamView) -> Iterator[Block]:
     status = view.seen.status if view.seen else None
     if status is not None and status.queries:
         yield table(_QUERY, map(_query, status.queries), "batch, rows in/s, rows/s, state, backlog")
+        yield from _errors(view, status.queries)
     if view.events:
         yield Heading("Last events")
         yield table(
@@ -249,8 +251,17 @@ _QUERY = (
 )
 
 
+def _errors(view: StreamView, queries: Sequence[QueryStatus]) -> Iterator[Block]:
+    """Yield the errors of queries, but for the one that the verdict above gives already."""
+    verdict = view.verdict
+    above = verdict.query if verdict is not None and verdict.rule == QUERY_FAILED else ""
+    for query in queries:
+        if query.error and query.name != above:
+            yield Paragraph(("Query ", value(query.name), " has failed: ", value(query.error)))
+
+
 def _query(query: QueryStatus) -> tuple[Words, ...]:
-    active = "yes" if query.active else f"NO: {query.error}" if query.error else "no"
+    active = "yes" if query.active else "FAILED" if query.error else "no"
     progress = query.progress
     if progress is None:
         return value(query.name), value(active), *[""] * (len(_QUERY) - 2)

@@ -9,7 +9,7 @@ from airflow_streaming.changes.upgrade.preflight_report import Difference, Prefl
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.records.upgrade import RollbackMethod, SoakTerms
-from airflow_streaming.reports.gate import TONES, gate_report
+from airflow_streaming.reports.gate import BLOCKED, TONES, gate_report
 from airflow_streaming.reports.report import (
     Block,
     Heading,
@@ -27,7 +27,7 @@ _VERDICTS: Final = {
     GateDecision.ALLOWED: "No blocking findings.",
     GateDecision.ALLOWED_WITH_CONSEQUENCE: "Allowed, with consequences; read them below.",
     GateDecision.UNKNOWN: "Unknown: no rule forbids it and no measurement proves it. Run a rehearsal.",
-    GateDecision.NOT_ALLOWED: "Blocked.",
+    GateDecision.NOT_ALLOWED: BLOCKED,
 }
 _WAYS: Final = {
     RollbackMethod.REWIND: "The stream returns to the backup taken at the stop, and the sinks are rewound "
@@ -54,8 +54,9 @@ def _blocks(found: Preflight, soak: SoakTerms) -> Iterator[Block]:
     yield from _changes(found)
     yield Heading("What the gates found")
     yield from gate_report(found.gates).blocks
-    yield from _rollback(found)
-    yield from _course(found, soak)
+    if found.decision is not GateDecision.NOT_ALLOWED:
+        yield from _rollback(found)
+        yield from _course(found, soak)
     if found.advice:
         yield Heading("What the figures show")
         yield Items(items=found.advice)

@@ -8,8 +8,7 @@ stream that leads, or of the lane that is meant.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.home.home import Home, StreamHome
@@ -22,9 +21,8 @@ from airflow_streaming.storage.folders import open_folders
 if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.engine import CutoverProgress
     from airflow_streaming.changes.cutover.lanes import LaneContext, Retire
-    from airflow_streaming.changes.restore.stream_restore import Switched
+    from airflow_streaming.changes.restore.stream_restore import RestoreRequest, Switched
     from airflow_streaming.checkpoints.backup.stream_backup import Open
-    from airflow_streaming.checkpoints.restore.replay import RefusalCode
     from airflow_streaming.checkpoints.vault.store import BackupStore
     from airflow_streaming.model.records.cutover import Pair
     from airflow_streaming.model.records.deployment import Deployment
@@ -135,27 +133,17 @@ def restore_stream(
     home: StreamHome,
     store: BackupStore,
     backup_id: str,
+    asked: RestoreRequest,
     *,
     by: str,
     reason: str,
     backs_up: bool = True,
-    to: str | None = None,
-    accept: Collection[RefusalCode] = (),
-    sink_logs: Mapping[str, str] | None = None,
-    rewind_sinks: bool = False,
     open_folders: Open = open_folders,
-    storage_options: Mapping[str, Any] | None = None,
-    progress: Progress = no_progress,
 ) -> Switched:
     """
     Let a stopped stream continue from a backup when it is started next; it stays stopped.
 
     :param backs_up: Back up first what is given up; what cannot be backed up stays where it is.
-    :param to: Where the checkpoint is restored to; default: beside the old one.
-    :param accept: Reasons against it that are accepted.
-    :param sink_logs: By query, the log of its file sink, where it cannot be found.
-    :param rewind_sinks: Put file sinks back to the batches of the backup; what they wrote since is
-        moved aside in their folders.
     :raises RestoreRefused: with every reason; the stream is as it was.
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
@@ -164,26 +152,20 @@ def restore_stream(
     from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
     from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, backup_before
 
-    asked = BackupRequest(
+    before = BackupRequest(
         origin=Origin.BEFORE_RESTORE,
         by=by,
         note=reason,
         open_folders=open_folders,
-        progress=progress,
+        progress=asked.progress,
     )
 
     def take(_: Deployment) -> str:
-        return backup_before(home, store, asked)
+        return backup_before(home, store, before)
 
     return switch(
-        *(home, open_launcher(), store, backup_id),
+        *(home, open_launcher(), store, backup_id, asked),
         by=by,
         reason=reason,
-        to=to,
-        accept=accept,
-        sink_logs=sink_logs,
-        rewind_sinks=rewind_sinks,
         backup_before=take if backs_up else None,
-        storage_options=storage_options,
-        progress=progress,
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,28 +95,13 @@ def prune(
     plan = decide_pruning(lanes, used, policy, now)
     seen = {lane.lane: lane.deployments[-1].number for lane in lanes if lane.deployments}
     run = _Run(home=home, blobs=blobs, by=by, now=now, dry_run=dry_run, seen=seen)
-    removed = list[Removed]()
-    problems = [*(problem for lane in lanes for problem in lane.problems), *unread]
-    for item in plan.remove:
-        if unread and item.what in _WHOLE:
-            problems.append(
-                f"{item.lane}: {item.what} {item.name} stays: it is not known whether another stream "
-                "uses it."
-            )
-            continue
-        try:
-            done = run.remove(item)
-        except StreamingError as err:
-            problems.append(f"{item.lane}: {item.what} {item.name} was not removed whole: {err}")
-            continue
-        removed += [done] if done is not None else []
+    removed, lost = run.remove_all(plan.remove, are_others_known=not unread)
     if not plan.blocked and not dry_run:
         run.end_removals(stream)
     if driver_folder is not None and not plan.blocked:
         removed += _logs(lanes, driver_folder, plan, policy, now, dry_run=dry_run)
-    result = Pruned(
-        stream=base_of(stream), plan=plan, removed=tuple(removed), problems=tuple(problems)
-    )
+    problems = (*(problem for lane in lanes for problem in lane.problems), *unread, *lost)
+    result = Pruned(stream=base_of(stream), plan=plan, removed=tuple(removed), problems=problems)
     if removed and not dry_run:
         _tell(home, result, by, reason, now)
     return result
@@ -136,6 +121,28 @@ class _Run:
     now: datetime
     dry_run: bool
     seen: Mapping[str, int]
+
+    def remove_all(
+        self, items: Iterable[PruneItem], *, are_others_known: bool
+    ) -> tuple[list[Removed], list[str]]:
+        """
+        Return what was removed, and why the rest was not, a sentence each.
+
+        :param are_others_known: It was read what other streams use.
+        """
+        removed, problems = list[Removed](), list[str]()
+        for item in items:
+            what = f"{item.lane}: {item.what} {item.name}"
+            if not are_others_known and item.what in _WHOLE:
+                problems.append(f"{what} stays: it is not known whether another stream uses it.")
+                continue
+            try:
+                done = self.remove(item)
+            except StreamingError as err:
+                problems.append(f"{what} was not removed whole: {err}")
+                continue
+            removed += [done] if done is not None else []
+        return removed, problems
 
     def remove(self, item: PruneItem) -> Removed | None:
         """Remove one thing; ``None`` when a change or a deployment was begun meanwhile."""

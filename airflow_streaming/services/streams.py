@@ -30,7 +30,7 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Heartbeat
 from airflow_streaming.model.durations import age_of
-from airflow_streaming.model.observation import Process, ProcessState
+from airflow_streaming.model.observation import Observation, Process, ProcessState
 from airflow_streaming.model.records.control import (
     ChangeKind,
     Circuit,
@@ -55,6 +55,33 @@ _DAG_ID: Final = re.compile(r"[\w.-]{1,250}")
 """As Airflow checks ids of dags."""
 
 Probe = Callable[[Epoch, Launch | None, Heartbeat], Process]
+
+
+def look_once(
+    home: StreamHome, epoch: Epoch, probe: Probe, now: Callable[[], datetime] | None = None
+) -> Observation:
+    """
+    Return what one look at an epoch finds; how long it is silent is told by the clocks of two hosts.
+
+    :param now: The time of day, asked once all was read.
+    """
+    launch = home.launch(epoch.number)
+    # The process first: one that ends in between is seen "going down", never "gone, no exit".
+    process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
+    status, written = home.status(epoch.number), home.aftermath(epoch.number)
+    looked_at = _now() if now is None else now()
+    return Observation(
+        epoch=epoch,
+        process=process,
+        now=looked_at,
+        launch=launch,
+        status=status,
+        exit=written.exit,
+        death=written.death,
+        silent_for=age_of(status.at if status else epoch.created_at, looked_at),
+    )
+
+
 """Looks at a driver; see ``launch.port.Launcher.probe``."""
 
 

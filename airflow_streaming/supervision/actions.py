@@ -22,7 +22,13 @@ from airflow_streaming.launch.port import Launcher
 from airflow_streaming.model.health_rules import Severity
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.records.control import Event, EventKind
-from airflow_streaming.model.records.epoch import Epoch, LaunchCause, StopRequest, TerminationProof
+from airflow_streaming.model.records.epoch import (
+    Epoch,
+    Launch,
+    LaunchCause,
+    StopRequest,
+    TerminationProof,
+)
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.driver_logs import keep_log
@@ -128,11 +134,10 @@ class StreamActions:
         heartbeat = partial(self._home.heartbeat, number)
         self._keep_log(seen)
         process = self._launcher.kill(seen.epoch, seen.launch, heartbeat)
-        if process.state is ProcessState.GONE:
-            self._launcher.clean_up(seen.epoch, seen.launch)
         if process.state is not ProcessState.GONE:
             log.error("The driver of epoch %d could not be killed: %s", number, process.detail)
             return False
+        self._launcher.clean_up(seen.epoch, seen.launch)
         self.declare_dead(seen.epoch, f"killed: {reason} {process.detail}")
         return True
 
@@ -162,6 +167,55 @@ class StreamActions:
                 declared_at=self._now(),
             )
         )
+
+    def make_sure_of_death(self, before: Epoch) -> None:
+        """
+        Prove every driver before an epoch gone, or kill it.
+
+        :raises StreamingError: one of them is still there; the next look tries again.
+        """
+        # The new epoch is the fence: an older driver, should a late launcher have started it after
+        # we looked, ends itself when it sees the fence. It must be gone before ours starts. An
+        # epoch that got as far as a driver had made sure of the ones before it.
+        for number in range(before.number - 1, 0, -1):
+            old, launch = self._home.epoch(number), self._home.launch(number)
+            self._prove_dead(old, launch, before)
+            has_driver = launch is not None or self._home.status(number) is not None
+            # A promoted driver is there first, and is released once that was made sure.
+            if has_driver and (old.promotes is None or self._home.is_released(number)):
+                return
+
+    def _prove_dead(self, old: Epoch, launch: Launch | None, before: Epoch) -> None:
+        if self._home.death(old.number) is not None:
+            return
+        heartbeat = partial(self._home.heartbeat, old.number)
+        process = self._launcher.probe(old, launch, heartbeat)
+        if process.state is ProcessState.UNSEEN and self._home.exit(old.number) is not None:
+            return
+        if process.state is ProcessState.UNSEEN and self._is_overtaken(old):
+            self.declare_dead(old, f"its lease is over: {process.detail}")
+            return
+        if process.state is not ProcessState.GONE:
+            log.warning(
+                "Driver of epoch %d started late, after the next epoch was begun; killing it.",
+                old.number,
+            )
+            process = self._launcher.kill(old, launch, heartbeat)
+        if process.state is not ProcessState.GONE:
+            # The driver of a promoted standby is there: it waits on, and is released by a later look.
+            if before.promotes is None:
+                self.declare_dead(before, f"never started: epoch {old.number} is alive")
+            raise StreamingError(
+                f"Driver of epoch {old.number} of stream {self._home.name!r} is still there "
+                f"({process.detail}). No other driver may write; the next look tries again."
+            )
+
+    def _is_overtaken(self, old: Epoch) -> bool:
+        # Looked at after the next epoch was created: a driver that renewed its lease until then is
+        # seen to have done so, and one that renews it later sees that epoch before it starts a query.
+        status = self._home.status(old.number)
+        beat = status.beat if status is not None else 0
+        return self._home.epoch(old.number + 1).overtakes == beat
 
     def fence(
         self,

@@ -209,10 +209,10 @@ class StreamController(StreamActions):
         conf = sized_conf(self._spec.autoscale, conf, epoch.executors)
         request = self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf))
         try:
-            if not self._take(epoch):
+            if not _take(self._home, epoch):
                 request.discard()
                 return None
-            self._make_sure_of_death(before=epoch)
+            self.make_sure_of_death(before=epoch)
             launch = self._start(epoch, request)
         except BaseException:
             # An interrupt as well. From here on the files are the driver's, who deletes them.
@@ -259,7 +259,7 @@ class StreamController(StreamActions):
             promotes=waiting.number,
             token_since=waiting.created_at,
         )
-        if not self._take(epoch):
+        if not _take(self._home, epoch):
             return None
         # The task that started it may have died before it could say so.
         launch = standby.launch or self._launcher.find(waiting)
@@ -274,7 +274,7 @@ class StreamController(StreamActions):
 
         :raises StreamingError: one of them is still there; the standby waits on, for the next look.
         """
-        self._make_sure_of_death(before=epoch)
+        self.make_sure_of_death(before=epoch)
         self._home.give_order(
             StandbyOrder(
                 epoch=epoch.number, number=1, act=OrderAct.RELEASE, at=self._now(), by=self._by
@@ -296,7 +296,7 @@ class StreamController(StreamActions):
         if deployment is None or live is None:
             return False
         try:
-            self._launch_standby(situation, step.reason, deployment, _queries_of(live))
+            self.warm_up(situation, step.reason, deployment)
         except StreamingError as err:
             self.tell(EventKind.STANDBY, f"No standby driver was started: {err}")
             return False
@@ -307,26 +307,16 @@ class StreamController(StreamActions):
         situation: ReconcileInput,
         reason: str,
         deployment: Deployment,
-        queries: tuple[str, ...],
-        change: int,
-    ) -> None:
-        """
-        Start a standby of a deployment that a change proposes; only that change promotes it.
-
-        :param queries: Those that are to come to the barrier; default: those that run now.
-        :raises StreamingError: it could not be started.
-        """
-        queries = queries or _queries_of(situation.seen)
-        self._launch_standby(situation, reason, deployment, queries, change)
-
-    def _launch_standby(
-        self,
-        situation: ReconcileInput,
-        reason: str,
-        deployment: Deployment,
-        queries: tuple[str, ...],
+        queries: tuple[str, ...] = (),
         change: int | None = None,
     ) -> None:
+        """
+        Start a standby of a deployment.
+
+        :param queries: Those that are to come to the barrier; default: those that run now.
+        :param change: The change that proposes the deployment; only it promotes the standby.
+        :raises StreamingError: it could not be started.
+        """
         standbys, before = self._home.standbys(), situation.standby
         waiting = self._epoch_after(
             before.epoch if before is not None else None,
@@ -335,20 +325,18 @@ class StreamController(StreamActions):
             reason,
             change,
             standby=True,
-            queries=queries,
+            queries=queries or _queries_of(situation.seen),
         )
         waiting = replace(waiting, stream=standbys.name, serves=self._home.name)
         request = self._submit(
             Submission(epoch=waiting, deployment=deployment, conf=self._whole_conf(deployment))
         )
         try:
-            standbys.create_epoch(waiting)
+            if not _take(standbys, waiting):
+                request.discard()
+                return
             self._end_standby(standbys, before)
             launch = self._launcher.launch(request)
-        except AlreadyExists:
-            log.info("Another task began standby %d first.", waiting.number)
-            request.discard()
-            return
         except BaseException:
             request.discard()
             raise
@@ -424,14 +412,6 @@ class StreamController(StreamActions):
             **figures,
         )
 
-    def _take(self, epoch: Epoch) -> bool:
-        try:
-            self._home.create_epoch(epoch)
-        except AlreadyExists:
-            log.info("Another task began epoch %d first.", epoch.number)
-            return False
-        return True
-
     def _start(self, epoch: Epoch, request: LaunchRequest) -> Launch:
         try:
             return self._launcher.launch(request)
@@ -468,50 +448,6 @@ class StreamController(StreamActions):
         except StreamingError as err:
             log.warning("The driver of epoch %d was not recorded: %s", seen.epoch.number, err)
 
-    def _make_sure_of_death(self, before: Epoch) -> None:
-        # The new epoch is the fence: an older driver, should a late launcher have started it after
-        # we looked, ends itself when it sees the fence. It must be gone before ours starts. An
-        # epoch that got as far as a driver had made sure of the ones before it.
-        for number in range(before.number - 1, 0, -1):
-            old, launch = self._home.epoch(number), self._home.launch(number)
-            self._prove_dead(old, launch, before)
-            has_driver = launch is not None or self._home.status(number) is not None
-            # A promoted driver is there first, and is released once that was made sure.
-            if has_driver and (old.promotes is None or self._home.is_released(number)):
-                return
-
-    def _prove_dead(self, old: Epoch, launch: Launch | None, before: Epoch) -> None:
-        if self._home.death(old.number) is not None:
-            return
-        heartbeat = partial(self._home.heartbeat, old.number)
-        process = self._launcher.probe(old, launch, heartbeat)
-        if process.state is ProcessState.UNSEEN and self._home.exit(old.number) is not None:
-            return
-        if process.state is ProcessState.UNSEEN and self._is_overtaken(old):
-            self.declare_dead(old, f"its lease is over: {process.detail}")
-            return
-        if process.state is not ProcessState.GONE:
-            log.warning(
-                "Driver of epoch %d started late, after the next epoch was begun; killing it.",
-                old.number,
-            )
-            process = self._launcher.kill(old, launch, heartbeat)
-        if process.state is not ProcessState.GONE:
-            # The driver of a promoted standby is there: it waits on, and is released by a later look.
-            if before.promotes is None:
-                self.declare_dead(before, f"never started: epoch {old.number} is alive")
-            raise StreamingError(
-                f"Driver of epoch {old.number} of stream {self._spec.name!r} is still there "
-                f"({process.detail}). No other driver may write; the next look tries again."
-            )
-
-    def _is_overtaken(self, old: Epoch) -> bool:
-        # Looked at after the next epoch was created: a driver that renewed its lease until then is
-        # seen to have done so, and one that renews it later sees that epoch before it starts a query.
-        status = self._home.status(old.number)
-        beat = status.beat if status is not None else 0
-        return self._home.epoch(old.number + 1).overtakes == beat
-
     def _whole_conf(self, deployment: Deployment) -> dict[str, str]:
         conf = dict(deployment.conf)
         for key in (key for key, value in conf.items() if value == REDACTED):
@@ -523,6 +459,16 @@ class StreamController(StreamActions):
                 )
             conf[key] = conf_text(self._spec.conf[key])
         return conf
+
+
+def _take(home: StreamHome, epoch: Epoch) -> bool:
+    try:
+        home.create_epoch(epoch)
+    except AlreadyExists:
+        what = "standby" if epoch.serves else "epoch"
+        log.info("Another task began %s %d first.", what, epoch.number)
+        return False
+    return True
 
 
 def _queries_of(live: Observation | None) -> tuple[str, ...]:

@@ -22,7 +22,13 @@ from typing import Final
 
 from airflow_streaming.exceptions import closed
 from airflow_streaming.model.durations import age_of, duration_text
-from airflow_streaming.model.health_rules import Finding, HealthRules, RuleState, Severity
+from airflow_streaming.model.health_rules import (
+    QUERY_FAILED,
+    Finding,
+    HealthRules,
+    RuleState,
+    Severity,
+)
 from airflow_streaming.model.observation import (
     BUSY_SHARE,
     Observation,
@@ -416,7 +422,7 @@ def _failed_queries(status: Status) -> list[Finding]:
     # that has ended without an error was stopped by the script or had nothing more to read.
     return [
         Finding(
-            rule="query_failed",
+            rule=QUERY_FAILED,
             state=RuleState.FIRING,
             severity=Severity.ALERT,
             query=query.name,

@@ -21,7 +21,8 @@ from typing import Final, NamedTuple
 
 from airflow_streaming.checkpoints.reader import Reader
 from airflow_streaming.gates.findings import GateDecision
-from airflow_streaming.gates.version_gate import gate_version, gate_way_back, telling_schemas
+from airflow_streaming.gates.version.judge import can_come_back
+from airflow_streaming.gates.version_gate import gate_version, telling_schemas
 from airflow_streaming.storage.folders import open_folders
 from benchmarks.version_matrix.cells import SCHEMA_CHECK_OFF, VERSIONS, all_cells
 from benchmarks.version_matrix.results import Results
@@ -78,7 +79,7 @@ def _asked(work: Path, results: Results, trip: Trip) -> Iterator[Case]:
             truth = results.verdict(trip.unchecked())
             yield Case(f"there with conf, {how}", trip, off.decision, truth, rules)
         if results.verdict(back):
-            found = gate_way_back(uri, start, target, plans=plans)
+            found = gate_version(uri, start, target, plans=plans, judge=can_come_back)
             rules = tuple(finding.rule for finding in found.findings)
             yield Case(f"back, {how}", trip, found.decision, results.verdict(back), rules)
 

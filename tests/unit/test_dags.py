@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import ast
-import runpy
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +8,8 @@ import pytest
 
 from demo.pipelines import PIPELINES, listing
 from tests.conftest import REPOSITORY
+from tests.dag_files import dags_in
+from tests.documents import imported
 
 EXAMPLES: Final = sorted(
     path for path in (REPOSITORY / "dags").rglob("*.py") if path.parent.name != "jobs"
@@ -69,17 +70,11 @@ def test_an_import_of_an_inner_room_is_found() -> None:
     assert inner_rooms(source) == inner
 
 
-def job_imports(path: Path) -> set[str]:
-    """Return the top packages that a script of Spark imports."""
-    nodes = [*ast.walk(ast.parse(path.read_text()))]
-    named = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-    plain = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
-    return {name.split(".")[0] for name in named | plain}
-
-
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "dags").rglob("jobs/*.py")), ids=str)
 def test_a_script_of_spark_knows_nothing_of_what_runs_it(path: Path) -> None:
-    assert not {"airflow", "airflow_streaming", "demo", "tests"} & job_imports(path)
+    tops = {name.partition(".")[0] for name in imported(path.read_text())}
+
+    assert not {"airflow", "airflow_streaming", "demo", "tests"} & tops
 
 
 @pytest.mark.parametrize("name", [*PIPELINES])
@@ -93,9 +88,4 @@ def test_every_example_that_the_demo_starts_has_a_dag_and_a_page(name: str) -> N
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_can_be_imported_and_gives_a_dag(path: Path) -> None:
-    from airflow.sdk import DAG
-
-    found = [one for one in runpy.run_path(str(path)).values() if isinstance(one, DAG)]
-
-    # A dag of a bare ``with`` is not a value of the module; Airflow collects it by itself.
-    assert found or dag_calls(path)
+    assert dags_in(path)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 BUILD_TOOLS = {"hatchling", "tomlkit", "trove-classifiers", "uv"}
@@ -33,3 +37,31 @@ def test_the_build_tools_are_pinned() -> None:
 
     assert f'"hatchling=={hashed["hatchling"]}"' in (ROOT / "pyproject.toml").read_text()
     assert f"uv=={hashed['uv']} " in (ROOT / "scripts/install.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    "answer, status", [("Avail\n2999999", 1), ("Avail\n", 0), ("Avail\n3000000", 0)]
+)
+def test_a_disk_too_small_for_an_environment_ends_the_installation_before_it_begins(
+    tmp_path, answer, status
+):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    makes_environments = (
+        '[ "$1" = -c ] || { mkdir -p "$3/bin"; ln -s "$(type -P true)" "$3/bin/python"; }'
+    )
+    for name, does in {"df": f"printf '{answer}\\n'", "python": makes_environments}.items():
+        (tools / name).write_text(f"#!/usr/bin/env bash\n{does}\n")
+        (tools / name).chmod(0o755)
+    done = subprocess.run(
+        [ROOT / "scripts/install.sh", "new", "anything"],
+        cwd=tmp_path,
+        env={
+            "PATH": f"{tools}:{os.environ['PATH']}",
+            "HOME": str(tmp_path),
+            "PYTHON": str(tools / "python"),
+        },
+    )
+
+    assert done.returncode == status
+    assert (tmp_path / "new").exists() == (status == 0)

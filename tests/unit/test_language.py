@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from tests.documents import pages
 from tests.unit.parsed import parsed
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
@@ -27,12 +28,6 @@ FINISHED: Final = ("airflow_streaming", "demo", "dags", "benchmarks")
 """What is finished: its docstrings, comments and strings have none of these words, and get none back."""
 PACKAGE: Final = ("airflow_streaming",)
 CODE: Final = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
-
-
-def pages() -> list[str]:
-    root = (path.name for path in REPOSITORY.glob("*.md"))
-    below = (path for room in ("docs", "dags") for path in REPOSITORY.glob(f"{room}/**/*.md"))
-    return sorted({*root, *(path.relative_to(REPOSITORY).as_posix() for path in below)})
 
 
 def worn_words(text: str, words: re.Pattern[str] = WORN) -> list[str]:

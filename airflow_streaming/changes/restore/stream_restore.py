@@ -26,7 +26,7 @@ from airflow_streaming.changes.restore.switch import (
     words,
 )
 from airflow_streaming.checkpoints.backup.records import Backup
-from airflow_streaming.checkpoints.progress import Progress
+from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.restore.refusal import Circumstances, of_driver
 from airflow_streaming.checkpoints.restore.replay import Refusal, RefusalCode, RestorePlan
 from airflow_streaming.checkpoints.restore.restore import Prepared, check_allowed, prepare, write
@@ -63,14 +63,27 @@ class Switched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreRequest:
-    """What is asked for besides the backup; see ``switch.plan_switch``."""
+    """
+    What is asked for besides the backup.
 
-    to: str | None
-    accept: Collection[RefusalCode]
-    sink_logs: Mapping[str, str] | None
-    storage_options: Mapping[str, Any] | None
-    progress: Progress
+    :param to: Where the new checkpoints will lie; beside the present ones when not given.
+    :param accept: Reasons against it that are accepted, of ``replay.ACCEPTABLE``.
+    :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder; what the
+        backup names when not given.
+    :param rewind_sinks: Put file sinks back to the batches of the backup: what they wrote since is
+        moved to ``<output>/_rolled_back/<change>-<backup>/``.
+    :param storage_options: Passed to fsspec for checkpoints that are no local folders.
+    """
+
+    to: str | None = None
+    accept: Collection[RefusalCode] = ()
+    sink_logs: Mapping[str, str] | None = None
     rewind_sinks: bool = False
+    storage_options: Mapping[str, Any] | None = None
+    progress: Progress = no_progress
+
+
+USUAL_RESTORE: Final = RestoreRequest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from airflow_streaming.changes.restore.sinks import of_sinks
 from airflow_streaming.changes.restore.stream_restore import (
+    USUAL_RESTORE,
     BackupBefore,
     RestoreRequest,
     StreamRestore,
@@ -31,7 +32,6 @@ from airflow_streaming.changes.restore.switch import (
     checkpoints_at,
     now_in_utc,
 )
-from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.restore.refusal import of_driver
 from airflow_streaming.checkpoints.restore.replay import OF_SINKS, RefusalCode, RestorePlan
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -42,7 +42,7 @@ from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.control import Change, ChangeKind, ChangeOutcome
 from airflow_streaming.model.records.deployment import Deployment
 
-__all__ = ["BackupBefore", "Switched", "abandon", "plan_switch", "switch", "undo", "unfinished"]
+__all__ = ["BackupBefore", "Switched", "abandon", "plan_switch", "switch", "undo"]
 log: Final = logging.getLogger(__name__)
 _EXCHANGES: Final = frozenset({ChangeKind.RESTORE, ChangeKind.UNDO})
 
@@ -52,36 +52,15 @@ def plan_switch(
     launcher: Launcher,
     store: BackupStore,
     backup_id: str,
-    *,
-    to: str | None = None,
-    accept: Collection[RefusalCode] = (),
-    sink_logs: Mapping[str, str] | None = None,
-    rewind_sinks: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    progress: Progress = no_progress,
+    asked: RestoreRequest = USUAL_RESTORE,
 ) -> RestorePlan:
     """
     Return what restoring a stream would do; nothing is written (the dry run).
 
-    :param to: Where the new checkpoints will lie; beside the present ones when not given.
-    :param accept: Reasons against it that are accepted, of ``replay.ACCEPTABLE``.
-    :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder; what the
-        backup names when not given.
-    :param rewind_sinks: Put file sinks back to the batches of the backup: what they wrote since is
-        moved to ``<output>/_rolled_back/<change>-<backup>/``.
-    :param storage_options: Passed to fsspec for checkpoints that are no local folders.
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
     :raises RestoreRefused: the stream has no deployment.
     """
-    asked = RestoreRequest(
-        to=to,
-        accept=accept,
-        sink_logs=sink_logs,
-        rewind_sinks=rewind_sinks,
-        storage_options=storage_options,
-        progress=progress,
-    )
     switching, backup = Switching(home, launcher, by="a dry run"), store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup_id):
         return StreamRestore(home, switching, store, backup, asked).plan()
@@ -92,24 +71,20 @@ def switch(
     launcher: Launcher,
     store: BackupStore,
     backup_id: str,
+    asked: RestoreRequest = USUAL_RESTORE,
     *,
     by: str,
     reason: str = "",
-    to: str | None = None,
-    accept: Collection[RefusalCode] = (),
-    sink_logs: Mapping[str, str] | None = None,
-    rewind_sinks: bool = False,
     backup_before: BackupBefore | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    progress: Progress = no_progress,
     now: Callable[[], datetime] = now_in_utc,
 ) -> Switched:
     """
-    Restore a stream: its next start continues from a backup; see ``plan_switch`` for the parameters.
+    Restore a stream: its next start continues from a backup.
 
     The stream must be wanted stopped and its driver proved dead. It stays stopped: starting it is
     a user's word of its own. A switch to the same backup that was begun and died is finished, if
-    nothing speaks against it by now; ``to`` must be the place it was begun with, or be left out.
+    nothing speaks against it by now; the request's ``to`` must be the place it was begun with, or be
+    left out.
 
     :param backup_before: Called once all has been judged and before anything is restored. A
         checkpoint that cannot be backed up is given up all the same: it stays where it is.
@@ -117,14 +92,6 @@ def switch(
     :raises BackupNotFound: the store has no such backup.
     :raises BackupDamaged: it is not what was written.
     """
-    asked = RestoreRequest(
-        to=to,
-        accept=accept,
-        sink_logs=sink_logs,
-        rewind_sinks=rewind_sinks,
-        storage_options=storage_options,
-        progress=progress,
-    )
     switching, backup = Switching(home, launcher, by=by, now=now), store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup_id):
         restore = StreamRestore(home, switching, store, backup, asked)
@@ -184,11 +151,6 @@ def _check_sinks(
     found = of_sinks(home, current, checkpoint, options)
     if refused := [one.message for one in found if one.code not in accept]:
         raise RestoreRefused(" ".join(refused))
-
-
-def unfinished(home: StreamHome) -> Change | None:
-    """Return the change that was begun and neither finished nor abandoned, if there is one."""
-    return home.unfinished_change()
 
 
 def abandon(

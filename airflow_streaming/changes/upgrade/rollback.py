@@ -55,7 +55,8 @@ from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointError, RestoreRefused, RestoreTaken, SpecError
 from airflow_streaming.gates.change_gate import gate_change
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
-from airflow_streaming.gates.version_gate import gate_way_back
+from airflow_streaming.gates.version.judge import can_come_back
+from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher, driver_fate
 from airflow_streaming.model.records.control import Change
@@ -485,13 +486,14 @@ def way_back_of(
     checkpoints = checkpoints_of(home, storage_options).checkpoints
     back = GateReport()
     if both.current.spark_version != both.proposed.spark_version:
-        back = gate_way_back(
+        back = gate_version(
             checkpoints,
             both.current.spark_version,
             both.proposed.spark_version,
             conf=both.proposed.conf,
             plans=both.old,
             storage_options=storage_options,
+            judge=can_come_back,
         )
     return plan_rollback(
         sinks,

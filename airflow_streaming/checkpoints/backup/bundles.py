@@ -20,7 +20,6 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from airflow_streaming.checkpoints.backup.earlier import EarlierBackups, Place, known_to
@@ -326,12 +325,7 @@ class BundleWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        err: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop the threads; nothing more is written."""
         self._line.stop()
 

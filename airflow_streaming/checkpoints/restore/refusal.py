@@ -259,6 +259,7 @@ def going_back(
     current: Checkpoint | None,
     *,
     sink_batch: int | None = None,
+    is_unread: bool = False,
     rewinds: bool = False,
 ) -> QueryReplay:
     """
@@ -267,11 +268,16 @@ def going_back(
     :param restored: What it will continue from.
     :param current: The checkpoint in use; ``None`` when it cannot be read.
     :param sink_batch: Newest batch in the file sink's log, -1 for none; ``None`` when nothing was seen.
+    :param is_unread: That batch is known by the entry's name alone.
     :param rewinds: What the sink has after the restored batch will be moved aside.
     """
     batch = -1 if restored.last_committed_batch is None else restored.last_committed_batch
     planned = max(batch, restored.last_planned_batch or 0)
     sent = None if current is None else current.last_planned_batch
+    step = step_of(restored, sink_batch, rewinds=rewinds)
+    if is_unread and step is None:
+        # A log whose newest entry cannot be read is never said to be in step.
+        sink_batch = None
     going = QueryReplay(
         folder=folder,
         query_id=restored.query_id,
@@ -280,7 +286,7 @@ def going_back(
         again=(batch + 1, sent) if sent is not None and sent > batch else None,
         sources=tuple(_sources(restored, current)),
         sink_batch=sink_batch,
-        sink_step=step_of(restored, sink_batch, rewinds=rewinds),
+        sink_step=step,
         watermark_ms=restored.watermark_ms,
     )
     return replace(going, says=(*_way(going), *_reading(going), *_sink(going, planned)))

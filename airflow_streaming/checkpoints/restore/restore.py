@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG, with_only_query
@@ -306,11 +305,12 @@ def _judge(
         found.refusals.append(unseen_refusal(query.folder, seen))
     elif seen.unseen:
         found.warnings.append(f"The file sink's log cannot be seen: {seen.unseen}")
-    judged = partial(going_back, query.folder, report, current, rewinds=known.rewinds_sinks)
-    replay = judged(sink_batch=seen.newest)
-    if seen.unseen and replay.sink_step is None:
-        # A log whose newest entry cannot be read is never said to be in step.
-        replay = judged()
+    replay = going_back(
+        *(query.folder, report, current),
+        sink_batch=seen.newest,
+        is_unread=bool(seen.unseen),
+        rewinds=known.rewinds_sinks,
+    )
     found.reports[query.folder] = report
     found.replays.append(replay)
     found.refusals += refusal.of_checkpoint(report, replay, query.batch, known, seen.aside)

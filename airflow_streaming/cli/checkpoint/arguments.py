@@ -8,7 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from airflow_streaming.checkpoints.backup.records import Level
-from airflow_streaming.cli.common import Person, add_home, add_json, add_person, count, pair, place
+from airflow_streaming.cli.common import (
+    Person,
+    add_conf,
+    add_home,
+    add_json,
+    add_person,
+    add_repeated,
+    count,
+    place,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -113,8 +122,7 @@ def _list(kinds: Kinds) -> None:
 
 def _verify(kinds: Kinds) -> None:
     verb = _verb(kinds, "verify", "Verify a backup")
-    verb.add_argument("store", type=place, metavar="STORE", help="backup store")
-    verb.add_argument("backup_id", metavar="BACKUP_ID", help="id as `checkpoint list` shows it")
+    _add_backup(verb)
     verb.add_argument(
         "--level",
         choices=[str(level) for level in Level],
@@ -130,21 +138,8 @@ def _verify(kinds: Kinds) -> None:
     verb.add_argument(
         "--script", metavar="FILE", help="script of the stream, of which a drill runs one batch"
     )
-    verb.add_argument(
-        "--argument",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="argument of the script; repeatable",
-    )
-    verb.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        type=pair,
-        metavar="KEY=VALUE",
-        help="Spark configuration of a drill; repeatable; not for secrets",
-    )
+    add_repeated(verb, "--argument", "TEXT", "argument of the script; repeatable")
+    add_conf(verb, "a drill")
     add_person(verb)
 
 
@@ -156,8 +151,7 @@ def _restore(kinds: Kinds) -> None:
 def _fill_restore(verb: argparse.ArgumentParser) -> None:
     from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE  # not for the other verbs
 
-    verb.add_argument("store", type=place, metavar="STORE", help="backup store")
-    verb.add_argument("backup_id", metavar="BACKUP_ID", help="id as `checkpoint list` shows it")
+    _add_backup(verb)
     verb.add_argument(
         "--to", type=place, metavar="NEW_URI", help="new folder of the checkpoints; must be empty"
     )
@@ -249,8 +243,7 @@ def _retain(kinds: Kinds) -> None:
 
 def _delete(kinds: Kinds) -> None:
     verb = _verb(kinds, "delete", "Delete one backup that nothing needs")
-    verb.add_argument("store", type=place, metavar="STORE", help="backup store")
-    verb.add_argument("backup_id", metavar="BACKUP_ID", help="id of the backup")
+    _add_backup(verb)
     verb.add_argument(
         "--yes", action="store_true", help="delete it; without this, only tell whether it could be"
     )
@@ -266,26 +259,19 @@ _RULES: Final = (
 )
 
 
+def _add_backup(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("store", type=place, metavar="STORE", help="backup store")
+    verb.add_argument("backup_id", metavar="BACKUP_ID", help="id as `checkpoint list` shows it")
+
+
 def _add_accept(verb: argparse.ArgumentParser, reasons: Collection[RefusalCode], what: str) -> None:
-    verb.add_argument(
-        "--accept",
-        action="append",
-        default=[],
-        type=_reason_in(reasons),
-        metavar="REASON",
-        help=f"{what}; repeatable: {', '.join(sorted(reasons))}",
-    )
+    text = f"{what}; repeatable: {', '.join(sorted(reasons))}"
+    add_repeated(verb, "--accept", "REASON", text, _reason_in(reasons))
 
 
 def _add_sinks(verb: argparse.ArgumentParser, what: str) -> None:
-    verb.add_argument(
-        "--sink",
-        action="append",
-        default=[],
-        type=_sink,
-        metavar="[QUERY=]URI",
-        help=f"output folder of a file sink, {what}; repeatable",
-    )
+    text = f"output folder of a file sink, {what}; repeatable"
+    add_repeated(verb, "--sink", "[QUERY=]URI", text, _sink)
 
 
 def _from_and_to(verb: argparse.ArgumentParser) -> None:

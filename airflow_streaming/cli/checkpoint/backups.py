@@ -15,7 +15,7 @@ from airflow_streaming.checkpoints.vault.layout import name_for
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
 from airflow_streaming.cli.common import OK, PROBLEM, Person
-from airflow_streaming.cli.output import Told, progress, show, show_json
+from airflow_streaming.cli.output import Told, answer, progress, show, show_json
 from airflow_streaming.exceptions import CheckpointError, RuntimeNotFound, SpecError
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import check_stream_name
@@ -102,10 +102,7 @@ def back_up_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
 
 
 def _show_backup(taken: Backup, arguments: Namespace) -> int:
-    if arguments.json:
-        show_json({"backup_id": taken.id, **_as_dict(taken)})
-    else:
-        show(backup_report(taken))
+    answer(backup_report(taken), {"backup_id": taken.id, **_as_dict(taken)}, as_json=arguments.json)
     return OK
 
 
@@ -185,10 +182,11 @@ def verify_backup(arguments: Namespace, person: Person | None) -> int:
             drill=_drill(arguments, store, told) if level is Level.DRILL else None,
             progress=told.bytes_read,
         )
-    if arguments.json:
-        show_json({"backup_id": found.backup, "holds": found.holds, **encode(found)})
-    else:
-        show(verification_report(found))
+    answer(
+        verification_report(found),
+        {"backup_id": found.backup, "holds": found.holds, **encode(found)},
+        as_json=arguments.json,
+    )
     return OK if found.holds else PROBLEM
 
 
@@ -247,10 +245,11 @@ def retain(arguments: Namespace, person: Person | None) -> int:
             dry_run=arguments.dry_run,
             progress=told,
         )
-    if arguments.json:
-        show_json(_retained_as_dict(done))
-    else:
-        show(retention_report(done, dry_run=arguments.dry_run))
+    answer(
+        retention_report(done, dry_run=arguments.dry_run),
+        _retained_as_dict(done),
+        as_json=arguments.json,
+    )
     return PROBLEM if done.problems else OK
 
 

@@ -12,7 +12,7 @@ from airflow_streaming.checkpoints.restore.restore import Place, plan_restore, r
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.cli.checkpoint.backups import sink_logs
 from airflow_streaming.cli.common import OK, PROBLEM, Person
-from airflow_streaming.cli.output import progress, show, show_json, show_lines
+from airflow_streaming.cli.output import answer, progress, show, show_json, show_lines
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.control import ChangeOutcome
@@ -55,10 +55,11 @@ def _sources(named: Sequence[str] | None) -> list[str | None] | None:
 
 
 def _show_copy(arguments: Namespace, copied: Cloned) -> int:
-    if arguments.json:
-        show_json({**encode(copied), "checkpoint": copied.checkpoint.to_dict()})
-    else:
-        show(copied_report(copied))
+    answer(
+        copied_report(copied),
+        {**encode(copied), "checkpoint": copied.checkpoint.to_dict()},
+        as_json=arguments.json,
+    )
     return OK
 
 
@@ -80,44 +81,42 @@ def restore_backup(arguments: Namespace, _: Person | None) -> int:
             restored = restore(store, backup_id, where, accept=accept, progress=told)
     if arguments.dry_run:
         return _show_plan(arguments, plan)
-    if arguments.json:
-        show_json({**encode(restored), "plan": restored.plan.to_dict()})
-    else:
-        show(restored_report(restored))
+    answer(
+        restored_report(restored),
+        {**encode(restored), "plan": restored.plan.to_dict()},
+        as_json=arguments.json,
+    )
     return OK
 
 
 def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) -> int:
     """Restore a stream from a backup: its next start continues from there."""
     # Not at the top: a restore of a checkpoint does without a home.
+    from airflow_streaming.changes.restore.stream_restore import RestoreRequest
     from airflow_streaming.changes.restore.undo import plan_switch
     from airflow_streaming.launch.registry import open_launcher
     from airflow_streaming.services.changes import restore_stream
 
     store = open_backup_store(arguments.store)
-    how = {
-        "to": arguments.to,
-        "accept": arguments.accept,
-        "sink_logs": sink_logs(arguments),
-        "rewind_sinks": arguments.rewind_sinks,
-    }
     backup_id = arguments.backup_id
     with progress() as told:
+        asked = RestoreRequest(
+            to=arguments.to,
+            accept=arguments.accept,
+            sink_logs=sink_logs(arguments),
+            rewind_sinks=arguments.rewind_sinks,
+            progress=told,
+        )
         if arguments.dry_run:
-            plan = plan_switch(stream, open_launcher(), store, backup_id, progress=told, **how)
+            plan = plan_switch(stream, open_launcher(), store, backup_id, asked)
         else:
             by, reason = person.name, person.reason
-            switched = restore_stream(
-                stream, store, backup_id, by=by, reason=reason, progress=told, **how
-            )
+            switched = restore_stream(stream, store, backup_id, asked, by=by, reason=reason)
     return _show_plan(arguments, plan) if arguments.dry_run else _show(switched, arguments)
 
 
 def _show_plan(arguments: Namespace, plan: RestorePlan) -> int:
-    if arguments.json:
-        show_json(plan.to_dict())
-    else:
-        show(restore_plan_report(plan))
+    answer(restore_plan_report(plan), plan.to_dict(), as_json=arguments.json)
     return PROBLEM if plan.is_refused else OK
 
 

@@ -10,6 +10,7 @@ from airflow_streaming.cli.common import (
     INCONCLUSIVE,
     OK,
     PROBLEM,
+    add_repeated,
     add_report,
     add_runtime,
     duration,
@@ -19,7 +20,7 @@ from airflow_streaming.cli.common import (
     place,
     positive,
 )
-from airflow_streaming.cli.output import NOT_WRITTEN, progress, show, show_json, write_page
+from airflow_streaming.cli.output import NOT_WRITTEN, answer, progress, write_page
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.jobs.comparison import Bound, CompareResult
 from airflow_streaming.model.records.cutover import CompareTerms
@@ -59,26 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_terms(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--format", default="parquet", help="of both outputs (default: %(default)s)")
-    group.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        type=pair,
-        metavar="KEY=VALUE",
-        help="option of the reader; repeatable; `schema` gives the columns",
-    )
+    read = "option of the reader; repeatable; `schema` gives the columns"
+    add_repeated(group, "--option", "KEY=VALUE", read, pair)
     for name, what in (
         ("key", "by which rows belong together"),
         ("sum", "that is summed by bucket and key"),
         ("ignore", "that may differ, or be in one output only"),
     ):
-        group.add_argument(
-            f"--{name}",
-            action="append",
-            default=[],
-            metavar="COLUMN",
-            help=f"column {what}; repeatable",
-        )
+        add_repeated(group, f"--{name}", "COLUMN", f"column {what}; repeatable")
     group.add_argument("--time", default="", metavar="COLUMN", help="column with the event time")
     group.add_argument(
         "--bucket",
@@ -145,10 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
     if found.refused:
         raise SpecError(found.error)
     report = comparison_report(found)
-    if arguments.json:
-        show_json(found.to_dict())
-    else:
-        show(report)
+    answer(report, found.to_dict(), as_json=arguments.json)
     is_written = write_page(arguments.report, lambda: markdown(report))
     return CODES[found.result] if is_written else NOT_WRITTEN
 

@@ -23,7 +23,7 @@ from airflow_streaming.cli.common import (
     place,
 )
 from airflow_streaming.cli.known_home import lane_named, open_known
-from airflow_streaming.cli.output import NOT_WRITTEN, progress, show, show_json, write_page
+from airflow_streaming.cli.output import NOT_WRITTEN, answer, progress, write_page
 from airflow_streaming.cli.spark.runtime import runtime_named, script_of
 from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError, closed
 from airflow_streaming.gates.change_gate import Versions, gate_change, without_secrets
@@ -201,10 +201,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
     :raises StreamingError: the script cannot be read, or Spark not be started.
     """
     planned = planned_script(arguments, arguments.script)
-    if arguments.json:
-        show_json(planned.to_dict())
-    else:
-        show(plan_report(planned))
+    answer(plan_report(planned), planned.to_dict(), as_json=arguments.json)
     return OK if planned.queries and not planned.problem else PROBLEM
 
 
@@ -222,10 +219,7 @@ def run(arguments: argparse.Namespace) -> int:
         else _gate_change(arguments, home)
     )
     report = gate_report(found)
-    if arguments.json:
-        show_json(found.to_dict())
-    else:
-        show(report)
+    answer(report, found.to_dict(), as_json=arguments.json)
     is_written = write_page(arguments.report, lambda: markdown(report))
     return CODES[found.decision] if is_written else NOT_WRITTEN
 

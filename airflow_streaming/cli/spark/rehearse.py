@@ -19,7 +19,7 @@ from airflow_streaming.cli.common import (
     place_of,
     seconds,
 )
-from airflow_streaming.cli.output import NOT_WRITTEN, progress, show, show_json, write_page
+from airflow_streaming.cli.output import NOT_WRITTEN, answer, progress, write_page
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision, GateReport
 from airflow_streaming.gates.rehearsal_compare import CLEAN
@@ -148,10 +148,7 @@ def _compared(arguments: argparse.Namespace, home: StreamHome | None) -> int:
         )
     report = GateReport(findings=findings_after(found, GateReport(), CLEAN))
     page = gate_report(report)
-    if arguments.json:
-        show_json({"decision": report.decision.value, **found.to_dict()})
-    else:
-        show(page)
+    answer(page, {"decision": report.decision.value, **found.to_dict()}, as_json=arguments.json)
     if not write_page(arguments.report, lambda: markdown(page)):
         return NOT_WRITTEN
     return CODES[report.decision]
@@ -200,10 +197,7 @@ def run(arguments: argparse.Namespace) -> int:
             progress=told,
         )
     report = rehearsal_report(found)
-    if arguments.json:
-        show_json(found.to_dict())
-    else:
-        show(report)
+    answer(report, found.to_dict(), as_json=arguments.json)
     if not write_page(arguments.report, lambda: markdown(report)):
         return NOT_WRITTEN
     return OK if _is_good(found) else PROBLEM

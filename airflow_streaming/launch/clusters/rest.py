@@ -86,6 +86,14 @@ class _NoRedirection(urllib.request.HTTPRedirectHandler):
         return None
 
 
+def _opener(context: ssl.SSLContext | None) -> urllib.request.OpenerDirector:
+    # No proxy of the environment: it would see the credentials, and clusters are inside.
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({}), _NoRedirection()]
+    if context is not None:
+        handlers.append(urllib.request.HTTPSHandler(context=context))
+    return urllib.request.build_opener(*handlers)
+
+
 def ask(
     url: str,
     *,
@@ -121,14 +129,8 @@ def ask(
             **(headers or {}),
         },
     )
-    # No proxy of the environment: it would see the credentials, and clusters are inside.
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({}), _NoRedirection()]
-    if context is not None:
-        handlers.append(urllib.request.HTTPSHandler(context=context))
     try:
-        with urllib.request.build_opener(*handlers).open(
-            request, timeout=min(timeout or TIMEOUT, left)
-        ) as reply:
+        with _opener(context).open(request, timeout=min(timeout or TIMEOUT, left)) as reply:
             return _read(reply.status, reply, url, most)
     except urllib.error.HTTPError as err:
         with err:

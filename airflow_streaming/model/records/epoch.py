@@ -72,7 +72,9 @@ class LaunchCause(StrEnum):
     """Why an epoch was begun."""
 
     FIRST = "first"
+    """The stream had never run."""
     RESTART = "restart"
+    """The driver before it failed, hung, or was lost."""
     START = "start"
     """After a stop, a completed script, or a replaced deployment."""
     TRIAL = "trial"
@@ -261,6 +263,7 @@ class Outcome(StrEnum):
     FENCED = "fenced"
     """A newer epoch owns the stream."""
     FAILED = "failed"
+    """A query or the script raised, or a rule stopped it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

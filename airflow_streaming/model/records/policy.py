@@ -26,7 +26,7 @@ _DAYS_A_WEEK: Final = 7
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blackout:
     """
-    A time of day in which a verdict restarts nothing that lives.
+    A time of day in which no running stream is restarted.
 
     A stream whose driver has ended is brought back all the same: it does no work. It goes by the
     clock on the wall there: an hour that is skipped in spring has no part in it, and

@@ -10,6 +10,7 @@ const SYNC = uPlot.sync("streams");
 
 const TIMES = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000];
 const SMALL = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
+const WHOLE = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
 const STEPS = new Map([
   [seconds, [...SMALL, ...TIMES]],
   [milliseconds, [1, 2, 5, 10, 20, 50, 100, 200, 500, ...TIMES.map((one) => one * 1000)]],
@@ -22,15 +23,15 @@ const HEADROOM = 2.2;
 export const MAIN = [
   { id: "rates", title: "Rows per second", show: rate, lines: [["input_rate", "input"], ["processing_rate", "processing"]], band: true },
   { id: "duration", title: "Batch duration by phase", show: milliseconds, stack: "phase.", but: ["triggerExecution"], metric: { batch_seconds: 1000 } },
-  { id: "backlog", title: "Backlog", show: count, each: "backlog_records.", metric: { backlog_records: 1 }, unless: "backlog_" },
-  { id: "backlog_files", title: "Backlog in files", show: count, each: "backlog_files.", metric: { backlog_files: 1 }, optional: true },
+  { id: "backlog", title: "Backlog in records", show: count, whole: true, each: "backlog_records.", metric: { backlog_records: 1 }, unless: "backlog_" },
+  { id: "backlog_files", title: "Backlog in files", show: count, whole: true, each: "backlog_files.", metric: { backlog_files: 1 }, optional: true },
   { id: "backlog_bytes", title: "Backlog in bytes", show: bytes, each: "backlog_bytes.", metric: { backlog_bytes: 1 }, optional: true },
   { id: "watermark", title: "Watermark delay", show: seconds, lines: [["watermark_delay_s", "delay"]], band: true, metric: { watermark_delay_seconds: 1 } },
-  { id: "state_rows", title: "State rows", show: count, lines: [["state_rows", "rows"]], metric: { state_rows: 1 } },
+  { id: "state_rows", title: "State rows", show: count, whole: true, lines: [["state_rows", "rows"]], metric: { state_rows: 1 } },
   { id: "state_bytes", title: "State memory", show: bytes, lines: [["state_bytes", "memory"]], metric: { state_bytes: 1 } },
   { id: "commit", title: "State commit per store", show: milliseconds, lines: [["state_commit_ms", "commit"]], band: true, metric: { state_commit_seconds: 1000 }, optional: true },
-  { id: "dropped", title: "Rows dropped behind the watermark", show: count, lines: [["dropped_rows", "dropped"]], bars: true, optional: true },
-  { id: "executors", title: "Executors", show: count, lines: [["executors", "executors"]], step: true, optional: true },
+  { id: "dropped", title: "Rows dropped behind the watermark", show: count, whole: true, lines: [["dropped_rows", "dropped"]], bars: true, optional: true },
+  { id: "executors", title: "Executors", show: count, whole: true, lines: [["executors", "executors"]], step: true, optional: true },
 ];
 
 const R = "state.rocksdb";
@@ -118,6 +119,7 @@ export class Chart {
     this.truth = truth;
     // A line far above what is shown runs along the upper edge; its value is told beside the title.
     const top = this.chart.id === "rates" && this.greatest > 0 ? this.greatest * HEADROOM : Infinity;
+    this.top = top;
     const data = truth.map((column) => column.map((value) => (value !== null && value > top ? top : value)));
     const shape = JSON.stringify([options.map((one) => one.label), range.lane]);
     this.range = range;
@@ -193,7 +195,7 @@ export class Chart {
       },
       axes: [
         { ...axis, size: 26, space: 70, values: (_, splits, __, ___, step) => splits.map((split) => utc(split, step)) },
-        { ...axis, size: 70, space: 34, incrs: STEPS.get(this.chart.show), values: (_, splits) => splits.map((split) => this.chart.show(split)) },
+        { ...axis, size: 70, space: 34, incrs: this.chart.whole ? WHOLE : STEPS.get(this.chart.show), values: (_, splits) => splits.map((split) => this.chart.show(split)) },
       ],
       bands: top >= 0 ? [{ series: [top + 1, top + 2], fill: mixed(series[top + 1].bandOf, 0.16) }] : [],
       series: [
@@ -282,7 +284,7 @@ export class Chart {
         const below = next ? this.truth[this.series.indexOf(next)]?.[at] : 0;
         value -= below ?? 0;
       }
-      return h("span", {}, h("span", { class: `dot k${(one.place % 8) + 1}` }), clean(words(one.label)), " ", h("b", {}, this.chart.show(value)));
+      return h("span", {}, h("span", { class: `dot k${(one.place % 8) + 1}` }), clean(words(one.label)), " ", h("b", value > this.top ? { title: "Above the scale of the chart, which is the input's." } : {}, value > this.top ? "↑ " : "", this.chart.show(value)));
     });
     put(this.values, index === null || times[at] === undefined ? null : h("span", {}, utc(times[at], 1)), parts.slice(0, 4));
   }

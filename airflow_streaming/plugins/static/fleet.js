@@ -3,7 +3,7 @@
 import { address, go, params, tell } from "./app.js";
 import { Poll, get } from "./api.js";
 import { clean, glyph, h, pill, put, say } from "./dom.js";
-import { NOTHING, ago, bytes, count, lasted, milliseconds, rate, seconds, stamp, time, words } from "./format.js";
+import { NOTHING, ago, bytes, count, kindName, lasted, milliseconds, rate, seconds, stamp, time, words } from "./format.js";
 import { sparkline } from "./sparks.js";
 
 const LEVELS = ["down", "bad", "warn", "busy", "well", "off"];
@@ -249,7 +249,7 @@ function drawRow(row, now) {
       h("div", {}, pill(row.level, words(row.state), clean(row.reason)), row.since ? h("span", { class: "dim", title: stamp(row.since) }, lasted(row.since, now)) : null),
       quiet ? null : h("div", { class: "why", title: clean(row.reason) }, row.reason),
     ),
-    h("td", {}, link, row.external ? [" ", h("span", { class: "tag", title: "This provider did not launch it: it is watched by its checkpoint." }, "external")] : null, h("div", { class: "dim" }, row.dag === row.stream ? `${row.queries_total ?? 0} ${row.queries_total === 1 ? "query" : "queries"}` : row.dag)),
+    h("td", {}, link, row.external ? [" ", h("span", { class: "tag", title: "This provider did not launch it: it is watched by its checkpoint." }, "external")] : null, h("div", { class: "dim" }, row.dag === row.stream ? row.state === "loading" ? "" : `${row.queries_total ?? 0} ${row.queries_total === 1 ? "query" : "queries"}` : row.dag)),
     h(
       "td",
       { class: "flow" },
@@ -294,7 +294,7 @@ export function backlog(told) {
 }
 
 function backup(told, now, row) {
-  if (row.external) return h("span", { class: "dim" }, NOTHING);
+  if (row.external || row.state === "loading") return h("span", { class: "dim" }, NOTHING);
   if (!told) return h("span", { class: "dim" }, "none");
   if (told.problem) return h("span", { class: "hot", title: clean(told.problem) }, "damaged");
   return [ago(told.at, now), h("div", { class: told.verified ? "dim" : "hot" }, told.verified ? "verified" : "not verified")];
@@ -308,7 +308,7 @@ function changeCell(row, now) {
     ];
   }
   if (!row.event) return h("span", { class: "dim" }, NOTHING);
-  return [h("span", { class: "clip", title: clean(row.event.text) }, row.event.text), h("div", { class: "dim" }, `${words(row.event.kind)}, ${ago(row.event.at, now)}`)];
+  return [h("span", { class: "clip", title: clean(row.event.text) }, row.event.text), h("div", { class: "dim" }, `${kindName(row.event.kind)}, ${ago(row.event.at, now)}`)];
 }
 
 export function skeleton() {

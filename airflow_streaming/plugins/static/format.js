@@ -104,6 +104,11 @@ export function words(name) {
   return String(name ?? "").replace(/[_-]/g, " ");
 }
 
+/** A kind of event for people: `desired` is the desired state, `alert_gave_up` an alert. */
+export function kindName(kind) {
+  return { desired: "desired state", owner: "handed over", sized: "size changed" }[kind] ?? words(kind.replace(/^alert_/, "alert: "));
+}
+
 export function isNumber(value) {
   return typeof value === "number" && Number.isFinite(value);
 }

@@ -5,7 +5,7 @@ import { at, get } from "./api.js";
 import { Chart, MAIN } from "./charts.js";
 import { clean, h, put } from "./dom.js";
 import { failure, skeleton } from "./fleet.js";
-import { ago, bytes, clock, count, lasted, stamp, words } from "./format.js";
+import { ago, bytes, clock, count, kindName, lasted, stamp, words } from "./format.js";
 import { markdown } from "./markdown.js";
 import { runs } from "./runs.js";
 
@@ -17,31 +17,52 @@ export const PANELS = [
   { id: "reports", name: "Reports", draw: reports },
 ];
 
-export const ABOUT = {
-  begun: "Terms and proposed deployment are recorded.",
-  backed_up: "A verified backup of the running stream exists.",
-  stopped: "The old driver is proved gone and its last batch is backed up.",
-  applying: "From here on giving up means rolling back.",
-  deployed: "The new deployment is the current one.",
-  launched: "Its driver runs; the soak watches it.",
-  judged: "The soak has a verdict; waiting for keep or roll back.",
-  kept: "The new deployment stays.",
-  planned: "Terms are recorded; nothing was done.",
-  starting: "Green's driver is being started.",
-  catching_up: "Green reads what blue has read already.",
-  shadowing: "Green keeps pace and has to be well for some time.",
-  comparing: "What both lanes have written is compared.",
-  ready: "Green may become live; waiting for promote.",
-  held: "Nothing is proved either way; waiting for a decision.",
-  warming: "Green's next driver waits at the barrier.",
-  draining: "Blue comes to its end at a batch boundary.",
-  switching: "Green takes over.",
-  live: "Consumers are led to green.",
-  soaking: "Green is watched; blue can be back at any moment.",
-  finalizing: "Point of no return.",
-  finalized: "Green stays; blue is kept for some time.",
-  retired: "Blue's lane is free.",
+/** What a state of an open change means, by the kind of change. */
+const ABOUT = {
+  upgrade: {
+    begun: "Terms and proposed deployment are recorded.",
+    backed_up: "A verified backup of the running stream exists.",
+    ready: "The new driver waits at the barrier, or is started after the stop.",
+    stopped: "The old driver is proved gone and its last batch is backed up.",
+    applying: "From here on giving up means rolling back.",
+    repartitioning: "Spark writes the state with another number of partitions.",
+    repartitioned: "State has its new number of partitions.",
+    deployed: "The new deployment is the current one.",
+    launched: "Its driver runs; the soak watches it.",
+    judged: "The soak has a verdict; waiting for keep or roll back.",
+    kept: "The new deployment stays.",
+    rolling_back: "The new driver is stopped; checkpoint and sinks are put back.",
+    left: "Nothing is restored; the old deployment gets the present checkpoint.",
+    restored: "Checkpoint and sinks are put back.",
+    rolled_back: "The old deployment is the current one again.",
+    aborted: "The old deployment continues; nothing was changed.",
+  },
+  cutover: {
+    planned: "Terms are recorded; nothing was done.",
+    starting: "Green's driver is being started.",
+    catching_up: "Green reads what blue has read already.",
+    shadowing: "Green keeps pace and must be well for some time.",
+    comparing: "What both lanes have written is compared.",
+    ready: "Green may become live; waiting for promote.",
+    held: "Nothing is proved either way; waiting for a decision.",
+    warming: "Green's next driver waits at the barrier.",
+    draining: "Blue comes to its end at a batch boundary.",
+    switching: "Green takes over.",
+    live: "Consumers are led to green.",
+    soaking: "Green is watched; blue can be back at any moment.",
+    finalizing: "Point of no return.",
+    finalized: "Green stays; blue is kept for some time.",
+    retired: "Blue's lane is free.",
+    aborting: "Green is stopped; blue stays live.",
+    aborted: "Green is gone; blue is live.",
+    rolling_back: "Consumers are led back to blue.",
+    rolled_back: "Blue is live again.",
+  },
 };
+
+export function about(kind, state) {
+  return ABOUT[kind]?.[state] ?? "";
+}
 
 async function load(box, path, draw) {
   put(box, skeleton());
@@ -87,7 +108,7 @@ function timeline(box, data) {
       list,
       shown.length
         ? table(
-            ["When", "What", "", "Who"],
+            ["When (UTC)", "What", "", "Who"],
             shown.map((entry) => [
               h("td", { class: "when", title: stamp(entry.at) }, clock(entry.at), h("div", { class: "dim" }, ago(entry.at, Date.now()))),
               h("td", { class: "what" }, kind(entry)),
@@ -117,7 +138,7 @@ const TONES = {
 };
 
 function kind(entry) {
-  return h("span", { class: `tag ${TONES[entry.kind] ?? ""}` }, words(entry.kind.replace(/^alert_/, "alert: ")));
+  return h("span", { class: `tag ${TONES[entry.kind] ?? ""}` }, kindName(entry.kind));
 }
 
 function changes(box, data, page) {
@@ -149,13 +170,13 @@ function changeCard(change, data, isFirst, page) {
     ),
     h("div", {}, change.reason),
     change.problem ? h("div", { class: "banner" }, change.problem) : null,
-    isOpen ? h("p", {}, h("b", {}, `${words(change.state)} for ${lasted(change.since, Date.now())}. `), ABOUT[change.state] ?? "", change.until ? h("span", { class: "dim" }, ` Until ${stamp(change.until)}.`) : null) : null,
+    isOpen ? h("p", {}, h("b", {}, `${words(change.state)} for ${lasted(change.since, Date.now())}. `), about(change.kind, change.state), change.until ? h("span", { class: "dim" }, ` Until ${stamp(change.until)}.`) : null) : null,
     change.table.length
       ? h(
           "ol",
           { class: "path", "aria-label": "States" },
           change.table.map((one) =>
-            h("li", { class: one.now ? "now" : one.at ? "done" : "", "aria-current": one.now ? "step" : null, title: ABOUT[one.state] ?? "" }, one.at ? "✓ " : "", words(one.state), one.at ? h("small", {}, clock(one.at).slice(6)) : null),
+            h("li", { class: one.now ? "now" : one.at ? "done" : "", "aria-current": one.now ? "step" : null, title: about(change.kind, one.state) }, one.at ? "✓ " : "", words(one.state), one.at ? h("small", {}, clock(one.at).slice(6)) : null),
           ),
         )
       : null,
@@ -169,7 +190,7 @@ function changeCard(change, data, isFirst, page) {
             h("td", {}, check.name),
             h("td", {}, h("span", { class: `tag ${check.result === "pass" ? "well" : check.result === "fail" ? "down" : "warn"}` }, check.result)),
             h("td", {}, check.reason),
-            h("td", {}, Object.entries(check.figures).map(([name, value]) => h("div", {}, h("span", { class: "dim" }, `${words(name)} `), value))),
+            h("td", {}, Object.entries(check.figures).map(([name, value]) => h("div", {}, h("span", { class: "dim" }, `${words(name)} `), figure(value)))),
           ]),
         )
       : null,
@@ -192,13 +213,10 @@ function step(one) {
 
 /** Both lanes' charts side by side, on the page's cursor. */
 function sides(change, data, page) {
-  const root = h("div", { class: "sides" });
   const wanted = MAIN.filter((chart) => ["rates", "backlog", "watermark"].includes(chart.id));
-  root.append(h("h2", {}, `Blue: ${change.blue}`), h("h2", {}, `Green: ${change.green}`));
   const lanes = [change.blue, change.green];
   const sources = data.queries[0]?.sources.map((one) => one.name) ?? [];
   const charts = wanted.map((chart) => lanes.map(() => page.own(new Chart(chart, { zoom: page.zoom }))));
-  charts.flat().forEach((chart) => root.append(chart.node));
   lanes.forEach(async (lane, side) => {
     try {
       const found = await get(`${base(data)}/series?seconds=7200&lane=${encodeURIComponent(lane)}`);
@@ -207,7 +225,12 @@ function sides(change, data, page) {
       charts.forEach((pair) => put(pair[side].box, h("div", { class: "none" }, error.message)));
     }
   });
-  return root;
+  const names = [`Blue: ${change.blue}`, `Green: ${change.green}`];
+  return h("div", { class: "sides" }, names.map((name, side) => h("div", { class: "side" }, h("h2", {}, name), charts.map((pair) => pair[side].node))));
+}
+
+function figure(value) {
+  return /^\d{5,}$/.test(value) ? Number(value).toLocaleString("en-US") : value;
 }
 
 function deployments(box, data) {

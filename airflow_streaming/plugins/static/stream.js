@@ -7,9 +7,11 @@ import { Chart, MAIN, STATE, shortSource } from "./charts.js";
 import { clean, glyph, h, pill, put, say } from "./dom.js";
 import { backlog, failure, skeleton } from "./fleet.js";
 import { NOTHING, ago, count, lasted, milliseconds, rate, seconds, share, bytes, stamp, time, words } from "./format.js";
-import { ABOUT, PANELS } from "./panels.js";
+import { PANELS, about } from "./panels.js";
 
 const RANGES = { "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800 };
+/** Milliseconds without a heartbeat after which figures are those of the past. */
+const SILENT = 30_000;
 const MARKS = {
   launched: ["▶", "c6", "driver started"],
   deployed: ["D", "c4", "deployed"],
@@ -50,7 +52,8 @@ export function stream(root, dag, name) {
   const now = h("div", { class: "body" });
   const rules = h("div", { class: "body" });
   const failed = h("section", { class: "card", hidden: true });
-  const rail = h("aside", { class: "rail", "aria-label": "Now" }, card("Right now", now), failed, card("Rules", rules));
+  const asOf = h("h2", {}, "Right now");
+  const rail = h("aside", { class: "rail", "aria-label": "Now" }, h("section", { class: "card" }, h("header", {}, asOf), now), failed, card("Rules", rules));
   const tabs = h("div", { class: "tabs", role: "tablist" });
   const panel = h("div", { class: "panel", role: "tabpanel" });
   const whole = h("div", { hidden: true }, reason, change, facts, h("div", { class: "tools" }, ranges, queries, note, h("span", { class: "grow" }), legend), h("div", { class: "layout" }, h("div", {}, grid, more), rail), tabs, panel);
@@ -200,7 +203,7 @@ export function stream(root, dag, name) {
     put(
       change,
       h("span", { class: `tag ${open.waits || open.overdue ? "warn" : "busy"}` }, `${open.kind}: ${words(open.state)}`),
-      h("span", {}, h("b", {}, `for ${lasted(open.since, Date.now())}. `), ABOUT[open.state] ?? "", open.until ? h("span", { class: "dim" }, ` ${open.overdue ? "Overdue since" : "Until"} ${stamp(open.until)}.`) : null),
+      h("span", {}, h("b", {}, `for ${lasted(open.since, Date.now())}. `), about(open.kind, open.state), open.until ? h("span", { class: "dim" }, ` ${open.overdue ? "Overdue since" : "Until"} ${stamp(open.until)}.`) : null),
       h("span", { class: "grow" }),
       acts.map((one) => page.actButton(one.act, words(one.act.split(".")[1]))),
       h("button", { class: "button", onclick: () => showPanel("changes") }, "Details"),
@@ -394,6 +397,8 @@ export function stream(root, dag, name) {
     const seen = time(state.data?.seen_at);
     const age = (Date.now() - state.at) / 1000;
     say(fresh, seen ? `heartbeat ${ago(state.data.seen_at, Date.now())}` : `seen ${seconds(Math.round(age))} ago`);
+    const isSilent = seen !== null && Date.now() - seen > SILENT;
+    say(asOf, isSilent ? `Last seen ${ago(state.data.seen_at, Date.now())}` : "Right now");
     fresh.classList.toggle("late", age > 30 || Boolean(state.error));
   }
 

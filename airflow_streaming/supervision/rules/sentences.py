@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.health_rules import HealthRule, RuleState
+from airflow_streaming.model.health_rules import Comparison, HealthRule, RuleState
 from airflow_streaming.model.metrics import Metric
 
 MAX_NAMED: Final = 10
@@ -19,7 +19,12 @@ def subject(query: str, source: str | None = None) -> str:
 
 def threshold(rule: HealthRule) -> str:
     """Return what a rule asks for, as ``below 80 % for 5 min``."""
-    words = f"{rule.comparison} {_figure(rule, rule.bound)}"
+    is_rows = rule.metric is Metric.INPUT_RATE and rule.comparison is Comparison.BELOW
+    if is_rows and rule.bound * rule.mean_over.total_seconds() < 1:
+        words = "no row"
+    else:
+        bound = rule.metric.row.bound_words.format(_figure(rule, rule.bound))
+        words = f"{rule.comparison} {bound}"
     if rule.mean_over and not rule.sustained_for:
         words += f" over {duration_text(rule.mean_over.total_seconds())}"
     if rule.sustained_for:

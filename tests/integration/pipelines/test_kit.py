@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
 
 from airflow_streaming.testing import StreamTester, StreamTestError
 from demo.events import drop
+from tests.documents import snippets
 
 JOB = Path(__file__).with_name("kit_job.py")
 
@@ -52,6 +54,15 @@ def test_what_a_script_raises_is_in_the_run_and_its_queries_are_stopped(
     assert run.error.kind == error
     with pytest.raises(StreamTestError):
         run.check()
+
+
+def test_the_test_that_the_manual_shows_passes(stream_tester: StreamTester, tmp_path: Path) -> None:
+    script, test = (one.source for one in snippets("docs/testing.md"))
+    drop(tmp_path / "jobs", "paid_orders.py", script)
+    drop(tmp_path, "test_paid_orders.py", test.replace("jobs/", f"{tmp_path}/jobs/"))
+
+    shown = runpy.run_path(str(tmp_path / "test_paid_orders.py"))
+    shown["test_paid_orders"](stream_tester, tmp_path)
 
 
 def test_an_unreadable_input_says_spark_s_condition(

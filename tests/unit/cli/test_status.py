@@ -114,11 +114,17 @@ class TestStatus:
         assert "next attempt   2026-03-01 12:00:30 UTC" in out
 
     def test_a_failed_query_is_shown_with_its_error(self, run: Run, stream: StreamHome) -> None:
-        begin(stream, queries=(make_query(active=False, error="boom"),))
+        failed = (make_query("refunds", active=False, error="bang"),)
+        begin(stream, queries=(make_query(active=False, error="boom"), *failed))
 
         _, out, _ = run("status", "orders")
 
-        assert "NO: boom" in out
+        assert [line.split()[:2] for line in out.splitlines() if " FAILED " in line] == [
+            ["revenue", "FAILED"],
+            ["refunds", "FAILED"],
+        ]
+        # Whose error the verdict gives is not repeated below the table.
+        assert (out.count("boom"), out.count("Query refunds has failed: bang")) == (1, 1)
 
     def test_an_open_circuit_is_shown(self, run: Run, stream: StreamHome) -> None:
         begin(stream)

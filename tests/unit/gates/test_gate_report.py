@@ -39,7 +39,7 @@ def test_a_report_begins_with_the_decision_and_tells_each_finding_with_its_evide
         "",
         "- **not allowed** in query revenue: The aggregates differ. (`aggregation.aggregates`)",
         "    - now: `sum(v)`",
-        "    - then: `max(v)`",
+        "    - after: `max(v)`",
         "    - evidence: the plans",
         "    - what to do: Start anew.",
         "",
@@ -98,7 +98,7 @@ def test_secrets_that_a_plan_quotes_are_not_shown() -> None:
 
 def test_a_value_that_was_not_there_is_not_called_nothing() -> None:
     found = GateFinding(rule="r", severity=GateDecision.ALLOWED, message="m", new="3.5")
-    assert "    - then: `3.5`" in markdown(gate_report(report_of([found]))).splitlines()
+    assert "    - after: `3.5`" in markdown(gate_report(report_of([found]))).splitlines()
 
 
 def test_a_report_travels_between_tasks() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_streaming.changes.restore.stream_restore import Switched
-from airflow_streaming.changes.restore.undo import switch, undo, unfinished
+from airflow_streaming.changes.restore.stream_restore import RestoreRequest, Switched
+from airflow_streaming.changes.restore.undo import switch, undo
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.launch.runtime import Runtime
@@ -34,6 +35,12 @@ from tests.unit.checkpoints.restoring import (
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
 QUERIES = {"counts": "c-0-0-0-1", "sums": "5-0-0-0-1"}
+
+
+def restore_request(asked: dict[str, Any]) -> RestoreRequest:
+    """Take out of some arguments what they ask of a restore."""
+    names = [field.name for field in fields(RestoreRequest) if field.name in asked]
+    return RestoreRequest(**{name: asked.pop(name) for name in names})
 
 
 class DyingStore:
@@ -87,8 +94,8 @@ class Stream:
         self.home.want(state, by="test", reason="The test says so.", now=NOON)
 
     def switch(self, home: StreamHome | None = None, **asked: Any) -> Switched:
-        given = {"by": "kim", **asked}
-        return switch(home or self.home, self.launcher, self.store, self.backup.id, **given)
+        request, how = restore_request(asked), {"by": "kim", **asked}
+        return switch(home or self.home, self.launcher, self.store, self.backup.id, request, **how)
 
     def undo(self, home: StreamHome | None = None) -> Switched:
         return undo(home or self.home, self.launcher, by="kim")
@@ -158,4 +165,4 @@ def lives(act: Callable[[Stream, StreamHome], Any], stream: Stream, step: int) -
 def begun(stream: Stream) -> None:
     """Let a switch die when its change is on record and nothing else is done."""
     assert not lives(lambda s, home: s.switch(home), stream, 2)
-    assert unfinished(stream.home) is not None
+    assert stream.home.unfinished_change() is not None

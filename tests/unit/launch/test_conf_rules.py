@@ -106,7 +106,9 @@ def test_free_text_and_options_of_volumes_may_give_a_secret_and_are_hidden(
         ("spark.jars", f"https://h/a.jar?token={CANARY}", {*PODS, STANDALONE}),
         ("spark.jars.repositories", f"https://u:{CANARY}@h/maven", {*PODS, STANDALONE}),
         ("spark.yarn.appMasterEnv.API_TOKEN", CANARY, set()),
-        ("spark.executorEnv.API_TOKEN", CANARY, set()),
+        ("spark.executorEnv.API_TOKEN", CANARY, PODS),
+        ("spark.executorEnv.MODE", "x", set()),
+        (f"{K8S}.executor.secretKeyRef.API_TOKEN", "mine:token", set()),
         ("spark.hadoop.fs.s3a.secret.key", CANARY, set()),
         *((key, value, set()) for key, value in NAMES.items()),
         # What the provider decides.

@@ -39,6 +39,7 @@ from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
 COUNTS = "c-0-0-0-1"
 BACKED_UP, NEWEST = 3, 7
+from tests.unit.launch.restored_stream import restore_request
 
 
 class Written:
@@ -84,11 +85,12 @@ class Written:
 
     def plan(self, of: Backup | None = None, **asked: Any) -> Any:
         backup = self.backup if of is None else of
-        return plan_switch(self.home, self.launcher, self.store, backup.id, **asked)
+        return plan_switch(self.home, self.launcher, self.store, backup.id, restore_request(asked))
 
     def switch(self, of: Backup | None = None, **asked: Any) -> Switched:
         backup = self.backup if of is None else of
-        return switch(self.home, self.launcher, self.store, backup.id, by="kim", **asked)
+        request, how = restore_request(asked), {"by": "kim", **asked}
+        return switch(self.home, self.launcher, self.store, backup.id, request, **how)
 
     @property
     def checkpoint(self) -> Path:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.changes.restore.undo import unfinished
 from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.model.records.control import ChangeKind
 from airflow_streaming.model.records.deployment import ProposalAction
@@ -59,7 +58,7 @@ def test_a_damaged_checkpoint_is_not_gone_back_to(stream: Stream) -> None:
     with pytest.raises(RestoreRefused, match="is damaged"):
         stream.undo()
     assert stream.is_at(1)
-    assert unfinished(stream.home) is None
+    assert stream.home.unfinished_change() is None
 
 
 def test_what_the_stream_left_by_itself_is_not_undone(stream: Stream) -> None:

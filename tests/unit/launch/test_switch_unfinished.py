@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.changes.restore.stream_restore import RestoreRequest
 from airflow_streaming.changes.restore.switch import Switching
-from airflow_streaming.changes.restore.undo import abandon, plan_switch, undo, unfinished
+from airflow_streaming.changes.restore.undo import abandon, plan_switch, undo
 from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.exceptions import HomeUnavailable, RestoreRefused
 from airflow_streaming.model.names import Layout
@@ -44,10 +45,10 @@ def test_a_change_killed_at_any_step_is_not_made_or_made_and_finished_by_the_nex
         if has_lived:
             break
         deaths.append(is_made)
-        if not is_made or unfinished(stream.home) is not None:
+        if not is_made or stream.home.unfinished_change() is not None:
             getattr(stream, sort)()
         assert stream.is_at(batches[1])
-        assert unfinished(stream.home) is None
+        assert stream.home.unfinished_change() is None
         assert len(stream.home.changes()) == (1 if sort == "switch" else 2)
     # Before it is made: the change, its files, the rename, and the copy of the script.
     assert deaths == sorted(deaths)
@@ -87,7 +88,7 @@ def test_a_change_that_was_overtaken_by_a_deployment_is_given_up(stream: Stream)
 
     with pytest.raises(RestoreRefused, match="another task created a deployment"):
         stream.switch()
-    assert unfinished(stream.home) is None
+    assert stream.home.unfinished_change() is None
     assert stream.switch().deployment.number == 3
 
 
@@ -129,7 +130,7 @@ def written(stream: Stream, **asked: Any) -> None:
         patch.setattr(Switching, "make", dies)
         with pytest.raises(Killed):
             stream.switch(**asked)
-    assert unfinished(stream.home) is not None
+    assert stream.home.unfinished_change() is not None
 
 
 def a_sink_log(stream: Stream, batches: int) -> dict[str, str]:
@@ -150,7 +151,9 @@ def test_a_switch_is_judged_anew_before_it_is_finished(stream: Stream) -> None:
         backups.append(deployment.number)
         return "b-1"
 
-    plan = plan_switch(stream.home, stream.launcher, stream.store, stream.backup.id, sink_logs=logs)
+    plan = plan_switch(
+        stream.home, stream.launcher, stream.store, stream.backup.id, RestoreRequest(sink_logs=logs)
+    )
     assert codes(plan.refusals) == [RefusalCode.SINK_GAP]
     assert [query.again for query in plan.queries] == [(2, 9), (2, 9)]
     with pytest.raises(RestoreRefused, match="silently drop"):

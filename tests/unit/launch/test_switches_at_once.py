@@ -10,7 +10,7 @@ import pytest
 
 from airflow_streaming.changes.restore import stream_restore
 from airflow_streaming.changes.restore.switch import Switching
-from airflow_streaming.changes.restore.undo import abandon, unfinished
+from airflow_streaming.changes.restore.undo import abandon
 from airflow_streaming.exceptions import RestoreRefused, RestoreTaken
 from airflow_streaming.model.records.control import ChangeOutcome
 from tests.unit.checkpoints.restoring import run_batches
@@ -64,7 +64,7 @@ def test_the_slower_of_two_at_one_switch_does_not_give_up_the_change(
 
     assert stream.switch(by="first").deployment.number == 2
     assert stream.is_at(1)
-    assert unfinished(stream.home) is None
+    assert stream.home.unfinished_change() is None
 
 
 def test_a_place_that_a_stranger_took_leaves_the_change_unfinished(
@@ -80,7 +80,7 @@ def test_a_place_that_a_stranger_took_leaves_the_change_unfinished(
 
     with pytest.raises(RestoreTaken, match="Change 1 of stream 'orders' stays unfinished"):
         stream.switch()
-    assert unfinished(stream.home) is not None
+    assert stream.home.unfinished_change() is not None
     assert abandon(stream.home, by="kim") is ChangeOutcome.ABANDONED
 
 
@@ -98,7 +98,7 @@ def test_only_a_change_of_its_own_is_given_up(
 
     with pytest.raises(RestoreRefused, match="is not sound"):
         stream.switch()
-    assert (unfinished(stream.home) is None) is is_own
+    assert (stream.home.unfinished_change() is None) is is_own
 
 
 def test_a_change_that_was_made_while_it_was_looked_at_is_taken_as_made(

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.changes.restore.undo import unfinished
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.exceptions import CheckpointRefused, RestoreRefused
 from airflow_streaming.model.names import Layout
@@ -57,7 +56,7 @@ def test_the_change_is_on_record_from_its_begin_to_its_end(stream: Stream) -> No
     end = stream.home.change_end(change.number)
     assert end is not None
     assert (end.outcome, end.backup_before) == (ChangeOutcome.DONE, "b-1")
-    assert unfinished(stream.home) is None
+    assert stream.home.unfinished_change() is None
 
 
 def test_the_old_checkpoint_stays_as_it_is(stream: Stream) -> None:

@@ -69,7 +69,7 @@ def gates(world: World, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(f"{PREFLIGHT}.plan_script", plan_script)
     monkeypatch.setattr(f"{PREFLIGHT}.gate_stream_change", gate("change"))
     monkeypatch.setattr(f"{PREFLIGHT}.gate_stream_version", gate("version"))
-    monkeypatch.setattr(f"{WAY_BACK}.gate_way_back", gate("back"))
+    monkeypatch.setattr(f"{WAY_BACK}.gate_version", gate("back"))
     monkeypatch.setattr(f"{WAY_BACK}.checkpoints_of", lambda *_: places)
     return told
 
@@ -405,15 +405,15 @@ def test_a_run_that_is_cleared_after_its_end_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    ("asks_person", "is_refused"), [("False", True), (False, True), ("True", False)]
+    ("need_approval", "is_refused"), [("False", True), (False, True), ("True", False)]
 )
 def test_a_restart_that_the_gates_do_not_know_needs_a_person(
-    asks_person: bool | str, is_refused: bool, world: World, gates: SimpleNamespace
+    need_approval: bool | str, is_refused: bool, world: World, gates: SimpleNamespace
 ) -> None:
     world.run()
     gates.change = report_of([finding(GateDecision.UNKNOWN)])
     xcoms: dict[tuple[str, str], Any] = {}
-    task = preflight(world, same_code=True, asks_person=asks_person)
+    task = preflight(world, same_code=True, need_approval=need_approval)
 
     if not is_refused:
         assert task.execute(context(xcoms)) == "unknown"

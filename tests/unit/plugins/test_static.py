@@ -8,9 +8,13 @@ import os
 import re
 import shutil
 import subprocess
+from enum import StrEnum
 from pathlib import Path
 
 import pytest
+
+from airflow_streaming.model.records.cutover_table import CutoverState
+from airflow_streaming.model.records.upgrade_table import Stage
 
 ROOT = Path(__file__).parents[3]
 STATIC = ROOT / "airflow_streaming/plugins/static"
@@ -54,6 +58,14 @@ def test_what_is_shipped_is_what_the_sources_give() -> None:
 def test_a_module_imports_nothing_but_what_is_shipped(module: Path) -> None:
     found = re.findall(r"""(?:\bfrom\s+|\bimport\s*\(?\s*)"([^"]+)\"""", module.read_text())
     assert all(one.startswith("./") and (STATIC / one).is_file() for one in found), found
+
+
+@pytest.mark.parametrize(("kind", "states"), [("upgrade", Stage), ("cutover", CutoverState)])
+def test_every_state_of_a_change_is_explained(kind: str, states: type[StrEnum]) -> None:
+    told = (STATIC / "panels.js").read_text()
+    block = re.search(rf"^  {kind}: \{{\n(.*?)^  \}}", told, re.DOTALL | re.MULTILINE)
+    assert block
+    assert {*re.findall(r"^    (\w+): ", block[1], re.MULTILINE)} == {*states}
 
 
 def luminance(color: str) -> float:

@@ -19,6 +19,7 @@ from airflow_streaming.gates.findings import (
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SoakTerms
 from airflow_streaming.reports.markdown import markdown
+from airflow_streaming.reports.report import Heading
 from airflow_streaming.reports.upgrade import upgrade_report
 from tests.unit.home.make import make_deployment
 
@@ -159,6 +160,18 @@ def test_the_page_says_what_changes_what_it_brings_and_how_it_ends() -> None:
         "It works 90 % of its time.",
     ):
         assert text in page
+
+
+def test_the_page_of_a_refused_upgrade_says_nothing_of_an_approval() -> None:
+    refused = found(gates=joined([report_of([finding(GateDecision.NOT_ALLOWED)])], REWIND))
+
+    headings = [
+        block.words
+        for block in upgrade_report(refused, SoakTerms()).blocks[1:]
+        if isinstance(block, Heading)
+    ]
+
+    assert headings == ["What changes", "What the gates found"]
 
 
 def test_the_page_of_a_plain_restart_says_that_nothing_changes() -> None:

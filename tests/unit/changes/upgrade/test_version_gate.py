@@ -11,8 +11,9 @@ import pytest
 from airflow_streaming.checkpoints.read.formats import PINNED_SINCE, newer_than
 from airflow_streaming.exceptions import CheckpointError, SpecError
 from airflow_streaming.gates.findings import GateDecision, GateReport
+from airflow_streaming.gates.version.judge import can_come_back
 from airflow_streaming.gates.version.matrix import Matrix, Outcome, Seen
-from airflow_streaming.gates.version_gate import gate_stream_version, gate_version, gate_way_back
+from airflow_streaming.gates.version_gate import gate_stream_version, gate_version
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.storage import LocalStore
 from tests.golden import golden_checkpoint
@@ -76,7 +77,7 @@ def test_an_aggregate_goes_up_and_comes_back() -> None:
     checkpoint = str(golden_checkpoint("3.5.9", "agg").path)
 
     there = gate_version(checkpoint, "3.5.9", "4.3.0", conf={"spark.sql.ansi.enabled": "false"})
-    back = gate_way_back(checkpoint, "3.5.9", "4.3.0")
+    back = gate_version(checkpoint, "3.5.9", "4.3.0", judge=can_come_back)
 
     assert there.decision is GateDecision.ALLOWED
     assert back.decision is GateDecision.ALLOWED
@@ -123,14 +124,13 @@ def test_a_text_that_is_no_version_is_told() -> None:
 
 
 @pytest.mark.parametrize("version", [None, 3.5, 4, "", "3.5.x", "3.05"])
-@pytest.mark.parametrize("gate", [gate_version, gate_way_back])
-def test_what_is_no_text_is_no_version(gate: Any, version: Any) -> None:
+def test_what_is_no_text_is_no_version(version: Any) -> None:
     checkpoint = str(golden_checkpoint("4.3.0", "agg").path)
 
     with pytest.raises(SpecError, match="not a version of Spark"):
-        gate(checkpoint, version, "4.3.0")
+        gate_version(checkpoint, version, "4.3.0")
     with pytest.raises(SpecError, match="not a version of Spark"):
-        gate({}, "4.3.0", version)
+        gate_version({}, "4.3.0", version)
 
 
 @pytest.mark.parametrize("checkpoints", [None, 7, {"orders": None}, ["/data/orders"]])
@@ -147,7 +147,8 @@ def test_the_checkpoint_is_believed_over_the_version_that_is_said(start: str) ->
 
     assert report.decision is GateDecision.UNKNOWN
     assert report.findings[0].rule == "version.written_by_older"
-    assert gate_way_back(checkpoint, start, "4.3.0").decision is GateDecision.UNKNOWN
+    back = gate_version(checkpoint, start, "4.3.0", judge=can_come_back)
+    assert back.decision is GateDecision.UNKNOWN
 
 
 def test_the_checkpoint_is_believed_over_the_plan() -> None:

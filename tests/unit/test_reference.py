@@ -1,0 +1,90 @@
+"""The manual names everything that a user can write or read, says what it is, and names nothing else."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from airflow_streaming.checkpoints.read.report import FindingCode
+from airflow_streaming.cli.parser import COMMANDS
+from airflow_streaming.driver.sinks.figures import BATCH_FIGURES, PREFIX, SINK_FIGURES, Kind
+from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.gates.rehearsal_compare import Answer
+from airflow_streaming.gates.state_partitions import POSSIBLE, Refusal
+from airflow_streaming.model.observation import VerdictState
+from airflow_streaming.model.records.autoscale import SizeCode
+from airflow_streaming.model.records.upgrade_table import WarmUp
+from airflow_streaming.model.spark.failure_signs import FailureKind
+from tests.documents import REPOSITORY, pages, text_of
+
+REFERENCE: Final[dict[str, Any]] = runpy.run_path(str(REPOSITORY / "scripts" / "reference.py"))
+REMARKS: Final = {FindingCode.UNKNOWN_FILE, FindingCode.STATE_UNKNOWN, FindingCode.ASYNC_PROGRESS}
+
+
+def test_the_reference_is_what_is_printed() -> None:
+    printed = REFERENCE["page"]()
+
+    assert printed == text_of("docs/reference.md"), (
+        "write it anew: python scripts/reference.py > docs/reference.md"
+    )
+
+
+def test_everything_in_the_reference_says_what_it_is() -> None:
+    rows = [line for line in text_of("docs/reference.md").splitlines() if line.startswith("| `")]
+
+    assert len(rows) > 200
+    assert [row for row in rows if not row.split(" | ")[1].strip(" |")] == []
+
+
+def codes_of(page: str) -> Iterator[set[str]]:
+    """Yield the codes in the first column of each table of a page."""
+    for table in re.findall(r"(?:^\|.*\n)+", text_of(page), re.MULTILINE):
+        first = (line.split("|")[1] for line in table.splitlines()[2:])
+        yield {code for cell in first for code in re.findall(r"`([^`]+)`", cell)}
+
+
+@pytest.mark.parametrize(
+    ("page", "codes"),
+    [
+        ("docs/health.md", VerdictState),
+        ("docs/failures.md", FailureKind),
+        ("docs/gates.md", GateDecision),
+        ("docs/sizing.md", SizeCode),
+        ("docs/upgrades.md", WarmUp),
+        ("docs/upgrades.md", Answer),
+        ("docs/upgrades.md", {*Refusal, POSSIBLE.name}),
+        ("docs/checkpoints.md", {*FindingCode} - REMARKS),
+    ],
+    ids=lambda given: getattr(given, "__name__", None),
+)
+def test_a_table_of_codes_is_complete_and_has_no_other(page: str, codes: Iterable[str]) -> None:
+    wanted = {str(one) for one in codes}
+
+    nearest = max(codes_of(page), key=lambda found: len(found & wanted) - len(found - wanted))
+
+    assert nearest == wanted
+
+
+def test_the_exported_metrics_are_those_of_the_manual() -> None:
+    exported = {
+        f"{PREFIX}_{one.full_name}{'_total' if one.kind is Kind.COUNTER else ''}"
+        for one in (*BATCH_FIGURES, *SINK_FIGURES)
+    }
+
+    assert max(codes_of("docs/metrics.md"), key=len) == {*exported, f"{PREFIX}_query_info"}
+
+
+COMMAND: Final = re.compile(
+    r"^(?:\$ |- run: )?airflow-streaming (?:--home \S+ )?(\S+)", re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("page", [one for one in pages() if "airflow-streaming " in text_of(one)])
+def test_a_page_shows_no_command_that_does_not_exist(page: str) -> None:
+    known = {one.name for _, several in COMMANDS for one in several}
+
+    assert {*COMMAND.findall(text_of(page))} <= known
