@@ -37,7 +37,7 @@ globals().update(
             application="jobs/retail_revenue.py",
             application_args=[
                 *("--input", "{{ var.value.retail_input }}", "--output", "{output}"),
-                *("--trigger-seconds", "2", "--files-per-batch", "10"),
+                *("--trigger-seconds", "1", "--files-per-batch", "10"),
             ],
             home="{{ var.value.streams_home }}",
             runtime="spark-3.5",
