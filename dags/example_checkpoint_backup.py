@@ -83,27 +83,40 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params={
-        "stream": Param(STREAM, type="string", description="Name of the stream."),
+        "stream": Param(STREAM, type="string", title="Stream", description="Name of the stream."),
         "backup_id": Param(
-            "", type="string", description="Which backup; the newest when it is empty."
+            "",
+            type="string",
+            title="Backup",
+            description="Id of the backup; the newest when it is empty.",
         ),
         "to": Param(
             "",
             type="string",
+            title="To",
             description="An empty place to write a copy to; empty for the stream itself.",
         ),
         "dry_run": Param(
-            True, type="boolean", description="Only say in the log what the restore would mean."
+            True,
+            type="boolean",
+            title="Dry run",
+            description="Only say in the log what the restore would mean.",
         ),
         "rewind_sinks": Param(
             False,
             type="boolean",
+            title="Rewind file sinks",
             description="Put the stream's file sinks back too; a query with state needs it.",
         ),
         "accept": Param(
-            "", type="string", description="Reasons against it that you accept, with commas."
+            "",
+            type="string",
+            title="Accept",
+            description="Codes of reasons against it that you accept, separated by commas.",
         ),
-        "reason": Param("by hand", type="string", description="Goes into the stream's records."),
+        "reason": Param(
+            "by hand", type="string", title="Reason", description="Goes into the stream's records."
+        ),
     },
     tags=["streaming"],
     doc_md=__doc__,

@@ -29,7 +29,10 @@ with DAG(
     catchup=False,
     params={
         "restart": Param(
-            False, type="boolean", description="Apply an edited stream: stop it, deploy, start it."
+            False,
+            type="boolean",
+            title="Apply an edited stream",
+            description="Stop the stream, deploy the dag's present spec, start it.",
         )
     },
     tags=["streaming"],

@@ -19,9 +19,21 @@ with DAG(
     schedule=None,
     catchup=False,
     params={
-        "stream": Param("retail_revenue", type="string", description="Name of the stream."),
-        "action": Param("stop", enum=["stop", "start"]),
-        "reason": Param("by hand", type="string", description="Goes into the stream's timeline."),
+        "stream": Param(
+            "retail_revenue", type="string", title="Stream", description="Name of the stream."
+        ),
+        "action": Param(
+            "stop",
+            enum=["stop", "start"],
+            title="Action",
+            description="Stop it at a batch boundary, or let it run again.",
+        ),
+        "reason": Param(
+            "by hand",
+            type="string",
+            title="Reason",
+            description="Goes into the stream's timeline.",
+        ),
     },
     tags=["streaming"],
     doc_md=__doc__,

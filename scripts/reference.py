@@ -24,12 +24,15 @@ from airflow.triggers.base import BaseTrigger
 
 import airflow_streaming
 from airflow_streaming import exceptions
+from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.cli.parser import COMMANDS
 from airflow_streaming.get_provider_info import get_provider_info
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import ChangeOutcome, EventKind
 from airflow_streaming.model.records.epoch import LaunchCause, Outcome
+from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from airflow_streaming.supervision.readiness.asset_events import EventType
 
 EXPORTING: Final = ("spec", "options", "assets", "live", "pointers", "testing")
@@ -48,12 +51,23 @@ RECORDED: Final = (
     (LaunchCause, "Causes of an epoch", "`epoch.cause` of `status --json`"),
     (Outcome, "Ends of a driver", "`exit.outcome` of `status --json`"),
     (ChangeOutcome, "Ends of a change", "the tab *Changes* of the Streams page"),
+    (Origin, "Origins of a backup", "`RetentionPolicy(origins=...)` and `checkpoint list`"),
+    (
+        RefusalCode,
+        "Refusals of a restore",
+        "`checkpoint restore`, see [checkpoints](checkpoints.md#restoring)",
+    ),
+    (
+        SinkReplaySemantics,
+        "What sinks do with a batch id that they have seen",
+        "`sink_habits`, see [upgrades](upgrades.md#rollback)",
+    ),
 )
 ELSEWHERE: Final = """\
 Verdicts and rules are in [health](health.md), kinds of failure in [failures](failures.md), exported metrics in
 [metrics](metrics.md) and [operations](operations.md#metrics-of-the-provider), exit codes in
 [operations](operations.md#exit-codes-and-json), gate decisions in [gates](gates.md) with [every rule](gate-rules.md),
-defects and refusals of checkpoints in [checkpoints](checkpoints.md), codes of sizing in [sizing](sizing.md), stages of
+defects of checkpoints in [checkpoints](checkpoints.md), codes of sizing in [sizing](sizing.md), stages of
 changes in [upgrades](upgrades.md#stages-and-events) and [blue-green](blue-green.md#states-and-events), risks of the doctor
 in [configuration](configuration.md#ask-the-doctor)."""
 

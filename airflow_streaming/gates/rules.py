@@ -90,17 +90,3 @@ def rule_named(name: str) -> Rule:
     :raises KeyError: ``rules.toml`` has no such rule.
     """
     return all_rules()[name]
-
-
-def by_name(rules: Iterable[Rule]) -> dict[str, Rule]:
-    """
-    Return rules by name.
-
-    :raises ValueError: two rules have one name.
-    """
-    found: dict[str, Rule] = {}
-    for rule in rules:
-        if rule.name in found:
-            raise ValueError(f"Two rules are named {rule.name}.")
-        found[rule.name] = rule
-    return found

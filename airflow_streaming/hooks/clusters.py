@@ -35,7 +35,7 @@ from airflow_streaming.model.records.epoch import (
     STANDALONE,
     YARN,
 )
-from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE
+from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE, shipped_lists
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import join, to_hadoop
 
@@ -234,10 +234,7 @@ def application_for(
         conf=shown,
         secret_conf=secret,
         environment=environment,
-        py_files=deployment.py_files,
-        jars=deployment.jars,
-        packages=deployment.packages,
-        files=deployment.files,
+        **shipped_lists(deployment),
         image=runtime.image,
         defaults=defaults,
         is_shared=is_shared,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -117,10 +117,7 @@ def build_submit_command(
     stream: str,
     properties_file: Path,
     main: Path,
-    py_files: Iterable[str] = (),
-    jars: Iterable[str] = (),
-    packages: Iterable[str] = (),
-    files: Iterable[str] = (),
+    lists: Mapping[str, Iterable[str]],
     arguments: Sequence[str] = (),
     deploy_mode: str = "client",
 ) -> tuple[str, ...]:
@@ -131,6 +128,7 @@ def build_submit_command(
     :param stream: The stream's name; the application's name in Spark.
     :param properties_file: The private file with the stream's configuration.
     :param main: The script to submit: the driver's wrapper.
+    :param lists: The files that go with it, by their names in ``SHIPPED``.
     :param arguments: Arguments of the wrapper.
     :raises SpecError: the connection or a file name cannot be used.
     """
@@ -140,10 +138,7 @@ def build_submit_command(
         properties_file=properties_file,
         deploy_mode=deploy_mode,
         name=stream,
-        py_files=_listed("py_files", py_files),
-        jars=_listed("jars", jars),
-        packages=_listed("packages", packages),
-        files=_listed("files", files),
+        **{what: _listed(what, entries) for what, entries in lists.items()},
     )
     return hook.command(main, arguments)
 

@@ -58,6 +58,7 @@ from airflow_streaming.model.spark.conf import (
     conf_text,
     has_executors,
     secret_values,
+    shipped_lists,
 )
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
@@ -244,24 +245,14 @@ class SparkStreamHook(BaseHook):
         :param is_scratch: Let ``{output}`` be a folder of the scratch. A plan needs the real one, of
             which nothing is touched; what runs batches must not know it.
         """
-        from airflow_streaming.spark_jobs.runner import Program  # not at dag parse
+        from airflow_streaming.spark_jobs.runner import program_of  # not at dag parse
 
         if is_scratch:
             deployment = replace(deployment, output=SCRATCH_OUTPUT)
-        conf = self._with_secrets(deployment.conf)
-        unknown = sorted(key for key, value in conf.items() if value == REDACTED)
-        known = {key: value for key, value in conf.items() if key not in unknown}
-        return Program(
-            application=deployment.application,
-            source=source,
-            arguments=tuple(deployment.arguments(self.asked.home)),
-            conf={**store_access(self.asked.home, self.home_conn_id, known), **known},
-            py_files=deployment.py_files,
-            jars=deployment.jars,
-            packages=deployment.packages,
-            files=deployment.files,
-            left_out=tuple(unknown),
-        )
+        conf, home = self._with_secrets(deployment.conf), self.asked.home
+        program = program_of(deployment, source, home, conf)
+        access = store_access(home, self.home_conn_id, program.conf)
+        return replace(program, conf={**access, **program.conf})
 
     def submit(self, submission: Submission) -> LaunchRequest:
         """
@@ -286,16 +277,9 @@ class SparkStreamHook(BaseHook):
             return submission
         deployment = submission.deployment
         archive = str(build_driver_package(read_settings().driver_folder).archive)
-        given = {what: getattr(deployment, what) for what in SHIPPED}
-        conf, lists = join_shipped(submission.conf, given, archive)
-        shipped = replace(
-            deployment,
-            jars=lists["jars"],
-            py_files=lists["py_files"],
-            files=lists["files"],
-            packages=lists["packages"],
-        )
-        return replace(submission, conf=conf, deployment=shipped)
+        conf, lists = join_shipped(submission.conf, shipped_lists(deployment), archive)
+        shipped: dict[str, Any] = dict(lists)
+        return replace(submission, conf=conf, deployment=replace(deployment, **shipped))
 
     def _driver_arguments(self, epoch: Epoch) -> tuple[str, ...]:
         return (
@@ -320,10 +304,7 @@ class SparkStreamHook(BaseHook):
                 stream=epoch.serves or epoch.stream,
                 properties_file=properties,
                 main=package.main,
-                py_files=_py_files(submission.conf, str(package.archive), deployment.py_files),
-                jars=deployment.jars,
-                packages=deployment.packages,
-                files=deployment.files,
+                lists=_lists(deployment, submission.conf, str(package.archive)),
                 arguments=(
                     *self._driver_arguments(epoch),
                     *("--properties-file", str(properties)),
@@ -397,12 +378,7 @@ class SparkStreamHook(BaseHook):
                 stream=request.epoch.stream,
                 properties_file=private_files[0],
                 main=Path(application.main),
-                py_files=_py_files(
-                    application.secret_conf, application.archive, application.py_files
-                ),
-                jars=application.jars,
-                packages=application.packages,
-                files=application.files,
+                lists=_lists(application, application.secret_conf, application.archive),
                 arguments=application.arguments,
                 deploy_mode="cluster",
             )
@@ -441,9 +417,12 @@ class SparkStreamHook(BaseHook):
         return {**environment, OPTIONS_VARIABLE: f"{given} {variable}".strip()}
 
 
-def _py_files(conf: Mapping[str, str], archive: str, py_files: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what an option lists; nothing where a private file has the whole list."""
-    return () if PY_FILES in conf else (archive, *py_files)
+def _lists(
+    of: Deployment | ClusterApplication, conf: Mapping[str, str], archive: str
+) -> dict[str, tuple[str, ...]]:
+    """Return what options list: no Python files where a private file has the whole list of them."""
+    py_files = () if PY_FILES in conf else (archive, *of.py_files)
+    return {**shipped_lists(of), "py_files": py_files}
 
 
 def _check_same_spark(deployment: Deployment, runtime: Runtime) -> None:

@@ -206,8 +206,8 @@ def key_of(rule: str, query: str, source: str | None = None) -> str:
     return "/".join(part for part in (rule, query, source) if part)
 
 
-BACKLOG_MEAN: Final = timedelta(minutes=10)
-"""A backlog is judged by its mean over this time, so that one burst is no alarm."""
+USUAL_MEAN: Final = timedelta(minutes=10)
+"""Backlogs and the state store are judged by their mean over this time, so that one burst is no alarm."""
 LIMIT_SHARE: Final = 0.8
 """Share of a limit on state from which on there is something to do about it."""
 _ROOM: Final = 0.9
@@ -256,12 +256,20 @@ def recommended_rules(
     found = (
         *_flow(silent_for),
         *_late_data(watermark_sla),
-        *_state(state_rows_limit, state_bytes_limit),
-        *_backlog("backlog_records", Metric.BACKLOG_RECORDS, backlog_records),
-        *_backlog("backlog_bytes", Metric.BACKLOG_BYTES, backlog_bytes),
-        *_backlog("backlog_files", Metric.BACKLOG_FILES, backlog_files),
-        *_backlog("backlog_seconds", Metric.BACKLOG_SECONDS, _seconds(backlog_seconds)),
-        *_store(_seconds(commit_for), cache_miss_share),
+        *_limited("state_rows", Metric.STATE_ROWS, state_rows_limit, share=LIMIT_SHARE),
+        *_limited("state_bytes", Metric.STATE_BYTES, state_bytes_limit, share=LIMIT_SHARE),
+        *(
+            rule
+            for name, metric, limit in (
+                ("backlog_records", Metric.BACKLOG_RECORDS, backlog_records),
+                ("backlog_bytes", Metric.BACKLOG_BYTES, backlog_bytes),
+                ("backlog_files", Metric.BACKLOG_FILES, backlog_files),
+                ("backlog_seconds", Metric.BACKLOG_SECONDS, _seconds(backlog_seconds)),
+                ("slow_state_commit", Metric.STATE_COMMIT_SECONDS, _seconds(commit_for)),
+                ("block_cache_misses", Metric.CACHE_MISS_SHARE, cache_miss_share),
+            )
+            for rule in _limited(name, metric, limit, mean_over=USUAL_MEAN)
+        ),
         *_commits(_seconds(no_commit_for)),
         *_executors(executors_missing_for, executors_lost, failed_tasks),
     )
@@ -325,53 +333,23 @@ def _late_data(watermark_sla: timedelta | None) -> list[HealthRule]:
     return [late, dropped]
 
 
-def _state(rows: int | None, size: int | None) -> list[HealthRule]:
-    limits = (
-        ("state_rows", Metric.STATE_ROWS, rows),
-        ("state_bytes", Metric.STATE_BYTES, size),
-    )
-    return [
-        HealthRule(
+def _limited(
+    name: str,
+    metric: Metric,
+    limit: float | None,
+    *,
+    share: float = 1.0,
+    mean_over: timedelta = timedelta(0),
+) -> Iterator[HealthRule]:
+    """Yield the rule that a figure stays below a share of a limit, and clears well below that."""
+    if limit is not None:
+        yield HealthRule(
             name=name,
             metric=metric,
-            bound=LIMIT_SHARE * limit,
-            clear_bound=_ROOM * LIMIT_SHARE * limit,
+            bound=share * limit,
+            mean_over=mean_over,
+            clear_bound=_ROOM * share * limit,
         )
-        for name, metric, limit in limits
-        if limit is not None
-    ]
-
-
-def _backlog(name: str, metric: Metric, limit: float | None) -> list[HealthRule]:
-    if limit is None:
-        return []
-    return [
-        HealthRule(
-            name=name,
-            metric=metric,
-            bound=limit,
-            mean_over=BACKLOG_MEAN,
-            clear_bound=_ROOM * limit,
-        )
-    ]
-
-
-def _store(commit_s: float | None, miss_share: float | None) -> list[HealthRule]:
-    limits = (
-        ("slow_state_commit", Metric.STATE_COMMIT_SECONDS, commit_s),
-        ("block_cache_misses", Metric.CACHE_MISS_SHARE, miss_share),
-    )
-    return [
-        HealthRule(
-            name=name,
-            metric=metric,
-            bound=limit,
-            mean_over=timedelta(minutes=10),
-            clear_bound=_ROOM * limit,
-        )
-        for name, metric, limit in limits
-        if limit is not None
-    ]
 
 
 def _commits(limit: float | None) -> list[HealthRule]:

@@ -198,6 +198,28 @@ class Verdict:
     batches: int = 0
     findings: tuple[Finding, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        state: VerdictState,
+        findings: tuple[Finding, ...],
+        *,
+        healthy_for: timedelta = timedelta(0),
+    ) -> Self:
+        """Return the verdict of what fires, the gravest first: that one speaks, the others are counted."""
+        first, *others = findings
+        also = f" ({len(others)} more findings)" if others else ""
+        return cls(
+            state=state,
+            reason=f"{first.reason}{also}",
+            rule=first.rule,
+            query=first.query,
+            since=first.since,
+            severity=first.severity,
+            healthy_for=healthy_for,
+            findings=findings,
+        )
+
     @property
     def has_ended(self) -> bool:
         """Tell whether the driver is proved gone."""

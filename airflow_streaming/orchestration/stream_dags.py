@@ -364,9 +364,6 @@ def _prune(of: _Shared, options: PruneOptions) -> DAG:
             task_id="prune",
             policy=options.policy,
             dry_run=options.dry_run,
-            home=stream.home,
-            stream=stream.name,
-            store=of.connections.backup_store,
-            home_conn_id=of.connections.home_conn_id,
+            **_backups_of(of),
         )
     return dag

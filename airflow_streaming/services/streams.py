@@ -320,7 +320,7 @@ def _want(home: StreamHome, state: DesiredState, by: str, reason: str) -> tuple[
     is_new = (wish.by, wish.at) == (by, now)
     if is_new:
         with recorded(_recorded_state(home, wish)):
-            _tell(home, EventKind.DESIRED, by, f"Wanted {state}: {reason}")
+            _tell(home, EventKind.DESIRED, by, f'Desired state is "{state}": {reason}')
     return wish, is_new
 
 

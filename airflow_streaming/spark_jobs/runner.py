@@ -46,7 +46,8 @@ from airflow_streaming.launch.package import (
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, AnsweredOrder, is_kept_back
-from airflow_streaming.model.spark.conf import PY_FILES, REDACTED, SHIPPED, conf_text
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.spark.conf import PY_FILES, REDACTED, conf_text, shipped_lists
 from airflow_streaming.model.spark.failures import last_traceback, presentable
 from airflow_streaming.model.wire import Record
 
@@ -180,17 +181,26 @@ def deployed_program(
     records = home.stream(stream)
     deployment = replace(records.deployment(number), output=SCRATCH_OUTPUT)
     known = {**deployment.conf, **(conf or {})}
-    secret = sorted(key for key, value in known.items() if value == REDACTED)
+    return program_of(deployment, records.application(number), home.store.uri, known)
+
+
+def program_of(
+    deployment: Deployment, source: bytes, home: str, conf: Mapping[str, Any]
+) -> Program:
+    """
+    Return a deployment as a short Spark job runs it; secrets that are not known are left out.
+
+    :param home: The home's URI.
+    :param conf: Its configuration, with the secrets that are known.
+    """
+    secret = sorted(key for key, value in conf.items() if value == REDACTED)
     return Program(
         application=deployment.application,
-        source=records.application(number),
-        arguments=tuple(deployment.arguments(home.store.uri)),
-        conf={key: value for key, value in known.items() if key not in secret},
-        py_files=deployment.py_files,
-        jars=deployment.jars,
-        packages=deployment.packages,
-        files=deployment.files,
+        source=source,
+        arguments=tuple(deployment.arguments(home)),
+        conf={key: value for key, value in conf.items() if key not in secret},
         left_out=tuple(secret),
+        **shipped_lists(deployment),
     )
 
 
@@ -368,7 +378,7 @@ def _command(
     told = write_private(scratch / "order.json", task.order.to_bytes())
     conf, lists = join_shipped(
         _conf(task, program.conf if program else {}, scratch),
-        {what: getattr(program, what) for what in SHIPPED} if program else {},
+        shipped_lists(program) if program else {},
         str(package.archive),
     )
     text = properties_text(conf, spark_defaults(runtime, environment))

@@ -105,14 +105,7 @@ def _silent(seen: Observation, state: VerdictState, reason: str) -> Verdict:
         figure=seen.silent_for.total_seconds(),
         since=since,
     )
-    return Verdict(
-        state=state,
-        reason=reason,
-        rule=state.value,
-        since=since,
-        severity=severity,
-        findings=(finding,),
-    )
+    return Verdict.of(state, (finding,))
 
 
 def _judge_dead(seen: Observation) -> Verdict:
@@ -353,7 +346,7 @@ def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
     firing = [finding for finding in seen.findings if finding.state is RuleState.FIRING]
     findings = _gravest_first([*standstill, *failed, *firing])
     if findings:
-        return _unwell(status, findings)
+        return Verdict.of(_state_of(findings[0]), findings, healthy_for=status.progressed_for)
     if status.standby:
         return Verdict(
             state=VerdictState.STARTING,
@@ -400,21 +393,6 @@ def _gravest_first(findings: list[Finding]) -> tuple[Finding, ...]:
 
 def _state_of(finding: Finding) -> VerdictState:
     return _STATE_OF_RULE.get(finding.rule, VerdictState.DEGRADED)
-
-
-def _unwell(status: Status, findings: tuple[Finding, ...]) -> Verdict:
-    first, *others = findings
-    also = f" ({len(others)} more findings)" if others else ""
-    return Verdict(
-        state=_state_of(first),
-        reason=f"{first.reason}{also}",
-        rule=first.rule,
-        query=first.query,
-        since=first.since,
-        severity=first.severity,
-        healthy_for=status.progressed_for,
-        findings=findings,
-    )
 
 
 def _failed_queries(status: Status) -> list[Finding]:

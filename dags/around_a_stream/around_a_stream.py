@@ -42,10 +42,12 @@ with DAG(
             "2026-01-06",
             type="string",
             format="date",
+            title="Day",
             description="Day of event time up to which everything must be complete.",
         )
     },
     tags=["streaming", "example"],
+    doc_md=__doc__,
 ):
     _ = [
         StreamHealthSensor(task_id="healthy", healthy_for=timedelta(minutes=1), **OURS),
@@ -68,7 +70,13 @@ with DAG(
 if home := os.environ.get("AIRFLOW_STREAMING_HOME"):
     days = stream_asset("retail_revenue", home, every=timedelta(days=1))
 
-    with DAG("day_consumer", schedule=[days], catchup=False, tags=["streaming", "example"]):
+    with DAG(
+        "day_consumer",
+        schedule=[days],
+        catchup=False,
+        tags=["streaming", "example"],
+        doc_md="Starts when a day of event time of `retail_revenue` is complete.",
+    ):
 
         @task(inlets=[days])
         def consume(*, inlet_events: dict[object, list[object]]) -> None:
@@ -85,6 +93,7 @@ with DAG(
     start_date=START,
     catchup=False,
     tags=["streaming", "example"],
+    doc_md="Examines `retail_revenue` once a day and fails on a grave risk.",
 ):
     StreamDoctorOperator(task_id="doctor", home=HOME, stream="retail_revenue", fail_on="high")
 # [END howto_daily_doctor]
@@ -104,6 +113,7 @@ with DAG(
     max_consecutive_failed_dag_runs=3,
     catchup=False,
     tags=["streaming", "example"],
+    doc_md="Keeps a stream running that sends alerts by mail and chat.",
 ):
     SparkStreamOperator(
         task_id="sensors",

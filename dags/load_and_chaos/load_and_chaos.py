@@ -194,7 +194,13 @@ def compared_within(compare: str, minutes: int) -> Compared:
         time.sleep(LOOK_EVERY)
 
 
-STREAM = Param("load_and_chaos", type="string", minLength=1, description="Name of a marked stream.")
+STREAM = Param(
+    "load_and_chaos",
+    type="string",
+    minLength=1,
+    title="Stream",
+    description="Name of a marked stream.",
+)
 
 with DAG(
     "load_and_chaos",
@@ -229,10 +235,27 @@ with DAG(
     params={
         "stream": STREAM,
         "input": Param(
-            "", type="string", description="Folder of its input files; empty for the example's."
+            "",
+            type="string",
+            title="Input",
+            description="Folder of its input files; empty for the example's.",
         ),
-        "times": Param(10, type="integer", minimum=1, maximum=100),
-        "minutes": Param(10, type="integer", minimum=1, maximum=MOST_MINUTES),
+        "times": Param(
+            10,
+            type="integer",
+            minimum=1,
+            maximum=100,
+            title="Times",
+            description="How many times the files of the busiest minute.",
+        ),
+        "minutes": Param(
+            10,
+            type="integer",
+            minimum=1,
+            maximum=MOST_MINUTES,
+            title="Minutes",
+            description="How long it lasts.",
+        ),
     },
     tags=["streaming", "example"],
     doc_md=__doc__,
@@ -273,9 +296,28 @@ with DAG(
     max_active_runs=1,
     params={
         "stream": STREAM,
-        "kills": Param(5, type="integer", minimum=1, maximum=MOST_KILLS),
-        "minutes": Param(10, type="integer", minimum=1, maximum=MOST_MINUTES),
-        "compare": Param("", type="string", description="Command that fails when rows differ."),
+        "kills": Param(
+            5,
+            type="integer",
+            minimum=1,
+            maximum=MOST_KILLS,
+            title="Kills",
+            description="How often the driver is killed.",
+        ),
+        "minutes": Param(
+            10,
+            type="integer",
+            minimum=1,
+            maximum=MOST_MINUTES,
+            title="Minutes",
+            description="How long it lasts.",
+        ),
+        "compare": Param(
+            "",
+            type="string",
+            title="Compare",
+            description="Command that fails when rows differ; none when it is empty.",
+        ),
     },
     tags=["streaming", "example"],
     doc_md=__doc__,

@@ -49,7 +49,13 @@ with DAG(
         outlets=[HOURS],
     )
 
-with DAG("triggers_report", schedule=[HOURS], catchup=False, tags=["streaming", "example"]):
+with DAG(
+    "triggers_report",
+    schedule=[HOURS],
+    catchup=False,
+    tags=["streaming", "example"],
+    doc_md="Starts when the stream `triggers` has finished hours.",
+):
 
     @task
     def report() -> None:

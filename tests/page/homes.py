@@ -357,7 +357,7 @@ class Making:
                 self.tell(
                     EventKind.DESIRED,
                     self.end,
-                    "Wanted stopped: source topic is migrated",
+                    'Desired state is "stopped": source topic is migrated',
                     by="ann",
                 )
             case "cutover":

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from airflow.sdk import DAG, Param
 
 from demo.pipelines import PIPELINES, listing
 from tests.conftest import REPOSITORY
@@ -87,5 +88,29 @@ def test_every_example_that_the_demo_starts_has_a_dag_and_a_page(name: str) -> N
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_can_be_imported_and_gives_a_dag(path: Path) -> None:
-    assert dags_in(path)
+def test_airflow_imports_an_example_whose_dags_and_forms_explain_themselves(path: Path) -> None:
+    dags = dags_in(path)
+
+    assert dags
+    assert [name for name, dag in dags.items() if not dag.doc_md] == []
+    assert [name for dag in dags.values() for name in unexplained(dag)] == []
+
+
+def unexplained(dag: DAG) -> list[str]:
+    """Return the fields of a dag's form without a title or a description."""
+    fields = {name: dag.params.get_param(name) for name in dag.params}
+    return [
+        f"{dag.dag_id}.{name}"
+        for name, one in fields.items()
+        if "title" not in one.schema
+        or not (one.description or {"description", "description_md"} & {*one.schema})
+    ]
+
+
+def test_a_field_of_a_form_that_says_nothing_is_found() -> None:
+    with DAG(
+        "x", schedule=None, params={"a": Param(1, title="A"), "b": Param(1, description="b")}
+    ) as dag:
+        pass
+
+    assert unexplained(dag) == ["x.a", "x.b"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import runpy
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pytest
 
 from airflow_streaming.checkpoints.read.report import FindingCode
-from airflow_streaming.cli.parser import COMMANDS
+from airflow_streaming.cli.parser import COMMANDS, build_parser, parsed
 from airflow_streaming.driver.sinks.figures import BATCH_FIGURES, PREFIX, SINK_FIGURES, Kind
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer
@@ -78,13 +79,36 @@ def test_the_exported_metrics_are_those_of_the_manual() -> None:
     assert max(codes_of("docs/metrics.md"), key=len) == {*exported, f"{PREFIX}_query_info"}
 
 
-COMMAND: Final = re.compile(
-    r"^(?:\$ |- run: )?airflow-streaming (?:--home \S+ )?(\S+)", re.MULTILINE
-)
+def commands_in(text: str) -> list[list[str]]:
+    """Return the arguments of the commands that a page shows, without forms such as ``[--reason TEXT]``."""
+    blocks = re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = (line for block in blocks for line in block.replace("\\\n", " ").splitlines())
+    shown = (line.removeprefix("$ ") for line in lines if not re.search(r"[\[|]", line))
+    given = (re.split(r" > ", line)[0] for line in shown if line.startswith("airflow-streaming "))
+    return [shlex.split(line, comments=True)[1:] for line in given]
 
 
-@pytest.mark.parametrize("page", [one for one in pages() if "airflow-streaming " in text_of(one)])
-def test_a_page_shows_no_command_that_does_not_exist(page: str) -> None:
-    known = {one.name for _, several in COMMANDS for one in several}
+@pytest.mark.parametrize("page", [one for one in pages() if commands_in(text_of(one))])
+def test_a_command_that_a_page_shows_can_be_given(
+    page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_STREAMING_HOME", "/data/streams")
 
-    assert {*COMMAND.findall(text_of(page))} <= known
+    for arguments in commands_in(text_of(page)):
+        assert parsed(build_parser(), arguments).command
+
+
+def test_a_command_that_cannot_be_given_is_found() -> None:
+    page = "```\n$ airflow-streaming top # live\nairflow-streaming stop a \\\n  --resaon b\n```\n"
+    top, stop = commands_in(page)
+
+    assert (top, stop) == (["top"], ["stop", "a", "--resaon", "b"])
+    with pytest.raises(SystemExit):
+        parsed(build_parser(), stop)
+
+
+@pytest.mark.parametrize("page", [one for one in pages() if "`airflow-streaming " in text_of(one)])
+def test_a_page_names_no_command_that_does_not_exist(page: str) -> None:
+    known = {one.name for _, several in COMMANDS for one in several} | {"COMMAND"}
+
+    assert {*re.findall(r"`airflow-streaming\s+(\w[\w-]*)", text_of(page))} <= known

@@ -26,10 +26,13 @@ class Origin(StrEnum):
     """Why a backup was taken; retention may keep each sort differently."""
 
     MANUAL = "manual"
+    """By a command."""
     SCHEDULED = "scheduled"
+    """By a task of a dag."""
     BEFORE_UPGRADE = "before_upgrade"
+    """For an upgrade that may be taken back."""
     BEFORE_RESTORE = "before_restore"
-    COPIED = "copied"
+    """Of the checkpoint that a restore replaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,16 +121,6 @@ def blocks(data: bytes) -> Iterator[Block]:
         raise RecordError("It is cut off: the end mark is missing.")
 
 
-def is_complete(data: bytes) -> bool:
-    """Tell whether the blocks are whole up to the end mark; nothing is unpacked."""
-    try:
-        for _ in blocks(data):
-            pass
-    except RecordError:
-        return False
-    return True
-
-
 def decompress(data: bytes, limit: int) -> bytes:
     """
     Unpack the beginning.

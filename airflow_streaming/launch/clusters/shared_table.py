@@ -61,8 +61,3 @@ class SharedTables(Generic[Entry]):
             if key not in self._tables:
                 self._tables[key] = make()
             return self._tables[key]
-
-    def clear(self) -> None:
-        """Forget all tables, for tests."""
-        with self._lock:
-            self._tables.clear()

@@ -177,11 +177,6 @@ class CompareReport(Record):
     seconds: float = 0.0
     spark: str = ""
 
-    @property
-    def is_same(self) -> bool:
-        """Tell whether the outputs were compared, and nothing differs."""
-        return self.result is CompareResult.SAME
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRequest:

@@ -28,6 +28,13 @@ SHIPPED: Final[Mapping[str, str]] = {
     "packages": "spark.jars.packages",
 }
 """The key of each list of a stream's files. Configuration reaches Spark through a private file."""
+
+
+def shipped_lists(of: Any) -> dict[str, Any]:
+    """Return the lists of files that a deployment or a program has, by their names in ``SHIPPED``."""
+    return {what: tuple(getattr(of, what)) for what in SHIPPED}
+
+
 SECRET_KEY: Final = re.compile(
     # What parsers say of a token is no secret.
     r"secret|password|passwd|passphrase|(?<!unexpected )(?<!unrecognized )token|credential|jaas"

@@ -239,7 +239,8 @@ function drawRow(row, now) {
         open();
       },
     },
-    row.title ?? row.stream,
+    // A long name may break where it has a sign.
+    (row.title ?? row.stream).split(/(?<=[_.-])/).flatMap((part) => [part, h("wbr")]),
   );
   const quiet = row.level === "well" || row.level === "off";
   const cells = [

@@ -13,7 +13,7 @@ more than an alert, because an external stream is never restarted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Final
@@ -130,15 +130,9 @@ def judge_external(seen: ExternalEvidence, rules: HealthRules) -> Verdict:
     verdicts = sorted([*judged, *([changed] if changed else [])], key=_gravity)
     findings = tuple(finding for verdict in verdicts for finding in verdict.findings)
     first = verdicts[0]
-    return Verdict(
-        state=first.state,
-        reason=first.reason + _others(len(findings) - 1),
-        rule=first.rule,
-        query=first.query,
-        since=first.since,
-        severity=first.severity,
-        findings=findings,
-    )
+    more = len(findings) - 1
+    also = f" ({more} more findings)" if more > 0 else ""
+    return replace(first, reason=f"{first.reason}{also}", findings=findings)
 
 
 def quiet_window(tail: Tail, rules: HealthRules) -> timedelta:
@@ -294,15 +288,7 @@ def _firing(
         bound=bound,
         since=seen.now - timedelta(seconds=figure),
     )
-    return Verdict(
-        state=state,
-        reason=reason,
-        rule=rule,
-        query=query,
-        since=finding.since,
-        severity=finding.severity,
-        findings=(finding,),
-    )
+    return Verdict.of(state, (finding,))
 
 
 def _newest(queries: tuple[QueryEvidence, ...]) -> str:
@@ -313,10 +299,6 @@ def _newest(queries: tuple[QueryEvidence, ...]) -> str:
         for query in queries[:3]
     )
     return ", ".join(told) + (", ..." if len(queries) > 3 else "")
-
-
-def _others(count: int) -> str:
-    return f" ({count} more findings)" if count > 0 else ""
 
 
 def _gravity(verdict: Verdict) -> int:

@@ -126,6 +126,7 @@ def driver(spark_4_3: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             stream="orders",
             properties_file=properties,
             main=folder / "script.py",
+            lists={},
             arguments=[str(folder / "told.json"), "--token", epoch.mark, "a b", "é"],
         )
     log = folder / "driver.log"

@@ -166,7 +166,7 @@ def test_the_newest_verified_one_stays_whatever_the_policy_says(
 
 
 def test_nothing_is_removed_when_none_is_whole() -> None:
-    backups = [a_backup(1, origin=Origin.MANUAL), a_backup(2, origin=Origin.COPIED)]
+    backups = [a_backup(1, origin=Origin.MANUAL), a_backup(2, origin=Origin.SCHEDULED)]
     said = [verified(backup, Level.QUICK, "gone") for backup in backups]
 
     plan = plan_retention(backups, said, RetentionPolicy(keep_last=1), at(3))

@@ -197,7 +197,7 @@ class TestStatus:
 
         _, out, _ = run("status", "orders")
 
-        assert "UTC  Wanted stopped: the disk is full  eve" in out
+        assert 'UTC  Desired state is "stopped": the disk is full  eve' in out
 
     def test_text_from_records_cannot_steer_the_terminal(
         self, run: Run, stream: StreamHome

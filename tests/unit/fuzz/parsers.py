@@ -396,9 +396,6 @@ PARSERS: Final[dict[str, Parser]] = {
         always=lambda: COSTLY_BLOCKS,
         most_mib=100,
     ),
-    "end of lz4 blocks": Parser(
-        parse=lz4.is_complete, given=lz4_files, refuses=(), always=lambda: COSTLY_BLOCKS
-    ),
     "lineage": Parser(parse=lineage, given=lz4_files, most_mib=100),
     "state zip": of_bytes(parse_zip, *ZIPS),
     "state zip in full": of_bytes(verify_zip, *ZIPS),

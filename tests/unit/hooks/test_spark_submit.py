@@ -45,6 +45,7 @@ def build(folder: Path, **changes: Any) -> tuple[str, ...]:
         "stream": "orders",
         "properties_file": folder / "orders.properties",
         "main": Path("/cache/main.py"),
+        "lists": {},
         "arguments": ["--token", "t0", "script.py", "--output", "/out"],
     }
     return build_submit_command(**{**given, **changes})
@@ -89,10 +90,12 @@ def test_lists_are_joined_as_spark_wants_them(connect: Any, tmp_path: Path) -> N
     found = options(
         build(
             tmp_path,
-            py_files=["/cache/driver.zip", "s3a://bucket/lib.py"],
-            jars=["a.jar"],
-            packages=["org.x:y_2.13:4.3.0"],
-            files=["f.conf", "g.conf"],
+            lists={
+                "py_files": ["/cache/driver.zip", "s3a://bucket/lib.py"],
+                "jars": ["a.jar"],
+                "packages": ["org.x:y_2.13:4.3.0"],
+                "files": ["f.conf", "g.conf"],
+            },
         )
     )
 
@@ -287,7 +290,7 @@ def test_a_list_entry_that_spark_would_misread_is_told(
     connect()
 
     with pytest.raises(SpecError, match=sentence) as told:
-        build(tmp_path, **{what: [entry]})
+        build(tmp_path, lists={what: [entry]})
     assert what in str(told.value)
     assert CANARY not in str(told.value)
 

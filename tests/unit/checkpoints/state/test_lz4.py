@@ -13,8 +13,8 @@ from airflow_streaming.checkpoints.state import lz4
 from airflow_streaming.checkpoints.state.lz4 import (
     MAGIC,
     Block,
+    blocks,
     decompress,
-    is_complete,
     unpack,
     xxhash32,
 )
@@ -106,7 +106,7 @@ def test_the_hash_is_that_of_the_reference(content: bytes, expected: int) -> Non
 def test_packed_blocks_unpack(content: bytes, sequences: bytes) -> None:
     stream = packed(content, sequences)
 
-    assert is_complete(stream)
+    assert list(blocks(stream))
     assert decompress(stream, 10_000) == content
 
 
@@ -140,13 +140,15 @@ def test_broken_blocks_are_refused(sequences: bytes, size: int) -> None:
     ],
 )
 def test_headers_that_spark_would_refuse_are_refused(header: bytes) -> None:
-    assert not is_complete(header + b"12345" * 500)
+    with pytest.raises(RecordError):
+        list(blocks(header + b"12345" * 500))
 
 
 def test_nothing_is_not_complete() -> None:
-    assert not is_complete(b"")
-    assert is_complete(lz4_stream())
-    assert is_complete(lz4_stream(b"one") + lz4_stream(b"two"))
+    with pytest.raises(RecordError, match="cut off"):
+        list(blocks(b""))
+    assert list(blocks(lz4_stream()))
+    assert list(blocks(lz4_stream(b"one") + lz4_stream(b"two")))
 
 
 def test_only_the_beginning_is_unpacked() -> None:

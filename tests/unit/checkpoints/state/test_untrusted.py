@@ -16,7 +16,7 @@ from airflow_streaming.checkpoints.state.file_checks import (
     check_files,
     parse_sidecar,
 )
-from airflow_streaming.checkpoints.state.lz4 import decompress, is_complete
+from airflow_streaming.checkpoints.state.lz4 import blocks, decompress
 from airflow_streaming.checkpoints.state.rocksdb import parse_zip, verify_zip
 from airflow_streaming.checkpoints.state.stores import (
     ids_of,
@@ -40,7 +40,7 @@ Parser = Callable[[bytes], object]
 
 PARSERS: list[tuple[str, Parser, bytes]] = [
     ("lz4", lambda data: decompress(data, 1 << 20), changelog((1, "a"), (2, "b"))),
-    ("complete", is_complete, changelog((1, "a"))),
+    ("blocks", lambda data: list(blocks(data)), changelog((1, "a"))),
     ("lineage", lineage, changelog((1, "a"), (2, "b"))),
     ("zip", parse_zip, state_zip(("000008-a.sst", 64), logs=(("000004-b.log", 7),))),
     ("zip in full", verify_zip, state_zip(("000008-a.sst", 64))),

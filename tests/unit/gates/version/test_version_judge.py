@@ -9,7 +9,7 @@ import pytest
 from airflow_streaming.checkpoints.read.report import FindingCode, SourceType
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision, GateReport
-from airflow_streaming.gates.rules import by_name
+from airflow_streaming.gates.rules import rule_named
 from airflow_streaming.gates.version.judge import RULES
 from airflow_streaming.gates.version.matrix import Outcome, Seen
 from airflow_streaming.model.spark.plan import SourcePlan
@@ -245,14 +245,14 @@ def test_each_rule_speaks_where_it_should(name: str) -> None:
     found = [finding for finding in report.findings if finding.rule == rule]
 
     assert found
-    assert {finding.severity for finding in found} == {by_name(RULES)[rule].severity}
+    assert {finding.severity for finding in found} == {rule_named(rule).severity}
     assert all(finding.query == "q" for finding in found)
 
 
 def test_every_rule_of_the_catalog_can_be_found_and_no_other_is() -> None:
     found = {finding.rule for _, report in CASES.values() for finding in report.findings}
 
-    assert found == set(by_name(RULES))
+    assert found == {rule.name for rule in RULES}
 
 
 def test_whatever_forbids_or_costs_something_says_what_to_do_or_where_it_is_known_from() -> None:
