@@ -7,8 +7,7 @@ wrapper's beat does nothing), by the wrapper, or by a plain Python ``StreamingQu
 progress to a file. So all three meet the same JVM, state and minute of the machine. The time of a batch is
 Spark's own ``triggerExecution``; from each turn its mean is taken, without the slowest and quickest tenth, and
 compared with the mean of the turn without in the same cycle. The first cycles, in which the JVM still
-compiles, are left out. A beat reads the batches of the turn before it too, so the cost that is printed is
-at least the true one.
+compiles, are left out. A turn of the wrapper begins after a beat, which reads the batches of the turns before.
 
 Beside the time stands the processor time of whatever watches: the driver's Python, which does nothing else here, and
 the JVM's threads that answer it. It bounds the cost where watching never makes a batch wait, and is known a hundred
@@ -59,7 +58,7 @@ GOAL_PERCENT: Final = 1.0
 NORMAL_95: Final = 1.96
 
 SCRIPT: Final = """
-import json, os, random, sys, time
+import json, os, random, sys, threading, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
@@ -70,9 +69,12 @@ spark = SparkSession.builder.config("spark.sql.streaming.numRecentProgressUpdate
 kinds, now = ["alone", "watched", "listener"], "alone"
 beat = Report.beat
 
+beaten = threading.Event()
+
 def beat_in_turn(self, *, final=False):
     if now == "watched" or final:
         beat(self, final=final)
+        beaten.set()
 
 Report.beat = beat_in_turn
 
@@ -109,6 +111,9 @@ for cycle in range(cycles):
     for now in kinds:
         if now == "listener":
             spark.streams.addListener(listener)
+        beaten.clear()
+        if now == "watched":
+            beaten.wait(60)
         first = query.lastProgress().batchId() + 2
         began, used = time.monotonic(), watching()
         time.sleep(seconds)
@@ -122,6 +127,7 @@ for cycle in range(cycles):
     told.append(turn)
     result.with_suffix(".part").write_text(json.dumps(told))
     result.with_suffix(".part").replace(result)
+now = "watched"  # the beat that finds the query ended ends the driver
 query.stop()
 """
 

@@ -115,10 +115,12 @@ def submit(folder: Path) -> Cost:
 
 def submit_pod(folder: Path) -> Cost:
     """Return what ``SparkSubmitHook.submit`` costs that leaves the driver's pod to Kubernetes."""
-    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+    from airflow.providers.apache.spark.hooks import spark_submit
 
     clock = Clock()
-    hook = SparkSubmitHook(
+    # It polls the pod afterwards by the Kubernetes provider, which this hook only looks for here.
+    spark_submit.__dict__.setdefault("kube_client", spark_submit)
+    hook = spark_submit.SparkSubmitHook(
         conn_id="spark_default",
         conf={"spark.kubernetes.container.image": HOOK_IMAGE},
         track_driver_via_k8s_api=True,

@@ -95,6 +95,7 @@ def environment_of(way: str, server: ApiServer, folder: Path, path: Path) -> Map
     return {
         **os.environ,
         "AIRFLOW_HOME": str(folder),
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db",
         "AIRFLOW__STREAMING__RUNTIMES": json.dumps(

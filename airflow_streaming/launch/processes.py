@@ -87,6 +87,11 @@ class ProcessHandle:
         return {"pid": str(self.pid), "started": repr(self.started)}
 
 
+_STARTING_LOOKS: Final = 20
+_STARTING_REST: Final = 0.01
+"""Seconds between two looks at a process that is starting a program."""
+
+
 def look(epoch: Epoch, launch: Launch | None) -> ProcessScan:
     """Find the driver's processes, in the whole table only when the leader is not there."""
     leader = _leader(epoch, launch)
@@ -125,12 +130,36 @@ def carries(process: psutil.Process, epoch: Epoch, owner: int | None) -> bool:
     :raises psutil.AccessDenied: its command line is kept from us.
     """
     try:
-        pairs = pairwise(process.cmdline())
+        pairs = pairwise(_command_of(process))
         if not epoch.is_carried_by(value for option, value in pairs if option == TOKEN_OPTION):
             return False
         # A program that changes its user was started by another one.
         return owner is None or set(process.uids()) == {owner}
     except psutil.NoSuchProcess:
+        return False
+
+
+def _command_of(process: psutil.Process) -> list[str]:
+    """
+    Return a command line; that of a program which is just being started, once it is there.
+
+    Between the old program and the new one Linux shows none (``begin_new_exec`` and ``create_elf_tables`` of its
+    sources), for microseconds, or as long as the process waits for a core. ``spark-submit`` starts programs twice in
+    one process, and a driver that is not seen counts as dead.
+    """
+    for _ in range(_STARTING_LOOKS):
+        command = process.cmdline()
+        if command or process.status() == psutil.STATUS_ZOMBIE or not _has_program(process):
+            return command
+        time.sleep(_STARTING_REST)
+    return []
+
+
+def _has_program(process: psutil.Process) -> bool:
+    # A thread of the kernel has none, and that of another user's process is not shown.
+    try:
+        return bool(process.exe())
+    except psutil.AccessDenied:
         return False
 
 

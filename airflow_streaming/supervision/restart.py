@@ -42,17 +42,12 @@ def decide_restart(
     """
     failure = _poisoned(failure, earlier, policy)
     failures = 1 if _recovered(failure, policy) or not earlier else _one_more(earlier)
-    obstacle = _obstacle(failure, earlier, policy, now)
-    if obstacle is not None:
-        return RestartDecision.give_up(
-            failure,
-            now=now,
-            failures=failures,
-            obstacle=obstacle,
-            remedy=failure.kind.remedy,
-        )
-    return RestartDecision.restart(
-        failure, now=now, delay=policy.bound(failures) * chance, failures=failures
+    return RestartDecision.of(
+        failure,
+        now=now,
+        failures=failures,
+        delay=policy.bound(failures) * chance,
+        obstacle=_obstacle(failure, earlier, policy, now),
     )
 
 

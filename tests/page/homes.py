@@ -327,7 +327,7 @@ class Making:
                     self.now - timedelta(minutes=74),
                     "backlog_records/revenue",
                     "Source 'orders.v2' of query 'revenue' has had a backlog of 214,003 records "
-                    "(backlog_records: above 200,000 over 10 min).",
+                    "(backlog_records: above 200,000 records over 10 min).",
                     2,
                     rule="backlog_records",
                 )

@@ -40,6 +40,8 @@ class History:
         self._summary = Summary(store, summary) if summary else None
         self._number = 1
         self._rows: list[BatchProgress] = []
+        self._lines: list[bytes] = []
+        """Of the first rows: a chunk is written some thirty times, and each row turned into JSON once."""
         self._begun = self._written_at = float("-inf")
         self._written_rows = 0
 
@@ -49,7 +51,8 @@ class History:
             self._begun = now
         self._rows += rows
         # A home that is away for hours costs old rows, not the driver's memory.
-        del self._rows[:-_MAX_WAITING]
+        over = max(0, len(self._rows) - _MAX_WAITING)
+        del self._rows[:over], self._lines[:over]
 
     def write(self, *, now: float, final: bool = False) -> None:
         """
@@ -62,7 +65,8 @@ class History:
         if not self._rows or not is_due:
             return
         if len(self._rows) != self._written_rows:
-            self._store.replace(self._path(self._number), _lines(self._rows))
+            self._lines += [line_of(row) for row in self._rows[len(self._lines) :]]
+            self._store.replace(self._path(self._number), b"".join(self._lines))
             self._written_rows, self._written_at = len(self._rows), now
         if self._summary is not None and (is_full or final):
             self._summary.write(self._rows, chunk=self._number)
@@ -70,17 +74,13 @@ class History:
             self._roll()
 
     def _roll(self) -> None:
-        self._rows, self._written_rows = [], 0
+        self._rows, self._lines, self._written_rows = [], [], 0
         self._number += 1
         if self._number > KEEP_CHUNKS:
             self._store.delete(self._path(self._number - KEEP_CHUNKS))
 
     def _path(self, number: int) -> str:
         return f"{self._folder}/{numbered(number)}.jsonl"
-
-
-def _lines(rows: Sequence[BatchProgress]) -> bytes:
-    return b"".join(line_of(row) for row in rows)
 
 
 def line_of(row: BatchProgress) -> bytes:

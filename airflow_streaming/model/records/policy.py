@@ -255,41 +255,35 @@ class RestartDecision(Record):
         return self.decided_at - now < CLOCKS_DIFFER
 
     @classmethod
-    def restart(cls, failure: Failure, *, now: datetime, delay: timedelta, failures: int) -> Self:
-        """Decide to restart after ``delay``."""
-        return cls(
-            epoch=failure.epoch,
-            action=RestartAction.RESTART,
-            decided_at=now,
-            next_attempt_at=now + delay,
-            backing_off=delay > timedelta(0),
-            consecutive_failures=failures,
-            reason=failure.reason,
-            failure_kind=failure.kind,
-            signature=failure.signature,
-            query=failure.query,
-            batch_id=failure.batch_id,
-            offsets=failure.offsets,
-        )
-
-    @classmethod
-    def give_up(
-        cls, failure: Failure, *, now: datetime, failures: int, obstacle: str, remedy: str
+    def of(
+        cls,
+        failure: Failure,
+        *,
+        now: datetime,
+        failures: int,
+        delay: timedelta,
+        obstacle: str | None,
     ) -> Self:
-        """Decide to open the circuit."""
+        """
+        Decide to restart after ``delay``, or to open the circuit.
+
+        :param obstacle: Why no restart helps, in words; ``None`` where one may.
+        """
+        gives_up = obstacle is not None
         return cls(
             epoch=failure.epoch,
-            action=RestartAction.GIVE_UP,
+            action=RestartAction.GIVE_UP if gives_up else RestartAction.RESTART,
             decided_at=now,
-            next_attempt_at=None,
+            next_attempt_at=None if gives_up else now + delay,
+            backing_off=not gives_up and delay > timedelta(0),
             consecutive_failures=failures,
-            reason=f"{failure.reason} {obstacle}",
+            reason=f"{failure.reason} {obstacle}" if gives_up else failure.reason,
             failure_kind=failure.kind,
             signature=failure.signature,
             query=failure.query,
             batch_id=failure.batch_id,
             offsets=failure.offsets,
-            remedy=remedy,
+            remedy=failure.kind.remedy if gives_up else "",
         )
 
 

@@ -307,6 +307,8 @@ function reports(box, data) {
 }
 
 export function table(heads, rows) {
+  // On a narrow page figures have no heads above them.
+  rows.forEach((cells) => cells.forEach((cell, index) => cell.setAttribute("data-name", heads[index] ?? "")));
   return h(
     "div",
     { class: "scroll" },

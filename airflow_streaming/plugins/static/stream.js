@@ -11,7 +11,7 @@ import { PANELS, about } from "./panels.js";
 
 const RANGES = { "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800 };
 /** Milliseconds without a heartbeat after which figures are those of the past. */
-const SILENT = 30_000;
+const SILENT = 60_000;
 const MARKS = {
   launched: ["▶", "c6", "driver started"],
   deployed: ["D", "c4", "deployed"],

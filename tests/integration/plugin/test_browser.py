@@ -63,7 +63,7 @@ FIGURES = {
         f"phase.{phase}": lambda row, phase=phase: row.phases_ms[phase]
         for phase in ("addBatch", "queryPlanning", "latestOffset", "getBatch", "walCommit")
     },
-    "Backlog": {"backlog_records.0": lambda row: row.sources[0].backlog_records},
+    "Backlog in records": {"backlog_records.0": lambda row: row.sources[0].backlog_records},
     "Watermark delay": {"watermark_delay_s": lambda row: row.watermark_delay_s},
     "State rows": {"state_rows": lambda row: row.state_rows},
     "State memory": {"state_bytes": lambda row: row.state_bytes},

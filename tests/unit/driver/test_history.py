@@ -123,9 +123,10 @@ def test_rows_wait_for_a_home_that_is_away_but_not_without_end(tmp_path: Path) -
     written.add(rows(range(3_000)), now=0.0)
     with pytest.raises(HomeUnavailable):
         written.write(now=0.0)
+    written.add(rows(range(3_000, 3_500)), now=0.5)
     store.present = True
     written.write(now=1.0)
-    assert batches(store, "000001.jsonl") == list(range(1_000, 3_000))
+    assert batches(store, "000001.jsonl") == list(range(1_500, 3_500))
 
 
 def test_nothing_is_written_without_a_new_row(tmp_path: Path) -> None:

@@ -11,14 +11,15 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from airflow_streaming.exceptions import LaunchError
 from airflow_streaming.launch.local import LocalLauncher
-from airflow_streaming.launch.port import LaunchRequest
-from airflow_streaming.launch.processes import ProcessHandle
+from airflow_streaming.launch.port import TOKEN_OPTION, LaunchRequest
+from airflow_streaming.launch.processes import ProcessHandle, carries
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 from tests.patience import until
@@ -92,8 +93,8 @@ def test_a_driver_survives_the_death_of_whoever_launched_it(epoch: Epoch, tmp_pa
 import os, pathlib, sys
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.launch.local import LocalLauncher
-from airflow_streaming.launch.port import LaunchRequest
-from airflow_streaming.launch.processes import ProcessHandle
+from airflow_streaming.launch.port import TOKEN_OPTION, LaunchRequest
+from airflow_streaming.launch.processes import ProcessHandle, carries
 epoch = Epoch.from_bytes(sys.stdin.buffer.read())
 launch = LocalLauncher().launch(LaunchRequest(
     epoch=epoch,
@@ -402,6 +403,53 @@ def test_a_log_that_is_a_link_is_refused(epoch: Epoch, tmp_path: Path) -> None:
         LocalLauncher().launch(request)
 
     assert not (tmp_path / "victim").exists()
+
+
+class StartingProcess:
+    """
+    A process as psutil shows it while the kernel replaces its program.
+
+    :param shown: Its command lines at one look after the other; the last one stays.
+    """
+
+    def __init__(self, shown: list[list[str]], *, status: str, program: str) -> None:
+        self._shown, self._status, self._program = shown, status, program
+
+    def cmdline(self) -> list[str]:
+        return self._shown.pop(0) if len(self._shown) > 1 else self._shown[0]
+
+    def status(self) -> str:
+        return self._status
+
+    def exe(self) -> str:
+        return self._program
+
+    def uids(self) -> tuple[int, int, int]:
+        return (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "program", "is_ours"),
+    [
+        (psutil.STATUS_RUNNING, "/usr/bin/java", True),
+        (psutil.STATUS_ZOMBIE, "/usr/bin/java", False),
+        (psutil.STATUS_SLEEPING, "", False),
+    ],
+    ids=["starting", "zombie", "kernel_thread"],
+)
+def test_a_process_that_is_starting_a_program_is_looked_at_until_it_shows_its_command(
+    epoch: Epoch, status: str, program: str, is_ours: bool
+) -> None:
+    shown = [[], [], ["java", TOKEN_OPTION, epoch.mark]]
+    process: Any = StartingProcess(shown, status=status, program=program)
+
+    assert carries(process, epoch, owner=1) is is_ours
+
+
+def test_a_process_that_never_shows_a_command_is_no_driver(epoch: Epoch) -> None:
+    process: Any = StartingProcess([[]], status=psutil.STATUS_SLEEPING, program="/usr/bin/x")
+
+    assert not carries(process, epoch, owner=1)
 
 
 @pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "not_recorded"])
