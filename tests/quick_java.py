@@ -85,6 +85,6 @@ def spark_environment(runtime: Path | Runtime) -> dict[str, str]:
     return {**driver_environment({**os.environ, **given}, runtime, {}), **submit}
 
 
-def tester_environment(runtime: Path) -> dict[str, str]:
+def kit_environment(runtime: Path) -> dict[str, str]:
     """Return what makes the Spark of a ``StreamTester`` quick, beside the kit's own settings."""
     return {OPTIONS_VARIABLE: spark_environment(runtime)[OPTIONS_VARIABLE]}

@@ -34,7 +34,7 @@ from airflow_streaming.gates.state_partitions import is_done, plan_repartition
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan
 from airflow_streaming.storage.folders import open_folders
 from airflow_streaming.testing import StreamTester, StreamTestError
-from tests.quick_java import tester_environment
+from tests.quick_java import kit_environment
 
 ROOT: Final = Path(__file__).parents[2]
 JOB: Final = ROOT / "tests/integration/upgrade/repartitioned_job.py"
@@ -80,7 +80,7 @@ def shared_spark(runtime: Path) -> StreamTester:
     return StreamTester(
         runtime.absolute() / "bin/python",
         conf={"spark.sql.codegen.factoryMode": "FALLBACK"},
-        environment={"PYTHONPATH": str(ROOT), **tester_environment(runtime.absolute())},
+        environment={"PYTHONPATH": str(ROOT), **kit_environment(runtime.absolute())},
     )
 
 

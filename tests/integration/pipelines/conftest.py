@@ -12,7 +12,7 @@ from airflow_streaming.testing.pytest_plugin import stream_conf, stream_tester
 from demo.events import drop
 from demo.feeds.shapes import FEEDS
 from tests.conftest import REPOSITORY
-from tests.quick_java import tester_environment
+from tests.quick_java import kit_environment
 
 __all__ = ["stream_conf", "stream_tester"]
 
@@ -29,7 +29,7 @@ def stream_python(spark_4_3: Path) -> Path:
 def quick_tester(spark_4_3: Path) -> Iterator[None]:
     """Let the shared Spark, which is killed and started again, map its archived classes."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in tester_environment(spark_4_3).items():
+        for name, value in kit_environment(spark_4_3).items():
             patch.setenv(name, value)
         yield
 
