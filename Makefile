@@ -55,10 +55,10 @@ check: $(INSTALLED) ## The same, and the unit tests but for the longest.
 # Four legs, which keep two cores busy to the end: whole Airflows, one after the other, which wait most and go before
 # the others; unit tests; and all the rest, file by file from a queue of which every leg takes when it has done its
 # own. One JVM or a stream's few at a time in each.
-AIRFLOWS := $(filter-out %/test_cutover.py,$(wildcard tests/system/test_*.py))
+AIRFLOWS := $(wildcard tests/system/test_*.py)
 QUEUE := .test-queue
 REST := env TEST_QUEUE=$(QUEUE) nice -n 5 $(BIN)/python -m pytest -p tests.shared_queue \
-  tests/integration tests/system/test_cutover.py -q --durations=20
+  tests/integration -q --durations=20
 
 test: setup $(S3A) $(ICEBERG) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
 	@rm -rf $(QUEUE); mkdir $(QUEUE); \

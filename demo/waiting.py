@@ -16,6 +16,9 @@ five times as many busy processes, a Spark driver needed three minutes to its fi
 TELL_EVERY: Final = 15.0
 """Seconds between two lines during a wait."""
 
+LOOK_EVERY: Final = 1.0
+"""Seconds between two looks. Most ask Airflow's API server, for which a question is some 20 ms of CPU time."""
+
 
 class Progress:
     """Prints lines with the seconds since the start, so that a reader sees progress."""
@@ -35,7 +38,7 @@ def wait_for(
     seconds: float = PATIENCE,
     failing: Callable[[], str | None] = lambda: None,
     seen: Callable[[], str] = lambda: "",
-    every: float = 0.5,
+    every: float = LOOK_EVERY,
 ) -> float:
     """
     Wait until the condition holds; return the seconds it took.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.quick_java import quick_java
+from tests.quick_java import quick_spark
 
-__all__ = ["quick_java"]
+__all__ = ["quick_spark"]
 
 HERE = Path(__file__).parent
 

@@ -3,7 +3,7 @@ Another number of state partitions, on a real Spark 4.3: which shapes it can do,
 
     python -m tests.system.repartitions [--runtime .runtimes/spark-4.3] [--shapes a,b] [--stores rocksdb]
 
-Each shape runs over half of its input, is backed up, repartitioned from 3 to 5 and, another copy, from
+Each shape runs over half of its input, is backed up, repartitioned from 3 to 5 and, restored, from
 3 to 2, and runs over the rest. All rows that it wrote must be those of a run that was never touched.
 Then the backup is restored elsewhere and runs over the rest too: the way back. Where Spark refuses, its
 own condition is printed, what it left behind, and what our gate says beforehand.
@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ from airflow_streaming.gates.state_partitions import is_done, plan_repartition
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan
 from airflow_streaming.storage.folders import open_folders
 from airflow_streaming.testing import StreamTester, StreamTestError
+from tests.quick_java import kit_environment
 
 ROOT: Final = Path(__file__).parents[2]
 JOB: Final = ROOT / "tests/integration/upgrade/repartitioned_job.py"
@@ -78,7 +80,7 @@ def shared_spark(runtime: Path) -> StreamTester:
     return StreamTester(
         runtime.absolute() / "bin/python",
         conf={"spark.sql.codegen.factoryMode": "FALLBACK"},
-        environment={"PYTHONPATH": str(ROOT)},
+        environment={"PYTHONPATH": str(ROOT), **kit_environment(runtime.absolute())},
     )
 
 
@@ -105,6 +107,20 @@ def rows_of(output: Path, spark: StreamTester, sink: str) -> list[str]:
     return sorted(line for file in output.glob("*.json") for line in file.read_text().splitlines())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Half:
+    """
+    What a shape has come to with half of its input; the rest lies there since.
+
+    :param rows: Its output then.
+    :param backup: Of its checkpoint then.
+    """
+
+    inputs: Path
+    rows: Path
+    backup: str
+
+
 class Proof:
     """Runs one shape on one state store, in a folder of its own."""
 
@@ -114,6 +130,8 @@ class Proof:
         self._spark, self._folder = spark, folder
         self._shape, self._store, self._sink = shape, store, sink
         self._backups = open_backup_store(str(folder / "backups"), create=True)
+        self._half: Half | None = None
+        self._is_back: bool | None = None
         arrive(folder / "all", range(FILES))
         self._run(folder / "all", folder / "untouched", folder / "expected")
         self._expected = rows_of(folder / "expected", spark, sink)
@@ -125,30 +143,17 @@ class Proof:
     def to(self, partitions: int) -> Found:
         """Repartition half-way, and go back; return what became of it."""
         here = self._folder / f"to{partitions}"
-        inputs, checkpoint, output = here / "in", here / "checkpoint", here / "out"
-        arrive(inputs, range(FILES // 2))
-        self._run(inputs, checkpoint, output)
-        backup = self._back_up(self._backups, checkpoint)
+        checkpoint, output = here / "checkpoint", here / "out"
+        half = self._begun(here)
         report = inspect(str(checkpoint))
         plan = plan_repartition({"": report}, partitions, (4, 3, 0), rollback=REWIND)
         began = time.monotonic()
         told = self._spark.call(JOB, "repartition", checkpoint, partitions, self._store)
         took = time.monotonic() - began
         gate = tuple(finding.rule for finding in plan.findings)
-        arrive(inputs, range(FILES // 2, FILES))
-        # The way back: the backup elsewhere, and the rows that were there when it was taken.
-        before, back = here / "back-out", here / "back"
-        if self._sink == "function":
-            before.mkdir()
-            for file in output.iterdir():
-                (before / file.name).write_text(file.read_text())
-        restore(self._backups, backup, Place(to=str(back)))
-        is_back = False
-        if self._sink == "function":
-            self._run(inputs, back, before)
-            is_back = rows_of(before, self._spark, self._sink) == self._expected
-            is_back &= inspect(str(back)).shuffle_partitions == BEFORE
-        starts = self._again(inputs, checkpoint, output)
+        if self._is_back is None:
+            self._is_back = self._sink == "function" and self._goes_back(half)
+        starts = self._again(half.inputs, checkpoint, output)
         try:
             found = rows_of(output, self._spark, self._sink)
         except StreamTestError as err:
@@ -163,11 +168,36 @@ class Proof:
             condition=told[0],
             told=told[1],
             is_same=is_same and not told[0],
-            is_back=is_back,
+            is_back=self._is_back,
             starts=starts,
             rows=len(found),
             seconds=took,
         )
+
+    def _begun(self, here: Path) -> Half:
+        """Run half of the input, or restore what came of it: a file sink's log knows where its files lie."""
+        checkpoint, output = here / "checkpoint", here / "out"
+        if self._half is not None and self._sink == "function":
+            restore(self._backups, self._half.backup, Place(to=str(checkpoint)))
+            shutil.copytree(self._half.rows, output)
+            return self._half
+        inputs, rows = here / "in", here / "half"
+        arrive(inputs, range(FILES // 2))
+        self._run(inputs, checkpoint, output)
+        shutil.copytree(output, rows)
+        backup = self._back_up(self._backups, checkpoint)
+        arrive(inputs, range(FILES // 2, FILES))
+        self._half = Half(inputs=inputs, rows=rows, backup=backup)
+        return self._half
+
+    def _goes_back(self, half: Half) -> bool:
+        """Restore the backup elsewhere, and run the rest on the rows that were there when it was taken."""
+        back, rows = self._folder / "back", self._folder / "back-out"
+        restore(self._backups, half.backup, Place(to=str(back)))
+        shutil.copytree(half.rows, rows)
+        self._run(half.inputs, back, rows)
+        is_whole = rows_of(rows, self._spark, self._sink) == self._expected
+        return is_whole and inspect(str(back)).shuffle_partitions == BEFORE
 
     def _again(self, inputs: Path, checkpoint: Path, output: Path) -> str:
         try:

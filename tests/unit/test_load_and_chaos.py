@@ -4,6 +4,7 @@ import os
 import runpy
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +122,12 @@ def test_a_command_that_prints_nothing_found_nothing(dag: dict[str, Any]) -> Non
 
 
 def test_a_driver_is_found_by_its_token_only(dag: dict[str, Any]) -> None:
-    program = [sys.executable, "-c", "input()", "--token", mark_of("t-1")]
+    # Another token than that of any driver that a test beside this one runs.
+    token = uuid.uuid4().hex
+    program = [sys.executable, "-c", "input()", "--token", mark_of(token)]
     with subprocess.Popen(program, stdin=subprocess.PIPE) as process:
-        found = until(lambda: dag["processes_of"]("t-1"), "the process")
+        found = until(lambda: dag["processes_of"](token), "the process")
         assert found == [process.pid]
-        assert dag["processes_of"]("t-2") == []
+        assert dag["processes_of"](uuid.uuid4().hex) == []
         assert dag["processes_of"]("") == []
         process.kill()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from airflow_streaming.testing.pytest_plugin import stream_conf, stream_tester
 from demo.events import drop
 from demo.feeds.shapes import FEEDS
 from tests.conftest import REPOSITORY
+from tests.quick_java import kit_environment
 
 __all__ = ["stream_conf", "stream_tester"]
 
@@ -22,6 +23,15 @@ Feeding = Callable[[str, Path, Iterable[int]], None]
 def stream_python(spark_4_3: Path) -> Path:
     """The Python of Spark 4.3."""
     return spark_4_3 / "bin" / "python"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_tester(spark_4_3: Path) -> Iterator[None]:
+    """Let the shared Spark, which is killed and started again, map its archived classes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in kit_environment(spark_4_3).items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture(scope="session")

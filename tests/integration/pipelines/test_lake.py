@@ -20,6 +20,7 @@ from demo.figures import iceberg_rows
 from demo.pipelines import ICEBERG_JAR
 from tests.integration.pipelines.conftest import Feeding
 from tests.integration.pipelines.test_upsert import newest
+from tests.quick_java import kit_environment
 from tests.system.edits.edit import Base
 from tests.system.edits.trial import PLAN_PROGRAM, Spark
 
@@ -38,7 +39,8 @@ def conf(spark_3_5: Path) -> Mapping[str, str]:
 
 @pytest.fixture(scope="module")
 def tester(spark_3_5: Path, conf: Mapping[str, str]) -> Iterator[StreamTester]:
-    with StreamTester(spark_3_5 / "bin" / "python", conf=conf) as made:
+    environment = kit_environment(spark_3_5)
+    with StreamTester(spark_3_5 / "bin" / "python", conf=conf, environment=environment) as made:
         yield made
 
 

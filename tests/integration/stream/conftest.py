@@ -27,6 +27,7 @@ from airflow_streaming.operators.switch import StopStreamOperator
 from airflow_streaming.spec import Budget, RestartPolicy
 from tests.integration.servers.standalone import Cluster, processes_with, standalone_cluster
 from tests.patience import PATIENCE, tail, until
+from tests.quick_java import quick_conf
 from tests.unit.world import World
 
 CANARY: Final = "planted-canary-5c1e"
@@ -56,6 +57,8 @@ numbers.writeStream.queryName("numbers").format("parquet")\\
 class RealStream(World):
     """The small world of the unit tests, with real drivers in it."""
 
+    spark: str = "4.3.0"
+
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.script.write_text(SCRIPT)
@@ -69,6 +72,7 @@ class RealStream(World):
                 "spark.driver.memory": "512m",
                 "spark.ui.enabled": False,
                 "spark.sql.shuffle.partitions": 1,
+                **quick_conf(self.spark),
             },
         }
         return super().spec(**{**asked, **changes})
@@ -152,6 +156,7 @@ class ClusterStream(RealStream):
             "spark.cores.max": 1,
             "spark.ui.enabled": False,
             "spark.sql.shuffle.partitions": 1,
+            **quick_conf(self.spark),
             "spark.pyspark.python": str(self.python),
             "spark.hadoop.my.password": CANARY,
         }

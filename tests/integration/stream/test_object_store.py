@@ -63,6 +63,8 @@ _S3A: Final = re.compile(
 class StoredStream(RealStream):
     """A stream of which this host holds nothing but the driver's process and its log."""
 
+    spark = "3.5.9"
+
     def __init__(self, folder: Path, server: S3Server, jars: list[str]) -> None:
         super().__init__(folder)
         self.server, self.jars, self.uri = server, jars, f"{BUCKET}/{folder.name}"

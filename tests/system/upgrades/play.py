@@ -95,7 +95,6 @@ class Play:
             say=self.say,
             failing=self.stage.airflow.ended_component,
             seen=self.stage.stream.table,
-            every=0.3,
         )
 
     def launch(self) -> None:
