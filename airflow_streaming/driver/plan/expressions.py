@@ -51,8 +51,15 @@ _OF_ONE_RUN: Final = frozenset(
         *("class", "num-children", "exprId", "resultId", "qualifier", "nonInheritableMetadataKeys"),
         # Of observed metrics: how many frames the session had made before.
         "dataframeId",
+        # Of random functions, which draw another one at each planning if they are given none.
+        *("randomSeed", "hideSeed"),
     }
 )
+_BEFORE_SEED: Final = {"Rand": 0, "Randn": 0, "RandStr": 1, "Uniform": 2}
+"""
+Children of a random function in front of its seed. Python and Scala draw a seed for ``rand()`` that no plan
+tells from one that was given, so that no seed counts: with another one the values are as random.
+"""
 _ANSI: Final = frozenset({"failOnError", "ansiEnabled"})
 _ZONES: Final = frozenset({"timeZoneId", "zoneId"})
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -148,7 +155,8 @@ def _text(node: Node, wording: Wording) -> str:
         return wording.variable(node)
     if node.name == "LambdaFunction":
         wording = wording.inside(node)
-    inner = [_text(child, wording) for child in node.children]
+    counted = node.children[: _BEFORE_SEED.get(node.name)]
+    inner = [_text(child, wording) for child in counted]
     symbol = _SYMBOLS.get(node.name)
     written = _FORMS.get(node.name)
     if symbol is not None and len(inner) == 2:
@@ -242,6 +250,8 @@ def node_fields(node: Node, wording: Wording) -> list[str]:
     children: set[int] = set()
     for key, value in node.fields.items():
         if key in _OF_ONE_RUN or key in _OF_NO_ROW or value is None or value is False:
+            continue
+        if node.name == "Sample" and key == "seed":
             continue
         if _points_to_children(value, len(node.children), children):
             continue

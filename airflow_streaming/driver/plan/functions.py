@@ -4,28 +4,46 @@ Fingerprints of the user's Python functions: equal only where the code and all i
 No plan of Spark's shows the body of a function. What is taken in: code without its line numbers,
 constants, closure cells, defaults, annotations, the globals that the code names, classes with their
 methods, objects with their attributes, and of a module of the user's its syntax tree with those of
-the modules that it imports. Code of Python itself and of installed packages counts by its name and
+the modules that it imports, whether they are loaded yet or not. Code of Python itself and of installed packages counts by its name and
 version. A function's own name does not count, so that a rename alone is no other function.
 
-What cannot be looked into makes the fingerprint opaque, which a gate never takes for equal.
+What cannot be looked into makes the fingerprint opaque, which a gate never takes for equal; so does code that
+loads other code by a name or text that it makes (``import_module``, ``exec`` ...). Where the name stands in the code
+as it is, the module is followed.
 """
 
 from __future__ import annotations
 
 import ast
-import dis
 import enum
 import functools
 import hashlib
 import inspect
 import re
 import sys
-import sysconfig
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from airflow_streaming.driver.plan.code_imports import (
+    EVALUATORS,
+    IMPORTERS,
+    LOADERS,
+    Opaque,
+    codes_of,
+    file_named,
+    file_of,
+    globals_of,
+    imports_of,
+    imports_of_module,
+    is_users,
+    loaded_by_code,
+    loaded_by_module,
+    names_within,
+    refuse_loaders,
+    source_of,
+)
 from airflow_streaming.model.spark.plan import OPAQUE
 
 MAX_PARTS: Final = 20_000
@@ -45,24 +63,13 @@ _NOT_OF_CLASSES: Final = frozenset(
         "_abc_impl",
     }
 )
-_GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME"})
-_INSTALLED: Final = tuple(
-    {
-        str(Path(sysconfig.get_paths()[name]).resolve())
-        for name in ("stdlib", "platstdlib", "purelib", "platlib")
-    }
-)
-
-
-class _Opaque(Exception):
-    """Something that cannot be looked into."""
 
 
 def fingerprint(function: Any) -> str:
     """Return the fingerprint of a function or an object that is called, ``opaque:...`` of others."""
     try:
         return _Reader().digest(function)
-    except _Opaque as why:
+    except Opaque as why:
         return f"{OPAQUE} {why}"
     except Exception as err:  # noqa: BLE001 - the user's objects may raise anything
         return f"{OPAQUE} {type(err).__name__}"
@@ -96,7 +103,7 @@ class _Reader:
             self._say("seen", known)
             return
         if len(self._seen) > MAX_PARTS or self._depth > _MAX_DEPTH:
-            raise _Opaque("more than can be followed")
+            raise Opaque("more than can be followed")
         self._seen[id(thing)] = len(self._seen)
         self._kept.append(thing)  # an id is one thing's as long as it lives
         self._depth += 1
@@ -133,6 +140,7 @@ class _Reader:
         self._say(type(thing).__name__, *sorted(_Reader().digest(one) for one in thing))
 
     def _code(self, code: types.CodeType, doc: str | None = None) -> None:
+        refuse_loaders(code.co_names)
         self._say("code", code.co_code.hex(), code.co_flags)
         self._say(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
         self._say(code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
@@ -141,7 +149,7 @@ class _Reader:
             self._take("" if place == 0 and doc is not None and one == doc else one)
 
     def _function(self, function: types.FunctionType, *, is_root: bool = False) -> None:
-        if not _is_users(function.__module__, function.__code__.co_filename):
+        if not is_users(function.__module__, function.__code__.co_filename):
             self._installed(function.__module__, function.__qualname__)
             return
         self._say("function", "" if is_root else function.__name__)
@@ -165,15 +173,26 @@ class _Reader:
             self._take(inner)
 
     def _globals(self, function: types.FunctionType) -> None:
-        for name in sorted(set(_named(function.__code__))):
-            if name in function.__globals__:
+        known = function.__globals__
+        for name in sorted({*globals_of(function.__code__)}):
+            if name in IMPORTERS and name in getattr(known.get(name), "__name__", ""):
+                continue  # every call of it is looked at
+            if name in known:
                 self._say("global", name)
-                self._take(function.__globals__[name])
-            elif name.partition(".")[0] in sys.modules:
+                self._take(known[name])
+            elif name in EVALUATORS:
+                raise Opaque(f"code that {name} makes")
+        package = str(known.get("__package__") or "")
+        for name in sorted({*imports_of(function.__code__)}):
+            for full in (name, *names_within(package, name)):
+                if full == name or file_named(full):
+                    self._module_named(full)
+        for code in codes_of(function.__code__):
+            for name in loaded_by_code(code):
                 self._module_named(name)
 
     def _class(self, kind: type) -> None:
-        if not _is_users(kind.__module__, _file_of(kind.__module__)):
+        if not is_users(kind.__module__, file_of(kind.__module__)):
             self._installed(kind.__module__, kind.__qualname__)
             return
         self._say("class", kind.__name__)
@@ -187,26 +206,31 @@ class _Reader:
         self._module_named(module.__name__)
 
     def _module_named(self, name: str) -> None:
-        module = sys.modules.get(name)
-        if module is None or name in self._modules:
+        if name in self._modules:
             self._say("module", name)
             return
         self._modules.add(name)
-        file = getattr(module, "__file__", None) or ""
-        if not _is_users(name, file):
+        module = sys.modules.get(name)
+        file = file_named(name)
+        if (module is None and not file) or not is_users(name, file):
             self._installed(name, "")
             return
         if not file.endswith(".py"):
-            raise _Opaque(f"module {name}")
-        tree = ast.parse(Path(file).read_bytes())
+            raise Opaque(f"module {name}")
+        tree = ast.parse(source_of(name, file))
         self._say("module", name, ast.dump(_without_docs(tree)))
-        for imported in sorted(set(_imported(tree, module))):
+        package = name if Path(file).stem == "__init__" else name.rpartition(".")[0]
+        for imported in sorted(set(imports_of_module(tree, package))):
             self._module_named(imported)
-        for key, value in sorted(vars(module).items()):
+        for loaded in sorted(loaded_by_module(tree)):
+            self._module_named(loaded)
+        for key, value in sorted(vars(module).items() if module else ()):
             if not key.startswith("__") and type(value) in _PLAIN:
                 self._say(key, repr(value))
 
     def _installed(self, module: str | None, name: str) -> None:
+        if name in IMPORTERS | LOADERS or (module == "builtins" and name in EVALUATORS):
+            raise Opaque(f"what {name} loads, by another name")
         top = (module or "").partition(".")[0]
         version = getattr(sys.modules.get(top), "__version__", "")
         self._say("installed", module, name, version if isinstance(version, str) else "")
@@ -251,8 +275,8 @@ class _Reader:
             self._say("type of Spark", thing.json())
             return
         if "_jvm" in getattr(thing, "__dict__", {}) or kind.__module__.startswith("py4j"):
-            raise _Opaque(kind.__name__)
-        if _is_users(kind.__module__, _file_of(kind.__module__)) or _is_sparks(kind):
+            raise Opaque(kind.__name__)
+        if is_users(kind.__module__, file_of(kind.__module__)) or _is_sparks(kind):
             self._say("object")
             self._take(kind)
             self._mapping(dict(getattr(thing, "__dict__", {})))
@@ -267,15 +291,23 @@ class _Reader:
         try:
             told = thing.__reduce_ex__(4)
         except Exception as err:
-            raise _Opaque(type(thing).__name__) from err
+            raise Opaque(type(thing).__name__) from err
         self._say("object of", type(thing).__module__, type(thing).__qualname__)
         if isinstance(told, str):
-            self._say(told)
+            self._global(thing, told)
             return
         for part in told[:3]:
             self._take(part)
         for parts in told[3:5]:
             self._sequence(parts or ())
+
+    def _global(self, thing: Any, name: str) -> None:
+        # It is copied by its name alone; ``lru_cache`` and others keep the function that they wrap.
+        self._say(name)
+        if hasattr(thing, "__wrapped__"):
+            self._take(thing.__wrapped__)
+        elif is_users(module := getattr(thing, "__module__", None), file_of(module)):
+            raise Opaque(type(thing).__name__)
 
 
 _SLOTS: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
@@ -295,28 +327,6 @@ _KINDS: Final[tuple[tuple[Any, Any], ...]] = (
 )
 
 
-def _named(code: types.CodeType) -> Iterator[str]:
-    for each in dis.get_instructions(code):
-        if each.opname in _GLOBALS:
-            yield str(each.argval)
-    for one in code.co_consts:
-        if isinstance(one, types.CodeType):
-            yield from _named(one)
-
-
-def _imported(tree: ast.AST, module: types.ModuleType) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                package = (module.__package__ or "").split(".")
-                base = ".".join([*package[: len(package) - node.level + 1], *filter(None, [base])])
-            yield base
-            yield from (name for a in node.names if (name := f"{base}.{a.name}") in sys.modules)
-
-
 def _without_docs(tree: ast.AST) -> ast.AST:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -326,27 +336,8 @@ def _without_docs(tree: ast.AST) -> ast.AST:
     return tree
 
 
-def _is_users(module: str | None, file: str) -> bool:
-    """Tell whether code is the user's, and not Python's or an installed package's."""
-    if module in (None, "__main__", "__mp_main__"):
-        return True
-    if module == "builtins" or module in sys.builtin_module_names:
-        return False
-    if not file:
-        # Without a file it was made here, or is part of Python.
-        return str(module).partition(".")[0] not in sys.stdlib_module_names
-    if file.startswith("<"):
-        return not file.startswith("<frozen")
-    found = str(Path(file).resolve())
-    return not (found.startswith(_INSTALLED) or "site-packages" in found or "/pyspark/" in found)
-
-
 def _is_sparks(kind: type) -> bool:
     return kind.__module__.startswith("pyspark.")
-
-
-def _file_of(module: str | None) -> str:
-    return str(getattr(sys.modules.get(module or ""), "__file__", None) or "")
 
 
 def _slots(kind: type) -> list[str]:

@@ -31,6 +31,9 @@ _SAID_ELSEWHERE: Final = frozenset(
         ("EventTimeWatermark", "delay"),
         ("EventTimeWatermark", "nodeId"),
         ("UpdateEventTimeWatermarkColumn", "delay"),
+        # The body of a SQL function is the child; the rest is when it was made, and the whole configuration then.
+        ("SQLScalarFunction", "function"),
+        ("SQLFunctionNode", "function"),
         ("LogicalRDD", "session"),
         ("Literal", "value"),
         ("CaseWhen", "branches"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -124,3 +125,121 @@ def test_what_cannot_be_looked_into_is_opaque() -> None:
 
     assert fingerprint(lambda: generator).startswith(OPAQUE)
     assert not fingerprint(lambda: inside.lock).startswith(OPAQUE)
+
+
+REACHES = {
+    "import_in_body": "def f(x):\n import unloaded\n return unloaded.g(x)",
+    "from_in_body": "def f(x):\n from unloaded import g\n return g(x)",
+    "submodule_in_body": "def f(x):\n from their_package import inner\n return inner.g(x)",
+    "through_a_module": "def f(x):\n import through\n return through.g(x)",
+    "by_name": "import importlib\ndef f(x): return importlib.import_module('unloaded').g(x)",
+    "by_name_of": "from importlib import import_module\ndef f(x): return import_module('unloaded').g(x)",
+    "by_name_in_body": "def f(x):\n from importlib import import_module\n return import_module('unloaded').g(x)",
+    "dunder": "def f(x): return __import__('unloaded').g(x)",
+    "in_a_lambda": "import importlib\nf = lambda x: (lambda: importlib.import_module('unloaded').g(x))()",
+    "cached": "import functools\n@functools.lru_cache\ndef f(x):\n import unloaded\n return unloaded.g(x)",
+    "cache": "import functools\n@functools.cache\ndef f(x):\n import unloaded\n return unloaded.g(x)",
+    "cached_within": (
+        "import functools\n@functools.lru_cache\ndef g(x):\n import unloaded\n return unloaded.g(x)\n"
+        "def f(x): return g(x)"
+    ),
+    "dispatched": (
+        "import functools\n@functools.singledispatch\ndef f(x):\n import unloaded\n return unloaded.g(x)"
+    ),
+}
+MAKES = {
+    "name": "import importlib\ndef f(x): return importlib.import_module('un' + x).g(x)",
+    "name_beside_another": (
+        "import importlib\nTHE = 'unloaded'\n"
+        "def f(x):\n 'json'\n return importlib.import_module(THE).g('json')"
+    ),
+    "alias": "from importlib import import_module as load\ndef f(x): return load('unloaded').g(x)",
+    "alias_in_body": (
+        "def f(x):\n from importlib import import_module as load\n return load('unloaded').g(x)"
+    ),
+    "passed_on": "import importlib\ndef f(x): return list(map(importlib.import_module, [x]))",
+    "relative": "import importlib\ndef f(x): return importlib.import_module('.unloaded', x).g(x)",
+    "exec": "def f(x):\n exec(open('unloaded.py').read(), d := {})\n return d['g'](x)",
+    "eval": "def f(x): return eval(open('rule.txt').read())",
+    "evaluator": "e = eval\ndef f(x): return e(open('rule.txt').read())",
+    "run_path": "import runpy\ndef f(x): return runpy.run_path('unloaded.py')['g'](x)",
+    "spec": (
+        "from importlib import util\ndef f(x):\n"
+        " s = util.spec_from_file_location('u', 'unloaded.py')\n return s.loader.load_module().g(x)"
+    ),
+    "in_a_module": "def f(x):\n import plugins\n return plugins.g(x)",
+}
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Write modules that nothing has loaded, whose functions return a figure, and forget older ones."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "their_package").mkdir()
+
+    def write(figure: int) -> None:
+        texts = {
+            "unloaded.py": f"def g(x): return {figure}",
+            "through.py": "import importlib\ndef g(x): return importlib.import_module('unloaded').g(x)",
+            "their_package/__init__.py": "",
+            "their_package/inner.py": f"from . import deeper\nWEIGHT = {figure}\ndef g(x): return 1",
+            "their_package/deeper.py": "",
+            "plugins.py": "def g(x): return __import__('un' + x).g(x)",
+        }
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text)
+        importlib.invalidate_caches()
+
+    return write
+
+
+@pytest.mark.parametrize("text", REACHES.values(), ids=REACHES)
+def test_a_module_that_is_loaded_when_the_function_runs_counts(
+    modules: Callable[[int], None], text: str
+) -> None:
+    found = []
+    for figure in (1, 1, 22):
+        modules(figure)
+        found.append(fingerprint(scope_of(text)["f"]))
+
+    assert found[0] == found[1] != found[2]
+    assert not found[0].startswith(OPAQUE)
+    assert not {"unloaded", "through", "their_package"} & {*sys.modules}, "nothing of it was run"
+
+
+@pytest.mark.parametrize("text", MAKES.values(), ids=MAKES)
+def test_code_that_loads_what_no_text_of_it_names_is_opaque(
+    modules: Callable[[int], None], text: str
+) -> None:
+    modules(1)
+
+    assert fingerprint(scope_of(text)["f"]).startswith(OPAQUE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import re\ndef f(x): return re.compile(x)",
+        "import importlib.metadata\ndef f(x): return importlib.metadata.version(x)",
+        "def f(x): return x.eval()",
+        "def compile(x): return x\ndef f(x): return compile(x)",
+    ],
+)
+def test_names_that_only_resemble_a_loader_are_looked_into(text: str) -> None:
+    assert not fingerprint(scope_of(text)["f"]).startswith(OPAQUE)
+
+
+def test_a_module_in_an_archive_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for figure in (1, 22):
+        archive = tmp_path / f"{figure}.zip"
+        with zipfile.ZipFile(archive, "w") as written:
+            written.writestr("zipped.py", f"def g(x): return {figure}")
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(str(archive))
+            found.append(
+                fingerprint(scope_of("def f(x):\n import zipped\n return zipped.g(x)")["f"])
+            )
+
+    assert found[0] != found[1]
+    assert not any(one.startswith(OPAQUE) for one in found)

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_streaming.driver.plan.expressions import Wording, text_of
 from airflow_streaming.driver.plan.hidden import Hidden
-from airflow_streaming.driver.plan.nodes import read_tree
+from airflow_streaming.driver.plan.nodes import Node, read_tree
 
 EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 ON_TIME: dict[str, Any] = {"spark.watermarkDelayMs": 10_000}
@@ -59,3 +59,41 @@ def test_metadata_of_an_alias_is_told_where_it_is_not_the_columns(
     own: dict[str, Any] | None, of_column: dict[str, Any], text: str
 ) -> None:
     assert alias(own, of_column) == text
+
+
+def node(name: str, fields: dict[str, object], *children: Node) -> Node:
+    return Node(name=name, index=0, fields=fields, children=children)
+
+
+def literal(value: object) -> Node:
+    return node("Literal", {"value": str(value), "dataType": "long"})
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "fields"),
+    [
+        ("Rand", (), {"hideSeed": True}),
+        ("Randn", (), {}),
+        ("Uniform", (1, 9), {}),
+        ("RandStr", (5,), {}),
+    ],
+)
+def test_a_seed_that_each_planning_draws_does_not_count_and_other_arguments_do(
+    name: str, before: tuple[int, ...], fields: dict[str, object]
+) -> None:
+    def text(seed: int, more: int = 0) -> str:
+        arguments = (*(literal(value + more) for value in before), literal(seed))
+        return text_of(node(name, fields, *arguments))
+
+    assert text(7) == text(-8)
+    assert not before or text(7) != text(7, more=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "counts"),
+    [("Uuid", "randomSeed", False), ("Shuffle", "randomSeed", False), ("XxHash64", "seed", True)],
+)
+def test_a_seed_that_is_a_field_counts_of_a_hash_alone(name: str, field: str, counts: bool) -> None:
+    one, other = (text_of(node(name, {field: seed})) for seed in (7, 8))
+
+    assert (one != other) is counts

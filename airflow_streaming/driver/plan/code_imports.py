@@ -1,0 +1,213 @@
+"""
+What code imports and loads: the modules that a function or a module needs, by their names, and their texts.
+
+None of it is run. Code that loads other code by a name or text that it makes cannot be told apart from
+another, and is :class:`Opaque`.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import importlib.machinery
+import sys
+import sysconfig
+import types
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+_GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+IMPORTERS: Final = frozenset({"import_module", "__import__", "run_module", "resolve_name"})
+"""What loads the code of a module that it is given the name of."""
+_OF_CALLS: Final = frozenset({"CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG"})
+"""Steps between a function and its argument that differ from Python to Python."""
+EVALUATORS: Final = frozenset({"exec", "eval", "compile"})
+"""Builtins that make code of a text; methods have these names, too (``re.compile``)."""
+LOADERS: Final = frozenset({"run_path", "exec_module", "load_module", "spec_from_file_location"})
+"""What loads the code of a file, under its own name or another one's."""
+_INSTALLED: Final = tuple(
+    {
+        str(Path(sysconfig.get_paths()[name]).resolve())
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
+)
+
+
+class Opaque(Exception):
+    """Something that cannot be looked into."""
+
+
+def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield code and all code within it: inner functions, lambdas, comprehensions."""
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from codes_of(one)
+
+
+def globals_of(code: types.CodeType) -> Iterator[str]:
+    """Yield the names that code looks up outside of its functions."""
+    for one in codes_of(code):
+        for step in dis.get_instructions(one):
+            if step.opname in _GLOBALS:
+                yield str(step.argval)
+
+
+def imports_of(code: types.CodeType) -> Iterator[str]:
+    """Yield what is imported, and what is taken out of that, which may be a module, too."""
+    for one in codes_of(code):
+        base = ""
+        for step in dis.get_instructions(one):
+            if step.opname == "IMPORT_NAME":
+                base = str(step.argval)
+                yield base
+            elif step.opname == "IMPORT_FROM":
+                yield f"{base}.{step.argval}".lstrip(".")
+
+
+def loaded_by_code(code: types.CodeType) -> Iterator[str]:
+    """
+    Yield the modules that code loads by a name that stands in it.
+
+    :raises Opaque: it makes the name, or calls what loads a module by another name.
+    """
+    steps = [one for one in dis.get_instructions(code) if one.opname not in _OF_CALLS]
+    for place, step in enumerate(steps):
+        if step.argval not in IMPORTERS or step.opname.startswith("STORE"):
+            continue
+        after = steps[place + 1 : place + 3]
+        if step.opname == "IMPORT_FROM" and after[0].argval == step.argval:
+            continue
+        said, call = (*after, None, None)[:2]
+        is_plain = (
+            said is not None
+            and call is not None
+            and said.opname == "LOAD_CONST"
+            and isinstance(said.argval, str)
+            and call.opname.startswith("CALL")
+            and call.arg == 1
+        )
+        if not is_plain or said is None:
+            raise Opaque(f"what {step.argval} loads")
+        yield said.argval
+
+
+def loaded_by_module(tree: ast.AST) -> Iterator[str]:
+    """Yield the same of a whole module."""
+    nodes = list(ast.walk(tree))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    called = {id(call.func): call for call in calls}
+    bound = {*_bound_in(nodes)}
+    for node in nodes:
+        if isinstance(node, ast.alias) and node.name in IMPORTERS | LOADERS:
+            if node.asname not in (None, node.name):
+                raise Opaque(f"what {node.name} loads, by another name")
+            continue
+        name = getattr(node, "attr", None) or getattr(node, "id", None)
+        if name in LOADERS or (
+            isinstance(node, ast.Name) and name in EVALUATORS and name not in bound
+        ):
+            raise Opaque(f"what {name} loads")
+        if name in IMPORTERS:
+            match called.get(id(node)):
+                case ast.Call(args=[ast.Constant(value=str(told))], keywords=[]):
+                    yield told
+                case _:
+                    raise Opaque(f"what {name} loads")
+
+
+def _bound_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def refuse_loaders(names: Iterable[str]) -> None:
+    """
+    Refuse code that names what loads a file of code.
+
+    :raises Opaque: it does.
+    """
+    if found := LOADERS.intersection(names):
+        raise Opaque(f"what {min(found)} loads")
+
+
+def names_within(package: str, name: str) -> Iterator[str]:
+    """Yield the names that a relative import may mean; how many levels it goes up is not looked at."""
+    while package:
+        yield f"{package}.{name}" if name else package
+        package = package.rpartition(".")[0]
+
+
+def imports_of_module(tree: ast.AST, package: str) -> Iterator[str]:
+    """Yield what a module of a package imports anywhere in it, functions included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                base = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [base])])
+            yield base
+            if is_users(base, file_named(base)):
+                yield from (n for a in node.names if file_named(n := f"{base}.{a.name}"))
+
+
+def file_named(name: str) -> str:
+    """Return the file of a module by its name, also of one that is not loaded yet; none of it is run."""
+    if name in sys.modules:
+        return file_of(name)
+    found = _spec_of(name)
+    return str(found.origin or "") if found is not None and found.has_location else ""
+
+
+def _spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
+    loaded = getattr(sys.modules.get(name), "__spec__", None)
+    if isinstance(loaded, importlib.machinery.ModuleSpec):
+        return loaded
+    path: list[str] | None = None
+    found: importlib.machinery.ModuleSpec | None = None
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        if not all(part.isidentifier() for part in parts) or (count > 1 and path is None):
+            return None
+        found = importlib.machinery.PathFinder.find_spec(".".join(parts[:count]), path)
+        if found is None:
+            return None
+        within = found.submodule_search_locations
+        path = None if within is None else list(within)
+    return found
+
+
+def source_of(name: str, file: str) -> str | bytes:
+    """Return the text of a module, which may lie in an archive."""
+    spec = _spec_of(name)
+    read = getattr(spec.loader if spec is not None else None, "get_source", None)
+    text = read(name) if read is not None else None
+    return text if isinstance(text, str) else Path(file).read_bytes()
+
+
+def is_users(module: str | None, file: str) -> bool:
+    """Tell whether code is the user's, and not Python's or an installed package's."""
+    if module in (None, "__main__", "__mp_main__"):
+        return True
+    if module == "builtins" or module in sys.builtin_module_names:
+        return False
+    if not file:
+        # Without a file it was made here, or is part of Python.
+        return str(module).partition(".")[0] not in sys.stdlib_module_names
+    if file.startswith("<"):
+        return not file.startswith("<frozen")
+    found = str(Path(file).resolve())
+    return not (found.startswith(_INSTALLED) or "site-packages" in found or "/pyspark/" in found)
+
+
+def file_of(module: str | None) -> str:
+    """Return the file of a module that is loaded, empty where it has none."""
+    return str(getattr(sys.modules.get(module or ""), "__file__", None) or "")
