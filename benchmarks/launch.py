@@ -32,14 +32,13 @@ from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from benchmarks.figures import end_all, heed_signals, machine, percentile, table
 from benchmarks.imports import GOAL_MS, parse_costs
-from benchmarks.one_launch import Cost
+from benchmarks.one_launch import measured
 from demo.stage import MARK, REPOSITORY
 from demo.waiting import Progress, Say
 
 GOAL_SECONDS = 3.0
 PEERS = 10
 ADOPT_EVERY = 3
-ONE_LAUNCH_SECONDS = 120.0
 
 SCRIPT = """
 import pathlib, sys, time
@@ -115,18 +114,8 @@ class Bench:
             "SPARK_HOME": str(self.runtime.spark_home),
             "PYSPARK_PYTHON": str(self.runtime.python),
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.one_launch", what, str(self.folder)],
-            env={**os.environ, **self.environment, **spark},
-            cwd=REPOSITORY,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=ONE_LAUNCH_SECONDS,
-        )
-        if done.returncode != 0:
-            sys.exit(f"A launch failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-        return Cost.parse(done.stdout).seconds
+        environment = {**os.environ, **self.environment, **spark}
+        return measured(what, str(self.folder), environment=environment).seconds
 
     def _expect(self, *, epoch: int) -> None:
         newest = self._home().newest_epoch()

@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import logging
 import resource
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,8 +27,10 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.spec import StreamSpec
+from demo.stage import REPOSITORY
 
 BEGIN_SECONDS = 60.0
+PATIENCE = 300.0
 HOOK_IMAGE = "registry.example.org/spark:4.3.0"
 
 
@@ -127,6 +131,26 @@ def submit_pod(folder: Path) -> Cost:
     )
     hook.submit(f"local://{folder / 'script.py'}")
     return clock.stop()
+
+
+def measured(way: str, *arguments: str, environment: Mapping[str, str]) -> Cost:
+    """
+    Run this program and return what it measured.
+
+    :param way: A key of ``WAYS``.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.one_launch", way, *arguments],
+        env=environment,
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    if done.returncode != 0:
+        sys.exit(f"A launch failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    return Cost.parse(done.stdout)
 
 
 WAYS = {"execute": execute, "submit": submit, "submit_pod": submit_pod}

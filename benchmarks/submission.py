@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -24,13 +23,12 @@ from typing import Final
 
 from airflow_streaming.launch.runtime import resolve_runtime
 from benchmarks.figures import machine, table
-from benchmarks.one_launch import HOOK_IMAGE, Cost
+from benchmarks.one_launch import HOOK_IMAGE, Cost, measured
 from demo.stage import REPOSITORY
 from demo.waiting import Progress, Say
 from tests.integration.servers.kubernetes import NAMESPACE, ApiServer, api_server
 from tests.integration.servers.operators import install
 
-PATIENCE: Final = 300.0
 HOOK: Final = "hook"
 SPARK_SUBMIT: Final = "spark-submit"
 WAYS: Final[Mapping[str, str]] = {
@@ -79,8 +77,10 @@ def measure(
     for turn in range(1, each + 1):
         for way, of_way in costs.items():
             environment = environment_of(way, server, folder, path)
-            what = ["submit_pod"] if way == HOOK else ["execute", f"{way}-{turn}"]
-            of_way.append(one(what, folder, environment))
+            what = ["submit_pod", str(folder)]
+            if way != HOOK:
+                what = ["execute", str(folder), f"{way}-{turn}"]
+            of_way.append(measured(*what, environment=environment))
             say(f"{WAYS[way]}, {turn} of {each}: {of_way[-1].seconds:.2f} s")
     return costs
 
@@ -108,22 +108,6 @@ def environment_of(way: str, server: ApiServer, folder: Path, path: Path) -> Map
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": str(runtime.python),
     }
-
-
-def one(what: list[str], folder: Path, environment: Mapping[str, str]) -> Cost:
-    """Submit once, in an interpreter of its own, and return what it cost."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.one_launch", what[0], str(folder), *what[1:]],
-        env=environment,
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-    if done.returncode != 0:
-        sys.exit(f"A submission failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-    return Cost.parse(done.stdout)
 
 
 if __name__ == "__main__":

@@ -269,5 +269,9 @@ def add_conf(parser: argparse.ArgumentParser, what: str) -> None:
 def add_script_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of a script, which stand last, after ``--``."""
     parser.add_argument(
-        "arguments", nargs="*", metavar="ARGUMENT", help="arguments of the script, after --"
+        "arguments",
+        nargs="*",
+        default=[],
+        metavar="ARGUMENT",
+        help="arguments of the script, after --",
     )

@@ -363,8 +363,8 @@ class LocalStore:
                 f"{said} Give the user of this process the rights of the home's owner to it."
             )
         return HomeUnavailable(
-            f"{said} Check that the folder exists on this host, that this user may write there "
-            "and that its file system has hard links."
+            f"{said} Check that the folder exists on this host, that this user may write there, "
+            "that its disk has room and that its file system has hard links."
         )
 
 

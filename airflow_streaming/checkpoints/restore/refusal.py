@@ -387,7 +387,8 @@ def _sink(replay: QueryReplay, planned: int) -> Iterator[str]:
         yield (
             f"The sink sees batches {first} to {last} again: a Kafka sink writes their rows twice, "
             "a foreachBatch function is called with these ids once more, and a Delta table passes over "
-            "those that it has, with their state."
+            "those that it has, with their state. The replay may take fewer batches: what a function wrote under "
+            f"an id stays until that id comes again, so remove what belongs to batches after {first - 1} first."
         )
         if planned >= first:
             yield f"Batch {first} has its old limits; later ones may hold other rows than before."
