@@ -55,6 +55,7 @@ from airflow_streaming.driver.launch_context import (
     take_private_conf,
 )
 from airflow_streaming.driver.lease import LeaseKeeper, instant
+from airflow_streaming.driver.live_outputs import LiveOutputs
 from airflow_streaming.driver.monitoring.heartbeat import Report
 from airflow_streaming.driver.monitoring.output_mask import OutputMask
 from airflow_streaming.driver.monitoring.queries import Queries
@@ -161,6 +162,7 @@ class Driver:
             claims=claims,
             ending=self._ending,
             barrier=self._barrier,
+            outputs=LiveOutputs(store, lane.root),
         )
         self._interception = StartHook(
             admission=self._admission,

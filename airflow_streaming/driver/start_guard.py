@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 from airflow_streaming.driver.checkpoint_claims import Claims
 from airflow_streaming.driver.exit_status import ShutdownState
+from airflow_streaming.driver.live_outputs import LiveOutputs
 from airflow_streaming.driver.monitoring.queries import Queries, TrackedQuery
 from airflow_streaming.driver.monitoring.spark_query import Query
 from airflow_streaming.driver.script import error_of
@@ -23,6 +24,7 @@ from airflow_streaming.driver.standby.barrier import StandbyBarrier
 from airflow_streaming.driver.standby.starts import Run, absorb
 from airflow_streaming.exceptions import DriverRefusal, HomeUnavailable, StopRequested
 from airflow_streaming.model.names import NAME_RULE, is_path_part
+from airflow_streaming.model.spark.sink_place import SinkPlace
 from airflow_streaming.model.status import CheckpointOrigin
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import join, to_hadoop
@@ -42,11 +44,13 @@ class StartRequest:
 
     :param location: The checkpoint location it chose itself, by option or session configuration.
     :param gated: It set a ``foreachBatch`` function.
+    :param place: Where the query would write; ``None`` where its writer does not name the place.
     """
 
     name: str | None
     location: str | None
     gated: bool
+    place: SinkPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,7 @@ class StartGuard:
 
     :param checkpoint: Folder of the deployment's checkpoints.
     :param barrier: Where queries wait before they are admitted; nowhere by default.
+    :param outputs: Refuses a place that the live lane writes; not checked by default.
     """
 
     def __init__(
@@ -99,10 +104,11 @@ class StartGuard:
         claims: Claims,
         ending: ShutdownState,
         barrier: StandbyBarrier | None = None,
+        outputs: LiveOutputs | None = None,
     ) -> None:
         self._checkpoint = checkpoint
         self._queries, self._claims, self._ending = queries, claims, ending
-        self._barrier = barrier
+        self._barrier, self._outputs = barrier, outputs
         self._lock = threading.RLock()
 
     @property
@@ -177,6 +183,8 @@ class StartGuard:
     def _check(self, place: CheckpointLocation, files: CheckpointStore, wish: StartRequest) -> int:
         """Check that a query may start, and return by how much its batch ids are shifted."""
         self._check_free(place.name, files.location)
+        if self._outputs is not None:
+            self._outputs.check(place.name, wish.place)
         claim = self._claims.check(place.name, files, files.location, must_know=wish.gated)
         if claim is None:
             return 0

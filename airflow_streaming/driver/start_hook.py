@@ -31,11 +31,19 @@ from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.monitoring.spark_query import SparkQuery
 from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.keeping import PlanKeeper
-from airflow_streaming.driver.plan.writer_settings import listen, location_of, notes_of, take_notes
+from airflow_streaming.driver.plan.reading import default_format, sink_of
+from airflow_streaming.driver.plan.writer_settings import (
+    listen,
+    location_of,
+    notes_of,
+    said_on,
+    take_notes,
+)
 from airflow_streaming.driver.script import CONNECT_REFUSAL, is_connect
 from airflow_streaming.driver.standby.starts import DeferredStart, PlannedBatch, WarmUp, apart
 from airflow_streaming.driver.start_guard import Started, StartGuard, StartRequest
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
+from airflow_streaming.model.spark.sink_place import place_of
 
 
 class Gate:
@@ -208,6 +216,7 @@ class StartHook:
             name=notes.name,
             location=location_of(writer, given, notes.name),
             gated=notes.gated,
+            place=place_of(sink_of(said_on(writer).begun(given), default_format(writer._spark))),
         )
         results: list[Any] = []
 

@@ -204,7 +204,7 @@ def _steps(way: SwitchMethod, course: CutoverPlan) -> Iterator[Words]:
     )
     yield _compared(course)
     yield (
-        "A ready green becomes live automatically; if the comparison is inconclusive, an approval is "
+        "A ready green becomes live automatically; if nothing is compared, or inconclusively, an approval is "
         "requested."
         if course.promotes_by_itself
         else "An approval is requested, with the verdict and the comparison."
@@ -291,7 +291,7 @@ _MOST_FACTS: Final = 40
 _COMPARISON: Final = comparison_of("")
 _STANDS: Final = {
     CutoverState.READY: ("ready", Tone.GOOD),
-    CutoverState.HELD: ("comparison inconclusive, approval needed", Tone.UNKNOWN),
+    CutoverState.HELD: ("green is not proved, approval needed", Tone.UNKNOWN),
     CutoverState.SOAKING: ("live, soak in progress", Tone.GOOD),
 }
 _RESULTS: Final[Mapping[Result, Words]] = {

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import pendulum
@@ -45,7 +47,6 @@ from airflow_streaming.exceptions import (
     SpecError,
 )
 from airflow_streaming.gates.change_gate import look_at
-from airflow_streaming.gates.findings import GateReport
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.names import Layout, base_of, other_lane
@@ -66,6 +67,8 @@ from airflow_streaming.model.uris import join
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 
 log: Final = logging.getLogger(__name__)
+_READERS: Final = 16
+"""Streams of the home whose plans are read at once; on an object store each takes some five requests."""
 
 
 class Deploying:
@@ -249,6 +252,7 @@ def plan_pair(
     proposed, source = candidate.propose(None)
     new = plan_script(candidate.program(proposed, source), candidate.runtime, progress=progress)
     old = candidate.blue.newest_plans(current.number)
+    others = plans_of_others(Home(candidate.blue.store), candidate.stream)
     gates = judge_plan(candidate.blue, current, proposed, new, storage_options)
     start = wish.start or start_by_gate(gates)
     replay = _replay(candidate, new, start, storage_options)
@@ -262,31 +266,41 @@ def plan_pair(
         ),
     )
     pair, _ = pair_of(candidate, wish.way, facts)
-    return _found(pair, current, gates, old, new, wish, replay)
-
-
-def _found(
-    pair: Pair,
-    current: Deployment,
-    gates: GateReport,
-    old: Sequence[QueryPlan],
-    new: ScriptPlan,
-    wish: PlanRequest,
-    replay: ReplayStart | None,
-) -> PairPreflight:
+    ways = switch_ways(
+        *(old, new.queries, pair.sinks, pair.start),
+        output=current.output,
+        shadow_output=pair.shadow.output,
+        others=others,
+    )
     changed = differences(current, pair.shadow)
     return PairPreflight(
         pair=pair,
         differences=tuple(one for one in changed if one.what not in BY_PLACE),
         gates=gates,
-        ways=switch_ways(
-            *(old, new.queries, pair.sinks, pair.start),
-            output=current.output,
-            shadow_output=pair.shadow.output,
-        ),
+        ways=ways,
         why=_CHOSEN if wish.start else _BY_GATE[pair.start],
         replay=replay,
     )
+
+
+def plans_of_others(home: Home, stream: str) -> dict[str, Sequence[QueryPlan] | None]:
+    """
+    Return the newest plans of every lane of the home's other streams, by the lane's name.
+
+    :return: ``None`` for a lane whose records are damaged.
+    :raises HomeUnavailable: the home cannot be read.
+    """
+    lanes = [name for name in home.streams() if base_of(name) != stream]
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="plans") as pool:
+        return dict(zip(lanes, pool.map(partial(_plans_of, home), lanes), strict=True))
+
+
+def _plans_of(home: Home, lane: str) -> Sequence[QueryPlan] | None:
+    try:
+        return home.stream(lane).newest_plans()
+    except RecordError:
+        log.warning("The plans of stream %s are unreadable; its sinks are not compared.", lane)
+        return None
 
 
 def _replay(

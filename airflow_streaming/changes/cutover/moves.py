@@ -70,7 +70,10 @@ def next_comparison(view: CutoverView) -> Move:
     open_ones = [one for one in shown if one.result is Result.INCONCLUSIVE]
     if open_ones:
         return take(E.INCONCLUSIVE, f"{open_ones[0].name}: {open_ones[0].reason}")
-    return take(E.OUTPUT_SAME, " ".join(one.reason for one in shown) or "Nothing is compared.")
+    blind = [p.pair.stream for p in view.pairs if comparison_of(p.pair.stream) not in comparisons]
+    if blind and not view.terms.checks:
+        return take(E.NOTHING_COMPARED, f"No output of {', '.join(blind)} was compared.")
+    return take(E.OUTPUT_SAME, " ".join(one.reason for one in shown))
 
 
 def changed_driver(view: CutoverView, pair: PairView) -> str:

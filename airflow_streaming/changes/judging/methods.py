@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from airflow_streaming.changes.judging.outputs import OUTPUT_RULES, OutputFolders, judge_outputs
 from airflow_streaming.exceptions import closed
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.gates.rules import rule_named
@@ -35,12 +36,11 @@ from airflow_streaming.model.spark.plan import (
 from airflow_streaming.model.uris import in_full
 
 UNKNOWN_PLANS: Final = rule_named("cutover.unknown_plans")
-OUTPUT_SHARED: Final = rule_named("cutover.output_shared")
-OUTPUT_UNSEEN: Final = rule_named("cutover.output_unseen")
 OWN_CHECKPOINT: Final = rule_named("cutover.own_checkpoint")
 CLEAN_SOURCE: Final = rule_named("cutover.clean_source")
 ONE_READER: Final = rule_named("cutover.one_reader")
 CARRIED_STATE: Final = rule_named("cutover.carried_state")
+NO_CHECKPOINT: Final = rule_named("cutover.no_checkpoint")
 LATEST: Final = rule_named("cutover.latest")
 HISTORY: Final = rule_named("cutover.history")
 REPLAYED: Final = rule_named("cutover.replayed")
@@ -60,8 +60,18 @@ LATE_IN_SESSIONS: Final = rule_named("cutover.late_in_sessions")
 OWN_STATE: Final = rule_named("cutover.own_state")
 STAYS: Final = rule_named("cutover.stays")
 WAY_RULES: Final = (
-    *(UNKNOWN_PLANS, OUTPUT_SHARED, OUTPUT_UNSEEN, OWN_CHECKPOINT, CLEAN_SOURCE, ONE_READER),
-    *(CARRIED_STATE, LATEST, HISTORY, REPLAYED, QUERIES, QUERIES_DIFFER, SOURCES, INCOMPARABLE),
+    *(UNKNOWN_PLANS, *OUTPUT_RULES, OWN_CHECKPOINT, CLEAN_SOURCE, ONE_READER),
+    *(
+        CARRIED_STATE,
+        NO_CHECKPOINT,
+        LATEST,
+        HISTORY,
+        REPLAYED,
+        QUERIES,
+        QUERIES_DIFFER,
+        SOURCES,
+        INCOMPARABLE,
+    ),
     *(STATE_DIFFERS, SINK, PLACE, SINK_SCHEMA, FILE_SINK, IDS, IDS_SHIFTED, OPEN_BY_NEW_CODE),
     *(LATE_IN_SESSIONS, OWN_STATE, STAYS),
 )
@@ -285,7 +295,6 @@ def _columns(sink: SinkPlan) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in sink.schema)
 
 
-_NOWHERE: Final = frozenset({"console", "memory", "noop"})
 _UNSEEN: Final = frozenset({FOREACH_BATCH, "foreach"})
 _STARTING: Final = ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp")
 
@@ -321,6 +330,7 @@ def switch_ways(
     *,
     output: str = "",
     shadow_output: str = "",
+    others: Mapping[str, Sequence[QueryPlan] | None] | None = None,
 ) -> WaysReport:
     """
     Judge both ways for one stream.
@@ -331,13 +341,15 @@ def switch_ways(
     :param start: What green begins with.
     :param output: What ``{output}`` stands for in blue's deployment; ``shadow_output`` the same of
         green's first one.
+    :param others: Plans of the other streams of the home, see ``judge_outputs``.
     """
     before = {plan.query: plan for plan in old}
     facts = {one.query: one for one in sinks}
     shared = [*_unknown(old), *_own_checkpoints(sinks)]
+    shared += judge_outputs(new, old, others or {}, OutputFolders(blue=output, green=shadow_output))
     for plan in new:
-        found = _side_by_side(plan, before.get(plan.query), output, shadow_output)
-        shared += (replace(one, query=plan.query) for one in (*found, *_starts(plan, start)))
+        found = (*_readers(plan, old), *_starts(plan, start, before))
+        shared += (replace(one, query=plan.query) for one in found)
     is_other = bool(old) and before.keys() != {plan.query for plan in new}
     parallel = [*shared, *(QUERIES_DIFFER.found() for _ in range(is_other))]
     parallel.append((REPLAYED if start is StartWay.FRESH else HISTORY).found())
@@ -361,32 +373,15 @@ def _own_checkpoints(sinks: Sequence[SinkFacts]) -> Iterator[GateFinding]:
             yield OWN_CHECKPOINT.found(query=one.query, old=one.own_checkpoint)
 
 
-def _side_by_side(
-    plan: QueryPlan, old: QueryPlan | None, output: str, shadow_output: str
-) -> Iterator[GateFinding]:
-    """Judge what two lanes that run at once would fight over."""
-    sink = plan.sink
-    if sink.sink not in _NOWHERE:
-        if not sink.target or sink.sink in _UNSEEN:
-            yield OUTPUT_UNSEEN.found(new=sink.sink)
-        elif _is_shared(sink, old, output, shadow_output):
-            yield OUTPUT_SHARED.found(new=sink.target)
+def _readers(plan: QueryPlan, blue: Sequence[QueryPlan]) -> Iterator[GateFinding]:
+    """Judge the sources that two lanes which run at once would take from each other."""
+    groups = {one.options.get("kafka.group.id") for other in blue for one in other.sources}
     for source in plan.sources:
         if source.options.get("cleansource", "off").lower() != "off":
             yield CLEAN_SOURCE.found(new=source.options["cleansource"])
         group = source.options.get("kafka.group.id", "")
-        groups = {one.options.get("kafka.group.id") for one in old.sources} if old else set()
         if source.source == "socket" or (group and group in groups):
             yield ONE_READER.found(new=group or source.source)
-
-
-def _is_shared(sink: SinkPlan, old: QueryPlan | None, output: str, shadow_output: str) -> bool:
-    target = in_full(sink.target)
-    if output and shadow_output and shadow_output in target:
-        return False
-    if old is not None and old.sink.target:
-        return target == in_full(old.sink.target)
-    return bool(output) and output in target
 
 
 def _lands_elsewhere(
@@ -399,9 +394,13 @@ def _lands_elsewhere(
         yield PLACE.found(old=theirs, new=target)
 
 
-def _starts(plan: QueryPlan, start: StartWay) -> Iterator[GateFinding]:
+def _starts(
+    plan: QueryPlan, start: StartWay, blue: Mapping[str, QueryPlan]
+) -> Iterator[GateFinding]:
     if start is StartWay.CARRIED and plan.is_stateful:
         yield CARRIED_STATE.found()
+    if start is not StartWay.FRESH and blue and plan.query not in blue:
+        yield NO_CHECKPOINT.found(old=", ".join(sorted(blue)), new=plan.query)
     for source in plan.sources:
         named = any(source.options.get(option, "latest") != "latest" for option in _STARTING)
         if start is StartWay.FRESH and source.source == KAFKA and not named:

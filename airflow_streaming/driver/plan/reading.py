@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -118,6 +119,11 @@ class Taken(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+def default_format(session: Any) -> str:
+    """Return the format of a writer that names none."""
+    return str(session.conf.get(_DEFAULT_FORMAT, "parquet"))
+
+
 def take(writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str) -> Taken:
     """
     Take what must be known of a query now.
@@ -140,7 +146,7 @@ def take(writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str) 
         gateway=session.sparkContext._gateway,
         spark=str(session.version),
         conf=read_conf(session),
-        default_format=str(session.conf.get(_DEFAULT_FORMAT, "parquet")),
+        default_format=default_format(session),
         settings=settings,
         notes=notes,
     )
@@ -290,10 +296,13 @@ def _watermarks(tree: Node, plan: Hidden, names: Names, gateway: Any) -> Iterato
         yield WatermarkPlan(column=name, delay_ms=int(delay), time=time)
 
 
-def _sink(taken: Taken, notes: list[str]) -> SinkPlan:
-    said = taken.said
-    form = (said.format or taken.default_format).lower()
-    options = dict(redact(said.options))
+def sink_of(said: WriterSettings, usual_format: str) -> SinkPlan:
+    """
+    Return where a writer writes, without the columns that arrive there.
+
+    :param usual_format: See ``default_format``.
+    """
+    form = (said.format or usual_format).lower()
     target = said.table or said.path or said.options.get("path", "")
     sink = "table" if said.table else form if form in _NOT_FILES else "file"
     if sink == "file" and form not in _FILES:
@@ -302,6 +311,18 @@ def _sink(taken: Taken, notes: list[str]) -> SinkPlan:
         target = said.options.get("topic", "")
     elif said.function:
         target = said.function
+    options = dict(redact(said.options))
+    return SinkPlan(
+        sink=sink,
+        format=form if sink in ("file", "table") else "",
+        target=mask_password(target),
+        partitioned_by=said.partitioned_by,
+        code=said.code,
+        options={key: value for key, value in options.items() if key not in _KNOWN_ELSEWHERE},
+    )
+
+
+def _sink(taken: Taken, notes: list[str]) -> SinkPlan:
     schema: tuple[Column, ...] = ()
     try:
         schema = columns_of(json.loads(taken.frame.schema().json()))
@@ -309,12 +330,4 @@ def _sink(taken: Taken, notes: list[str]) -> SinkPlan:
         notes.append(
             f"The columns that arrive at the sink could not be read: {type(err).__name__}."
         )
-    return SinkPlan(
-        sink=sink,
-        format=form if sink in ("file", "table") else "",
-        target=mask_password(target),
-        partitioned_by=said.partitioned_by,
-        schema=schema,
-        code=said.code,
-        options={key: value for key, value in options.items() if key not in _KNOWN_ELSEWHERE},
-    )
+    return replace(sink_of(taken.said, taken.default_format), schema=schema)

@@ -91,6 +91,8 @@ class CutoverEvent(StrEnum):
     OUTPUT_DIFFERS = "output_differs"
     INCONCLUSIVE = "inconclusive"
     """There was nothing to measure, or measuring failed too often."""
+    NOTHING_COMPARED = "nothing_compared"
+    """The terms compare no output and name no check: a decision is needed."""
     LOOK_AGAIN = "look_again"
     """The operator's command: measure once more."""
     PROMOTE = "promote"
@@ -156,6 +158,7 @@ _ROWS: Final[Mapping[tuple[CutoverState, CutoverEvent], CutoverState]] = {
     (S.COMPARING, E.OUTPUT_SAME): S.READY,
     (S.COMPARING, E.OUTPUT_DIFFERS): S.ABORTING,
     (S.COMPARING, E.INCONCLUSIVE): S.HELD,
+    (S.COMPARING, E.NOTHING_COMPARED): S.HELD,
     # What is measured once more is measured from now on, not from when it had caught up first.
     (S.HELD, E.LOOK_AGAIN): S.CATCHING_UP,
     (S.READY, E.LOOK_AGAIN): S.CATCHING_UP,

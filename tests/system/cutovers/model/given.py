@@ -11,7 +11,7 @@ from airflow_streaming.changes.cutover.lanes import Candidate, Facts, LaneContex
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.names import other_lane
-from airflow_streaming.model.records.cutover import CutoverTerms, ReadyTerms
+from airflow_streaming.model.records.cutover import CompareTerms, CutoverTerms, ReadyTerms
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics, SoakTerms
 from airflow_streaming.model.storage import Store
@@ -89,6 +89,7 @@ class Terms:
             soak=SoakTerms(
                 batches=2, at_least=timedelta(seconds=10), at_most=timedelta(seconds=120)
             ),
+            compare=(CompareTerms(stream=STREAM),),
             promotes_by_itself=True,
             retain_blue=timedelta(0),
             keeps_blue_running=course.seed % 2 == 0,

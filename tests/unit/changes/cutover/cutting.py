@@ -12,15 +12,18 @@ from typing import Any, Final
 from airflow_streaming.changes.cutover.engine import Cutover
 from airflow_streaming.changes.cutover.lanes import LaneContext
 from airflow_streaming.changes.engine import Progress
+from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.cutover import (
+    CompareTerms,
     CutoverTerms,
     Pair,
     ReadyTerms,
+    Result,
     StartWay,
     SwitchMethod,
 )
@@ -41,6 +44,7 @@ TICK: Final = timedelta(seconds=20)
 ROWS: Final = 10
 """Rows that are produced in a tick."""
 SOAK: Final = SoakTerms(batches=1, at_least=timedelta(seconds=40), at_most=timedelta(seconds=400))
+SAME: Final = Judgment(result=Result.PASS, reason="The outputs are the same.")
 READY: Final = ReadyTerms(well_for=timedelta(seconds=30), batches=2)
 
 
@@ -64,7 +68,7 @@ class Cutting(Played):
     ) -> None:
         super().__init__(folder, green, streams)
         self.way, self.stateless = way, stateless
-        self.has_keep_alive = True
+        self.has_keep_alive = self.compares = True
         self.wrong_lane = other_lane(streams[0])
         for stream in streams:
             home = self.home(stream)
@@ -117,6 +121,7 @@ class Cutting(Played):
             "now": lambda: self.now,
             "clock": lambda: self.clock,
             "sleep": self.pause,
+            "compare": (lambda *_: SAME) if self.compares else None,
             **more,
         }
         return Cutover(self.streams[0], lanes or self, by=by, **given)
@@ -128,6 +133,7 @@ class Cutting(Played):
             "pairs": tuple(self.pair(stream) for stream in self.streams),
             "ready": READY,
             "soak": SOAK,
+            "compare": tuple(CompareTerms(stream=stream) for stream in self.streams),
             "promotes_by_itself": True,
             "key": "run-1",
             **changes,

@@ -13,7 +13,7 @@ from airflow_streaming.exceptions import CutoverRefused, PointerFailed
 from airflow_streaming.home.consumers import LiveOutput
 from airflow_streaming.model.durations import CLOCKS_DIFFER
 from airflow_streaming.model.records.control import ChangeOutcome, DesiredState
-from airflow_streaming.model.records.cutover import CompareTerms, Result, SwitchMethod
+from airflow_streaming.model.records.cutover import Result, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CutoverCommand, CutoverState
 from tests.unit.changes.cutover.cut_short import WAYS
 from tests.unit.changes.cutover.cutting import Cutting, outcome
@@ -238,7 +238,7 @@ def test_nothing_of_an_aborted_try_counts_for_the_next(tmp_path: Path) -> None:
 
 
 def test_wrong_rows_are_found_and_named_before_the_switch(tmp_path: Path) -> None:
-    world = begun(tmp_path, compare=(CompareTerms(stream="orders"),))
+    world = begun(tmp_path)
     differs = Judgment(result=Result.FAIL, reason="Bucket 12:00, key east: 7 rows, not 8.")
 
     while not (progress := world.engine(compare=lambda *_: differs).advance(S.FINALIZED)).is_there:
@@ -250,7 +250,8 @@ def test_wrong_rows_are_found_and_named_before_the_switch(tmp_path: Path) -> Non
 
 
 def test_a_comparison_without_data_asks_a_person(tmp_path: Path) -> None:
-    world = begun(tmp_path, compare=(CompareTerms(stream="orders"),), checks=("stock",))
+    world = begun(tmp_path, checks=("stock",))
+    world.compares = False
     world.drive(S.COMPARING)
     world.engine().checked("stock", True, "As many as in the ledger.")
     world.engine().checked("compare.orders", None, "No common rows.")
@@ -264,6 +265,31 @@ def test_a_comparison_without_data_asks_a_person(tmp_path: Path) -> None:
     assert world.advance().waiting.endswith("compare.orders, stock.")
     world.engine().checked("stock", True, "As many as in the ledger.")
     world.engine().checked("compare.orders", True, "The same.")
+    assert world.drive().state is S.FINALIZED
+
+
+@pytest.mark.parametrize("more", WAY)
+def test_a_green_whose_output_nobody_compares_waits_for_a_decision(
+    more: dict[str, Any], tmp_path: Path
+) -> None:
+    world = begun(tmp_path, more, compare=())
+
+    progress = world.drive()
+
+    assert progress.state is S.HELD
+    assert progress.needs_person
+    assert "No output of orders" in progress.reason
+    assert world.live_lane() == "orders"
+
+    world.engine().command(CutoverCommand.PROMOTE, "The ledger agrees.")
+    assert world.drive().state is S.FINALIZED
+
+
+def test_a_check_of_the_author_stands_for_a_comparison(tmp_path: Path) -> None:
+    world = begun(tmp_path, compare=(), checks=("stock",))
+    world.drive(S.COMPARING)
+    world.engine().checked("stock", True, "As many as in the ledger.")
+
     assert world.drive().state is S.FINALIZED
 
 

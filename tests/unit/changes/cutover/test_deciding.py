@@ -37,7 +37,7 @@ def told(event: CutoverEvent | None) -> Judgment:
         (S.SHADOWING, {"ready": told(E.INCONCLUSIVE)}, E.INCONCLUSIVE),
         (S.SHADOWING, {"ready": told(E.GREEN_FELL_BEHIND)}, E.GREEN_FELL_BEHIND),
         (S.COMPARING, {"ready": told(E.GREEN_FELL_BEHIND)}, E.GREEN_FELL_BEHIND),
-        (S.COMPARING, {"ready": told(E.GREEN_WELL)}, E.OUTPUT_SAME),
+        (S.COMPARING, {"ready": told(E.GREEN_WELL)}, E.NOTHING_COMPARED),
         (S.READY, {"ready": told(E.INCONCLUSIVE)}, None),
         (S.LIVE, {"has_committed": True}, E.GREEN_COMMITTED),
         (S.LIVE, {}, None),

@@ -1,0 +1,126 @@
+"""
+Whether green writes a place that its own stream's blue lane, or another stream, writes.
+
+Every sink of green is compared with every sink of blue, whatever the queries are called: a renamed query
+writes its old topic still. A place that the plans do not name is a finding of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from airflow_streaming.gates.findings import GateFinding
+from airflow_streaming.gates.rules import rule_named
+from airflow_streaming.model.spark.plan import QueryPlan
+from airflow_streaming.model.spark.sink_place import (
+    Shared,
+    SinkPlace,
+    keeps_nothing,
+    place_of,
+    shared,
+)
+from airflow_streaming.model.uris import overlap
+
+OUTPUT_SHARED: Final = rule_named("cutover.output_shared")
+OUTPUT_OF_OTHER: Final = rule_named("cutover.output_of_other")
+OUTPUT_UNSEEN: Final = rule_named("cutover.output_unseen")
+OUTPUT_RULES: Final = (OUTPUT_SHARED, OUTPUT_OF_OTHER, OUTPUT_UNSEEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFolders:
+    """
+    The folders that ``{output}`` stands for in both lanes.
+
+    :param blue: Of the live deployment; ``green`` of green's first one. Empty where unknown.
+    """
+
+    blue: str = ""
+    green: str = ""
+
+    def is_greens(self, place: SinkPlace) -> bool:
+        """Tell whether a place lies in green's own folder, which nobody else writes."""
+        lies_apart = not (self.green and self.blue and overlap(self.green, self.blue))
+        return lies_apart and _is_made_of(place, self.green)
+
+    def is_blues(self, place: SinkPlace) -> bool:
+        """Tell whether a place lies in blue's folder."""
+        return _is_made_of(place, self.blue)
+
+
+def judge_outputs(
+    new: Sequence[QueryPlan],
+    blue: Sequence[QueryPlan],
+    others: Mapping[str, Sequence[QueryPlan] | None],
+    folders: OutputFolders,
+) -> Iterator[GateFinding]:
+    """
+    Judge what green's queries write while blue and all other streams run on.
+
+    :param others: Plans of the other streams by name; ``None`` for a stream whose plans cannot be read.
+    """
+    for plan in new:
+        if not keeps_nothing(plan.sink):
+            found = _judge(plan, blue, others, folders)
+            yield from (replace(one, query=plan.query) for one in found)
+
+
+def _judge(
+    plan: QueryPlan,
+    blue: Sequence[QueryPlan],
+    others: Mapping[str, Sequence[QueryPlan] | None],
+    folders: OutputFolders,
+) -> Iterator[GateFinding]:
+    place = place_of(plan.sink)
+    if place is None:
+        yield OUTPUT_UNSEEN.found(new=plan.sink.sink)
+        return
+    if folders.is_greens(place):
+        return
+    yield from _against_blue(place, blue, folders)
+    for stream, plans in others.items():
+        yield from _against_other(place, stream, plans)
+
+
+def _against_blue(
+    place: SinkPlace, blue: Sequence[QueryPlan], folders: OutputFolders
+) -> Iterator[GateFinding]:
+    if folders.is_blues(place):
+        yield OUTPUT_SHARED.found(old=f"{{output}} of blue: {folders.blue}", new=str(place))
+        return
+    for writer in blue:
+        match _with(place, writer):
+            case Shared.SAME:
+                yield OUTPUT_SHARED.found(old=_text(writer), new=str(place))
+            case Shared.UNKNOWN:
+                yield OUTPUT_UNSEEN.found(old=_text(writer), new=str(place))
+
+
+def _against_other(
+    place: SinkPlace, stream: str, plans: Sequence[QueryPlan] | None
+) -> Iterator[GateFinding]:
+    if plans is None:
+        yield OUTPUT_UNSEEN.found(old=f"stream {stream}: its plans are unreadable", new=str(place))
+    for writer in plans or ():
+        if _with(place, writer) is Shared.SAME:
+            yield OUTPUT_OF_OTHER.found(old=f"stream {stream}, {_text(writer)}", new=str(place))
+
+
+def _with(place: SinkPlace, writer: QueryPlan) -> Shared:
+    if keeps_nothing(writer.sink):
+        return Shared.APART
+    theirs = place_of(writer.sink)
+    return Shared.UNKNOWN if theirs is None else shared(place, theirs)
+
+
+def _text(writer: QueryPlan) -> str:
+    return f"query {writer.query}: {place_of(writer.sink) or writer.sink.sink}"
+
+
+def _is_made_of(place: SinkPlace, folder: str) -> bool:
+    """Tell whether a script made a place of its output folder."""
+    if not folder:
+        return False
+    return overlap(place.name, folder) if place.system == "path" else folder in place.name

@@ -1,0 +1,85 @@
+"""
+The fence of last resort between lanes: a driver never writes a place that the live lane's queries write.
+
+The preflight of a cutover compares plans before anything starts. A script can choose another place once it
+runs, so the driver of a lane that is not live compares again, with the writer that is about to start.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final
+
+from airflow_streaming.exceptions import DriverRefusal
+from airflow_streaming.model.names import Layout, base_of, is_path_part, number_of
+from airflow_streaming.model.records.cutover import LiveRecord
+from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.spark.plan import QueryPlan
+from airflow_streaming.model.spark.sink_place import Shared, SinkPlace, place_of, shared
+from airflow_streaming.model.storage import Store
+
+_MAX_EPOCHS: Final = 20
+"""Epochs of the live lane that are searched for plans, newest first; a driver records all of its own."""
+
+
+class LiveOutputs:
+    """
+    The places that the live lane of a stream writes.
+
+    :param lane: The lane of this driver.
+    """
+
+    def __init__(self, store: Store, lane: str) -> None:
+        self._store, self._lane = store, lane
+
+    def check(self, query: str, place: SinkPlace | None) -> None:
+        """
+        Let a query start if no query of the live lane writes its place.
+
+        :param place: Where it writes; ``None`` where its writer does not say, which the preflight has reported.
+        :raises DriverRefusal: a query of the live lane writes there.
+        :raises RecordError: a record of the live lane is malformed.
+        :raises HomeUnavailable: the home cannot be read.
+        """
+        if place is None or self._live == self._lane:
+            return
+        for writer, theirs in self._places.items():
+            if shared(place, theirs) is Shared.SAME:
+                raise DriverRefusal(
+                    f"Query {query!r} of lane {self._lane!r} would write {place}, which query {writer!r} of the "
+                    f"live lane {self._live!r} writes: every row would be there twice. Give the script a place "
+                    "of its own by {output} or {stream} in its arguments, and start the cutover again."
+                )
+
+    @cached_property
+    def _live(self) -> str:
+        """Return the live lane; a stream without a cutover has one lane."""
+        layout = Layout(base_of(self._lane))
+        numbers = filter(None, map(number_of, self._store.names(layout.folder(LiveRecord))))
+        newest = max(numbers, default=None)
+        data = None if newest is None else self._store.read(layout.place(LiveRecord, number=newest))
+        lane = layout.root if data is None else LiveRecord.from_bytes(data).lane
+        return lane if base_of(lane) == layout.root else layout.root
+
+    @cached_property
+    def _places(self) -> dict[str, SinkPlace]:
+        layout, found = Layout(self._live), dict[str, SinkPlace]()
+        epochs = filter(None, map(number_of, self._store.names(layout.folder(Epoch))))
+        for epoch in sorted(epochs, reverse=True)[:_MAX_EPOCHS]:
+            for query, plan in self._plans(layout, epoch).items():
+                place = place_of(plan.sink)
+                if place is not None:
+                    found.setdefault(query, place)
+            if found:
+                break
+        return found
+
+    def _plans(self, layout: Layout, epoch: int) -> dict[str, QueryPlan]:
+        names = self._store.names(layout.folder(QueryPlan, epoch=epoch))
+        queries = filter(is_path_part, (name.removesuffix(".json") for name in names))
+        files = {
+            q: self._store.read(layout.place(QueryPlan, epoch=epoch, query=q)) for q in queries
+        }
+        return {
+            query: QueryPlan.from_bytes(data) for query, data in files.items() if data is not None
+        }
