@@ -21,7 +21,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_streaming.changes.cutover.lanes import LANES, STEP, StepSeen
 from airflow_streaming.home.cached import CachedStream
-from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.hooks.launchers import task_launcher
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.policy import RestartPolicy
@@ -151,7 +151,7 @@ class CutoverTrigger(HomeTrigger):
     def _observer_of(self, store: Any, lane: str) -> Observer:
         return Observer(
             CachedStream(store, lane),
-            open_launcher(),
+            task_launcher(),
             rules=None,
             policy=None,
             memory=self.memory.get(LANES, {}).get(lane),

@@ -11,8 +11,8 @@ from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.hooks.launchers import task_launcher
 from airflow_streaming.launch.driver_end import DriverEnd
-from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.autoscale import Autoscale
@@ -122,7 +122,7 @@ class HomeTrigger(PollingTrigger):
     def _observer(self, live: LiveLaneCache, lane: str) -> Observer:
         rules, policy = self.rules()
         return Observer(
-            *(live.home(lane), open_launcher()),
+            *(live.home(lane), task_launcher()),
             rules=rules,
             policy=policy,
             # What was learned of one lane says nothing of the other.
