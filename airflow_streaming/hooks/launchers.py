@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.cluster_policy import ClusterPolicy, ask_listed, ask_recorded
 from airflow_streaming.launch.port import Launcher
 from airflow_streaming.launch.registry import open_launcher
@@ -18,6 +19,7 @@ def task_policy(*clusters: str) -> ClusterPolicy:
     return ask_listed((*listed, *filter(None, clusters))) if listed else ask_recorded
 
 
-def task_launcher() -> Launcher:
-    """Return a launcher that sees the drivers of all launchers, and starts none on a cluster."""
-    return open_launcher(policy=task_policy())
+def task_launcher(home: StreamHome) -> Launcher:
+    """Return a launcher that sees the drivers of a stream, and starts none on a cluster."""
+    folder = read_settings().driver_logs(home.store.uri)
+    return open_launcher(folder=folder, policy=task_policy())

@@ -124,7 +124,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
                 *(home, change.number, word),
                 by=who(context),
                 reason=reason,
-                launcher=task_launcher(),
+                launcher=task_launcher(home),
             )
         except CutoverRefused as err:
             state = CUTOVER.state_of(home.steps(change.number))
@@ -399,7 +399,7 @@ class CutoverFinishOperator(CutoverTask):
                 *(lanes.home, change.number, CutoverCommand.ROLL_BACK),
                 by=lanes.by,
                 reason=wrong,
-                launcher=task_launcher(),
+                launcher=task_launcher(lanes.home),
             )
         except CutoverRefused as err:
             # A user was faster, or the point of no return lies behind: then only forward.

@@ -274,7 +274,8 @@ class CheckpointRestoreOperator(CheckpointTask):
                 store, backup_id, self._place(), accept=self._accepted(), progress=narrator
             )
         asked = self._asked(narrator)
-        return plan_switch(self.open_stream(), task_launcher(), store, backup_id, asked)
+        home = self.open_stream()
+        return plan_switch(home, task_launcher(home), store, backup_id, asked)
 
     def _asked(self, narrator: ProgressLogger) -> RestoreRequest:
         from airflow_streaming.changes.restore.stream_restore import (
@@ -313,9 +314,10 @@ class CheckpointRestoreOperator(CheckpointTask):
         from airflow_streaming.hooks.launchers import task_launcher
         from airflow_streaming.services.changes import restore_stream  # not at dag parse
 
+        home = self.open_stream()
         switched = restore_stream(
-            *(self.open_stream(), store, backup_id, self._asked(narrator)),
-            launcher=task_launcher(),
+            *(home, store, backup_id, self._asked(narrator)),
+            launcher=task_launcher(home),
             by=by,
             reason=self.reason,
             backs_up=self.backup_before,

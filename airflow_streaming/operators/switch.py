@@ -160,7 +160,7 @@ class StopStreamOperator(StreamSwitch):
         from airflow_streaming.supervision.actions import StreamActions  # not at dag parse
         from airflow_streaming.supervision.observer import Observer
 
-        launcher = task_launcher()
+        launcher = task_launcher(records)
         observer = Observer(records, launcher, memory=memory)
         return StreamActions(records, launcher, by=who(context)), observer
 

@@ -149,9 +149,9 @@ class CutoverTrigger(HomeTrigger):
         return step, records.change_end(self.change) is not None
 
     def _observer_of(self, store: Any, lane: str) -> Observer:
+        home = CachedStream(store, lane)
         return Observer(
-            CachedStream(store, lane),
-            task_launcher(),
+            *(home, task_launcher(home)),
             rules=None,
             policy=None,
             memory=self.memory.get(LANES, {}).get(lane),

@@ -121,8 +121,9 @@ class HomeTrigger(PollingTrigger):
 
     def _observer(self, live: LiveLaneCache, lane: str) -> Observer:
         rules, policy = self.rules()
+        home = live.home(lane)
         return Observer(
-            *(live.home(lane), task_launcher()),
+            *(home, task_launcher(home)),
             rules=rules,
             policy=policy,
             # What was learned of one lane says nothing of the other.
