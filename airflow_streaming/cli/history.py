@@ -19,7 +19,7 @@ from typing import Final, NoReturn
 
 from airflow_streaming.cli.common import OK, PROBLEM, hours, positive
 from airflow_streaming.cli.output import complain, is_terminal, notice
-from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.exceptions import HomeUnavailable, closed
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import DriverLog, Launcher
 from airflow_streaming.model.records.control import Event, EventKind
@@ -158,7 +158,7 @@ def follow_log(
                 _print_lines(text)
             sys.stdout.flush()
         except HomeUnavailable as err:
-            followed.say(f"{err} The command looks again.")
+            followed.say(f"{closed(str(err))} The command looks again.")
         pause()
 
 
