@@ -216,8 +216,8 @@ class FollowedLog:
             yield f"==> epoch {self._number}: {shown_log(log, kept)}"
             return
         if self._seen is None:
-            why = f": {log.trouble}" if log.trouble else ""
-            self.say(f"The log of epoch {self._number} cannot be read at {log.place}{why}.")
+            place = f"{log.place}: {log.trouble}" if log.trouble else log.place
+            self.say(closed(f"The log of epoch {self._number} cannot be read at {place}"))
 
     def say(self, text: str) -> None:
         """Print a remark beside the log, and the same one only once in a row."""
