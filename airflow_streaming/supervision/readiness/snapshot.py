@@ -130,6 +130,8 @@ class QuerySnapshot:
     :param batch_id: The newest committed batch.
     :param committed_at: When it was committed, by the clock of the driver that wrote it.
     :param watermark: Event-time watermark that batch worked with: windows up to it are delivered.
+    :param has_watermark: Whether the query has a watermark, which its first rows may not have moved
+        yet. A checkpoint alone shows only that it has one.
     :param planned_batch: A batch that is planned and not committed.
     :param offsets: End offset of each source after the committed batch, as Spark wrote them; empty
         when one of them is not known in full.
@@ -140,6 +142,7 @@ class QuerySnapshot:
     batch_id: int | None = None
     committed_at: datetime | None = None
     watermark: datetime | None = None
+    has_watermark: bool | None = None
     planned_batch: int | None = None
     offsets: tuple[str, ...] = ()
     backlog_records: float | None = None
@@ -233,6 +236,7 @@ def _as_of_then(query: QueryStatus) -> QuerySnapshot:
         batch_id=then.batch_id,
         committed_at=then.committed_at,
         watermark=then.watermark,
+        has_watermark=then.has_watermark,
         offsets=then.offsets,
     )
 
@@ -247,6 +251,8 @@ def _query(query: QueryStatus) -> QuerySnapshot:
         batch_id=batch.batch_id if batch.batch_id >= 0 else None,
         committed_at=_committed_at(batch),
         watermark=_watermark(batch),
+        # Spark names the watermark of every query that has one, from its first progress on.
+        has_watermark=bool(batch.watermark),
         planned_batch=query.planned_batch,
         offsets=_offsets(batch),
         backlog_records=records,
