@@ -11,7 +11,7 @@ these two are meant whatever they are called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -101,7 +101,9 @@ def gate(snapshot: StreamSnapshot, condition: Condition) -> Readiness:
         )
     queries = asked(snapshot, condition.query)
     if not queries:
-        return _not_met(snapshot, _no_query(snapshot, condition))
+        return _not_met(snapshot, no_query(snapshot, condition.query))
+    if condition.watermark is not None and (why := lacks_watermark(snapshot.who, queries)):
+        return Readiness(state=ReadinessState.LOST, reason=why)
     for query in queries:
         for ask in _QUESTIONS:
             missing = ask(query, condition)
@@ -154,11 +156,28 @@ def asked(snapshot: StreamSnapshot, name: str | None) -> tuple[QuerySnapshot, ..
     return tuple(query for query in snapshot.queries if name is None or query.name == name)
 
 
-def _no_query(snapshot: StreamSnapshot, condition: Condition) -> str:
-    if condition.query is None:
+def with_watermark(queries: Sequence[QuerySnapshot]) -> tuple[QuerySnapshot, ...]:
+    """Return the queries that have a watermark, or may have one."""
+    return tuple(query for query in queries if query.has_watermark is not False)
+
+
+def lacks_watermark(who: str, queries: Sequence[QuerySnapshot]) -> str:
+    """Return why no watermark of these queries will ever pass a time; empty when one may."""
+    if not queries or with_watermark(queries):
+        return ""
+    names = ", ".join(repr(query.name) for query in queries)
+    return (
+        f"No query of {who} that is asked has a watermark ({names}). Call withWatermark() in its script, "
+        'or wait for commits: StreamProgressSensor, or stream_asset(on="batch").'
+    )
+
+
+def no_query(snapshot: StreamSnapshot, name: str | None) -> str:
+    """Return why no query is asked."""
+    if name is None:
         return f"No query of {snapshot.who} is known yet."
     known = ", ".join(query.name for query in snapshot.queries) or "none"
-    return f"No query {condition.query!r} in {snapshot.who}; known queries: {known}."
+    return f"No query {name!r} in {snapshot.who}; known queries: {known}."
 
 
 def _batch(query: QuerySnapshot, condition: Condition) -> str | None:
@@ -177,12 +196,21 @@ def _committed(query: QuerySnapshot, condition: Condition) -> str | None:
     return f"Query {query.name!r} has committed nothing since {_time(wanted)}; last: {newest}."
 
 
+def missing_watermark(query: QuerySnapshot) -> str:
+    """Return why a query has no time to compare yet."""
+    if query.has_watermark:
+        return f"No row has moved the watermark of query {query.name!r} yet."
+    return f"Query {query.name!r} has no watermark, or none yet. If it has none, name another one with query=."
+
+
 def _watermark(query: QuerySnapshot, condition: Condition) -> str | None:
     wanted = condition.watermark
-    if wanted is None or (query.watermark is not None and query.watermark >= wanted):
+    if wanted is None or query.has_watermark is False:
         return None
     if query.watermark is None:
-        return f"Query {query.name!r} has no watermark, or none yet."
+        return missing_watermark(query)
+    if query.watermark >= wanted:
+        return None
     return (
         f"The watermark of query {query.name!r} is {_time(query.watermark)}, not {_time(wanted)}."
     )

@@ -39,6 +39,7 @@ REVENUE = QuerySnapshot(
     backlog_seconds=3.0,
 )
 RAW = QuerySnapshot(name="raw")
+BARE = replace(RAW, has_watermark=False)
 SIGHT = StreamSnapshot(who="stream 'orders'", verdict=HEALTHY, queries=(REVENUE,), fresh=True)
 
 
@@ -85,7 +86,42 @@ TABLE: dict[str, tuple[StreamSnapshot, dict[str, Any], ReadinessState, str]] = {
         WAITING,
         "The watermark of query 'revenue'",
     ),
-    "no watermark": (seen(queries=(RAW,)), {"watermark": NOW}, WAITING, "has no watermark"),
+    "no watermark is known": (
+        seen(queries=(RAW,)),
+        {"watermark": NOW},
+        WAITING,
+        "Query 'raw' has no watermark, or none yet.",
+    ),
+    "a query without a watermark does not count": (
+        seen(queries=(BARE, REVENUE)),
+        {"watermark": NOW - minutes(10)},
+        READY,
+        "watermark",
+    ),
+    "no query has a watermark": (
+        seen(queries=(BARE, replace(BARE, name="late"))),
+        {"watermark": NOW},
+        LOST,
+        "No query of stream 'orders' that is asked has a watermark ('raw', 'late').",
+    ),
+    "the query that is named has none": (
+        seen(queries=(BARE, REVENUE)),
+        {"watermark": NOW, "query": "raw"},
+        LOST,
+        "withWatermark()",
+    ),
+    "no row has moved the watermark": (
+        seen(queries=(BARE, replace(RAW, has_watermark=True))),
+        {"watermark": NOW},
+        WAITING,
+        "No row has moved the watermark of query 'raw' yet.",
+    ),
+    "one may have a watermark": (
+        seen(queries=(BARE, replace(RAW, name="new"))),
+        {"watermark": NOW},
+        WAITING,
+        "Query 'new' has no watermark, or none yet.",
+    ),
     "backlog below": (SIGHT, {"backlog_below": 101.0}, READY, "revenue"),
     "backlog on the bound": (SIGHT, {"backlog_below": 100.0}, WAITING, "is 100 records, not below"),
     "backlog unknown": (
