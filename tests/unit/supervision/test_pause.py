@@ -88,7 +88,7 @@ LONG = timedelta(days=2)
             LONG,
             {"change": RESTORE, "end": ended(minutes(5))},
             HOUR,
-            "The stop has lasted 5 min of 60",
+            "The stop has lasted 5 min of 1 h.",
         ),
         (LONG, {"change": RESTORE, "end": ended(AFTER_CHANGE)}, None, ""),
         (minutes(5), {"change": RESTORE, "end": ended(HOUR)}, None, ""),
