@@ -23,13 +23,13 @@ from airflow_streaming.exceptions import SpecError, closed
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.progress import MAX_OFFSET, BatchProgress
-from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.model.wire import JsonValue
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.readiness.pause import Pause
+from airflow_streaming.supervision.stream_status import KeptDown, kept_down_by
 
 
 class ReadinessState(StrEnum):
@@ -208,11 +208,12 @@ def lacks_progress(status: Status | None) -> bool:
 
 
 def _lost(situation: ReconcileInput) -> str | None:
-    if situation.desired is DesiredState.STOPPED:
-        return 'Desired state is "stopped".'
     circuit, seen = situation.circuit, situation.seen
-    if circuit is not None and circuit.holds(seen.epoch.number if seen else None):
-        return closed(f"The circuit is open: {circuit.reason}")
+    match kept_down_by(situation.desired, circuit, seen.epoch.number if seen else None):
+        case KeptDown.STOPPED:
+            return 'Desired state is "stopped".'
+        case KeptDown.CIRCUIT if circuit is not None:
+            return closed(f"The circuit is open: {circuit.reason}")
     return None
 
 
