@@ -1,7 +1,7 @@
 """
 A stop that is expected to be short: whether consumers of the stream wait for its end.
 
-A restore, an undo, an upgrade or a cutover in progress needs the stream down. It ends by itself, so consumers
+A restore, an undo, an upgrade or a cutover in progress needs the stream down. It ends without a user, so consumers
 wait while it makes progress, and for a moment afterwards, in which the stream is started again.
 """
 
