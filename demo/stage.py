@@ -92,6 +92,7 @@ class Stage:
 
     def _environment(self) -> Mapping[str, str]:
         return {
+            "STREAM_VERSIONS": str(self.folder / "versions"),
             MARK: str(self.folder),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             "AIRFLOW_VAR_STREAMS_HOME": str(self.home),

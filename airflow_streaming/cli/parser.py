@@ -147,8 +147,9 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "log",
                 "Show the end of a driver's log, also after the driver is gone",
                 _of("history", "add_log"),
-                "Of a failed driver the last 256 KiB are kept with its epoch, with secrets masked.",
-                ("log orders", "log orders --epoch 17"),
+                "It reads the driver's file, pod or worker page. Of a failed driver the last 256 KiB are kept "
+                "with its epoch, with secrets masked.",
+                ("log orders", "log orders --follow", "log orders --epoch 17"),
             ),
             Command(
                 "live",
