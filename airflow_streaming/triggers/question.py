@@ -1,9 +1,9 @@
 """
 Wake the task that has asked a user, when the user answers and when something else has settled it.
 
-Airflow resumes a deferred task by itself when its question is answered. What the triggers add is the
-home: a command from a terminal, a page or another run, and a change that ended or was overtaken.
-They read and write nothing, in the home and in Airflow.
+Airflow resumes a deferred task when its question is answered. The triggers add the home: a command
+from a terminal, a page or another run, and a change that ended or was overtaken. They only read, in
+the home and in Airflow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from airflow_streaming.triggers.home import HomeTrigger
 SETTLED: Final = "settled"
 """Key of an event whose question was settled elsewhere; its value is a ``Settled`` as a mapping."""
 TIMED_OUT: Final = "timedout"
-"""Key of an event whose question nobody has answered in time."""
+"""Key of an event whose question was not answered in time."""
 log: Final = logging.getLogger(__name__)
 
 
