@@ -17,7 +17,7 @@ from typing import Final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPosition:
     """
-    What the checkpoint and the file sink of one query say before a launch.
+    Positions of the checkpoint and the file sink of one query before a launch.
 
     :param planned: Newest batch of the offset log; -1 for none. ``committed`` of the commit log likewise.
     :param sink: Newest batch of the sink's log, -1 for an empty or missing log; ``None`` when it cannot
@@ -42,7 +42,7 @@ class SinkPosition:
 
 
 class RepairCode(StrEnum):
-    """What a launch does about one sink."""
+    """Act of a launch on one sink."""
 
     NOTHING = "nothing"
     """The sink is in step, or Spark recovers without help."""
@@ -63,8 +63,8 @@ class RepairDecision:
     """
     The decision about one sink.
 
-    :param batch: The batch that is in question.
-    :param reason: What was seen and what to do, for the timeline; empty for ``NOTHING``.
+    :param batch: The planned batch.
+    :param reason: Positions seen and the next step, for the timeline; empty for ``NOTHING``.
     """
 
     code: RepairCode
@@ -113,7 +113,7 @@ def _code(seen: SinkPosition, undone: Collection[int]) -> RepairCode:
 _REASONS: Final = {
     RepairCode.PUT_BACK: (
         "The file sink of query {query!r} has batch {batch}, and its checkpoint has committed {committed}: "
-        "Spark would skip the batch and fail for want of its state."
+        "Spark would skip the batch and fail without its state."
     ),
     RepairCode.UNSEEN: (
         "Batch {batch} of query {query!r} is planned and not committed, and its file sink cannot be seen "

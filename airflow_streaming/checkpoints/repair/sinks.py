@@ -2,7 +2,7 @@
 Looks at the file sinks of a stream before a launch, and moves one batch out of a sink that is ahead.
 
 It works as a restore with rewound sinks does (``checkpoints.restore.file_sink_rewind``): recorded before the
-first file moves, nothing is deleted, and any process continues one that was killed. The drivers before
+first file moves, nothing is deleted, and any process continues a repair that was cut off. The drivers before
 the launch must be proved gone.
 """
 
@@ -53,7 +53,7 @@ from airflow_streaming.storage.folders import Folders, open_folders
 
 log: Final = logging.getLogger(__name__)
 EPOCHS: Final = 5
-"""Epochs of a deployment that are looked at for plans: one launch must not list a year of them."""
+"""Newest epochs of a deployment whose plans are read: a launch must not list a year of epochs."""
 _FIRST_STORE: Final = "state/0/0"
 """Every stateful operator has its first partition here, or in the folders below it."""
 
@@ -61,9 +61,9 @@ _FIRST_STORE: Final = "state/0/0"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
     """
-    What a launch found at one sink that was, or may be, ahead.
+    The finding of a launch at one sink that was, or may be, ahead.
 
-    :param plan: What was moved; ``None`` where the repair was refused.
+    :param plan: The moved files; ``None`` where the repair was refused.
     :param repair: The record of it; ``None`` where the repair was refused.
     """
 
@@ -76,7 +76,7 @@ class Repaired:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
     """
-    One look at a query.
+    The positions of one query, and where they were read.
 
     :param planned_at: When the newest plan was made, by the driver's clock.
     """
@@ -107,7 +107,7 @@ class SinkRepairs:
 
     def before_launch(self, epoch: int, deployment: Deployment) -> list[Repaired]:
         """
-        Put back every sink that has one batch more than its checkpoint; return what was found.
+        Put back every sink that has one batch more than its checkpoint; return the findings.
 
         A look that fails is logged and repairs nothing: the driver may reach what this host cannot.
 
@@ -118,7 +118,7 @@ class SinkRepairs:
             try:
                 looked = look(facts, deployment, self._options)
             except StreamingError as err:
-                log.warning("The sink of query %r was not looked at: %s", facts.query, err)
+                log.warning("The sink of query %r was not read: %s", facts.query, err)
                 continue
             done.append(self._repair(epoch, deployment, facts, looked))
         return [one for one in done if one is not None]
@@ -167,7 +167,7 @@ class SinkRepairs:
         )
 
     def _finish(self, repair: SinkRepair) -> Repaired | None:
-        """Do what is left of a recorded repair; nothing where the checkpoint has gone on."""
+        """Finish a recorded repair; abandon it where the checkpoint has committed the batch."""
         if _committed(open_folders(repair.checkpoint, self._options)) >= repair.batch:
             self._end(repair, RepairOutcome.ABANDONED)
             return None

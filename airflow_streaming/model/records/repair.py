@@ -22,7 +22,7 @@ REPAIR = "repair"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkRepair(Record):
     """
-    One batch that is moved out of a file sink before a driver starts.
+    A batch that a launch moves out of a file sink before its driver starts.
 
     :param epoch: The epoch whose driver starts afterwards; ``deployment`` is the one it runs.
     :param checkpoint: URI of the query's checkpoint; ``output`` of the sink's folder.
