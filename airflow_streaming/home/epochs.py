@@ -172,6 +172,16 @@ class Epochs(StreamFolder):
                 break
         return newest_first[::-1]
 
+    def statuses_between(self, first: int, last: int, *, most: int = 64) -> list[Status]:
+        """
+        Return the last statuses of the epochs after ``first`` and before ``last``, newest first.
+
+        :param most: Epochs that are looked at.
+        """
+        numbers = sorted(number for number in self._numbers_of(Epoch) if first < number < last)
+        found = (self.status(number) for number in reversed(numbers[-most:]))
+        return [status for status in found if status is not None]
+
     def _forgiven(self) -> int:
         for number in reversed(self._numbers_of(Circuit)):
             circuit = self._numbered(Circuit, number)
