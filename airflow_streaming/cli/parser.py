@@ -147,8 +147,9 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "log",
                 "Show the end of a driver's log, also after the driver is gone",
                 _of("history", "add_log"),
-                "Of a failed driver the last 256 KiB are kept with its epoch, with secrets masked.",
-                ("log orders", "log orders --epoch 17"),
+                "It reads the driver's file, pod or worker page. Of a failed driver the last 256 KiB are kept "
+                "with its epoch, with secrets masked.",
+                ("log orders", "log orders --follow", "log orders --epoch 17"),
             ),
             Command(
                 "live",
@@ -175,6 +176,15 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
     (
         "Operate",
         (
+            Command(
+                "init",
+                "Make a folder or prefix the home of new streams",
+                _of("known_home", "add_init_arguments"),
+                "Once, before the first stream is launched there. A task never does it: the folder in "
+                "whose place an unmounted home should be looks like a new home, and the drivers of the "
+                "old one live on. A home stays as it is.",
+                ("init /srv/streams", "init s3://bucket/streams"),
+            ),
             Command(
                 "start",
                 "Start a stream, and close its circuit",

@@ -183,7 +183,8 @@ def _wait_until_down(stream: StreamHome, probe: Probe, limit: float) -> int:
     deadline = time.monotonic() + limit
     is_told = False
     while True:
-        seen = observe(stream, probe, patience=0)
+        epoch = stream.newest_epoch()
+        seen = None if epoch is None else observe(stream, epoch, probe)
         if seen is not None and _is_down(seen):
             show_lines([f"{stream.name} is down. {judge(seen, HealthRules()).reason}"])
             return OK

@@ -17,7 +17,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.clusters import Target, application_for, target_of
-from airflow_streaming.hooks.home import StreamHomeHook, store_access
+from airflow_streaming.hooks.home import StreamHomeHook, access_options, store_access
 from airflow_streaming.hooks.launchers import task_policy
 from airflow_streaming.hooks.snapshot import for_lane
 from airflow_streaming.launch.conf_rules import check_conf, join_shipped
@@ -92,6 +92,8 @@ class SparkStreamHook(BaseHook):
     :param lane: Act on this lane of the stream, live or not.
     :param launch_conf: Returns what a new driver is configured with beside its deployment, given that;
         default: nothing.
+    :param has_seen_home: The caller has seen the home before, and remembers its epochs: a home that is
+        empty now has vanished and is no error.
     :raises SpecError: the spec cannot be, or the lane is none of the stream's.
     """
 
@@ -110,6 +112,7 @@ class SparkStreamHook(BaseHook):
         folders: Sequence[Path] = (),
         lane: str | None = None,
         launch_conf: LaunchConf | None = None,
+        has_seen_home: bool = False,
     ) -> None:
         super().__init__()
         check_airflow()
@@ -118,7 +121,7 @@ class SparkStreamHook(BaseHook):
             raise SpecError(f"{lane!r} is not a lane of stream {spec.name!r}.")
         self.asked, self.conn_id, self.home_conn_id = spec, conn_id, home_conn_id
         self.by, self.folders, self._given_lane = by, folders, lane
-        self._launch_conf = launch_conf
+        self._launch_conf, self._has_seen_home = launch_conf, has_seen_home
 
     def lane(self, lane: str) -> SparkStreamHook:
         """
@@ -136,12 +139,19 @@ class SparkStreamHook(BaseHook):
             folders=self.folders,
             lane=lane,
             launch_conf=self._launch_conf,
+            has_seen_home=self._has_seen_home,
         )
 
     @cached_property
     def streams(self) -> Home:
         """The records of all streams of the home."""
-        return StreamHomeHook(self.asked.home, self.home_conn_id).get_conn()
+        return StreamHomeHook(
+            self.asked.home, self.home_conn_id, has_seen_home=self._has_seen_home
+        ).get_conn()
+
+    def init_home(self) -> None:
+        """Make the stream's home one, on a user's explicit word only; see ``init_home`` of the home."""
+        StreamHomeHook(self.asked.home, self.home_conn_id).init()
 
     @cached_property
     def home(self) -> StreamHome:
@@ -183,7 +193,12 @@ class SparkStreamHook(BaseHook):
     def keeper(self) -> StreamController:
         """Who acts on the stream."""
         return StreamController(
-            self.home, self.launcher, spec=self.spec, submit=self.submit, by=self.by
+            self.home,
+            self.launcher,
+            spec=self.spec,
+            submit=self.submit,
+            by=self.by,
+            storage_options=lambda: access_options(self.asked.home, self.home_conn_id),
         )
 
     def observer(self, memory: dict[str, Any] | None = None, *, follows: bool = False) -> Observer:

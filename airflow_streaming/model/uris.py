@@ -34,7 +34,8 @@ _SHORT: Final = re.compile(r"file:/(?!/)", re.IGNORECASE)
 
 def digest_of(uri: str) -> str:
     """Return the name of a folder of this host for what belongs to the home of a URI."""
-    return f"home-{hashlib.sha256(uri.rstrip('/').encode()).hexdigest()[:16]}"
+    place = to_fsspec(uri).rstrip("/")
+    return f"home-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
 
 
 def check_uri(uri: str, what: str) -> str:

@@ -105,6 +105,7 @@ class Lane:
                 parts=self.parts,
                 open_backups=backups_of(self.kept),
                 probe=PageDrivers(self.kept).probe,
+                live=self.live,
             )
         found = self.views[lane]
         try:

@@ -287,7 +287,7 @@ def test_a_damaged_record_of_a_standby_leaves_the_stream_watched(keeping: Keepin
     assert (found.is_standby_unreadable, found.standby) == (True, None)
     assert decide(found).action is Action.WATCH
     shown = view_stream(keeping.home, keeping.launcher.probe, patience=0)
-    assert shown.seen is not None
+    assert shown.status.seen is not None
     assert shown.standby != ""
 
 

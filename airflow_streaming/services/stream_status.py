@@ -1,0 +1,83 @@
+"""Read the status of a stream: its records, and one look at its newest epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeVar
+
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.model.observation import Observation
+from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.records.policy import RestartDecision, RestartPolicy
+from airflow_streaming.supervision.alerts.alerting import open_incidents
+from airflow_streaming.supervision.open_change import change_in_progress
+from airflow_streaming.supervision.restart import Progress
+from airflow_streaming.supervision.stream_status import StreamStatus
+
+T = TypeVar("T")
+Look = Callable[[Epoch, HealthRules], Observation]
+"""Looks at the driver of an epoch, and holds the rules against its figures."""
+
+
+def read_status(
+    home: StreamHome,
+    look: Look,
+    *,
+    now: Callable[[], datetime],
+    is_live: bool = True,
+    with_history: bool = True,
+) -> StreamStatus:
+    """
+    Return the status of one lane of a stream.
+
+    :param now: The time of day, asked once all was read.
+    :param is_live: Consumers read this lane.
+    :param with_history: Also read the decisions about epochs before the newest.
+    :raises RecordError: a record that the status rests on is damaged; others are named in ``unread``.
+    """
+    unread: list[str] = []
+
+    def tried(read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except RecordError as err:
+            unread.append(str(err))
+            return None
+
+    watched_by, epoch = tried(home.supervision), home.newest_epoch()
+    rules = watched_by.health if watched_by else HealthRules()
+    seen = None if epoch is None else look(epoch, rules)
+    failures = None if epoch is None else tried(lambda: _failures(home, epoch, with_history))
+    decisions, progress = failures or ((), ())
+    return StreamStatus(
+        stream=home.name,
+        rules=rules,
+        policy=watched_by.restart if watched_by else RestartPolicy(),
+        seen=seen,
+        desired=home.desired(),
+        circuit=home.circuit(),
+        deployment=home.newest_deployment(),
+        decisions=decisions,
+        progress=progress,
+        incidents=open_incidents(home.alerts()),
+        change=tried(lambda: change_in_progress(home)),
+        is_live=is_live,
+        unread=tuple(unread),
+        now=now(),
+    )
+
+
+def _failures(
+    home: StreamHome, epoch: Epoch, with_history: bool
+) -> tuple[tuple[RestartDecision, ...], tuple[Progress, ...]]:
+    if not with_history:
+        decision = home.restart_decision(epoch.number)
+        return ((decision,) if decision is not None else ()), ()
+    decisions = home.earlier_decisions(epoch.number + 1)
+    if not decisions:
+        return (), ()
+    progress = home.statuses_between(decisions[-1].epoch, epoch.number + 1)
+    return tuple(decisions), tuple(progress)
