@@ -1,7 +1,7 @@
 """
 Which clusters a process may ask for drivers.
 
-An epoch records the cluster of its driver. Whoever can write the home can write that record, so a
+An epoch records the cluster of its driver. Every writer of the home can write that record, so a
 process that asks the cluster of any record sends requests, and its credentials, to any address.
 
 A worker runs the code of those who can write the home; it asks the recorded cluster. The API server

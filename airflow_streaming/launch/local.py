@@ -243,7 +243,7 @@ class LocalLauncher:
             time.sleep(_POLL)
 
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
-        # Never in a folder that the launch record names: whoever can write the home writes that.
+        # Never in a folder that the launch record names: every writer of the home can write that record.
         if self._folder is not None:
             for file in secret_files(self._folder / epoch.stream, epoch):
                 delete_secret(file)
