@@ -178,7 +178,7 @@ class Timeline(StreamFolder):
         """Add a line to the timeline; a home that cannot take it is logged, not raised."""
         moment = event.at.astimezone(UTC)
         try:
-            self._create(event, file=f"{moment:{_EVENT_TIME}}Z-{uuid.uuid4().hex[:8]}")
+            self._create(event.fitted(), file=f"{moment:{_EVENT_TIME}}Z-{uuid.uuid4().hex[:8]}")
         except StreamingError as err:
             log.warning("The timeline of stream %s misses %s: %s", self.name, event.event, err)
 
@@ -274,7 +274,7 @@ class AlertLog(StreamFolder):
             numbers = self._numbers_of(Alert)
             if is_told(alert, self._told(numbers[-LOG_LENGTH:])):
                 return None
-            numbered = replace(alert, number=numbers[-1] + 1 if numbers else 1)
+            numbered = replace(alert, number=numbers[-1] + 1 if numbers else 1).fitted()
             if self._create(numbered):
                 return numbered
             # The winner may have recorded the same.
@@ -306,7 +306,7 @@ class AlertLog(StreamFolder):
 
     def mark_sent(self, number: int, outcome: str, *, now: datetime) -> None:
         """Record that the alert needs no further delivery; the first mark stays."""
-        self._put(AlertSent(number=number, outcome=outcome, at=now))
+        self._put(AlertSent(number=number, outcome=outcome, at=now).fitted())
 
     def sent(self, number: int) -> AlertSent | None:
         """Return the mark of a delivered alert, ``None`` while it is to be delivered."""

@@ -54,8 +54,9 @@ class StreamFolder:
 
     def _read(self, cls: type[R], path: str, **fields: int | str) -> R | None:
         data = self.store.read(path)
-        if data is None:
-            return None
+        return None if data is None else self._parsed(cls, path, data, **fields)
+
+    def _parsed(self, cls: type[R], path: str, data: bytes, **fields: int | str) -> R:
         try:
             record = _record(cls, data)
         except RecordError as err:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from airflow_streaming.exceptions import RecordError
@@ -19,14 +19,21 @@ from airflow_streaming.model.codec import encode, reader_of, shown
 
 MAX_RECORD_BYTES = 1024 * 1024
 """No record is near this size; a status of 200 queries is about 200 kB."""
+MAX_NOTE_BYTES = 64 * 1024
+"""Of an alert or an event: hundreds of them are read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Base of every record in a home; ``KIND`` and ``VERSION`` are written with it."""
+    """
+    Base of every record in a home; ``KIND`` and ``VERSION`` are written with it.
+
+    ``LARGEST`` is the number of bytes that a reader takes and a writer writes.
+    """
 
     KIND: ClassVar[str]
     VERSION: ClassVar[int] = 1
+    LARGEST: ClassVar[int] = MAX_RECORD_BYTES
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, with the record's kind and version."""
@@ -60,12 +67,21 @@ class Record:
             data = (json.dumps(self.to_dict(), sort_keys=True, allow_nan=False) + "\n").encode()
         except ValueError as err:
             raise RecordError(f"A {self.KIND!r} record cannot be written: {err}") from err
-        if len(data) > MAX_RECORD_BYTES:
+        if len(data) > self.LARGEST:
             raise RecordError(
                 f"A {self.KIND!r} record of {len(data)} bytes cannot be written; the limit is "
-                f"{MAX_RECORD_BYTES}. Shorten the texts in it."
+                f"{self.LARGEST}. Shorten the texts in it."
             )
         return data
+
+    def fitted(self) -> Self:
+        """Return the record with its texts cut until it is no larger than a reader takes."""
+        most = self.LARGEST
+        record = self
+        while most > _SHORT and len(json.dumps(record.to_dict(), allow_nan=False)) >= self.LARGEST:
+            most //= 4
+            record = replace(self, **_cut(self, most))
+        return record
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -74,7 +90,24 @@ class Record:
 
         :raises RecordError: not JSON, too large, or not this kind of record.
         """
-        return cls.from_dict(parse_json(data))
+        return cls.from_dict(parse_json(data, limit=cls.LARGEST))
+
+
+_SHORT: Final = 64
+"""Characters to which no text is cut further."""
+
+
+def _cut(record: Record, most: int) -> dict[str, Any]:
+    """Return the texts of a record, and those of its mappings, cut to a number of characters."""
+    found: dict[str, Any] = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if type(value) is str:
+            found[field.name] = value[:most]
+        elif isinstance(value, Mapping):
+            listed = [*value.items()][: most // 8]
+            found[field.name] = {key[:most]: str(text)[:most] for key, text in listed}
+    return found
 
 
 def parse_json(data: bytes, *, limit: int = MAX_RECORD_BYTES) -> dict[str, Any]:

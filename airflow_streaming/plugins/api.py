@@ -401,7 +401,7 @@ async def look_at(request: Request, kept: Kept, show: Callable[[], Any]) -> Any:
     """Return what a look at one home or checkpoint shows, or refuse it in time."""
     looks: Looks = request.app.state.looks
     try:
-        return await looks.look(kept.home, show)
+        return await looks.look(kept.place, show)
     except _REFUSED:
         raise
     except LookRefused as err:

@@ -97,7 +97,7 @@ async def page_of(request: Request, kept: Kept, show: Callable[[StreamHome], Res
     """Show one page about the lane of a stream that is live, or refuse it in time."""
     looks: Looks = request.app.state.looks
     try:
-        return await looks.look(kept.home, lambda: show(open_stream(kept)))
+        return await looks.look(kept.place, lambda: show(open_stream(kept)))
     except LookRefused as err:
         raise HTTPException(503, str(err), {"Retry-After": str(err.retry_after)}) from err
     except (HomeNotAllowed, NotTheOwner) as err:

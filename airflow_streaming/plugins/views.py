@@ -157,9 +157,12 @@ class StreamWatch:
             "remedy": cut(stands.remedy, 600),
             "since": told(stands.since),
             "deployment": deployment.number if deployment else None,
-            "spark": (status.spark_version if status else "")
-            or (deployment.spark_version if deployment else ""),
-            "launcher": seen.epoch.launcher if seen else "",
+            "spark": cut(
+                (status.spark_version if status else "")
+                or (deployment.spark_version if deployment else ""),
+                100,
+            ),
+            "launcher": cut(seen.epoch.launcher if seen else "", 100),
             "epoch": seen.epoch.number if seen else None,
             "seen_at": told(status.at) if status else None,
             "queries_total": len(status.queries) if status else 0,

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
-from airflow_streaming.model.wire import Record
+from airflow_streaming.model.wire import MAX_NOTE_BYTES, Record
 
 
 class DesiredState(StrEnum):
@@ -125,6 +125,7 @@ class Event(Record):
     """One line of the timeline; never read to decide anything."""
 
     KIND: ClassVar[str] = "event"
+    LARGEST: ClassVar[int] = MAX_NOTE_BYTES
 
     event: EventKind
     at: datetime

@@ -79,6 +79,11 @@ class Kept:
     is_external: bool = False
     endpoint: str | None = None
 
+    @property
+    def place(self) -> str:
+        """What hangs together: a home, as it is reached by one connection."""
+        return self.home if self.home_conn_id is None else f"{self.home} ({self.home_conn_id})"
+
 
 KEEPS: Final = ("SparkStreamOperator",)
 """Operators that keep a stream."""
