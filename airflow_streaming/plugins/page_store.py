@@ -81,6 +81,10 @@ class PageStore:
         parent, name = posixpath.split(folder)
         # One listing of the home tells which lanes there are, and one of a lane which of its folders.
         if folder and "/" not in parent and name not in self.names(parent):
+            # This is as old as the listing of the parent.
+            parents = _ANSWERS.get((self._fresh, "names", parent))
+            at = self.clock() if parents is None else parents[0]
+            _ANSWERS.put((self._fresh, "names", folder), (at, []), len(folder))
             return []
         found = self.store.names(folder)
         size = sum(_NAME_BYTES + len(name) for name in found)

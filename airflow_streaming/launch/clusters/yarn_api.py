@@ -161,7 +161,7 @@ def driver_among(found: Sequence[Application], recorded: Mapping[str, str]) -> A
     Return the application of a driver among those with its mark: a living one, else the newest.
 
     Every user of a cluster can read the tags of an application and submit another one with them. The
-    mark is known to nobody before the driver is submitted, so the first application is the driver's.
+    mark is unknown before the driver is submitted, so the first application is the driver's.
     Applications of other users do not count.
 
     :param recorded: Handle of the driver's launch record, with ``user`` where it is known.

@@ -90,7 +90,7 @@ class Tails:
             )
         found = [tail for folder in below if (tail := self._tail(folder)) is not None]
         if not found and strange:
-            # No folder of checkpoints, perhaps: the names in it are nobody's business.
+            # Perhaps no folder of checkpoints: a page must not list the names in it.
             own_name = self._folders.uri.rstrip("/").rsplit("/", 1)[-1]
             return (Tail(name=own_name, unknown=_ONLY_STRANGE.format(len(strange))),)
         behind = (Tail(name=one.name, unknown=_STRANGE.format(one.strange)) for one in strange)
