@@ -52,7 +52,7 @@ def isolated(
 
 
 def namespace_command() -> tuple[str, ...]:
-    """Return what a command begins with to get a namespace of processes; empty where it cannot."""
+    """Return the front of a command that starts a namespace of processes; empty where none is allowed."""
     if os.environ.get(OFF_VARIABLE, "").lower() == "off":
         return ()
     return _tried(os.geteuid() == 0)

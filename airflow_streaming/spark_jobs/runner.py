@@ -98,8 +98,8 @@ def deployed_program(
     """
     Return the program of a deployment as the home holds it, script and all.
 
-    ``{output}`` in its arguments becomes a folder of the scratch. ``{checkpoint}`` stays what it
-    is, because by it the queries are recognized; none of them is started there.
+    ``{output}`` in its arguments becomes a folder of the scratch. ``{checkpoint}`` stays,
+    because it identifies the queries; none of them is started there.
 
     :param conf: Configuration with its secrets, e.g. the dag's; without it, those are left out,
         because records hold marks in their place.
@@ -162,10 +162,10 @@ class Job(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """
-    What a short-lived Spark must do.
+    The work of a short-lived Spark.
 
-    :param job: The module whose ``run`` does it; it is given the order's file.
-    :param order: What exactly it must do.
+    :param job: The module whose ``run`` does it; it gets the order's file.
+    :param order: The details.
     :param variable: Set to 1 in its environment, for scripts that do more than start queries.
     :param cores: Threads of Spark.
     :param memory: Of its JVM, as Spark writes it.
@@ -185,7 +185,7 @@ def started(
     task: Task, runtime: Runtime, program: Program | None, scratch: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     """
-    Start a Spark for a task; when the block is left, it is gone with all that it started.
+    Start a Spark for a task; after the block it is gone with its children.
 
     :param scratch: A private folder for its files; its log is there too, named ``LOG``.
     :raises LaunchError: it could not be started.
@@ -233,7 +233,7 @@ def await_end(
 
 
 class NoAnswer(LaunchError):
-    """A job ended, or was ended, without an answer: what it has done is not known."""
+    """A job ended, or was ended, without an answer: its effects are unknown."""
 
 
 A = TypeVar("A", bound=Record)
@@ -267,7 +267,7 @@ def ask(
 
 
 def last_words(scratch: Path) -> str:
-    """Return the last line of a Spark's log that tells of an error, or else its last line."""
+    """Return the last line of a Spark's log with an error, or else its last line."""
     text = (scratch / LOG).read_bytes()[-_TAIL:].decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "rror" in line or "xception" in line]
@@ -282,7 +282,7 @@ def ends_in_our_code(scratch: Path) -> bool:
 
 
 def kill_family(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that leads a session, and all that it started."""
+    """Kill a process that leads a session, and its children."""
     # Python workers leave the group for one of their own, but not the family.
     family: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):

@@ -43,8 +43,8 @@ def scratch_folder(parent: Path | None, prefix: str) -> Iterator[Scratch]:
     """
     Make a private folder, and remove it with its content when the block is left.
 
-    Folders of killed owners beside it are removed first: those of the same prefix, and in the user's own
-    folder those of every job.
+    Folders of killed owners beside it are removed first: with the same prefix, or with any prefix in
+    the user's own folder.
 
     :param parent: A local folder; default: the user's own one, see ``user_folder``.
     :raises LaunchError: the user's own folder cannot be made.
@@ -92,7 +92,7 @@ def user_folder(temporary: Path | None = None) -> Path:
 
 
 def sweep(parent: Path, prefix: str) -> list[Path]:
-    """Remove the folders of killed owners; return those that were removed."""
+    """Remove the folders of killed owners; return the removed ones."""
     return [path for path in parent.glob(f"{prefix}*") if _is_folder(path) and _is_removed(path)]
 
 
