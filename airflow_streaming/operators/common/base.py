@@ -182,11 +182,14 @@ class SpecTask(RunValuesTask, BaseOperator):
         authors = (self.stream.application,) if self._has_authors_application else ()
         return authors if deployed is None else (*authors, deployed.application)
 
-    def open_hook(self, context: Context, spec: StreamSpec | None = None) -> SparkStreamHook:
+    def open_hook(
+        self, context: Context, spec: StreamSpec | None = None, *, has_seen_home: bool = False
+    ) -> SparkStreamHook:
         """
         Return the hook of the stream.
 
         :param spec: The stream with what a form has changed; the task's own when not given.
+        :param has_seen_home: The task is resumed and remembers what it saw in the home.
         :raises AirflowFailException: the spec cannot run.
         """
         # Not at dag parse.
@@ -201,6 +204,7 @@ class SpecTask(RunValuesTask, BaseOperator):
                 by=who(context),
                 folders=self.dag_folders(),
                 launch_conf=functools.partial(driver_lineage, context),
+                has_seen_home=has_seen_home,
             )
 
     def dag_folders(self) -> tuple[Path, ...]:
