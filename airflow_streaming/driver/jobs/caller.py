@@ -36,6 +36,9 @@ def leave_with_caller(held: str, folder: str) -> None:
         while is_held(Path(held)):
             time.sleep(EVERY_SECONDS)
         logger.error("Parent process is gone; removing %s and exiting.", folder)
+        # In a namespace of its own this process ends with the JVM, so the files go before it.
+        process.freeze()
+        shutil.rmtree(folder, ignore_errors=True)
         process.kill()
         process.is_gone_within(_PATIENCE)
         shutil.rmtree(folder, ignore_errors=True)
