@@ -11,7 +11,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation
 from airflow_streaming.model.records.epoch import Epoch
-from airflow_streaming.model.records.policy import RestartDecision, RestartPolicy
+from airflow_streaming.model.records.policy import RestartDecision
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.open_change import change_in_progress
 from airflow_streaming.supervision.restart import Progress
@@ -47,15 +47,14 @@ def read_status(
             unread.append(str(err))
             return None
 
-    watched_by, epoch = tried(home.supervision), home.newest_epoch()
-    rules = watched_by.health if watched_by else HealthRules()
-    seen = None if epoch is None else look(epoch, rules)
+    watched_by, epoch = home.supervision(), home.newest_epoch()
+    seen = None if epoch is None else look(epoch, watched_by.health)
     failures = None if epoch is None else tried(lambda: _failures(home, epoch, with_history))
     decisions, progress = failures or ((), ())
     return StreamStatus(
         stream=home.name,
-        rules=rules,
-        policy=watched_by.restart if watched_by else RestartPolicy(),
+        rules=watched_by.health,
+        policy=watched_by.restart,
         seen=seen,
         desired=home.desired(),
         circuit=home.circuit(),

@@ -26,7 +26,7 @@ from tests.unit.home.make import NOON, make_decision, make_query, make_status
 NOW = datetime.now(UTC)
 AGO = NOW - timedelta(minutes=2)
 """The fleet asks for no process: it takes an exit record as the end once the driver is silent."""
-SOON = NOW + timedelta(seconds=30)
+SOON = NOW + timedelta(hours=3)
 
 
 def incident(stream: StreamHome) -> None:
@@ -93,7 +93,7 @@ def late_during_an_upgrade(stream: StreamHome) -> None:
 
 def with_an_unreadable_record(stream: StreamHome) -> None:
     begin(stream)
-    stream.store.create("orders/supervision/000001.json", b"junk")
+    stream.store.create("orders/epochs/000001/restart.json", b"junk")
 
 
 @dataclass(frozen=True, kw_only=True)
