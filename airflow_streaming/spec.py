@@ -27,6 +27,7 @@ from airflow_streaming.model.arguments.fields import (
     named_fields,
     of_named,
 )
+from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.arguments.placeholders import OF_ARGUMENTS, check_placeholders
 from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
 from airflow_streaming.model.lease import LONGEST_LEASE, SHORTEST_LEASE, USUAL_LEASE, OnLostHost
@@ -121,6 +122,8 @@ class StreamSpec:
         With dynamic allocation Spark is given the limits instead, unless ``conf`` has its own.
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed, at
         most one day.
+    :param form_policy: Which of these fields a run may give in a form, its conf, or a template of both;
+        default: sizes, plain settings of Spark and a configured runtime, and no code.
     :raises SpecError: a field is of another kind, or out of its range; fields that are templates are
         checked when a run has filled them in.
     """
@@ -166,6 +169,7 @@ class StreamSpec:
     stop_grace: Annotated[timedelta, Range(least=timedelta(0), most=MAX_STOP_GRACE)] = (
         USUAL_STOP_GRACE
     )
+    form_policy: FormPolicy = field(default_factory=FormPolicy)
 
     def __repr__(self) -> str:
         return f"StreamSpec({json.dumps(self.serialize(), sort_keys=True, default=str)})"
@@ -306,6 +310,7 @@ __all__ = [
     "Budget",
     "CompareTerms",
     "Comparison",
+    "FormPolicy",
     "HealthRule",
     "HealthRules",
     "Metric",

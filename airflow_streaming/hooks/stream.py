@@ -91,6 +91,8 @@ class SparkStreamHook(BaseHook):
     :param lane: Act on this lane of the stream, live or not.
     :param launch_conf: Returns what a new driver is configured with beside its deployment, given that;
         default: nothing.
+    :param has_seen_home: The caller has seen the home before, and remembers its epochs: a home that is
+        empty now has vanished and is no error.
     :raises SpecError: the spec cannot be, or the lane is none of the stream's.
     """
 
@@ -109,6 +111,7 @@ class SparkStreamHook(BaseHook):
         folders: Sequence[Path] = (),
         lane: str | None = None,
         launch_conf: LaunchConf | None = None,
+        has_seen_home: bool = False,
     ) -> None:
         super().__init__()
         check_airflow()
@@ -117,7 +120,7 @@ class SparkStreamHook(BaseHook):
             raise SpecError(f"{lane!r} is not a lane of stream {spec.name!r}.")
         self.asked, self.conn_id, self.home_conn_id = spec, conn_id, home_conn_id
         self.by, self.folders, self._given_lane = by, folders, lane
-        self._launch_conf = launch_conf
+        self._launch_conf, self._has_seen_home = launch_conf, has_seen_home
 
     def lane(self, lane: str) -> SparkStreamHook:
         """
@@ -135,12 +138,19 @@ class SparkStreamHook(BaseHook):
             folders=self.folders,
             lane=lane,
             launch_conf=self._launch_conf,
+            has_seen_home=self._has_seen_home,
         )
 
     @cached_property
     def streams(self) -> Home:
         """The records of all streams of the home."""
-        return StreamHomeHook(self.asked.home, self.home_conn_id).get_conn()
+        return StreamHomeHook(
+            self.asked.home, self.home_conn_id, has_seen_home=self._has_seen_home
+        ).get_conn()
+
+    def init_home(self) -> None:
+        """Make the stream's home one, on a user's explicit word only; see ``init_home`` of the home."""
+        StreamHomeHook(self.asked.home, self.home_conn_id).init()
 
     @cached_property
     def home(self) -> StreamHome:

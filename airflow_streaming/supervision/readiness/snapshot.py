@@ -28,6 +28,7 @@ from airflow_streaming.model.uris import is_local
 from airflow_streaming.model.wire import JsonValue
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
+from airflow_streaming.supervision.readiness.pause import Pause
 from airflow_streaming.supervision.stream_status import KeptDown, kept_down_by
 
 
@@ -161,6 +162,7 @@ class StreamSnapshot:
     :param fresh: This observer has itself seen signs of life; what was merely read may be old.
     :param lost: Why it will not become well without intervention: it is stopped, or its circuit is
         open.
+    :param pause: What is known of the stop, where its desired state is "stopped".
     :param lane: The lane that is live, of a stream of ours.
     :param output: What the lane's deployment writes; empty before there is one.
     """
@@ -171,6 +173,7 @@ class StreamSnapshot:
     epoch: int | None = None
     fresh: bool = False
     lost: str | None = None
+    pause: Pause | None = None
     lane: str | None = None
     output: str = ""
 

@@ -131,7 +131,7 @@ HOME_DAMAGES: Final = (*DAMAGES, other_value, other_value, other_value, hostile_
 
 
 def page(home: str, stream: str, show: Callable[[StreamWatch], Any]) -> None:
-    opened = open_home(home, probe=False)
+    opened = open_home(home)
     watch = StreamWatch(home=opened.stream(stream), parts=PartCache())
     text = json.dumps(show(watch), default=str, allow_nan=False)
     if CANARY.decode() in text:

@@ -16,6 +16,7 @@ from airflow_streaming.supervision.readiness.conditions import (
     catch_up,
     gate,
 )
+from airflow_streaming.supervision.readiness.pause import Pause
 from airflow_streaming.supervision.readiness.snapshot import (
     QuerySnapshot,
     ReadinessState,
@@ -76,6 +77,30 @@ TABLE: dict[str, tuple[StreamSnapshot, dict[str, Any], ReadinessState, str]] = {
     ),
     "data is there of a stopped stream": (seen(lost=STOPPED), {"batch": 41}, READY, "batch 41"),
     "data will never come": (seen(lost=STOPPED), {"batch": 42}, LOST, f"newest is 41. {STOPPED}"),
+    "a stop that is tolerated": (
+        seen(lost=STOPPED, pause=Pause(lasts=minutes(5))),
+        {"batch": 42, "tolerate_stop": minutes(6)},
+        WAITING,
+        f"newest is 41. {STOPPED} The stop has lasted 5 min of 6 min.",
+    ),
+    "a stop that is tolerated no longer": (
+        seen(lost=STOPPED, pause=Pause(lasts=minutes(6))),
+        {"batch": 42, "tolerate_stop": minutes(6)},
+        LOST,
+        STOPPED,
+    ),
+    "well again after a stop that is tolerated": (
+        seen(lost=STOPPED, pause=Pause(lasts=minutes(5))),
+        {"healthy_for": minutes(1), "tolerate_stop": minutes(6)},
+        WAITING,
+        STOPPED,
+    ),
+    "a circuit is no stop": (
+        seen(lost="The circuit is open."),
+        {"batch": 42, "tolerate_stop": minutes(6)},
+        LOST,
+        "The circuit is open.",
+    ),
     "committed since": (SIGHT, {"committed_since": NOW - seconds(5)}, READY, "revenue"),
     "not since": (SIGHT, {"committed_since": NOW}, WAITING, "has committed nothing since"),
     "never": (seen(queries=(RAW,)), {"committed_since": NOW}, WAITING, "last: never"),

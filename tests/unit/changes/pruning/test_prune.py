@@ -105,7 +105,7 @@ def test_a_checkpoint_that_another_stream_goes_on_from_stays(kept: Kept):
 def test_a_home_under_a_link_is_the_same_home(kept: Kept, tmp_path: Path):
     (tmp_path / "link").symlink_to(kept.folder)
     kept.home, kept.blobs = (
-        open_home(str(tmp_path / "link"), probe=False),
+        open_home(str(tmp_path / "link")),
         LocalBlobs(str(tmp_path / "link")),
     )
     kept.prune()
