@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
@@ -17,6 +18,7 @@ from airflow_streaming.supervision.open_change import change_in_progress
 from airflow_streaming.supervision.restart import Progress
 from airflow_streaming.supervision.stream_status import StreamStatus
 
+log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 Look = Callable[[Epoch, HealthRules], Observation]
 """Looks at the driver of an epoch, and holds the rules against its figures."""
@@ -72,11 +74,14 @@ def read_status(
 def _failures(
     home: StreamHome, epoch: Epoch, with_history: bool
 ) -> tuple[tuple[RestartDecision, ...], tuple[Progress, ...]]:
+    newest = home.restart_decision(epoch.number)
+    alone = ((newest,) if newest is not None else ()), ()
     if not with_history:
-        decision = home.restart_decision(epoch.number)
-        return ((decision,) if decision is not None else ()), ()
-    decisions = home.earlier_decisions(epoch.number + 1)
-    if not decisions:
-        return (), ()
-    progress = home.statuses_between(decisions[-1].epoch, epoch.number + 1)
-    return tuple(decisions), tuple(progress)
+        return alone
+    try:
+        decisions = home.earlier_decisions(epoch.number + 1)
+        last = decisions[-1].epoch if decisions else epoch.number
+        return tuple(decisions), tuple(home.statuses_between(last, epoch.number + 1))
+    except RecordError as err:
+        log.warning("Failures of stream %r before epoch %d: %s", home.name, epoch.number, err)
+        return alone

@@ -155,8 +155,11 @@ def start(home: StreamHome, *, by: str, reason: str, again: bool = False) -> Sta
 
 
 def _check_copy(home: StreamHome, *, again: bool) -> None:
-    epoch, circuit = home.newest_epoch(), home.circuit()
-    if again or epoch is None or circuit is None or not circuit.holds(epoch.number):
+    circuit = home.circuit()
+    if again or circuit is None or circuit.state is CircuitState.CLOSED:
+        return
+    epoch = home.newest_epoch()
+    if epoch is None or not circuit.holds(epoch.number):
         return
     decision, deployment = home.restart_decision(epoch.number), home.newest_deployment()
     number = deployment.number if deployment is not None else None
