@@ -174,6 +174,8 @@ class StreamController(StreamActions):
             notifiers=tuple(notifiers),
         )
         try:
+            if self._home.newest_deployment() is None:
+                return  # a home that is not mounted, in whose place nothing may be written
             is_first, changes = self._home.supervision().number == 0, self._home.supervise(asked)
         except StreamingError as err:
             log.warning(

@@ -40,6 +40,7 @@ from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.open_change import change_in_progress
+from airflow_streaming.supervision.rules.states import RuleStates, rule_states
 from airflow_streaming.supervision.sizing import SizeObserver
 from airflow_streaming.supervision.standby_observer import StandbyObserver
 
@@ -174,6 +175,8 @@ class Observer:
         self._clock, self._now = clock, now
         self.state: VerdictState | None = None
         """What the last look meant, for metrics; ``None`` before the first epoch."""
+        self.rule_states: RuleStates = {}
+        """Whether each rule fires, by the last look."""
         self._alive: tuple[Epoch, Launch | None] | None = None
         self._heard, self._is_blind = clock(), False
         self._memory = Memory.from_event(memory, self._heard) if memory else None
@@ -285,7 +288,10 @@ class Observer:
             beating=memory.beating,
             findings=self._findings(epoch.number, status, situation),
         )
-        self.state = judge(seen, situation.rules).state
+        verdict = judge(seen, situation.rules)
+        queries = [query.name for query in status.queries] if status else []
+        self.state = verdict.state
+        self.rule_states = rule_states(verdict, seen.findings, queries)
         return replace(
             situation,
             seen=seen,

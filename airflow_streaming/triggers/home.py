@@ -17,6 +17,7 @@ from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.autoscale import Autoscale
 from airflow_streaming.supervision.observer import Observer
+from airflow_streaming.supervision.rules.states import RuleStates
 from airflow_streaming.triggers.polling import PollingTrigger
 
 Value = TypeVar("Value")
@@ -86,6 +87,9 @@ class HomeTrigger(PollingTrigger):
         if self._watcher is None or lane != self._watched_lane:
             self._watcher, self._watched_lane = self._observer(self._live, lane), lane
         return self.look(self._watcher), self._watcher.state
+
+    def rule_states(self) -> RuleStates:
+        return {} if self._watcher is None else self._watcher.rule_states
 
     def driver_end(self) -> DriverEnd | None:
         return None if self._watcher is None else self._watcher.driver_end()

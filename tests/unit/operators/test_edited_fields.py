@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from airflow_streaming.advice.profile import production
+from airflow_streaming.exceptions import HomeNotInitialized
+from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.autoscale import Autoscale
 from airflow_streaming.model.records.policy import RestartPolicy
@@ -44,6 +46,7 @@ EDITS: dict[str, Any] = {
     "fair_pools": True,
     "checkpoint": "/elsewhere/checkpoint",
     "output": "/elsewhere/output",
+    "form_policy": FormPolicy(fields=("env",)),
     "name": "sales",
     "home": "elsewhere",
 }
@@ -84,7 +87,11 @@ def test_an_edit_takes_effect_when_the_page_says(
 
 
 def _takes_effect(world: World, edited: Any) -> str:
-    hook, current = edited.open_hook(world.context()), world.home.newest_deployment()
+    current = world.home.newest_deployment()
+    try:
+        hook = edited.open_hook(world.context())
+    except HomeNotInitialized:
+        return WHEN[1]
     if hook.home.newest_deployment() is None or current is None:
         return WHEN[1]
     if hook.proposal()[0].fingerprint != current.fingerprint:
