@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Self
 
 from airflow_streaming.exceptions import AlreadyExists
@@ -201,7 +202,9 @@ class Plans(StreamFolder):
         """Return the plan of one query of an epoch, ``None`` when there is none."""
         return self._get(QueryPlan, epoch=epoch, query=query)
 
-    def newest_plans(self, deployment: int | None = None) -> list[QueryPlan]:
+    def newest_plans(
+        self, deployment: int | None = None, *, epochs: int | None = None
+    ) -> list[QueryPlan]:
         """
         Return the newest plan of each query of one deployment, by name.
 
@@ -209,11 +212,12 @@ class Plans(StreamFolder):
         it has not are in an earlier epoch. What another deployment ran says nothing of this one.
 
         :param deployment: Its number; the newest one when not given.
+        :param epochs: Look at so many of its epochs, the newest first; default: at all.
         :return: None of a deployment whose drivers recorded none.
         """
         wanted = deployment or max(self._numbers_of(Deployment), default=0)
         found: dict[str, QueryPlan] = {}
-        for epoch in self._epochs_of(wanted):
+        for epoch in islice(self._epochs_of(wanted), epochs):
             for query in self._planned(epoch):
                 plan = None if query in found else self.plan(epoch, query)
                 if plan is not None:

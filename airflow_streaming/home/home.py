@@ -15,6 +15,7 @@ from airflow_streaming.home.changes import Changes, Cutovers
 from airflow_streaming.home.control import AlertLog, Control, Owners, Timeline
 from airflow_streaming.home.deployments import Deployments, LivePointer, Removals
 from airflow_streaming.home.epochs import Epochs, Plans, Standby
+from airflow_streaming.home.repairs import Repairs
 from airflow_streaming.model.names import is_lane
 from airflow_streaming.model.storage import Store
 from airflow_streaming.storage.fsspec_store import open_store
@@ -34,6 +35,7 @@ class StreamHome(
     LivePointer,
     Owners,
     Removals,
+    Repairs,
 ):
     """
     Every record of one stream.

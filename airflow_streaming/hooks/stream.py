@@ -17,7 +17,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.clusters import Target, application_for, target_of
-from airflow_streaming.hooks.home import StreamHomeHook, store_access
+from airflow_streaming.hooks.home import StreamHomeHook, access_options, store_access
 from airflow_streaming.hooks.snapshot import for_lane
 from airflow_streaming.launch.conf_rules import check_conf, join_shipped
 from airflow_streaming.launch.environment import (
@@ -189,7 +189,12 @@ class SparkStreamHook(BaseHook):
     def keeper(self) -> StreamController:
         """Who acts on the stream."""
         return StreamController(
-            self.home, self.launcher, spec=self.spec, submit=self.submit, by=self.by
+            self.home,
+            self.launcher,
+            spec=self.spec,
+            submit=self.submit,
+            by=self.by,
+            storage_options=lambda: access_options(self.asked.home, self.home_conn_id),
         )
 
     def observer(self, memory: dict[str, Any] | None = None, *, follows: bool = False) -> Observer:

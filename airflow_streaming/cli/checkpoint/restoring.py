@@ -26,6 +26,7 @@ from airflow_streaming.reports.backups import (
 if TYPE_CHECKING:
     from airflow_streaming.changes.restore.stream_restore import Switched
     from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.model.records.repair import SinkRepair
 
 
 def copy_whole(arguments: Namespace, _: Person | None) -> int:
@@ -122,11 +123,22 @@ def _show_plan(arguments: Namespace, plan: RestorePlan) -> int:
 
 def undo_restore(stream: StreamHome, arguments: Namespace, person: Person) -> int:
     """Continue a stream from the checkpoint it had before a restore."""
-    from airflow_streaming.changes.restore.undo import undo
+    from airflow_streaming.changes.restore.undo import undo, undo_repair
     from airflow_streaming.launch.registry import open_launcher
 
     by, reason, accept = person.name, person.reason, arguments.accept
+    if arguments.repair:
+        return _show_repair(undo_repair(stream, open_launcher(), by=by, reason=reason), arguments)
     return _show(undo(stream, open_launcher(), by=by, reason=reason, accept=accept), arguments)
+
+
+def _show_repair(repair: SinkRepair, arguments: Namespace) -> int:
+    if arguments.json:
+        show_json(encode(repair))
+    else:
+        told = f"Batch {repair.batch} of query {repair.query!r} is in {repair.output} again"
+        show_lines([f"{told}; no launch of {repair.stream} moves it out."])
+    return OK
 
 
 def _show(switched: Switched, arguments: Namespace) -> int:

@@ -32,7 +32,5 @@ def rule_states(
     states |= {(one.rule, one.query): False for one in findings}
     firing = (*verdict.findings, *findings)
     states |= {(one.rule, one.query): True for one in firing if one.state is RuleState.FIRING}
-    newest = sorted(states.items(), key=lambda state: not state[1])[:_OF_DRIVERS: Final = ("hung", "no_executor", "slow", "unreachable")
-_OF_QUERIES: Final = (QUERY_FAILED, "slow", "stalled")
-MOST_STATES]
-    return dict(newest)
+    firing_first = sorted(states.items(), key=lambda state: not state[1])
+    return dict(firing_first[:MOST_STATES])
