@@ -87,12 +87,12 @@ def test_an_edit_takes_effect_when_the_page_says(
 
 
 def _takes_effect(world: World, edited: Any) -> str:
-    current = world.home.newest_deployment()
+    current, hook = world.home.newest_deployment(), edited.open_hook(world.context())
     try:
-        hook = edited.open_hook(world.context())
+        is_there = hook.home.newest_deployment() is not None
     except HomeNotInitialized:
-        return WHEN[1]
-    if hook.home.newest_deployment() is None or current is None:
+        is_there = False
+    if not is_there or current is None:
         return WHEN[1]
     if hook.proposal()[0].fingerprint != current.fingerprint:
         return WHEN[0]
