@@ -13,7 +13,7 @@ from typing import Any
 from airflow_streaming.exceptions import AccessDenied, RecordError
 from airflow_streaming.home.changes import Changes, Cutovers
 from airflow_streaming.home.control import AlertLog, Control, Owners, Timeline
-from airflow_streaming.home.deployments import Deployments, LivePointer, Removals
+from airflow_streaming.home.deployments import Claims, Deployments, LivePointer, Removals
 from airflow_streaming.home.epochs import Epochs, Plans, Standby
 from airflow_streaming.home.repairs import Repairs
 from airflow_streaming.model.names import is_lane
@@ -24,6 +24,7 @@ from airflow_streaming.storage.probe import ensure_exclusive
 
 class StreamHome(
     Deployments,
+    Claims,
     Changes,
     Cutovers,
     Epochs,

@@ -17,7 +17,7 @@ from typing import Any
 
 from airflow_streaming.changes.cutover.lanes import LANES, STEP, StepSeen
 from airflow_streaming.home.cached import CachedStream
-from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.hooks.launchers import task_launcher
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
@@ -137,9 +137,9 @@ class CutoverTrigger(HomeTrigger):
         return step, records.change_end(self.change) is not None
 
     def _observer_of(self, store: Any, lane: str) -> Observer:
+        home = CachedStream(store, lane)
         return Observer(
-            CachedStream(store, lane),
-            open_launcher(),
+            *(home, task_launcher(home)),
             memory=self.memory.get(LANES, {}).get(lane),
         )
 

@@ -11,8 +11,8 @@ from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.hooks.launchers import task_launcher
 from airflow_streaming.launch.driver_end import DriverEnd
-from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.autoscale import Autoscale
@@ -119,8 +119,9 @@ class HomeTrigger(PollingTrigger):
         return StreamHomeHook(self.home, self.home_conn_id, looks_only=True).get_conn()
 
     def _observer(self, live: LiveLaneCache, lane: str) -> Observer:
+        home = live.home(lane)
         return Observer(
-            *(live.home(lane), open_launcher()),
+            *(home, task_launcher(home)),
             # What was learned of one lane says nothing of the other.
             memory=self.learned_before if self._watcher is None else None,
             live=live if self.follows else None,
