@@ -223,6 +223,24 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 ("prune orders --dry-run", "prune orders --keep-days 30 --outputs"),
             ),
             Command(
+                "remove",
+                "Remove a stream: its records, checkpoints and outputs in the home",
+                _of("remove", "add_arguments"),
+                "A verified backup is taken first. Afterwards no task can start the stream again. Exit codes: 0 "
+                "done, or possible with --dry-run; 1 refused; 2 wrong use.",
+                (
+                    "remove orders --dry-run",
+                    'remove orders --released-by orders_dag --reason "replaced by orders_v2"',
+                ),
+            ),
+            Command(
+                "reuse",
+                "Let a new stream have the name of a removed one",
+                _of("remove", "add_reuse_arguments"),
+                "Numbers of epochs and deployments continue from those of the removed stream.",
+                ('reuse orders --reason "orders comes back"',),
+            ),
+            Command(
                 "prepare-runtime",
                 "Archive a Spark's classes, to start its drivers faster",
                 _of("spark.runtime", "add_arguments"),
