@@ -273,6 +273,18 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 ("rehearse --stream orders --script new.py --runtime spark-4.3",),
             ),
             Command(
+                "adopt",
+                "Turn an application with checkpoints of its own into a stream",
+                _of("spark.adopt", "add_arguments"),
+                "It prints the edits that the script needs and the StreamSpec. When nothing is in the way it copies "
+                "the checkpoints into the home; the originals are only read. Exit codes: 0 copied, or possible with "
+                "--dry-run; 1 something is in the way; 2 wrong use.",
+                (
+                    "adopt job.py --name orders --checkpoint /data/cp --runtime spark-4.3 --dry-run",
+                    "adopt job.py --name orders --of counts=s3://lake/cp -- --checkpoint {checkpoint}",
+                ),
+            ),
+            Command(
                 "upgrade",
                 "Show an upgrade; keep it, roll it back, abort or leave it",
                 _of("upgrade", "add_arguments"),
@@ -380,7 +392,7 @@ def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Na
     return arguments
 
 
-OF_SCRIPTS: Final = frozenset({"rehearse", "plan", "gate"})
+OF_SCRIPTS: Final = frozenset({"rehearse", "plan", "gate", "adopt"})
 """Commands that take what follows ``--`` as arguments of a script; the others end their options there."""
 
 

@@ -73,30 +73,35 @@ class StreamHome(
         return max((one.deployment for one in removed), default=0) + 1
 
     def create_deployment(self, deployment: Deployment, source: bytes) -> None:
-        self._check_not_removed()
+        self.check_not_removed()
         super().create_deployment(deployment, source)
 
     def create_epoch(self, epoch: Epoch) -> None:
         if epoch.cause is not LaunchCause.FENCE:
-            self._check_not_removed()
+            self.check_not_removed()
         super().create_epoch(epoch)
 
     def want(self, state: DesiredState, *, by: str, reason: str, now: datetime) -> Desired:
         if state is DesiredState.RUNNING:
-            self._check_not_removed()
+            self.check_not_removed()
         return super().want(state, by=by, reason=reason, now=now)
 
     def claim_ownership(
         self, actor: Actor, shared_with: Sequence[str] = (), *, by: str, now: datetime
     ) -> Owner:
-        self._check_not_removed()
+        self.check_not_removed()
         return super().claim_ownership(actor, shared_with, by=by, now=now)
 
     def _stream(self) -> StreamHome:
         """Return the records of the base lane, which holds the removal of all of them."""
         return self.beside(base_of(self.name.removesuffix(STANDBY_SUFFIX)))
 
-    def _check_not_removed(self) -> None:
+    def check_not_removed(self) -> None:
+        """
+        Do nothing unless the stream was removed.
+
+        :raises StreamRemoved: it was, and its name was not freed.
+        """
         removal = self.removal()
         if removal is not None:
             raise StreamRemoved(removed_text(self._stream().name, removal))
