@@ -12,7 +12,8 @@ Every error this package raises, grouped by who must act.
     ├── RecordError            a file in the home is not what it should be
     ├── HomeError              the home cannot be used
     │   ├── HomeUnavailable        it cannot be reached now; looking again may help
-    │   │   └── LookRefused            a page was not given a thread, or not in time
+    │   │   ├── LookRefused            a page was not given a thread, or not in time
+    │   │   └── HomeNotInitialized     no home is there: not mounted, misspelled, or new
     │   ├── HomeNotAllowed         the API server may not open it
     │   └── HomeNotExclusive       its store lets two writers create one file
     ├── AlreadyExists          an exclusive create lost: another writer was first
@@ -95,6 +96,15 @@ class LookRefused(HomeUnavailable):
     def __init__(self, message: str, *, retry_after: int) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class HomeNotInitialized(HomeUnavailable):
+    """
+    The place has no record that a home was ever initialized there.
+
+    An unmounted volume, another host and a wrong bucket look exactly like a new home, and the driver of
+    the old one may live. So it is an outage until a user says that the home is new.
+    """
 
 
 class HomeNotAllowed(HomeError):

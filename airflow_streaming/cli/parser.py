@@ -177,6 +177,15 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
         "Operate",
         (
             Command(
+                "init",
+                "Make a folder or prefix the home of new streams",
+                _of("known_home", "add_init_arguments"),
+                "Once, before the first stream is launched there. A task never does it: the folder in "
+                "whose place an unmounted home should be looks like a new home, and the drivers of the "
+                "old one live on. A home stays as it is.",
+                ("init /srv/streams", "init s3://bucket/streams"),
+            ),
+            Command(
                 "start",
                 "Start a stream, and close its circuit",
                 _of("streams", "add_start_arguments"),

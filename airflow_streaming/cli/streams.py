@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Final
 
 from airflow_streaming.cli import status
+from airflow_streaming.cli.clusters import listed_launcher
 from airflow_streaming.cli.common import (
     OK,
     PROBLEM,
@@ -31,7 +32,6 @@ from airflow_streaming.cli.output import complain, notice, show_lines
 from airflow_streaming.cli.status import POLL_SECONDS, list_streams, observe, show_status
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation, ProcessState
@@ -219,7 +219,7 @@ def run(arguments: argparse.Namespace, probe: Probe | None) -> int:
     :raises SpecError: wrong use.
     :raises StreamingError: there is no such stream, or it could not be read or steered.
     """
-    return _run(open_known(arguments.home), arguments, probe or open_launcher().probe)
+    return _run(open_known(arguments.home), arguments, probe or listed_launcher().probe)
 
 
 def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
@@ -298,7 +298,7 @@ def _show_conf(stream: StreamHome, arguments: argparse.Namespace) -> int:
 def _show_log(stream: StreamHome, arguments: argparse.Namespace) -> int:
     from airflow_streaming.cli import history  # the others do without
 
-    return history.show_log(stream, arguments, open_launcher())
+    return history.show_log(stream, arguments, listed_launcher())
 
 
 def _upgrade(stream: StreamHome, arguments: argparse.Namespace) -> int:

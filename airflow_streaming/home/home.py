@@ -14,8 +14,9 @@ from typing import Any
 from airflow_streaming.exceptions import AccessDenied, RecordError, StreamRemoved
 from airflow_streaming.home.changes import Changes, Cutovers
 from airflow_streaming.home.control import AlertLog, Control, Owners, Timeline
-from airflow_streaming.home.deployments import Deployments, LivePointer, Removals
+from airflow_streaming.home.deployments import Claims, Deployments, LivePointer, Removals
 from airflow_streaming.home.epochs import Epochs, Plans, Standby
+from airflow_streaming.home.repairs import Repairs
 from airflow_streaming.model.names import STANDBY_SUFFIX, base_of, is_lane
 from airflow_streaming.model.records.control import (
     Change,
@@ -34,6 +35,7 @@ from airflow_streaming.storage.probe import ensure_exclusive
 
 class StreamHome(
     Deployments,
+    Claims,
     Changes,
     Cutovers,
     Epochs,
@@ -45,6 +47,7 @@ class StreamHome(
     LivePointer,
     Owners,
     Removals,
+    Repairs,
 ):
     """
     Every record of one stream.
@@ -177,23 +180,33 @@ def open_home(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: Any = None,
     *,
-    probe: bool = True,
     looks_only: bool = False,
 ) -> Home:
     """
-    Open a home, and on its first use make sure that it can be relied on.
+    Open a home as it is; nothing is written, and nothing needs to be there.
 
     :param uri: An absolute folder or a URI such as ``s3://bucket/streams``.
     :param storage_options: Passed to fsspec for a home that is not a local folder.
     :param filesystem: An fsspec file system to use instead of a new one.
-    :param probe: Race writers against each other unless this home is known to stand it. Leave it
-        on wherever something is written; with ``False`` opening writes nothing.
     :param looks_only: Give up on a store that does not answer after a few seconds.
+    :raises SpecError: the URI cannot be a home.
+    """
+    return Home(open_store(uri, storage_options, filesystem, looks_only=looks_only))
+
+
+def init_home(
+    uri: str, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
+) -> Home:
+    """
+    Make a place a home, after a race of writers has proved that its store can be relied on.
+
+    Call it on a user's explicit word only: in place of an unmounted home it would let a second driver
+    start beside the living one. A home stays as it is.
+
     :raises SpecError: the URI cannot be a home.
     :raises HomeNotExclusive: its store lets two writers create one file.
     :raises HomeUnavailable: it cannot be reached, or not be written.
     """
-    store = open_store(uri, storage_options, filesystem, looks_only=looks_only)
-    if probe:
-        ensure_exclusive(store)
-    return Home(store)
+    home = open_home(uri, storage_options, filesystem)
+    ensure_exclusive(home.store)
+    return home

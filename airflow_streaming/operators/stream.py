@@ -68,6 +68,9 @@ class SparkStreamOperator(SpecTask):
     An edited spec is a proposal: the running deployment stays until a run of the dag is triggered
     with the parameter ``restart=True``.
 
+    A home is never made by a task: an unmounted one looks like a new one. Make it once with
+    ``airflow-streaming init``, or trigger the dag with the configuration ``{"init_home": true}``.
+
     Marking the task failed or successful by hand stops the stream; clearing it does not.
 
     The dag is best ``@continuous`` with one active run **and a start_date**: without one, Airflow
@@ -136,6 +139,8 @@ class SparkStreamOperator(SpecTask):
         hook = self.open_hook(context)
         actor = actor_of(self, context)
         with spec_errors_are_final():
+            if context["params"].get("init_home") is True:
+                hook.init_home()
             hook.home.check_owner(actor, to_keep=True)
         if self._has_no_successor():
             self.log.warning(
@@ -156,9 +161,10 @@ class SparkStreamOperator(SpecTask):
         self.log.info("The trigger asks to %s; looking at the stream.", event.get("action"))
         # What was watched was watched in this lane. Whether it is live still is looked at next.
         lane = str(event.get("lane") or self.stream.name)
-        hook = self.open_hook(context).lane(lane)
+        hook = self.open_hook(context, has_seen_home=True).lane(lane)
         try:
-            self._claim(hook, actor_of(self, context))
+            if hook.home.newest_deployment() is not None:  # an empty folder is no home to write to
+                self._claim(hook, actor_of(self, context))
         except (HomeUnavailable, RecordError) as err:
             # What runs is watched all the same; the next run looks again.
             self.log.warning("The owner of stream %r is not known: %s", self.stream.name, err)

@@ -109,7 +109,7 @@ def cutover_params(
     :raises SpecError: streams or choices that cannot be.
     """
     streams = streams_of(stream)
-    script = {"application": application_param()} if len(streams) == 1 else {}
+    script = {"application": application_param(streams[0].form_policy)} if len(streams) == 1 else {}
     return {
         "dry_run": dry_run_param(),
         "way": Param(
@@ -130,7 +130,7 @@ def cutover_params(
         "replay_from": _replay_from(),
         "runtime": runtime_param(streams[0]),
         **script,
-        "conf": conf_param(),
+        "conf": conf_param(streams[0].form_policy),
         "need_approval": need_approval_param(is_bound=bool(approvers), default=need_approval),
         "promote": Param(
             plain(promote),

@@ -109,6 +109,8 @@ class EventKind(StrEnum):
     """The number of executors changes with the load."""
     CHECKPOINT_CHANGED = "checkpoint_changed"
     """The stream was restored from a backup, or a restore was undone."""
+    SINK_REPAIRED = "sink_repaired"
+    """A batch that its checkpoint had not committed was moved out of a file sink, back into it, or could not be."""
     UPGRADE = "upgrade"
     """An upgrade came to another stage, or ended."""
     CUTOVER = "cutover"

@@ -99,6 +99,23 @@ class FailureKind(StrEnum):
         ),
     )
     """The checkpoint is whole, but does not fit the query, the Spark version or the source."""
+    SINK_AHEAD = (
+        "sink_ahead",
+        FailureClass.FINAL,
+        (
+            "The sink has the planned batch and the checkpoint has no commit of it: Spark skips "
+            "the batch and has no state for it. A file sink: start the stream again, which moves "
+            "the batch out of the sink first; the timeline says why where it did not. A function "
+            "or a table that skips known batches: let it take the batch once more, or restore a "
+            "backup."
+        ),
+    )
+    """
+    The sink skips a batch that it has, so the query has no state of that batch.
+
+    It happens with state checkpoint format 2 alone, when the driver dies between the sink's write and
+    the commit.
+    """
     SECOND_WRITER = (
         "second_writer",
         FailureClass.FINAL,
@@ -253,6 +270,11 @@ _DECISIVE: Final = (
     ),
 )  # fmt: skip
 _DISTINCTIVE: Final = (
+    # An assertion of StateStoreWriter: no task has reported an id of the new state.
+    Sign(
+        kind=FailureKind.SINK_AHEAD,
+        phrases=("CheckpointInfo length: 0, numPartitions:",),
+    ),
     Sign(
         kind=FailureKind.INCOMPATIBLE,
         phrases=(

@@ -239,6 +239,42 @@ def restart_failed(*, stream: str, epoch: int, error: str, now: datetime) -> Ale
     )
 
 
+def sink_repaired(
+    *, stream: str, epoch: int, query: str, reason: str, is_done: bool, now: datetime
+) -> Alert:
+    """
+    Return the alert about a file sink that was put back before a launch, or could not be.
+
+    :param epoch: The epoch whose driver died.
+    """
+    return Alert(
+        stream=stream,
+        alert=AlertKind.RESTARTED,
+        key=RESTART_KEY,
+        epoch=epoch,
+        at=now,
+        by="",
+        reason=presentable(reason),
+        severity=Severity.RESTART,
+        rule="sink_repaired" if is_done else "sink_not_repaired",
+        query=query,
+        action="The batch was moved out of the sink and is executed again."
+        if is_done
+        else "The driver is started; the sink is left as it is.",
+        remedy=(_REPAIRED if is_done else _NOT_REPAIRED).replace("{stream}", stream),
+    )
+
+
+_REPAIRED: Final = (
+    "Tell the readers of the output. To take the repair back: stop the stream, then airflow-streaming "
+    "checkpoint undo {stream} --repair"
+)
+_NOT_REPAIRED: Final = (
+    "If the driver fails with 'CheckpointInfo length: 0', do what the reason names, then: "
+    "airflow-streaming start {stream}"
+)
+
+
 def moment(time: datetime) -> str:
     """Return a time as messages show it, in UTC."""
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -17,6 +17,7 @@ from tests.unit.home.make import NOON
 RUNTIME = ("--runtime", "/no/such/spark")
 STORE = "/no/such/store"
 GOOD: dict[str, Any] = {
+    "init": ("init",),
     "list": ("list",),
     "status": ("status", "orders"),
     "live": ("live", "orders"),
@@ -28,6 +29,7 @@ GOOD: dict[str, Any] = {
     "gate": ("gate", "rules"),
 }
 PROBLEMS: dict[str, Any] = {
+    "init": ("init", "relative/home"),
     "list": ("--home", "/no/such/home", "list"),
     "status": ("status", "nosuch"),
     "live": ("live", "nosuch"),

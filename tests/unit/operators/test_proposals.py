@@ -12,6 +12,7 @@ from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.operators.stream import SparkStreamOperator
+from airflow_streaming.spec import FormPolicy
 from tests.unit.world import World
 
 NO_BUDGET = RestartPolicy(budgets=(Budget(restarts=0, window=timedelta(hours=1)),))
@@ -129,7 +130,9 @@ def test_a_bad_spec_fails_without_retries_and_starts_nothing(
     world: World, spec: dict[str, Any], sentence: str
 ) -> None:
     # As a template that a run fills in badly; what a dag file spells out is refused at its parse.
-    operator = world.operator(**{name: "{{ params." + name + " }}" for name in spec})
+    opened = FormPolicy(fields=list(spec))
+    templates = {name: "{{ params." + name + " }}" for name in spec}
+    operator = world.operator(**templates, form_policy=opened)
 
     def run() -> None:
         operator.render_template_fields({"params": spec})
@@ -149,9 +152,9 @@ def test_a_script_that_is_not_python_is_refused(world: World) -> None:
 
 
 def test_templates_inside_the_spec_are_rendered(world: World) -> None:
-    operator = world.operator(application_args=["--day", "{{ ds }}"], home="{{ root }}/home")
+    operator = world.operator(application_args=["--day", "{{ ds }}"], home="{{ var.root }}/home")
 
-    operator.render_template_fields({"ds": "2026-11-21", "root": "/data"})
+    operator.render_template_fields({"ds": "2026-11-21", "var": {"root": "/data"}})
 
     assert operator.stream.home == "/data/home"
     assert list(operator.stream.application_args) == ["--day", "2026-11-21"]
