@@ -21,7 +21,7 @@ from airflow_streaming.model.uris import overlap
 EPOCHS: Final = "epochs"
 OUTPUT: Final = "output"
 _GOES: Final = (
-    *("alerts", "checkpoints", "queries", "sizes", "supervision", "owners"),
+    *("alerts", "checkpoints", "queries", "sizes", "supervision", "owners", "repairs"),
     *(OUTPUT, "deployments"),
 )
 """Folders of a lane that go whole, in their order: as long as deployments are there, it is listed."""

@@ -260,7 +260,7 @@ def _remove(home: Home, arguments: argparse.Namespace, _: Probe) -> int:
         ensure_exclusive(home.store)
     if arguments.command == "reuse":
         return remove.reuse(home, arguments, person_of(arguments))
-    return remove.run(home, arguments, person_of(arguments), open_launcher())
+    return remove.run(home, arguments, person_of(arguments), listed_launcher())
 
 
 def _show_top(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:

@@ -10,7 +10,6 @@ from airflow_streaming.changes.adoption import Adoption, adoption, read_script, 
 from airflow_streaming.checkpoints.backup.stream_backup import default_store
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.cli.common import (
-    HOME_VARIABLE,
     OK,
     PROBLEM,
     add_conf,
@@ -25,10 +24,11 @@ from airflow_streaming.cli.common import (
     place_of,
     seconds,
 )
+from airflow_streaming.cli.known_home import open_known
 from airflow_streaming.cli.output import progress, show_json, show_lines
 from airflow_streaming.cli.spark.runtime import runtime_named, script_of
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.home.home import Home, open_home
+from airflow_streaming.home.home import Home
 from airflow_streaming.model.arguments.placeholders import fill
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
@@ -46,6 +46,7 @@ from airflow_streaming.services.adopting import (
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 from airflow_streaming.spark_jobs.runner import Program
 from airflow_streaming.storage.fsspec_blobs import open_blobs
+from airflow_streaming.storage.probe import ensure_exclusive
 
 _UNKNOWN: Final = {True: "keeps state", False: "keeps no state", None: "state unknown"}
 
@@ -136,9 +137,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _home(arguments: argparse.Namespace) -> Home:
-    if not arguments.home:
-        raise SpecError(f"Which home? Give --home, or set {HOME_VARIABLE}.")
-    return open_home(arguments.home, probe=not arguments.dry_run)
+    home = open_known(arguments.home)
+    if not arguments.dry_run:
+        ensure_exclusive(home.store)
+    return home
 
 
 def _plan(
