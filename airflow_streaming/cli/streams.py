@@ -228,10 +228,8 @@ def run(arguments: argparse.Namespace, probe: Probe | None) -> int:
 
 
 def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
-    if arguments.command == "list":
-        return list_streams(home, probe, as_json=arguments.json)
-    if arguments.command == "top":
-        return _show_top(home, arguments, probe)
+    if arguments.command in _OF_HOME:
+        return _OF_HOME[arguments.command](home, arguments, probe)
     if arguments.command in {"live", "cutover"}:
         from airflow_streaming.cli import cutover  # see _COMMANDS
 
@@ -258,6 +256,16 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
 
         return advice.show_advice(home, stream, cores=arguments.cores, as_json=arguments.json)
     return _COMMANDS[arguments.command](stream, arguments, probe)
+
+
+def _remove(home: Home, arguments: argparse.Namespace, _: Probe) -> int:
+    from airflow_streaming.cli import remove  # the others do without
+
+    if not getattr(arguments, "dry_run", False):
+        ensure_exclusive(home.store)
+    if arguments.command == "reuse":
+        return remove.reuse(home, arguments, person_of(arguments))
+    return remove.run(home, arguments, person_of(arguments), listed_launcher())
 
 
 def _show_top(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
@@ -314,6 +322,15 @@ def _prune(stream: StreamHome, arguments: argparse.Namespace) -> int:
     from airflow_streaming.cli import prune  # the others do without
 
     return prune.run(Home(stream.store), stream, arguments, person_of(arguments))
+
+
+# They name no stream, or one that need not be there.
+_OF_HOME: Final[dict[str, Callable[[Home, argparse.Namespace, Probe], int]]] = {
+    "list": lambda home, a, probe: list_streams(home, probe, as_json=a.json),
+    "top": _show_top,
+    "remove": _remove,
+    "reuse": _remove,
+}
 
 
 # The engine of changes is half of what would be imported; commands that make none do without.
