@@ -51,8 +51,8 @@ class RuleGauges:
     """
     Exports whether each rule of a stream fires, as the gauge ``streaming.rule_firing``.
 
-    The first look exports every rule, each further one those that fire or have changed. Whoever ends
-    its looks takes all back, so that a stream which nobody watches fires no rule.
+    The first look exports every rule, each further look the rules that fire or have changed. ``close``
+    exports 0 for all, so that a stream without a trigger fires no rule.
 
     :param stream: The stream's name, for the tags.
     """
