@@ -211,8 +211,6 @@ class SparkStreamHook(BaseHook):
         return Observer(
             self.home,
             self.launcher,
-            rules=self.asked.health,
-            policy=self.asked.restart,
             memory=memory,
             live=self.live_lane if follows else None,
         )

@@ -86,13 +86,14 @@ from airflow_streaming.model.records.epoch import (
     StandbyOrder,
 )
 from airflow_streaming.model.records.owner import Owner
-from airflow_streaming.model.records.policy import Blackout, RestartPolicy, Supervision
+from airflow_streaming.model.records.policy import Blackout, RestartPolicy
 from airflow_streaming.model.records.repair import (
     RepairOutcome,
     SinkRepair,
     SinkRepairEnd,
     SinkRepairUndo,
 )
+from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
     RollbackPlan,
