@@ -31,6 +31,7 @@ from airflow_streaming.model.records.control import (
     DesiredState,
     Event,
 )
+from airflow_streaming.model.records.deployment import Deviation, Override
 from airflow_streaming.model.records.epoch import USUAL_STOP_GRACE
 from airflow_streaming.model.records.owner import Actor, Owner, claimed, refusal
 from airflow_streaming.model.records.policy import RestartPolicy, Supervision
@@ -138,6 +139,24 @@ class Control(StreamFolder):
             number=number, by=by, at=now, health=health, restart=restart, stop_grace=stop_grace
         )
         self._create(record)  # or another task says what its dag asks
+
+    def deviation(self) -> Deviation | None:
+        """Return the newest record of what the DAG names beside the live deployment, if any."""
+        return self._newest(Deviation)
+
+    def record_deviation(
+        self, deployment: int, values: Sequence[Override], *, by: str, now: datetime
+    ) -> None:
+        """Record how the deployment that the DAG names differs from a live one, unless that is known."""
+        told = tuple(values)
+
+        def change(newest: Deviation | None, number: int) -> Deviation | None:
+            known = None if newest is None else (newest.deployment, newest.values)
+            if known == (deployment, told) or (newest is None and not told):
+                return None
+            return Deviation(number=number, deployment=deployment, values=told, by=by, at=now)
+
+        self._append(Deviation, change)
 
     def size_numbers(self) -> list[int]:
         """Return the numbers of the changes of the stream's size, the newest last."""

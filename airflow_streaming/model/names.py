@@ -170,6 +170,7 @@ PLACES: Final[Mapping[str, str]] = {
     "removal": "removals/{number}.json",
     "removal_end": "removals/{number}.end.json",
     "restart_decision": "epochs/{epoch}/restart.json",
+    "deviation": "deviations/{number}.json",
     "sink_repair": "repairs/{number}.json",
     "sink_repair_end": "repairs/{number}.end.json",
     "sink_repair_undo": "repairs/{number}.undo.json",
