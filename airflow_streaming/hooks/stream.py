@@ -19,6 +19,7 @@ from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.clusters import Target, application_for, target_of
 from airflow_streaming.hooks.home import StreamHomeHook, access_options, store_access
+from airflow_streaming.hooks.launchers import task_policy
 from airflow_streaming.hooks.overrides import overrides_between, with_live
 from airflow_streaming.hooks.snapshot import for_lane
 from airflow_streaming.launch.conf_rules import check_conf, join_shipped
@@ -135,17 +136,7 @@ class SparkStreamHook(BaseHook):
 
         :raises SpecError: it is no lane of this stream.
         """
-        return SparkStreamHook(
-            self.asked,
-            conn_id=self.conn_id,
-            home_conn_id=self.home_conn_id,
-            by=self.by,
-            folders=self.folders,
-            lane=lane,
-            launch_conf=self._launch_conf,
-            has_seen_home=self._has_seen_home,
-            dag=self.dag,
-        )
+        return self._copy(self.asked, lane)
 
     @cached_property
     def streams(self) -> Home:
@@ -188,8 +179,11 @@ class SparkStreamHook(BaseHook):
     @cached_property
     def launcher(self) -> Launcher:
         """Who starts the next driver, and sees those that were started."""
-        folder = read_settings().driver_folder
-        return open_launcher(self.target.launcher, folder=folder, cluster=self.target.cluster)
+        folder = read_settings().driver_logs(self.streams.store.uri)
+        cluster = self.target.cluster
+        return open_launcher(
+            *(self.target.launcher,), folder=folder, cluster=cluster, policy=task_policy(cluster)
+        )
 
     @cached_property
     def keeper(self) -> StreamController:
@@ -213,8 +207,6 @@ class SparkStreamHook(BaseHook):
         return Observer(
             self.home,
             self.launcher,
-            rules=self.asked.health,
-            policy=self.asked.restart,
             memory=memory,
             live=self.live_lane if follows else None,
         )
@@ -250,13 +242,17 @@ class SparkStreamHook(BaseHook):
     def with_live_values(self) -> SparkStreamHook:
         """Return the hook of the stream with the values that forms have set on the live deployment."""
         live = self.home.newest_deployment()
+        asked = with_live(self.dag, () if live is None else live.overrides)
+        return self._copy(asked, self._given_lane)
+
+    def _copy(self, asked: StreamSpec, lane: str | None) -> SparkStreamHook:
         return SparkStreamHook(
-            with_live(self.dag, () if live is None else live.overrides),
+            asked,
             conn_id=self.conn_id,
             home_conn_id=self.home_conn_id,
             by=self.by,
             folders=self.folders,
-            lane=self._given_lane,
+            lane=lane,
             launch_conf=self._launch_conf,
             has_seen_home=self._has_seen_home,
             dag=self.dag,
@@ -322,6 +318,10 @@ class SparkStreamHook(BaseHook):
         shipped: dict[str, Any] = dict(lists)
         return replace(submission, conf=conf, deployment=replace(deployment, **shipped))
 
+    def _driver_log(self, epoch: Epoch) -> Path:
+        home = self.streams.store.uri
+        return read_settings().driver_log(home, epoch.stream, epoch.number)
+
     def _driver_arguments(self, epoch: Epoch) -> tuple[str, ...]:
         return (
             *("--home", self.asked.home, "--stream", epoch.stream),
@@ -333,7 +333,7 @@ class SparkStreamHook(BaseHook):
 
         epoch, deployment = submission.epoch, submission.deployment
         settings = read_settings()
-        output = settings.driver_log(epoch.stream, epoch.number)
+        output = self._driver_log(epoch)
         package = build_driver_package(settings.driver_folder)
         properties, _, options = private_files = secret_files(output.parent, epoch)[:3]
         environment = driver_environment(os.environ, runtime, self.asked.env)
@@ -399,7 +399,7 @@ class SparkStreamHook(BaseHook):
             epoch=epoch,
             command=(str(runtime.spark_submit),),
             environment=environment,
-            log=settings.driver_log(epoch.stream, epoch.number),
+            log=self._driver_log(epoch),
             application=application,
         )
         return self._by_connection(request, application, runtime) if is_yarn else request

@@ -108,10 +108,17 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         return answer
 
     def _give(self, word: CutoverCommand, reason: str, context: Context) -> None:
+        from airflow_streaming.hooks.launchers import task_launcher  # not at dag parse
+
         home = self._records()
         change = self._change(home, context)
         try:
-            command_cutover(home, change.number, word, by=who(context), reason=reason)
+            command_cutover(
+                *(home, change.number, word),
+                by=who(context),
+                reason=reason,
+                launcher=task_launcher(home),
+            )
         except CutoverRefused as err:
             state = CUTOVER.state_of(home.steps(change.number))
             raise AirflowFailException(
@@ -371,6 +378,8 @@ class CutoverFinishOperator(CutoverTask):
         return self._end(context, event.get("memory"))
 
     def _give_up_what_failed(self, lanes: DagLanes, change: Change, context: Context) -> None:
+        from airflow_streaming.hooks.launchers import task_launcher  # not at dag parse
+
         wrong = self._what_is_wrong(context)
         if not wrong:
             return
@@ -383,6 +392,7 @@ class CutoverFinishOperator(CutoverTask):
                 *(lanes.home, change.number, CutoverCommand.ROLL_BACK),
                 by=lanes.by,
                 reason=wrong,
+                launcher=task_launcher(lanes.home),
             )
         except CutoverRefused as err:
             # A user was faster, or the point of no return lies behind: then only forward.
