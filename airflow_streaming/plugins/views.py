@@ -25,7 +25,7 @@ from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import ENDED, Observation, Process, VerdictState
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.control import ChangeInProgress
+from airflow_streaming.model.records.control import ChangeInProgress, StreamRemoval
 from airflow_streaming.model.records.cutover import CutoverStanding
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.epoch import Epoch, LaunchCause
@@ -108,6 +108,7 @@ class StreamWatch:
             "failures_in_a_row": look.failures_in_a_row,
             "driver": _driver(look),
             "standby": cut(self._standby(look), 200),
+            "dag_differs": cut(look.dag_differs, 600),
             "acts": acts_of(self.home, look),
         }
 
@@ -340,6 +341,9 @@ def _driver(look: StreamStatus) -> dict[str, Any] | None:
     }
 
 
+_CHANGES: Final = {OpenUpgrade: "upgrade", StreamRemoval: "removal"}
+
+
 def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any] | None:
     """Return the change that is open, in short."""
     if change is None:
@@ -355,7 +359,7 @@ def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any
     # A change is overdue some time after its state needed to end: its task may only be slow.
     lasts = lasts or (change.patience if is_overdue else lasts)
     return {
-        "kind": "upgrade" if isinstance(change, OpenUpgrade) else "cutover",
+        "kind": _CHANGES.get(type(change), "cutover"),
         "state": at.value if at is not None else "",
         "text": cut(str(change), 300),
         "since": told(change.since),
