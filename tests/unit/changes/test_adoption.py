@@ -63,8 +63,7 @@ def planned(*queries: tuple[str, str], problem: str = "") -> ScriptPlan:
             StartSite(line=3, name="a", is_named=True, sink="foreachBatch"),
         ),
         (
-            "def write(frame):\n    return frame.writeStream.format('delta')\n"
-            "write(df).queryName('a').start()",
+            "def f(x):\n    return x.writeStream.format('delta')\nf(df).queryName('a').start()",
             StartSite(line=3, name="a", is_named=True, sink="delta"),
         ),
         ("df.writeStream.format(kind).start()", StartSite(line=1, sink="kind")),
