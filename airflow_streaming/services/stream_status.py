@@ -61,6 +61,7 @@ def read_status(
         desired=home.desired(),
         circuit=home.circuit(),
         deployment=home.newest_deployment(),
+        deviation=tried(home.deviation),
         decisions=decisions,
         progress=progress,
         incidents=open_incidents(home.alerts()),
