@@ -53,10 +53,10 @@ from airflow_streaming.model.jobs.rehearsal import (
     Seen,
 )
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.spark.conf import REDACTED, is_secret_key
 from airflow_streaming.model.spark.failure_signs import Hint, hints, is_input_gone
 from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.model.spark.plan import Column
+from airflow_streaming.model.spark.secrets import REDACTED, is_secret_name
 
 EVERY_SECONDS: Final = 1.0
 _PATIENCE: Final = 5.0
@@ -139,7 +139,7 @@ def shown(row: Iterable[tuple[str, Any]]) -> dict[str, str]:
     """Return the values of a row as they are shown, the first columns of it."""
     found: dict[str, str] = {}
     for name, value in list(row)[:_MOST_COLUMNS]:
-        found[name] = REDACTED if is_secret_key(name) else _text(value)
+        found[name] = REDACTED if is_secret_name(name) else _text(value)
     return found
 
 

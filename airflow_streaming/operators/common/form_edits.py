@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import is_template
 from airflow_streaming.model.records.control import Change, ChangeKind
-from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, redact
+from airflow_streaming.model.spark.conf import check_conf_key, redact
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
