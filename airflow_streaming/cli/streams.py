@@ -224,7 +224,7 @@ def run(arguments: argparse.Namespace, probe: Probe | None) -> int:
 
 def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     if arguments.command == "list":
-        return list_streams(home, probe, as_json=arguments.json)
+        return list_streams(home, probe, arguments)
     if arguments.command == "top":
         return _show_top(home, arguments, probe)
     if arguments.command in {"live", "cutover"}:

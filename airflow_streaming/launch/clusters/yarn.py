@@ -119,7 +119,7 @@ def submit_conf(epoch: Epoch, application: ClusterApplication) -> dict[str, str]
 
 def _redaction(conf: Mapping[str, str], defaults: str) -> str:
     line = re.compile(rf"^[ \t\f]*{re.escape(_REDACTION)}[\s=:]+(.*)$", re.MULTILINE)
-    by_default = line.findall(defaults)[-1:] or [f"(?i){SECRET_NAME.pattern}"]
+    by_default = line.findall(defaults)[-1:] or [f"(?i){SECRET_NAME}"]
     return rf"(?:{conf.get(_REDACTION, by_default[0].strip())})|spark\.yarn\.appMasterEnv\."
 
 

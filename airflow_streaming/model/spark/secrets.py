@@ -71,7 +71,12 @@ _KEYS: Final = frozenset(
 _PAIRS: Final = frozenset(
     {
         *(("auth", "param"), ("auth", "params"), ("basic", "auth"), ("bearer", "auth")),
-        *(("connection", "string"), ("identified", "by"), ("oauthbearer", "config")),
+        *(
+            ("connection", "string"),
+            ("identified", "by"),
+            ("key", "pem"),
+            ("oauthbearer", "config"),
+        ),
         *(("otel", "headers"), ("otlp", "headers"), ("plugin", "params"), ("web", "hook")),
         ("user", "info"),
     }
@@ -408,7 +413,7 @@ SECRET_NAME: Final = (
 SPARK_REDACTION: Final = "|".join(
     [
         SECRET_NAME,
-        *(f"(?:{shape.pattern})" for shape in (*_LOGINS, _USER_INFO)),
+        *(f"(?:{shape.pattern})" for shape in (*_LOGINS, _USER_INFO, _WEB_USER)),
         KNOWN_TOKEN.pattern,
     ]
 )
